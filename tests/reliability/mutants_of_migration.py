@@ -44,7 +44,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "migration",
         f"{CORE}/consents.py",
         ("a consent is for whatever is lost", " and (request.about == self.about or bool(includes_parts))", ""),
-        ("a consent may be older than the question", "    if not any(map(consentable.is_for, requested)):\n", "    if False:\n"),
+        ("a consent may be older than the question",
+         "    if not any(map(consentable.is_for, requested)):\n", "    if False:\n"),
     ),
     *of(
         "migration",

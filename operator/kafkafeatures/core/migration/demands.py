@@ -177,7 +177,9 @@ def demands(
 ) -> SettingDifferences:
     """Differences of each node from the settings that it must have at `end`."""
     nodes = tuple(
-        NodeDemand(role, id_, shape, _held(shape, msgspec.structs.replace(setting_facts, node_id=id_), settings))
+        NodeDemand(
+            role, id_, shape, _differences_of(shape, msgspec.structs.replace(setting_facts, node_id=id_), settings)
+        )
         for (role, id_), settings in node_settings.items()
         if (shape := SHAPES[end].get(role)) is not None
     )
@@ -187,7 +189,7 @@ def demands(
     return SettingDifferences(position, end, edge, setting_facts, nodes, missing)
 
 
-def _held(
+def _differences_of(
     shape: Shape, setting_facts: SettingFacts, node_settings: NodeSettings | Failure
 ) -> tuple[SettingDifference, ...] | Failure:
     return node_settings if isinstance(node_settings, Failure) else differences(shape, setting_facts, node_settings.of)

@@ -1,7 +1,8 @@
 """Ways from one position of a migration to the next, forward and back: a table, and the choice of the next way.
 
-Pure. No position is skipped. The checks before each step are in `core/migration/checks.py`; this module has only the
-order of the ways, what Git is asked for on each, and which nodes are restarted.
+Pure. Called by `core/migration/progress.py`. No position is skipped. This module has only the order of the ways, what
+is changed in Git on each, which nodes are restarted, and which znodes are deleted; the checks before each step are in
+`core/migration/checks.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kafkafeatures.core.migration.settings import Shape
 
 
 class RestartBetween(StrEnum):
-    """Actions besides settings that Git, or a person, is asked for."""
+    """Actions on a way that are no change of a setting, and that a person has to take."""
 
     NO_CONTROLLERS = "stop the controllers (on Kubernetes: 0 replicas)"
     WIPE = "wipe the controllers' disks"
@@ -28,9 +29,9 @@ class Edge(Struct, frozen=True):
 
     start: positions from which it leads.
     end: position to which it leads.
-    asks: role and mode that the restarted nodes must get; None: no node is restarted.
-    restarts: role of the nodes that are restarted.
-    beside: what else a person is asked for.
+    asks: role and mode that nodes must get on this way; None: no settings change.
+    restarts: role of the nodes that are restarted; None: no node is restarted.
+    beside: further actions of a person.
     deletes: znodes that the operator deletes on this way, in one transaction.
     """
 
@@ -43,12 +44,14 @@ class Edge(Struct, frozen=True):
 
     @property
     def is_preflighted(self) -> bool:
-        """Tell whether everything that was done before this way can still be left as it is."""
+        """Tell whether the preflight runs on this way: nothing was copied yet, so the migration can be given up
+        freely.
+        """
         return self in (START_CONTROLLERS, FLAG_BROKERS)
 
     @property
     def caution(self) -> str:
-        """Warning for the time in which the settings for it are prepared; empty where no node is restarted."""
+        """Warning for people who prepare settings for this way; empty if it restarts no node."""
         if self.restarts is None:
             return ""
         early = "Restart no node with these lines before KafkaFeatures asks for it"
@@ -60,12 +63,14 @@ class Edge(Struct, frozen=True):
         )
 
     def end_from(self, position: Position) -> Position:
-        """Position to which the way leads from this one. A broker keeps its flag if no broker is restarted."""
+        """Position to which the way leads from this one. Where brokers have the flag and the way restarts none, they
+        keep it, so the cluster is then at Released.
+        """
         keeps = self.restarts is None and self.end is Position.ZOOKEEPER
         return Position.RELEASED if keeps and position in (Position.FLAGGING, Position.RELEASED) else self.end
 
     def __str__(self) -> str:
-        """For people: where it leads, and what has to be done on it."""
+        """The way for people: where it leads, and what has to be done on it."""
         ends = tuple(map(self.end_from, self.start))
         leads = f"{self.start[0]} -> {self.end}"
         if len({*ends}) > 1:
@@ -84,7 +89,7 @@ class Edge(Struct, frozen=True):
 
 
 class NoEdge(Struct, frozen=True):
-    """No way leads from this position to the desired phase."""
+    """Reason why no way leads from this position to the desired phase, with a remedy."""
 
     message: str
     remedy: str
@@ -105,9 +110,11 @@ UNFLAG_BROKERS = Edge(
 )
 GIVE_UP = Edge((P.PRE_MIGRATION, P.FLAGGING), P.ZOOKEEPER, beside=(RestartBetween.NO_CONTROLLERS,))
 WITHDRAW = Edge((P.ZOOKEEPER, P.RELEASED), P.ZOOKEEPER, deletes=("/migration",))
-"""Way back after a quorum that never took over was stopped: what it left in ZooKeeper goes before anything else."""
+"""Way back after a quorum that never took over was stopped: first of all, its `/migration` is deleted."""
 HALF_DONE = (MOVE_BROKERS, MOVE_BROKERS_BACK)
-"""Ways on which to stay is worse than to continue: a majority of the controllers leads, and none is restarted."""
+"""Ways on which it is worse to stay than to continue: brokers of both modes run side by side. On them a controller may
+be away, as long as a majority leads; no controller is restarted.
+"""
 BACK = (MOVE_BROKERS_BACK, STOP_CONTROLLERS, RELEASE, UNFLAG_BROKERS, GIVE_UP, WITHDRAW)
 
 TARGETS = {
@@ -125,7 +132,7 @@ def next_edge(position: Position, desired: Desired, evidence: MigrationEvidence)
     if desired is Desired.ROLLED_BACK and evidence.has_progress and position in (P.ZOOKEEPER, P.RELEASED):
         return WITHDRAW
     if desired is Desired.ROLLED_BACK and position is P.ZOOKEEPER and evidence.absent != ():
-        return UNFLAG_BROKERS  # one that is down may still have the flag
+        return UNFLAG_BROKERS  # a broker that is down may still have the flag
     if position is TARGETS[desired]:
         return None
     return _back(position, evidence) if desired is Desired.ROLLED_BACK else _forward(position, desired, evidence)

@@ -1,8 +1,8 @@
-"""Outcome of a comparison of ZooKeeper with the metadata log, which a migration needs before it gives up a way back.
+"""Outcome of a comparison of ZooKeeper with the metadata log, which a migration needs before it closes a way back.
 
 Pure. A comparison is needed because Kafka 3.9 never repeats a write to ZooKeeper that failed: it logs the failure and
-moves the offset of `/migration` on (`KRaftMigrationDriver.MetadataChangeEvent`). Only when another controller becomes
-active is everything written again. `zookeeper/compare.py` reads both sides; this module holds the outcome.
+moves the offset in `/migration` on (`KRaftMigrationDriver.MetadataChangeEvent`). It writes everything again only when
+another controller becomes active. `zookeeper/compare.py` reads both sides; this module has the types of the outcome.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kafkafeatures.core.migration.copied.entries import IN_SYNC, EntryKey, Kind
 from kafkafeatures.core.words import counted, printable
 
 NAMED = 20
-"""Differences that are named in a status."""
+"""Most differences that are named in a status."""
 DIGITS = 32
 """Hexadecimal digits of a digest."""
 MOST_KEPT = 100_000
-"""Differences that are kept; all are counted."""
+"""Most differences that are kept in memory; all are counted."""
 
 REMEDY = (
     "restart the active controller: the next one writes all metadata to ZooKeeper again; then compare once more with "
@@ -37,7 +37,7 @@ class EntryDifference(Struct, frozen=True, order=True):
     kind, name: the entry.
     path: its path in ZooKeeper.
     in_zookeeper: its text in ZooKeeper.
-    in_log: its text in the metadata log; empty: it cannot be compared, and `in_zookeeper` says why.
+    in_log: its text in the metadata log; empty: the entry cannot be compared, and `in_zookeeper` says why.
     """
 
     kind: Kind
@@ -48,7 +48,7 @@ class EntryDifference(Struct, frozen=True, order=True):
 
     @property
     def lasting(self) -> tuple[str, ...]:
-        """Text of each side without what changes by itself."""
+        """Text of each side, without the parts that change by themselves: producer ids, and the replicas in sync."""
         if self.kind is Kind.PRODUCER_ID:
             return ()
         sides = (self.in_zookeeper, self.in_log)
@@ -112,4 +112,4 @@ class Differs(Struct, frozen=True):
 
 
 Equality: TypeAlias = Equal | Differs | Unknown
-"""Unknown: it could not be found out, and why; a step that needs equality is not taken then."""
+"""Outcome. Unknown: no comparison could be made, with the reason; then a step that needs equality is not taken."""

@@ -1,10 +1,14 @@
-"""Gates before a migration is finalized: a consent, a time of dual write, equal stores, an approval, old templates.
+"""Rules before a migration is finalized, its only irreversible step: controllers are asked to lose the flag.
 
-Pure. The flag is `zookeeper.metadata.migration.enable` in a controller's file; without it on the leader, the migration
-ends for ever. The cluster is in dual write and can go back while the metadata log says MIGRATION and no controller has
-lost its flag at the request of this plan, with its consent. A controller that lost its flag by accident is named, and
-the cluster is in dual write all the same. Called by `core/migration/state.py`, `core/migration/checks.py` and
-`core/migration/looking.py`.
+Pure. Called by `core/migration/state.py`, `core/migration/checks.py` and `core/migration/looking.py`.
+
+The flag is `zookeeper.metadata.migration.enable` in the file of a controller. The migration ends for ever as soon as a
+controller without the flag becomes the active controller. So controllers may lose it only with a consent, an approval,
+a minimum time of dual write, equal metadata on both sides, and templates that were not changed too early.
+
+The cluster counts as in dual write, and can go back, while the metadata log says MIGRATION and no controller has lost
+its flag at the request of the present plan with its consent. If a controller lost its flag by accident, a blocker names
+it, and the cluster still counts as in dual write.
 """
 
 from __future__ import annotations
@@ -35,8 +39,8 @@ from kraftlog.image import ZkMigrationState
 def asked_before(
     migration: MigrationStatus | None, plan: PlanStatus | None, consents: frozenset[str], desired: Desired
 ) -> frozenset[int]:
-    """Controllers that this plan has asked to lose the flag, while its consent still stands. `migration`, `plan`: from
-    the status; empty if that part of the status was lost.
+    """Ids of controllers that this plan has asked to lose the flag, while its consent is still valid. `migration`,
+    `plan`: from the status; None if that part of the status was lost, and then no id is returned.
     """
     if migration is None or desired is not Desired.FINALIZED:
         return frozenset()
@@ -45,11 +49,12 @@ def asked_before(
 
 
 def asked_by(progress: object, flying: frozenset[int], restarted: int | None) -> tuple[int, ...]:
-    """Controllers that are asked to lose the flag, or have lost it on request. A controller that was asked and still
-    has the flag, but is not being restarted, no longer counts.
+    """Ids of controllers that are asked to lose the flag, or have lost it on request. A controller that was asked and
+    still has the flag, but is not being restarted, no longer counts.
 
+    progress: a `MigrationProgress`; for any other value the result is empty.
     flying: nodes whose restart is not over.
-    restarted: the node that is restarted now; None: none is.
+    restarted: the node whose restart is being decided; None: none.
     """
     if not isinstance(progress, MigrationProgress) or progress.way is not FINALIZE:
         return ()
@@ -58,15 +63,15 @@ def asked_by(progress: object, flying: frozenset[int], restarted: int | None) ->
 
 
 def with_asked(status: Status, requested: tuple[int, ...]) -> Status:
-    """The status that names these controllers, written before they are asked."""
+    """The status with these controllers, to be written before they are asked."""
     if not requested or status.migration is None:
         return status
     return replace(status, migration=replace(status.migration, asked_controllers=requested))
 
 
 CLOCK_JUMPED = timedelta(minutes=1)
-"""Largest difference between the advance of the log's time and that of this process, over all its readings, without a
-clock having been set: clocks of controllers differ.
+"""Largest difference between the advance of the log's time and that of this process at which no clock counts as set:
+the clocks of controllers differ a little.
 """
 
 
@@ -77,15 +82,16 @@ def dual_write_of(
     previous: DualWrite | None,
     migration: MigrationStatus | None,
 ) -> DualWrite | None:
-    """For how long dual write was kept, by the metadata log; None if the log cannot be read.
+    """Beginning and present duration of dual write, by the metadata log; None if the log cannot be read.
 
-    registration: last registration of a broker in the log.
-    wall: the time here. The log's time is never taken to be later: a controller's clock may have been set forward while
-        no process read it. If the log is behind, the registration counts as that much later: the clock may be set right
-        afterwards.
-    monotonic_time: seconds of a clock that is never set.
-    previous: dual write as this process knew it.
-    migration: status with the time of the same registration, which a snapshot does not have.
+    registration: last registration of a broker in the log; dual write counts from there.
+    wall: the wall clock of this process. The log's time is never taken to be later, as a controller's clock may have
+        been set forward while no process read the log. If the log's time is behind, the registration counts as that
+        much later, as that clock may be corrected afterwards.
+    monotonic_time: seconds of the monotonic clock.
+    previous: dual write as this process knew it; None: not at all.
+    migration: status with the time of the same registration, which is lost once a snapshot replaces that part of the
+        log.
     """
     if registration is None:
         return None
@@ -108,15 +114,13 @@ def dual_write_of(
 
 
 def hold_left(wish: Migration, dual_write: DualWrite | None) -> timedelta:
-    """For how long dual write must still be kept; the whole time if its start is not known."""
+    """Time for which dual write must still be kept; the whole time if its beginning is not known."""
     held_for = dual_write.held_for if dual_write is not None else timedelta(0)
     return wish.hold_dual_write_for - max(held_for, timedelta(0))
 
 
 def soaking(progress: MigrationProgress, wish: Migration, dual_write: DualWrite | None) -> Wait | None:
-    """Wait until dual write, from which there is a way back, was kept for as long as the document says; None once it
-    was.
-    """
+    """Wait until dual write, from which there is a way back, was kept for as long as the document says; then None."""
     remaining = hold_left(wish, dual_write)
     if progress.way is not FINALIZE or not is_in_dual_write(progress) or remaining <= timedelta(0):
         return None
@@ -140,7 +144,7 @@ def is_in_dual_write(progress: MigrationProgress) -> bool:
 
 
 def may_begin(progress: MigrationProgress, blockers: tuple[Blocker, ...], *, soaks: bool, is_approved: bool) -> bool:
-    """Tell whether controllers may lose the flag now.
+    """Tell whether controllers may lose the flag now, or are losing it already.
 
     blockers: all that prevents the next step.
     soaks: dual write must still be kept.
@@ -152,13 +156,15 @@ def may_begin(progress: MigrationProgress, blockers: tuple[Blocker, ...], *, soa
 
 
 def unasked(progress: MigrationProgress, *, may_begin: bool) -> Iterator[Blocker]:
-    """Blockers for controllers that lost the flag unasked, each of which may end the migration."""
+    """Blockers for controllers that lost the flag without a request, each of which may end the migration. None once
+    controllers may lose it.
+    """
     if is_in_dual_write(progress) and not may_begin:
         yield from without_the_flag(progress.observation, progress.facts.unflagged)
 
 
 def without_the_flag(observation: Observation, ids: Iterable[int]) -> Iterator[Blocker]:
-    """Blockers for controllers that lost it by accident, each with its remedy."""
+    """Blockers for controllers that lost the flag by accident, each with its remedy."""
     for id_ in ids:
         yield Blocker(
             BlockerKind.SETTING,
@@ -171,7 +177,7 @@ def without_the_flag(observation: Observation, ids: Iterable[int]) -> Iterator[B
 
 
 def dangers_left_open(observation: Observation) -> tuple[Blocker, ...]:
-    """Blockers for such controllers where no document asks for the migration."""
+    """Blockers for controllers without the flag during a migration that no document asks for."""
     state = observation.zk_migration_state
     if not isinstance(state, Known) or state.value != ZkMigrationState.MIGRATION:
         return ()
@@ -180,9 +186,9 @@ def dangers_left_open(observation: Observation) -> tuple[Blocker, ...]:
 
 
 def withdrawal_reason(progress: object, blockers: tuple[Blocker, ...], soaks: Wait | None, *, is_approved: bool) -> str:
-    """Reason why a person who was asked to restart a controller must not do so now: a gate of dual write is shut, or
-    another controller may end the migration meanwhile. Empty if the request stands; it also stands if something is not
-    known for a moment, as a request that comes and goes would be carried out at the wrong time.
+    """Reason why a person who was asked to restart a controller must not do so now: controllers may no longer lose the
+    flag, or another controller may end the migration meanwhile. Empty if the request is still valid. It also stays
+    valid if something is not known for a moment: a request that comes and goes would be carried out at the wrong time.
     """
     if not isinstance(progress, MigrationProgress) or not is_in_dual_write(progress):
         return ""
@@ -197,13 +203,15 @@ def withdrawal_reason(progress: object, blockers: tuple[Blocker, ...], soaks: Wa
 
 
 def without_ending(progress: MigrationProgress, remedy: str) -> str:
-    """Remedy that makes another controller the active one, with a first step if one of them would end the migration."""
+    """Remedy that makes another controller the active one; with a first step if a controller would end the
+    migration.
+    """
     return with_flags_first(progress.facts, remedy) if is_in_dual_write(progress) else remedy
 
 
 def unconsented(progress: MigrationProgress, consents: frozenset[str], spent: frozenset[str]) -> Iterator[Blocker]:
-    """Blocker for the consent that is needed until finalizing has begun. `spent`: consents that were used for something
-    else.
+    """Blocker for the missing or used consent to finalize, which is needed until finalizing has begun. `spent`:
+    consents that were used for something else.
     """
     if not is_in_dual_write(progress):
         return
@@ -215,5 +223,5 @@ def unconsented(progress: MigrationProgress, consents: frozenset[str], spent: fr
 
 
 def consent_used(progress: MigrationProgress) -> frozenset[str]:
-    """Consent that the next step needs, and uses."""
+    """Consent that the next step needs and uses; empty for none."""
     return frozenset({ZK_FINALIZE} if progress.way is FINALIZE and is_in_dual_write(progress) else ())

@@ -1,7 +1,7 @@
-"""Check whether every broker knows which of them is controller, once the quorum is gone.
+"""Check that every broker knows which broker is the controller, once the quorum is gone on the way back to ZooKeeper.
 
-Pure. A broker with the flag that still follows a controller of the quorum hangs when it is stopped: it waits for one
-that no longer answers (more than 130 s were seen). Called by `core/migration/checks.py`.
+Pure. Called by `core/migration/checks.py`. A broker that still follows a controller of the quorum hangs when it is
+stopped: its controlled shutdown waits for that controller, which no longer answers (for more than 130 s on real nodes).
 """
 
 from __future__ import annotations

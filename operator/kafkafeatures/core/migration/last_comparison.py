@@ -1,11 +1,14 @@
-"""Last comparison of ZooKeeper with the metadata log before the controllers stopped: does it prove that ZooKeeper held
-all metadata? After the way back nothing else holds it.
+"""The last comparison of ZooKeeper with the metadata log before the controllers stopped, and whether it proves that
+ZooKeeper held all metadata, which nothing else holds after the way back.
 
-Pure. Without controllers the metadata log cannot be read and nothing can be compared, so the last comparison counts:
-`core/migration/state.py` repeats it until the controllers stop. The status and this process both keep it, as the
-controllers may stop while no status can be written. Its age is measured by ZooKeeper's clock: from the last write to
-`/migration` before the comparison to the last write of all. Changes in between may be lost. So may changes that were
-made while the controllers could not write to ZooKeeper and the operator read nothing.
+Pure. Called by `core/migration/losses.py` and `core/migration/state.py`. Without controllers the metadata log cannot be
+read, so nothing can be compared any more, and the last comparison counts: the comparison is repeated until the
+controllers stop. The status and this process both keep its outcome, as the controllers may stop while no status can be
+written.
+
+Its age is measured by ZooKeeper's clock: from the last write to `/migration` before the comparison to the very last
+write. Changes in between may be lost. So may changes that were made while the controllers could not write to ZooKeeper
+and the operator read nothing.
 """
 
 from __future__ import annotations
@@ -46,8 +49,8 @@ REMEDY = (
 
 
 def consent_to_loss(progress: MigrationProgress, last: EqualityStatus | None) -> Consentable | None:
-    """Consent that is needed, as the last comparison does not prove that ZooKeeper held all metadata; None if it does.
-    `last`: the comparison in the status.
+    """Consent to lose metadata, which is needed if the last comparison does not prove that ZooKeeper held all metadata;
+    None if it proves this. `last`: the comparison in the status.
     """
     znode = progress.znodes.migration
     if isinstance(znode, Failure):
@@ -76,7 +79,7 @@ def about_differences(count: int, digest: str) -> str:
 
 
 def _unknown(znode: MigrationZnode | None, last: EqualityStatus | None) -> str:
-    """Reason why the last comparison does not count; empty where it does."""
+    """Reason why the last comparison does not count; empty if it counts."""
     if last is None or last.differences is None:
         return "ZooKeeper was not compared with the metadata log before the controllers stopped"
     if last.written_at is None:
@@ -92,9 +95,9 @@ def _unknown(znode: MigrationZnode | None, last: EqualityStatus | None) -> str:
 
 
 def later(ours: EqualityStatus | None, reported: EqualityStatus | None) -> EqualityStatus | None:
-    """The later of two comparisons, by the clock of ZooKeeper, as two processes have two clocks. `ours`, that of this
-    process, is taken if the order is not certain; but a comparison without a date, which proves nothing, is taken
-    before one with a date.
+    """The later of two comparisons: `ours`, of this process, and `reported`, of the status. Their order is that of
+    ZooKeeper's clock, as two processes have two clocks; if it is not certain, `ours` is taken. A comparison without a
+    date, which proves nothing, is taken before one with a date.
     """
     if ours is None or reported is None:
         return ours or reported
@@ -107,12 +110,12 @@ def later(ours: EqualityStatus | None, reported: EqualityStatus | None) -> Equal
 def last_comparison(
     progress: MigrationProgress | Misplaced | Failure, observation: Observation, previous: EqualityStatus | None
 ) -> EqualityStatus | None:
-    """Outcome of the comparison in this reconciliation, or else of the last one of this migration; None before anything
-    was copied.
+    """Outcome of the comparison in this reconciliation, or else `previous`, the last one of this migration; None before
+    anything was copied.
 
-    A comparison that failed is added to the last outcome. If it failed because ZooKeeper was behind, the date is
-    dropped, as it is not known what ZooKeeper holds by now. A comparison counts even while the position of the cluster
-    is not known, such as while the controllers stop.
+    A comparison that failed changes only the state of the last outcome to Unknown. If it failed because ZooKeeper was
+    behind, the date is dropped too, as it is not known what ZooKeeper holds by now. A comparison counts even while the
+    position of the cluster is not known, such as while the controllers stop.
     """
     if isinstance(progress, MigrationProgress) and progress.position in PREFLIGHTED:
         return None  # nothing is copied yet, or no longer
@@ -127,7 +130,7 @@ def last_comparison(
     state = ComparisonState.DIFFERS if comparison.value.differences else ComparisonState.EQUAL
     at = stamp(znode.written_at) if isinstance(znode, MigrationZnode) else None
     if at is None and state is ComparisonState.EQUAL:
-        return previous  # until when it is so is not known
+        return previous  # without the time of the last write, the comparison proves nothing
     current = EqualityStatus(
         at=stamp(comparison.value.at),
         state=state.value,
@@ -139,7 +142,7 @@ def last_comparison(
 
 
 def _says_as_much(previous: EqualityStatus, current: EqualityStatus) -> bool:
-    """Tell whether the status has the same outcome from moments ago: it is not written again for a newer date alone."""
+    """Tell whether the status has the same outcome from moments ago: a status is not written for a newer date alone."""
     is_same = (previous.state, previous.differences, previous.digest) == (
         current.state,
         current.differences,

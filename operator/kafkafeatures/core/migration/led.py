@@ -1,4 +1,4 @@
-"""Checks that an active controller leads the quorum, and that each controller is one of it.
+"""Checks of the quorum: an active controller leads it, each voter answers, and each controller is a voter.
 
 Pure. Called by `core/migration/checks.py`. `flying`: nodes that are being restarted, of which nothing is expected.
 """
@@ -16,9 +16,9 @@ from kafkafeatures.core.migration.progress import MigrationProgress
 
 
 def not_led(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Blockers for a quorum without an active controller that has a majority, and for voters that are not registered or
-    do not answer. While brokers are restarted, a voter that does not answer blocks nothing if it had the flag when it
-    last registered.
+    """Blockers for a quorum that no active controller leads, and for voters that are not registered or do not answer.
+    While brokers change their mode, a voter that does not answer blocks nothing if it had the flag when it last
+    registered.
     """
     observation = progress.observation
     failure = observation.no_quorum
@@ -50,8 +50,8 @@ def not_led(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blo
 
 def not_voting(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
     """Blockers for controllers that are no voters. A controller that was formatted with `--no-initial-controllers` and
-    never added keeps no log that counts. A quorum that was begun with `--standalone` has one controller, and Kafka
-    takes over with that one alone.
+    never added does not count for the majority. In a quorum that was begun with `--standalone` only one controller
+    votes, and Kafka takes over with that one alone.
     """
     if isinstance(progress.observation.quorum, Unknown):
         return  # `not_led` says so

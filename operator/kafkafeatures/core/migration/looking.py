@@ -1,8 +1,7 @@
-"""Readings that the next reconciliation of a migration needs: settings, partitions, a survey of ZooKeeper, a
-comparison.
+"""Readings that a migration needs in a reconciliation: settings, partitions, a survey of ZooKeeper, a comparison.
 
-Pure. Called by `core/migration/stage.py` once the nodes, the metadata log and the znodes were read. Large readings are
-made only if the next step depends on them.
+Pure. Called by `core/migration/stage.py` before the cluster is read, and again once the nodes, the metadata log and the
+znodes were read. Large readings are made only if the next step depends on them.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from kafkafeatures.core.roll.excuses import is_to_be_shown
 ALL_NAMES = NAMES | preflight.NAMES
 """Names of the settings that are read of each node."""
 SURVEYED_WITHIN = 60.0
+"""Greatest age, in seconds, of the survey of all znodes before anything is copied."""
 COMPARE_EVERY = timedelta(seconds=60)
 """Time between two comparisons of ZooKeeper with the metadata log while a step waits until both hold the same. Shorter
 while the controllers are to be stopped, as changes after the last comparison may be lost.
@@ -32,9 +32,7 @@ while the controllers are to be stopped, as changes after the last comparison ma
 
 
 def demands_of(read_context: ReadContext, wish: Migration) -> ReadRequirements:
-    """Readings that are needed: the znodes and the settings of each node; partitions if nodes are about to be
-    restarted.
-    """
+    """Readings that are needed: always the znodes and the settings of each node; the others by the next way."""
     asked_before = finalize.asked_before(
         read_context.status.migration, read_context.status.plan, read_context.desired.consents, wish.desired
     )
@@ -67,8 +65,8 @@ def _former_controllers(read_context: ReadContext, progress: MigrationProgress) 
 
 
 def _age_of_survey(progress: MigrationProgress) -> float | None:
-    """Largest age in seconds of the survey of all znodes; None if none is needed. Before anything is touched: a minute.
-    For the transaction that leads back: 0, as each election of the quorum raises epochs.
+    """Greatest age in seconds of the survey of all znodes; None if none is needed. Before anything is copied: a minute.
+    For the transaction that leads back: 0, as each election of the quorum raises the epochs that it needs.
     """
     if progress.way is RELEASE:
         return None if any(pods_left(progress)) else 0.0
@@ -77,13 +75,14 @@ def _age_of_survey(progress: MigrationProgress) -> float | None:
 
 
 def _is_due_again(read_context: ReadContext, progress: MigrationProgress, wish: Migration) -> bool:
-    """Tell whether a step is about to close a way back, and the last comparison of this process is too old. Comparisons
-    of another process do not count: a process that has just started compares at once.
+    """Tell whether the comparison is to be made now: none of this process is recent enough. Comparisons of another
+    process do not count, so a process that has just started compares at once. Before the migration is finalized, only
+    once dual write was kept for long enough and an approval is there.
     """
 
     def passed(at: datetime, span: timedelta) -> bool:
-        """Tell whether this much time has passed. Also True for a time in the future, as a clock was set; one
-        comparison too many does no harm.
+        """Tell whether this much time has passed. True also for a time in the future, which shows that a clock was set:
+        a comparison too many does no harm.
         """
         return not timedelta(0) <= read_context.current_time - at < span
 

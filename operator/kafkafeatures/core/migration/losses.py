@@ -38,7 +38,7 @@ from kafkafeatures.core.migration.stopped import unproven
 
 
 def needs_comparison(progress: MigrationProgress) -> bool:
-    """Tell whether the next step closes a way back: the first node of a way is restarted, or the quorum stopped."""
+    """Tell whether the next step closes a way back: the first restart of a way, or the stop of the quorum."""
     return progress.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and is_in_dual_write(progress)
 
 
@@ -51,7 +51,7 @@ def with_consentable(question: EdgeCheckInput) -> EdgeCheckInput:
 
 def _consentable(question: EdgeCheckInput) -> tuple[Consentable, ...]:
     """Blockers on the way back that a person may lift by consents, as far as they are shown now. The consent that all
-    controllers have stopped is asked for only once nothing is lost, or all losses are consented to: until then the
+    controllers have stopped is requested only once nothing is lost or all losses have their consents: until then the
     controllers may have to be started again.
     """
     progress, consentables = question.progress, list[Consentable]()
@@ -76,15 +76,15 @@ def _consentable(question: EdgeCheckInput) -> tuple[Consentable, ...]:
 
 def remaining_blockers(question: EdgeCheckInput, consentables: Iterable[Consentable]) -> Iterator[Blocker]:
     """Blockers that remain after the consents were applied."""
-    for it in consentables:
-        blocker = remaining_blocker(it, question.consents, question.spent, question.requested)
+    for consentable in consentables:
+        blocker = remaining_blocker(consentable, question.consents, question.spent, question.requested)
         if blocker is not None:
             yield blocker
 
 
 def requested_by(question: EdgeCheckInput, at: Stamp) -> tuple[ConsentRequest, ...]:
-    """Consents that are asked for now, and earlier requests whose loss may still exist: the last comparison, which is
-    not always at hand, showed that ZooKeeper lacks metadata.
+    """Requests for the consents that are needed now, and earlier requests whose loss may still exist, because the last
+    comparison showed that ZooKeeper lacks metadata and none is made at the moment.
     """
     last, goes_back = question.equality, question.progress.desired is Desired.ROLLED_BACK
     lacks = goes_back and last is not None and last.state != ComparisonState.EQUAL
@@ -98,9 +98,10 @@ def requested_by(question: EdgeCheckInput, at: Stamp) -> tuple[ConsentRequest, .
 
 
 def losses(question: EdgeCheckInput) -> Iterator[Consentable]:
-    """Possible losses: metadata that ZooKeeper lacks; and records of a broker that may run in KRaft mode and lead
-    partitions, which get another leader. A broker that has a znode is in ZooKeeper mode, even if it does not answer
-    yet. Each broker has a consent of its own, which covers no other broker and no metadata.
+    """Possible losses when the cluster is given back to ZooKeeper: metadata that ZooKeeper lacks; and records of a
+    broker that may run in KRaft mode and lead partitions, which then get another leader. A broker with a znode of its
+    own runs in ZooKeeper mode, even if it does not answer yet. The consent for a broker covers no other broker and no
+    metadata.
     """
     lacking = consent_to_loss(question.progress, question.equality)
     if lacking is not None:
@@ -109,7 +110,7 @@ def losses(question: EdgeCheckInput) -> Iterator[Consentable]:
 
 
 def given_up(question: EdgeCheckInput) -> frozenset[int]:
-    """Brokers that are not expected to come back, as a person consented to lose their records."""
+    """Ids of brokers that are not expected to come back, as a person has consented to lose their records."""
     return frozenset(id_ for id_, it in question.lost_brokers.items() if not any(remaining_blockers(question, (it,))))
 
 
@@ -126,8 +127,8 @@ def _lost_brokers(question: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]
 
 
 def _absent_by_znodes(progress: MigrationProgress) -> tuple[int, ...]:
-    """Brokers that have replicas by ZooKeeper, but are in no list of brokers. Without a controller only the znodes
-    tell.
+    """Ids of brokers that have replicas by the znodes of topics, but are registered nowhere. Without a controller only
+    the znodes show this.
     """
     survey = progress.observation.surveyed.value if isinstance(progress.observation.surveyed, Known) else None
     assigned = survey.assigned if isinstance(survey, Survey) else frozenset[int]()
@@ -135,7 +136,7 @@ def _absent_by_znodes(progress: MigrationProgress) -> tuple[int, ...]:
 
 
 def not_back(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Brokers of which it is not certain that they run in ZooKeeper mode."""
+    """Blockers for brokers that are not certain to run in ZooKeeper mode."""
     yield from (
         it for _, it in _not_in_zookeeper_mode(question.progress, question.flying, question.progress.facts.absent or ())
     )
@@ -144,8 +145,8 @@ def not_back(question: EdgeCheckInput) -> Iterator[Blocker]:
 def _not_in_zookeeper_mode(
     progress: MigrationProgress, but: frozenset[int], absent: tuple[int, ...]
 ) -> Iterator[tuple[int, Blocker]]:
-    """Ids and blockers of brokers that may not run in ZooKeeper mode, without those in `but`. `absent`: brokers that
-    are in no list.
+    """Ids and blockers of brokers that are not certain to run in ZooKeeper mode, without those in `but`. `absent`:
+    brokers that are registered nowhere.
     """
     for id_, mode in progress.facts.brokers.items():
         if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in but:

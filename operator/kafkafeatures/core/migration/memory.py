@@ -1,7 +1,8 @@
-"""Memory of a migration that one process keeps from reconciliation to reconciliation and no status has: for how long a
-contradiction has lasted, when the metadata log ended at which offset, and since when `/migration` has not changed.
+"""Memory of a migration that a process keeps from one reconciliation to the next, and that no status has: for how long
+a contradiction has lasted, when the metadata log ended at which offset, since when `/migration` has not changed.
 
-Pure. A process that has just started knows nothing of it, nor does one that could not read the cluster for a while.
+Pure. Made by `core/migration/state.py` in each reconciliation. A process that has just started has none of it, and most
+of it is lost when the cluster could not be read, as only an unbroken series of readings proves that nothing happened.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ KEEPS = 60.0
 change.
 """
 MOST = 64
+"""Most end offsets of the metadata log that are kept."""
 LATE = 10.0
 """Seconds after which no write of a controller that has stopped arrives in ZooKeeper any more."""
 COMPARED_WITHIN = 120.0
@@ -26,14 +28,14 @@ COMPARED_WITHIN = 120.0
 
 
 class DualWrite(Struct, frozen=True):
-    """Dual write without an interruption, by the last registration of a broker.
+    """Dual write without an interruption, since the last registration of a broker.
 
-    offset: offset of that registration, which no other has followed.
+    offset: offset of that registration in the metadata log.
     since: when the registration was written, in the log's own time.
     log_time: the log's time when it was read last.
     measured_at: monotonic seconds of that reading.
     seen_at: monotonic seconds since when this process has known the registration.
-    measured_from: `log_time` and `measured_at` of an earlier reading; no clock was set in between.
+    measured_from: `log_time` and `measured_at` of an earlier reading, since which no clock was set.
     """
 
     offset: int
@@ -45,27 +47,27 @@ class DualWrite(Struct, frozen=True):
 
     @property
     def held_for(self) -> timedelta:
-        """For how long dual write was kept: by the log, or what this process has lived through if a controller's clock
-        was set back.
+        """Time for which dual write was kept: by the log, or by this process if that is longer because a controller's
+        clock was set back.
         """
         return max(self.log_time - self.since, timedelta(seconds=self.measured_at - self.seen_at))
 
 
 class MigrationMemory(Struct, frozen=True):
-    """Memory of a migration. Times are seconds of a monotonic clock, unless a date is named.
+    """Memory of a migration. Times are seconds of the monotonic clock, except `tried`, which is a date.
 
-    unknown_since: since when the position of the cluster is not known; None: it is.
+    unknown_since: since when the position of the cluster is not known; None: it is known.
     ends: readings of the metadata log: the time, and the offset at which the log ended.
     offset: offset in `/migration`; -1: not read yet.
-    still_since: since when it is that offset.
+    still_since: since when that offset has not changed.
     compared: last successful comparison of ZooKeeper with the metadata log.
     compared_at: when that comparison was read.
     tried: date when the last comparison began, whether or not it succeeded.
     controllers_since: since when some controller answers; None: none does.
     equality: the last comparison, as it goes into a status.
     cluster: id of the cluster in ZooKeeper; empty: not read yet.
-    silent_since: since when no controller answers; None: one does.
-    moved_at: when `/migration` was last seen to have changed.
+    silent_since: since when no controller answers; None: some controller does.
+    moved_at: when a change of `/migration` was last observed.
     dual_write: dual write, as last known.
     """
 
@@ -109,7 +111,7 @@ class MigrationMemory(Struct, frozen=True):
         cluster: str = "",
         dual_write: DualWrite | None = None,
     ) -> MigrationMemory:
-        """Memory with what this reconciliation has read.
+        """Memory with the readings of this reconciliation.
 
         known: the position of the cluster is known.
         end: end of the metadata log; -1: not read.
@@ -150,23 +152,24 @@ class MigrationMemory(Struct, frozen=True):
         return self.compared if monotonic_time - self.compared_at <= COMPARED_WITHIN else None
 
     def lag(self, monotonic_time: float) -> float | None:
-        """Seconds by which ZooKeeper is behind the metadata log, at most; None while not known: at no reading of the
-        last minute had the log ended before what `/migration` names by now.
+        """Seconds by which ZooKeeper is behind the metadata log, at most: the age of the latest reading at which the
+        log ended no later than the offset that `/migration` has now. None if there is no such reading in the last
+        minute.
         """
         reached = [at for at, end in self.ends if end - 1 <= self.offset]
         return monotonic_time - max(reached) if reached else None
 
     def controllers_for(self, monotonic_time: float) -> timedelta:
-        """For how long controllers are known to have answered."""
+        """Time for which controllers are known to have answered."""
         return timedelta(seconds=0.0 if self.controllers_since is None else monotonic_time - self.controllers_since)
 
     def silent_for(self, monotonic_time: float) -> float:
-        """For how many seconds no controller is known to have answered."""
+        """Seconds for which no controller has answered; 0 if one does."""
         return 0.0 if self.silent_since is None else monotonic_time - self.silent_since
 
     def is_written(self, monotonic_time: float) -> bool:
-        """Tell whether `/migration` changed in the last minute although no controller answers, later than the last
-        writes of a stopped controller could arrive.
+        """Tell whether `/migration` changed in the last minute although no controller answers, and too late for a write
+        of a controller that has stopped: then a controller runs that cannot be reached.
         """
         return (
             self.silent_since is not None
@@ -175,5 +178,5 @@ class MigrationMemory(Struct, frozen=True):
         )
 
     def still_for(self, monotonic_time: float) -> float:
-        """For how many seconds `/migration` is known not to have changed."""
+        """Seconds for which `/migration` is known not to have changed."""
         return 0.0 if self.still_since is None else monotonic_time - self.still_since

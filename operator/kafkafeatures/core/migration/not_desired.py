@@ -1,7 +1,8 @@
-"""State of a migration that the document does not ask for: none, or a migration that was left open.
+"""State of a migration that the document does not ask for: there is none, or it was begun and left open.
 
-Pure, and light. A migration does not end when `spec.migration` is removed from a document: none of its steps is carried
-out any more, no node is restarted, and the status says so. Called by `core/migration/stage.py`.
+Pure. Called by `core/migration/stage.py`; it imports nothing that judges a migration, as nearly every document wants
+none. A migration does not end when `spec.migration` is removed from a document: no step of it is carried out any more,
+no node is restarted, and the status says so.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ PHASE = "phase"
 """Key of the phase that such a stage leads to, in a plan."""
 
 OVER = ("", Phase.NONE, Phase.FINALIZED, Phase.ROLLED_BACK)
-"""Phases at which a document may stop asking for a migration: nothing is left half done."""
+"""Phases at which a document may stop asking for a migration, as nothing is left half done."""
 NO_CONTROLLER = "NoController"
-"""Position at which the quorum is gone, and ZooKeeper has not got the cluster back."""
+"""Position at which the quorum is gone, and no broker is the controller yet."""
 UNLED = "while no controller leads, no partition gets a new leader"
+"""Loss while the cluster has no controller: it serves what it has, until a leader fails."""
 LOOKS_AGAIN = 10.0
-"""Seconds until the cluster is read again for the end of the migration."""
+"""Seconds until the cluster is read again, to see whether the migration has ended."""
 REMEDY = (
     "set spec.migration.desired to the phase that the cluster is to reach, or to RolledBack to go back; or finish the "
     "migration by hand"
@@ -41,8 +43,8 @@ REMEDY = (
 
 def kept_of(previous: MigrationStatus | None, observation: Observation) -> MigrationStatus | None:
     """Part of `status.migration` that is kept although no document asks for a migration, or another cluster answers:
-    what was deleted, and, while the migration is open, what proves that nothing is lost on the way back. Requests for
-    consents are not kept.
+    the content of a deleted znode, and, while the migration is open, the evidence that nothing is lost on the way back.
+    Requests for consents are not kept. None if nothing is left.
     """
     if previous is None:
         return None
@@ -58,7 +60,7 @@ def kept_of(previous: MigrationStatus | None, observation: Observation) -> Migra
 
 
 class NoMigration(NoProposal, frozen=True):
-    """Nothing to do: no migration is wanted."""
+    """Proposal to do nothing: no migration is wanted."""
 
     kind: ClassVar[str] = MIGRATION
 
@@ -66,10 +68,10 @@ class NoMigration(NoProposal, frozen=True):
 class LeftOpen(StageState, frozen=True):
     """An open migration that the document does not ask for.
 
-    blocker: says that it is open, with the remedy.
+    blocker: names the open migration, with the remedy.
     phase: last phase in the status; empty: there was none.
-    is_seen: the cluster itself shows that the migration is open.
-    observation: what was read of the cluster.
+    is_seen: the cluster itself shows that the migration is open, not only the status.
+    observation: the readings of the cluster.
     position: last position in the status.
     stage_memory: memory of the reconciliation before.
     dangers: blockers for controllers that may end the migration by accident.
@@ -87,8 +89,8 @@ class LeftOpen(StageState, frozen=True):
 
     @property
     def is_due(self) -> bool:
-        """Tell whether only the status shows the migration. If the cluster shows it, the stages of levels and restarts
-        report it.
+        """Tell whether only the status shows the migration. If the cluster itself shows it, the stages of levels and
+        restarts report it in their blockers.
         """
         return not self.is_seen
 
@@ -99,7 +101,7 @@ class LeftOpen(StageState, frozen=True):
 
     @property
     def next(self) -> Wait:
-        """Wait that names the open migration: nothing is done."""
+        """Wait that names the open migration; no step is taken."""
         text = "; ".join(map(str, self.blockers))
         waits = waits_on(self.blockers[0], Reason.MIGRATING, message=text, delay=LOOKS_AGAIN)
         return replace(waits, blockers=self.blockers)
@@ -130,8 +132,8 @@ class LeftOpen(StageState, frozen=True):
         return self.next
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
-        """The status with the phase that was known: a cluster in ZooKeeper mode does not show that a way back was
-        begun. The voters of the quorum are kept too, updated if they have changed.
+        """The status with the last known phase, because a cluster in ZooKeeper mode does not show that a way back was
+        begun. The voters of the quorum are kept too, and updated if they have changed.
         """
         from kafkafeatures.core.migration.voters import voters_of
 
@@ -141,7 +143,7 @@ class LeftOpen(StageState, frozen=True):
 
 
 def left_open(facts: StageInput) -> LeftOpen | None:
-    """The open migration that is not wanted; None if there is none, or another cluster answers."""
+    """State of a migration that is open and not wanted; None if none is open, or another cluster answers."""
     if not facts.ours:
         return None
     migration, mode = facts.remembered.migration, facts.observation.mode

@@ -1,4 +1,9 @@
-"""The phase of a migration as a status has it: the position, in the direction in which the document wants it to go."""
+"""The phase of a migration, which is the word for people in the status: the position, seen in the direction in which
+the document wants to go. At the same position a cluster may be DualWrite on the way forward, and RollingBack on the way
+back.
+
+Pure. Called by `core/migration/progress.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Positions of a cluster between ZooKeeper and KRaft. The cluster is always at one, derived from the metadata log, the
-znodes and the nodes together, and never from a status.
+"""Positions of a cluster between ZooKeeper and KRaft, and the evidence from which a position is derived: the metadata
+log, the znodes and the nodes together, never a status.
 
-Pure. On real nodes, each of the three alone was misleading: the log says that a migration is under way while the driver
-of the controllers is idle, `/migration` survives a rollback, a flag is in a file that no process has read. So a
-position is a row of `ROWS` that all of them fit; if they fit no row, no position is guessed.
+Pure. Called by `core/migration/progress.py`; `core/migration/contradictions.py` chooses the position. On real nodes,
+each source alone was misleading: the log says that a migration is under way while the controllers do nothing,
+`/migration` survives a rollback, a file has the flag and no process has read it yet. So a position is a row of `ROWS`
+that all sources fit; if they fit no row, no position is guessed.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from kraftlog.image import ZkMigrationState
 
 
 class Position(StrEnum):
-    """Positions in the order of the way forward; the last two are on the way back only."""
+    """Positions in the order of the way forward; the last two are on the way back only. Flag: see `BrokerMode`."""
 
-    ZOOKEEPER = "ZooKeeper"  # no controllers of a quorum
+    ZOOKEEPER = "ZooKeeper"  # there is no KRaft quorum
     PRE_MIGRATION = "PreMigration"  # a quorum waits; no broker knows of it
     FLAGGING = "Flagging"  # brokers get the flag, and register with the quorum
     COPYING = "Copying"  # the quorum has taken over, and copies
     COPIED = "Copied"  # copied; some brokers are in ZooKeeper mode, and changes are written to both sides
     DUAL_WRITE = "DualWrite"  # all brokers are in KRaft mode; changes are still written to ZooKeeper
-    FINALIZING = "Finalizing"  # controllers lose the flag, one by one, as they were asked to; or one of them has led
+    FINALIZING = "Finalizing"  # controllers lose the flag, one by one, as requested; or one without it has led
     FINALIZED = "Finalized"  # KRaft, irreversibly
-    NO_CONTROLLER = "NoController"  # the quorum is gone, and its claim still stands in ZooKeeper
-    RELEASED = "Released"  # a broker is controller again; some have the flag
+    NO_CONTROLLER = "NoController"  # the quorum is gone, and ZooKeeper still names one of its controllers
+    RELEASED = "Released"  # a broker is the controller again; some brokers have the flag
 
 
 class BrokerMode(StrEnum):
-    """Mode in which a process of a broker runs."""
+    """Mode in which the process of a broker runs. The flag is `zookeeper.metadata.migration.enable`."""
 
     PLAIN = "ZooKeeper"
-    FLAGGED = "Flagged"  # in ZooKeeper mode, with zookeeper.metadata.migration.enable
+    FLAGGED = "Flagged"  # in ZooKeeper mode with the flag: it registers with the quorum too
     KRAFT = "KRaft"
 
 
@@ -51,23 +52,24 @@ class ClaimKind(StrEnum):
     NONE = "none"
     BROKER = "a broker in ZooKeeper mode"
     LEADER = "the active controller, at its epoch"
-    KRAFT = "a controller of a quorum"  # which leads no longer, or at another epoch
+    KRAFT = "a controller of a quorum"  # one that no longer leads, or leads at another epoch
 
 
 class MigrationEvidence(Struct, frozen=True):
-    """Facts that a position is derived from.
+    """Facts from which a position is derived.
 
-    state: state in the metadata log, read after the znodes; None: no controller answers.
-    claim: node that `/controller` names.
-    offset: offset in `/migration`; -1 also if the znode is absent.
+    state: migration state in the metadata log (ZkMigrationStateRecord), read after the znodes; None: no controller
+        answers.
+    claim: kind of node that `/controller` names.
+    offset: offset in `/migration`; -1 also if the znode is absent. Above 0, ZooKeeper was copied up to there.
     brokers: mode of each broker, by id; None: it does not answer.
-    controllers: whether each controller has the flag, by id; None: it does not answer.
+    controllers: True for a controller with the flag, by id; None: it does not answer.
     has_progress: `/migration` exists.
-    absent: brokers that have replicas and are registered neither in ZooKeeper nor with the quorum, so that the mode of
-        their next process is not known; None: not known whether there are any.
-    unlisted: brokers that do not answer, and follow the quorum without being registered with it.
-    registered: for nodes that do not answer, the mode or flag of the process that registered last. It tells where the
-        cluster is, not how these nodes start again.
+    absent: ids of brokers that have replicas and are registered neither in ZooKeeper nor with the quorum, so that it is
+        not known in which mode they will start; None: it is not known whether there are any.
+    unlisted: ids of brokers that do not answer, and follow the quorum without being registered with it.
+    registered: for nodes that do not answer, the mode or flag of the process that registered last. It shows where the
+        cluster is, not how these nodes will start again.
     """
 
     state: ZkMigrationState | None
@@ -87,18 +89,19 @@ class MigrationEvidence(Struct, frozen=True):
 
     @property
     def silent(self) -> tuple[int, ...]:
-        """Nodes whose mode or flag is not known."""
-        return tuple(id_ for id_, it in (*self.brokers.items(), *self.controllers.items()) if it is None)
+        """Ids of nodes whose mode or flag is not known."""
+        return tuple(id_ for id_, mode in (*self.brokers.items(), *self.controllers.items()) if mode is None)
 
     @property
     def as_registered(self) -> MigrationEvidence:
         """This evidence, with the registered mode or flag of each node that does not answer."""
         modes = {
-            id_: _mode_registered(self.registered.get(id_)) if it is None else it for id_, it in self.brokers.items()
+            id_: _mode_registered(self.registered.get(id_)) if mode is None else mode
+            for id_, mode in self.brokers.items()
         }
         flags = {
-            id_: _flag_registered(self.registered.get(id_)) if it is None else it
-            for id_, it in self.controllers.items()
+            id_: _flag_registered(self.registered.get(id_)) if flag is None else flag
+            for id_, flag in self.controllers.items()
         }
         return msgspec.structs.replace(self, brokers=modes, controllers=flags)
 
@@ -122,13 +125,13 @@ def _flag_registered(it: BrokerMode | bool | None) -> bool | None:
 
 
 class Misplaced(Struct, frozen=True):
-    """No position fits, with the reason and the remedy.
+    """Result if no position fits the evidence.
 
     message, remedy: texts for people.
     subject: the nodes, or the znode, that it is about.
-    may_pass: it may end by itself within a minute, such as while a leader is elected.
+    may_pass: the state may end by itself within a minute, such as while a leader is elected.
     at_first: message for that minute; empty: `message`.
-    silent: nodes that do not answer, if their mode or flag is all that is missing.
+    silent: ids of nodes that do not answer, if only their mode or flag is missing.
     """
 
     message: str
@@ -151,12 +154,12 @@ class PositionRow(Struct, frozen=True):
     """Facts that hold in a position.
 
     position: the position.
-    state: possible states of the metadata log.
+    state: possible states of the metadata log; None among them: no controller answers.
     claim: possible kinds of node in `/controller`.
     copied: whether `/migration` says that ZooKeeper was copied; None: it does not matter.
     modes: modes that brokers may have.
-    some: modes of which at least one broker must have one.
-    flags: whether all, some but not all, or no controllers have the flag; None: it does not matter.
+    some: at least one broker has one of these modes.
+    flags: `ALL`, `SOME` or `NO`: which controllers have the flag; None: it does not matter.
     """
 
     position: Position
@@ -168,9 +171,7 @@ class PositionRow(Struct, frozen=True):
     flags: tuple[bool, ...] | None = None
 
     def fits(self, evidence: MigrationEvidence) -> bool:
-        """Tell whether the evidence fits this position. A node that does not answer fits if any of its possible modes
-        would.
-        """
+        """Tell whether the evidence fits this position. A node that does not answer fits any row."""
         if evidence.state not in self.state or evidence.claim not in self.claim:
             return False
         if self.copied is not None and self.copied is not (evidence.offset > 0):
@@ -187,8 +188,8 @@ ALL, SOME, NO = (True,), (True, False), (False,)
 
 
 def _flags_fit(seen_flags: Iterable[bool | None], required: tuple[bool, ...]) -> bool:
-    """Tell whether flags are as required. `ALL`: each controller has the flag; `NO`: none has; `SOME`: some have, some
-    have not.
+    """Tell whether the flags of controllers are as required, as far as they are known. `ALL`: each controller has the
+    flag; `NO`: none has it; `SOME`: some have it, others do not.
     """
     flags = set(seen_flags)
     if None in flags:
@@ -208,10 +209,10 @@ ROWS = (
     PositionRow(Position.NO_CONTROLLER, (None,), (ClaimKind.KRAFT,), None, (PLAIN, FLAGGED), (FLAGGED,)),
     PositionRow(
         Position.NO_CONTROLLER, (None,), (ClaimKind.KRAFT,), True, (PLAIN,), (PLAIN,)
-    ),  # /controller alone proves nothing
+    ),  # without the flag, only a copy proves that there was a quorum; /controller alone does not
     PositionRow(Position.RELEASED, (None,), (ClaimKind.BROKER,), False, (PLAIN, FLAGGED), (FLAGGED,)),
 )
-"""Facts that hold in each position: exactly one position fits a cluster that is somewhere."""
+"""Facts that hold in each position. If all nodes answer, the evidence fits the rows of at most one position."""
 
 
 # --- what was read ---
@@ -224,9 +225,9 @@ def facts_of(
     *,
     goes_back: bool = False,
 ) -> MigrationEvidence | Failure:
-    """Evidence of an observation that was made after the znodes were read; a Failure names what is missing.
+    """Evidence from an observation that was made after the znodes were read; a Failure for a reading that is missing.
 
-    assigned: brokers that have replicas; None: not known.
+    assigned: ids of brokers that have replicas; None: not known.
     goes_back: the document asks for RolledBack.
     """
     claim, migration, cluster_id = zookeeper_reading.controller, zookeeper_reading.migration, observation.cluster_id
@@ -256,7 +257,7 @@ def facts_of(
         )
         return _without_majority(controllers, goes_back) or failure
     elif isinstance(observation.cluster_id, Unknown) and observation.cluster_id.failure.kind is FailureKind.NOT_ASKED:
-        return observation.cluster_id.failure  # a controller runs, and does not say which one it is
+        return observation.cluster_id.failure  # a controller runs, and does not say its id
     brokers = {node.id: _mode(node) for node in observation.nodes if Role.BROKER in node.roles}
     refused = {node.id for node in observation.nodes if node.state is NodeState.REFUSED}
     return MigrationEvidence(
@@ -273,7 +274,7 @@ def facts_of(
 
 
 def _registered(observation: Observation) -> Iterator[tuple[int, BrokerMode | bool]]:
-    """Registrations in the metadata log, of nodes that do not answer."""
+    """Id, and mode or flag, of each node that does not answer, by its registration in the metadata log."""
     for node in observation.nodes:
         if isinstance(node.answer, Known) or node.state is NodeState.REFUSED:
             continue
@@ -284,8 +285,8 @@ def _registered(observation: Observation) -> Iterator[tuple[int, BrokerMode | bo
 
 
 def _without_majority(controllers: Sequence[Node], goes_back: bool) -> Failure | None:
-    """Failure that fewer controllers run than can elect a leader, so that the state does not change: such as when a
-    person was asked to stop all, and one was started again.
+    """Failure if fewer controllers run than can elect a leader, so that waiting does not help: such as after a person
+    was asked to stop all, and one was started again. None if a majority runs, or may run.
     """
     running = [node.id for node in controllers if isinstance(node.answer, Known)]
     away = [node.answer.failure.kind in NO_ANSWER for node in controllers if isinstance(node.answer, Unknown)]
@@ -311,8 +312,8 @@ WITHOUT_QUORUM = (Position.ZOOKEEPER, Position.NO_CONTROLLER, Position.RELEASED)
 
 
 def why_uncertain(position: Position, observation: Observation) -> Failure | None:
-    """Reason why it is not certain that no quorum runs: no address of a controller was given and no broker named one,
-    so a controller that runs would not have been asked.
+    """Failure if it is not certain that no quorum runs: no address of a controller was given and no broker named one,
+    so a controller that runs would not have been contacted. None if it is certain, or the position has a quorum.
     """
     if position not in WITHOUT_QUORUM:
         return None
@@ -341,5 +342,5 @@ def _mode(node: Node) -> BrokerMode | None:
 
 
 def flag_of(node: Node) -> bool | None:
-    """Tell whether a controller runs with the flag; None if it does not answer."""
+    """Flag of a controller: True if it runs with it; None if it does not answer."""
     return node.answer.value.zk_migration_ready if isinstance(node.answer, Known) else None

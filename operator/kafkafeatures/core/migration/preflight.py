@@ -1,8 +1,8 @@
-"""Preflight of a migration: everything that would fail later, reported at once, before anything is touched.
+"""Preflight of a migration: all causes of later failures, reported at once, before anything is changed.
 
-Pure. `findings` runs an ordered table of small checks, and none hides another. They run on the way to PreMigration, for
-brokers and ZooKeeper, and again on the way to Copied, with the controllers. A check that cannot tell yields a blocker:
-missing information never allows a step.
+Pure. Called by `core/migration/checks.py`. `findings` runs all checks of a table in order, so no blocker hides another.
+The checks run on the way to PreMigration, for brokers and ZooKeeper, and again on the way to Copied, when there are
+controllers. A check that lacks a reading yields a blocker: missing information never allows a step.
 """
 
 from __future__ import annotations
@@ -30,31 +30,27 @@ from kafkafeatures.core.migration.settings import (
 )
 
 NOT_DEFINED = frozenset({SUPER_USERS, ALLOW_EVERYONE})
-"""Settings that a node gives only where they are set: Kafka itself does not define them."""
+"""Settings that a node reports only if they are set: Kafka itself does not define them."""
 
 NAMES = NOT_DEFINED | {
     nodes.BROKER_ID, nodes.GENERATED, nodes.RESERVED, nodes.LOG_DIRS, nodes.ROLES, IBP, LISTENER, CONNECT, AUTHORIZER,
     controllers.PROTOCOL, PROTOCOLS, controllers.ENCODER, *controllers.TOKEN_KEYS, *DECIDED,
     *controllers.OF_ITS_CLIENT, controllers.MECHANISM, QUORUM_LISTENERS,
 }  # fmt: skip
-"""Settings that each node has to be asked for."""
+"""Settings that are read of each node."""
 
 Check = Callable[[PreflightInput], Iterable[Blocker]]
 
 
 class PreflightRow(Struct, frozen=True):
-    """One check of the preflight.
-
-    check: the check.
-    ends: ends of the ways on which it is made.
-    """
+    """A check of the preflight, and the ends of the ways on which it is made."""
 
     check: Check
     ends: tuple[Position, ...]
 
 
 def every_setting_is_known(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Each node gave all of `NAMES` that Kafka defines."""
+    """Each node reported all settings of `NAMES` that Kafka defines."""
     return nodes.every_setting_is_known(preflight, NAMES - NOT_DEFINED)
 
 
@@ -96,7 +92,9 @@ ROWS = (
 
 
 def findings(preflight: PreflightInput) -> tuple[Blocker, ...]:
-    """Blockers of the way, in the order of the table; empty if it may be taken. Raises for an `end` without rows."""
+    """Blockers of the way, in the order of the table; empty if it may be taken. Raises ValueError for an `end` without
+    rows.
+    """
     rows = [row for row in ROWS if preflight.end in row.ends]
     if not rows:
         raise ValueError(f"nothing is looked at before {preflight.end}")

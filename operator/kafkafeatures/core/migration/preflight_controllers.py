@@ -1,7 +1,9 @@
-"""Preflight: settings of controllers without which they cannot do what brokers and ZooKeeper did until now.
+"""Preflight of controllers: settings that they need to take over the work that brokers and ZooKeeper have done until
+now.
 
-Pure. From the copy on, a controller decides by its own file (`ControllerServer`, `ControllerApis` and
-`ConfigurationControlManager` of Kafka 3.9). Nothing warns if that differs from the files of the brokers.
+Pure. Called through the table of `core/migration/preflight.py`; each public function is a check that yields blockers.
+Once ZooKeeper is copied, a controller decides by its own file (`ControllerServer`, `ControllerApis` and
+`ConfigurationControlManager` of Kafka 3.9), and Kafka does not warn if that differs from the files of the brokers.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ OF_ITS_CLIENT = ("zookeeper.set.acl", "zookeeper.ssl.client.enable")
 """
 
 Words: TypeAlias = Callable[[str, str, str, Nodes], tuple[str, str]]
-"""Function that makes message and remedy of a setting's name, the node's value, the brokers' value, and the nodes."""
+"""Function that makes message and remedy from the setting's name, the controller's value, the brokers' value, and the
+controllers.
+"""
 
 
 def brokers_have_the_listener(preflight: PreflightInput) -> Iterator[Blocker]:
@@ -76,7 +80,7 @@ def brokers_have_the_listener(preflight: PreflightInput) -> Iterator[Blocker]:
 
 
 def _listener(node: Node) -> tuple[str, str]:
-    """Name and security protocol of what a node takes for the inter-broker listener; empty where it is not known."""
+    """Name and security protocol of the inter-broker listener by the settings of this node; empty if not known."""
     values = {
         name: file_value(setting) for name in (LISTENER, PROTOCOL, PROTOCOLS) for _, setting in reported((node,), name)
     }
@@ -90,15 +94,15 @@ def _protocols(listed: str) -> dict[str, str]:
 
 
 def controllers_use_the_same_ensemble(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Controllers use the same servers and chroot as brokers. A controller creates a chroot that does not exist, and
-    copies what is below it: another cluster, or nothing.
+    """Controllers use the same ZooKeeper servers and chroot as brokers. A controller creates a chroot that does not
+    exist, and copies whatever is below it: another cluster, or nothing.
     """
     ensembles = [
         _connect(file_value(setting)) for _, setting in reported(preflight.brokers, CONNECT) if file_value(setting)
     ]
     for node, setting in reported(preflight.controllers, CONNECT):
         if not file_value(setting):
-            continue  # `settings.py` asks for it
+            continue  # required by `settings.py`
         servers, chroot = _connect(file_value(setting))
         if any(
             chroot != other_chroot or servers.isdisjoint(other_servers) for other_servers, other_chroot in ensembles
@@ -134,8 +138,8 @@ def _as_brokers_have_it(preflight: PreflightInput, names: tuple[str, ...], say: 
 
 
 def controllers_can_read_passwords(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Controllers have the secret of encoded passwords. Without it passwords are copied encoded, and no broker can use
-    them.
+    """Controllers have the secret with which passwords in configs are encoded in ZooKeeper. Without it passwords are
+    copied as they are encoded, and no broker can use them.
     """
     paths = () if isinstance(preflight.survey, Failure) else preflight.survey.passwords
     if paths:
@@ -144,15 +148,15 @@ def controllers_can_read_passwords(preflight: PreflightInput) -> Iterator[Blocke
 
 
 def controllers_can_use_tokens(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Controllers have the key of delegation tokens. Without it no token is valid, and none can be renewed."""
+    """Controllers have the secret key of delegation tokens. Without it no token is valid, and none can be renewed."""
     if not isinstance(preflight.survey, Failure) and preflight.survey.counts.get(Kind.TOKEN):
         lacking = [node for node in preflight.controllers if node.proved_at and not sets(node, *TOKEN_KEYS)]
         yield from of_each(lacking, BlockerKind.SETTING, _no_token_key)
 
 
 def nodes_can_log_in_to_controllers(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Nodes log in to controllers without SCRAM: its credentials are in ZooKeeper until they are copied, so no
-    controller knows any before.
+    """Nodes log in to controllers without SCRAM: its credentials are in ZooKeeper, so no controller knows any before
+    the copy.
     """
     for node, mechanism in reported(preflight.nodes, MECHANISM):
         values = {
@@ -167,8 +171,8 @@ def nodes_can_log_in_to_controllers(preflight: PreflightInput) -> Iterator[Block
 
 
 def brokers_may_register(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Controllers let brokers register, which needs CLUSTER_ACTION. There are no ACLs before the copy, so super.users
-    or allow.everyone.if.no.acl.found must be set.
+    """Controllers authorize brokers to register (CLUSTER_ACTION). Controllers have no ACLs before the copy, so their
+    super.users or allow.everyone.if.no.acl.found must be set.
     """
     classes = {file_value(setting) for _, setting in reported(preflight.brokers, AUTHORIZER)} - {""}
     custom = sorted(classes - {OF_ZOOKEEPER, STANDARD_AUTHORIZER})
@@ -186,8 +190,8 @@ def brokers_may_register(preflight: PreflightInput) -> Iterator[Blocker]:
 
 
 def controllers_allow_what_brokers_do(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Controllers and brokers alike allow, or forbid, operations that no ACL names: controllers decide about topics and
-    configs later.
+    """Controllers allow operations that no ACL names if brokers do, and only then: after the copy, controllers decide
+    about topics and configs.
     """
     for_brokers = any(sets(node, ALLOW_EVERYONE) for node in preflight.brokers)
     for node, setting in reported(preflight.controllers, AUTHORIZER):

@@ -1,8 +1,8 @@
 """Input of the preflight of a migration, and helpers of its checks.
 
 Pure. The checks are in `preflight_nodes.py`, `preflight_controllers.py` and `preflight_znodes.py`, their order in
-`preflight.py`. A setting that a node did not report never counts as correct: `preflight_nodes.py` names it once, and
-the other checks judge only what is known.
+`preflight.py`. A setting that a node did not report never counts as correct: `preflight_nodes.py` has one blocker for
+it, and the other checks judge only reported settings.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from kafkafeatures.core.migration.positions import Position
 
 
 class PreflightInput(Struct, frozen=True):
-    """Facts that are known before a way is taken.
+    """Facts on which the preflight judges.
 
     end: end of the way: PreMigration or Copied.
     observation: each node with the settings in `preflight.NAMES`.
     znodes: reading of ZooKeeper; a Failure if it could not be read.
     survey: dry run of the copy over all znodes; a Failure if it could not be made.
-    controllers_for: for how long controllers have answered.
-    flying: nodes that are being restarted, of which nothing is expected.
+    controllers_for: time for which controllers have answered without a break.
+    flying: ids of nodes that are being restarted, of which nothing is expected.
     """
 
     end: Position
@@ -44,7 +44,7 @@ class PreflightInput(Struct, frozen=True):
 
     @property
     def nodes(self) -> Nodes:
-        """Nodes that the way concerns: without controllers before PreMigration, as they do not exist yet."""
+        """Nodes that the way concerns. On the way to PreMigration only brokers: controllers need not exist yet."""
         return tuple(
             node
             for node in self.observation.nodes
@@ -63,12 +63,12 @@ class PreflightInput(Struct, frozen=True):
 
 
 def reported(nodes: Iterable[Node], name: str) -> tuple[tuple[Node, Setting], ...]:
-    """Nodes that reported this setting, each with it."""
+    """Nodes that proved their id and reported this setting, each with the setting."""
     return tuple((node, node.settings[name]) for node in nodes if node.proved_at and name in node.settings)
 
 
 def is_set(setting: Setting) -> bool:
-    """Tell whether the setting has more than its default. Of a secret nothing else is known."""
+    """Tell whether the setting has more than its default. A secret counts as set, as its value is never known."""
     return setting.source is not SettingSource.DEFAULT and (setting.is_secret or bool(setting.value))
 
 
@@ -78,8 +78,8 @@ def sets(node: Node, *names: str) -> bool:
 
 
 def file_value(setting: Setting) -> str:
-    """Value in the file of a node, or the default; empty for no value. Values set by requests are left out: they are
-    copied with everything else, and soon the same for all nodes.
+    """Value in the file of a node, or the default; empty for no value. Values set by requests are left out, as the
+    migration copies them with all metadata.
     """
     if setting.source in (SettingSource.FILE, SettingSource.DEFAULT) or not setting.layers:
         return (setting.value or "").strip()
@@ -87,7 +87,7 @@ def file_value(setting: Setting) -> str:
 
 
 def names_in(listed: str) -> tuple[str, ...]:
-    """The parts of a list with commas."""
+    """Parts of a comma-separated list, without empty ones."""
     return tuple(part for raw_part in listed.split(",") if (part := raw_part.strip()))
 
 
@@ -98,7 +98,7 @@ def of_each(
     *words: Hashable,
     failure_kind: FailureKind | None = None,
 ) -> Iterator[Blocker]:
-    """One blocker for each node; blockers that are alike are shown as one. `say`: makes message and remedy of `words`
+    """One blocker for each node; alike blockers are later shown as one. `say`: makes message and remedy from `words`
     and the nodes.
     """
     for node in nodes:
@@ -107,5 +107,5 @@ def of_each(
 
 
 def unread(failure: Failure, kind: BlockerKind, remedy: str = "") -> Blocker:
-    """Blocker for what could not be read, which prevents a step as well."""
+    """Blocker for a reading that failed; `remedy` is used if the failure has none."""
     return Blocker(kind, str(replace(failure, remedy="")), failure.remedy or remedy, failure_kind=failure.kind)

@@ -1,7 +1,9 @@
-"""Preflight: is each node one that Kafka takes along in a migration? Its release, its id, its protocol, its disks.
+"""Preflight of nodes: release, id, inter-broker protocol and disks of each node allow a migration.
 
-Pure. Rules: `KafkaConfig.validateValues`, `KafkaServer`, and `ActivationRecordsGenerator` of Kafka 3.9, which refuse to
-start; late, in the middle of a roll, and each broker for itself.
+Pure. Called through the table of `core/migration/preflight.py`; the functions that
+yield blockers are its checks. Rules: `KafkaConfig.validateValues`, `KafkaServer` and `ActivationRecordsGenerator` of
+Kafka 3.9. There, a node with a wrong setting refuses to start: late, in the middle of a roll, and each broker by
+itself.
 """
 
 from __future__ import annotations
@@ -22,21 +24,21 @@ from kafkafeatures.core.migration.preflight_input import PreflightInput, file_va
 
 API_VERSIONS = 18
 SINCE_3_9 = 4
-"""The version of ApiVersions that came with Kafka 3.9, on brokers in ZooKeeper mode and on controllers alike. Brokers
-in ZooKeeper mode name no feature that would distinguish them from older ones.
+"""Version of ApiVersions that came with Kafka 3.9, on brokers in ZooKeeper mode and on controllers alike. No feature
+shows the release, as brokers in ZooKeeper mode report none.
 """
 
 LOWEST, HIGHEST = 13, 21
 """metadata.version 3.6-IV1 and 3.9-IV0: below, Kafka 3.9 begins no migration (`ActivationRecordsGenerator`)."""
 SEVERAL_DISKS = 17
-"""metadata.version 3.7-IV2: the first with several log dirs."""
+"""metadata.version 3.7-IV2: the first level at which brokers in KRaft mode may have several log directories."""
 
 BROKER_ID, GENERATED, RESERVED = "broker.id", "broker.id.generation.enable", "reserved.broker.max.id"
 LOG_DIRS, ROLES = "log.dirs", "process.roles"
 
 
 def every_node_says_who_it_is(preflight: PreflightInput) -> Iterator[Blocker]:
-    """The process at the address of a node said that it has this id, and gave its settings."""
+    """The process at the address of each node has proved its id, and reported its settings."""
     for node in preflight.nodes:
         if node.proved_at:
             continue
@@ -46,7 +48,7 @@ def every_node_says_who_it_is(preflight: PreflightInput) -> Iterator[Blocker]:
 
 
 def every_setting_is_known(preflight: PreflightInput, names: frozenset[str]) -> Iterator[Blocker]:
-    """A node of Kafka 3.9 gives each setting that Kafka defines, with its default where it is not set."""
+    """Each node reported these settings, as Kafka 3.9 does for all settings that it defines, set or not."""
     for node in preflight.nodes:
         missing = names - node.settings.keys()
         if node.proved_at and missing:
@@ -59,7 +61,7 @@ def every_setting_is_known(preflight: PreflightInput, names: frozenset[str]) -> 
 
 
 def there_are_nodes(preflight: PreflightInput) -> Iterator[Blocker]:
-    """At least one broker is known, and at least one controller where there have to be some."""
+    """At least one broker is known and, once there must be controllers, at least one controller."""
     if not preflight.brokers and not preflight.flying:
         yield Blocker(BlockerKind.NODE_UNKNOWN, "no broker is known", "add one to spec.cluster.bootstrapServers")
     if preflight.end is not Position.PRE_MIGRATION and not preflight.controllers and not preflight.flying:
@@ -69,7 +71,7 @@ def there_are_nodes(preflight: PreflightInput) -> Iterator[Blocker]:
 
 
 def every_broker_was_asked(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Each broker that is registered in ZooKeeper is one of the nodes that were seen."""
+    """Each broker that is registered in ZooKeeper is one of the nodes that were contacted."""
     if isinstance(preflight.znodes, Failure) or isinstance(preflight.znodes.brokers, Failure):
         return
     known_ids = {node.id for node in preflight.brokers} | preflight.flying
@@ -82,7 +84,7 @@ def every_broker_was_asked(preflight: PreflightInput) -> Iterator[Blocker]:
 
 
 def every_node_runs_kafka_3_9(preflight: PreflightInput) -> Iterator[Blocker]:
-    """The last release that migrates, and the only one whose migration is known here."""
+    """Each node runs Kafka 3.9: the last release with migrations, and the only one whose migration is tested here."""
     for node in preflight.nodes:
         if isinstance(node.answer, Unknown):
             continue
@@ -96,13 +98,13 @@ def every_node_runs_kafka_3_9(preflight: PreflightInput) -> Iterator[Blocker]:
 
 
 def no_node_is_combined(preflight: PreflightInput) -> Iterator[Blocker]:
-    """KIP-866 has no migration to nodes that are broker and controller."""
+    """No node is broker and controller in one process: KIP-866 has no migration to such nodes."""
     combined = [node for node, roles in reported(preflight.nodes, ROLES) if len(names_in(file_value(roles))) > 1]
     yield from of_each(combined, BlockerKind.SETTING, _combined)
 
 
 def ids_are_apart(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Brokers and controllers have their ids from one space."""
+    """No controller has the id of a broker, registered or with replicas."""
     used = set() if isinstance(preflight.survey, Failure) else set(preflight.survey.assigned)
     if not isinstance(preflight.znodes, Failure) and not isinstance(preflight.znodes.brokers, Failure):
         used |= preflight.znodes.brokers.keys()
@@ -113,7 +115,9 @@ def ids_are_apart(preflight: PreflightInput) -> Iterator[Blocker]:
 
 
 def every_id_is_set(preflight: PreflightInput) -> Iterator[Blocker]:
-    """With the flag a broker with a generated id does not start, nor one with an id above those that are reserved."""
+    """Each broker sets its id. With the flag, a broker with a generated id does not start, nor does a broker with an id
+    above reserved.broker.max.id while ids are generated.
+    """
     generates = {node.id for node, it in reported(preflight.brokers, GENERATED) if file_value(it) == "true"}
     highest = {
         node.id: int(file_value(it)) for node, it in reported(preflight.brokers, RESERVED) if file_value(it).isdecimal()
@@ -127,13 +131,17 @@ def every_id_is_set(preflight: PreflightInput) -> Iterator[Blocker]:
 
 
 def protocol_of(node: Node) -> int | None:
-    """The level of the inter-broker protocol that a broker follows; None where it is not known, or below 3.0."""
+    """Level of metadata.version that is equal to the inter-broker protocol (IBP) of a broker; None if it is not known,
+    or below 3.0.
+    """
     level = next((metadata_version_named(file_value(setting)) for _, setting in reported((node,), IBP)), None)
     return None if level is None else level.level
 
 
 def every_protocol_is_set_and_the_same(preflight: PreflightInput) -> Iterator[Blocker]:
-    """A broker registers with exactly its inter-broker protocol as metadata.version, which the quorum has to have."""
+    """All brokers set the same inter-broker protocol: a broker registers with it as its only metadata.version, and the
+    quorum must have exactly that.
+    """
     protocols = reported(preflight.brokers, IBP)
     levels = [level for node, _ in protocols if (level := protocol_of(node)) is not None]
     highest = max(levels, default=HIGHEST)
@@ -149,7 +157,7 @@ def every_protocol_is_set_and_the_same(preflight: PreflightInput) -> Iterator[Bl
 
 
 def several_log_dirs_are_possible(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Several log dirs need directory ids, which are registered from 3.7-IV2 on."""
+    """No broker has several log directories below 3.7-IV2, from which on their ids are registered (KIP-858)."""
     for node, dirs in reported(preflight.brokers, LOG_DIRS):
         level = protocol_of(node)
         if len(names_in(file_value(dirs))) > 1 and level is not None and level < SEVERAL_DISKS:
@@ -157,7 +165,7 @@ def several_log_dirs_are_possible(preflight: PreflightInput) -> Iterator[Blocker
 
 
 def the_quorum_has_the_protocol(preflight: PreflightInput) -> Iterator[Blocker]:
-    """The finalized metadata.version is the brokers' inter-broker protocol: otherwise no broker can register."""
+    """The finalized metadata.version is the inter-broker protocol of the brokers; otherwise no broker can register."""
     finalized = preflight.observation.finalized
     if isinstance(finalized, Unknown):
         text = f"the finalized metadata.version is not known: {finalized.failure.message}"
@@ -169,8 +177,8 @@ def the_quorum_has_the_protocol(preflight: PreflightInput) -> Iterator[Blocker]:
 
 
 def with_another_protocol(observation: Observation, brokers: Nodes, *, is_of_others: bool) -> Iterator[Blocker]:
-    """Brokers that cannot register with the finalized metadata.version. is_of_others: some other broker can, so that
-    these have to change, and not the quorum.
+    """Blockers for brokers that cannot register, as their inter-broker protocol is not the finalized metadata.version.
+    `is_of_others`: other brokers can register, so that these have to change, and not the quorum.
     """
     if isinstance(observation.finalized, Unknown):
         return

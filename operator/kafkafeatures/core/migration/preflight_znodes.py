@@ -1,7 +1,7 @@
-"""Preflight: is ZooKeeper as a copy needs it? What stands there that makes the controllers wait, stop, or lose topics.
+"""Preflight of ZooKeeper: znodes that would make the controllers wait or stop during the copy, or lose topics.
 
-Pure. Rules: `KRaftMigrationDriver`, `KafkaZkClient` and `ZkTopicMigrationClient` of Kafka 3.9; what was seen on real
-nodes.
+Pure. Called through the table of `core/migration/preflight.py`; each public function is a check that yields blockers.
+Rules: `KRaftMigrationDriver`, `KafkaZkClient` and `ZkTopicMigrationClient` of Kafka 3.9; observations on real nodes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from kafkafeatures.core.migration.preflight_input import PreflightInput, unread
 from kafkafeatures.core.words import counted, format_span, printable
 
 CREATED_WITHIN = timedelta(minutes=1)
-"""The first controller that starts with the flag creates /migration at once."""
+"""Time within which a controller with the flag has surely created /migration; it does so when it starts."""
 NAMED = 3
+"""Most names in a message."""
 
 _SHELL = "zookeeper-shell.sh HOST:PORT"
 
 
 def the_ensemble_can_be_read(preflight: PreflightInput) -> Iterator[Blocker]:
-    """A majority of it answers, and gives each znode that a decision needs."""
+    """A majority of the ZooKeeper ensemble answers, and each znode that a decision needs can be read."""
     if isinstance(preflight.znodes, Failure):
         yield unread(preflight.znodes, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
         return
@@ -47,7 +48,7 @@ def the_ensemble_can_be_read(preflight: PreflightInput) -> Iterator[Blocker]:
 
 
 def it_is_the_ensemble_of_this_cluster(preflight: PreflightInput) -> Iterator[Blocker]:
-    """`/cluster/id` is the id that the nodes gave."""
+    """`/cluster/id` is the cluster id that the nodes report."""
     cluster_id = preflight.observation.cluster_id
     if isinstance(cluster_id, Unknown):
         of_another = cluster_id.failure.kind is FailureKind.WRONG_CLUSTER
@@ -62,8 +63,9 @@ def it_is_the_ensemble_of_this_cluster(preflight: PreflightInput) -> Iterator[Bl
 
 
 def a_broker_is_controller(preflight: PreflightInput) -> Iterator[Blocker]:
-    """A KRaft controller takes `/controller` over from a broker. It never does where another one of KRaft claimed it at
-    the same or a later epoch, nor without `/controller_epoch`.
+    """`/controller` names a broker, or the active controller, and `/controller_epoch` exists. A KRaft controller takes
+    `/controller` over from a broker, but not if another KRaft controller claimed it at the same or a later epoch, and
+    not without `/controller_epoch`.
     """
     if isinstance(preflight.znodes, Failure):
         return
@@ -86,7 +88,7 @@ def _is_leader(claim: ControllerClaim, observation: Observation) -> bool:
 
 
 def nothing_was_copied_yet(preflight: PreflightInput) -> Iterator[Blocker]:
-    """A `/migration` that survived a rollback: the copy would be skipped, and every topic deleted from ZooKeeper."""
+    """No `/migration` has survived a rollback: new controllers would skip the copy, and delete every topic."""
     if isinstance(preflight.znodes, Failure):
         return
     progress = preflight.znodes.migration
@@ -115,7 +117,7 @@ def controllers_reached_zookeeper(preflight: PreflightInput) -> Iterator[Blocker
 
 
 def no_feature_is_finalized_there(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Kafka has shipped no feature for ZooKeeper mode, and copies none."""
+    """No feature is finalized in ZooKeeper: Kafka has shipped none for ZooKeeper mode, and copies none."""
     if isinstance(preflight.znodes, Failure):
         return
     feature = preflight.znodes.feature
@@ -128,7 +130,9 @@ def no_feature_is_finalized_there(preflight: PreflightInput) -> Iterator[Blocker
 
 
 def nothing_is_deleted_or_moved(preflight: PreflightInput) -> Iterator[Blocker]:
-    """A deletion that is pending is not copied, so that the topic stays; a reassignment in `/admin` is lost."""
+    """No topic is being deleted, and no partition reassigned by way of ZooKeeper. A pending deletion is not copied, so
+    the topic would stay; a reassignment in `/admin` would be lost.
+    """
     if isinstance(preflight.znodes, Failure):
         return
     deletions, reassigning = preflight.znodes.deletions, preflight.znodes.reassigning
@@ -146,9 +150,9 @@ def nothing_is_deleted_or_moved(preflight: PreflightInput) -> Iterator[Blocker]:
 
 
 def every_replica_has_its_broker(preflight: PreflightInput) -> Iterator[Blocker]:
-    """The controllers wait for every broker that has a replica, also for one that is gone for ever."""
+    """Every broker that has a replica is registered: the controllers wait for each, even if it is gone for ever."""
     if isinstance(preflight.survey, Failure):
-        return  # `the_copy_works` speaks of it
+        return  # `the_copy_works` has a blocker for it
     if isinstance(preflight.znodes, Failure) or isinstance(preflight.znodes.brokers, Failure):
         return
     registered_ids = preflight.flying | preflight.znodes.brokers.keys()
@@ -158,11 +162,12 @@ def every_replica_has_its_broker(preflight: PreflightInput) -> Iterator[Blocker]
         partition = printable(preflight.survey.assigned[id_])
         text = f"broker {id_} has replicas, of {partition} for example, but is not registered"
         remedy = f"start broker {id_}; if it no longer exists, move its replicas: kafka-reassign-partitions.sh"
-        yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)  # most often it restarts
+        # Without a reason that needs a person, as the broker is most often just restarting.
+        yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
 
 
 def the_copy_works(preflight: PreflightInput) -> Iterator[Blocker]:
-    """Problems that the dry run over all znodes found, and what it could not read."""
+    """The dry run of the copy over all znodes found no problem, and could read all of them."""
     if isinstance(preflight.survey, Failure):
         yield unread(preflight.survey, BlockerKind.ZOOKEEPER, "check that a majority of the ensemble runs")
         return

@@ -1,7 +1,7 @@
-"""Progress of a migration: position of the cluster, the way that comes next, and the settings that differ. All checks
-judge it.
+"""Progress of a migration: position of the cluster, the way that comes next, and the settings that differ.
 
-Pure. Made by `core/migration/stage.py` in each reconciliation, from its readings alone: a status holds none of it.
+Pure. Made by `core/migration/stage.py` in each reconciliation from its readings alone, never from a status; all checks
+of a migration judge it.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ PREFLIGHTED = (Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.FLAGGING)
 
 
 class MigrationProgress(Struct, frozen=True, dict=True):
-    """Position of a cluster in a migration, and what it was derived from.
+    """Position of a cluster in a migration, and its evidence.
 
-    observation: what was read of the cluster, without ghost controllers.
-    znodes: what was read of ZooKeeper.
-    facts: the evidence for the position.
+    observation: the readings of the cluster, without controllers that are registered and gone.
+    znodes: the reading of ZooKeeper.
+    facts: the evidence from which the position was derived.
     position: the position.
     desired: where the document wants the migration to go.
-    unflagging: controllers that were asked to lose the flag, with the consent (`core/migration/finalize.py`).
+    unflagging: ids of controllers that were asked to lose the flag, with the consent (`core/migration/finalize.py`).
     """
 
     observation: Observation
@@ -65,7 +65,7 @@ class MigrationProgress(Struct, frozen=True, dict=True):
 
     @property
     def is_finalizing(self) -> bool:
-        """Tell whether controllers lose the flag on request, or one without it has ended the migration."""
+        """Tell whether controllers lose the flag on request, or a controller without it has ended the migration."""
         return self.position is Position.FINALIZING
 
     @property
@@ -75,7 +75,7 @@ class MigrationProgress(Struct, frozen=True, dict=True):
 
     @property
     def phase(self) -> Phase:
-        """Phase of the migration in the status. It is not rolled back while something is left to do."""
+        """Phase of the migration in the status. It is RolledBack only once nothing is left to do."""
         back = self.desired is Desired.ROLLED_BACK and self.way is not None and self.position is Position.ZOOKEEPER
         return Phase.ROLLING_BACK if back else phase_of(self.position, self.desired)
 
@@ -100,25 +100,26 @@ class MigrationProgress(Struct, frozen=True, dict=True):
 
     @property
     def claim(self) -> ControllerClaim | None:
-        """Node that `/controller` names; None if the znode is absent, or was not read."""
+        """Claim of the active controller in `/controller`; None if the znode is absent, or was not read."""
         claim = self.znodes.controller
         return claim if isinstance(claim, ControllerClaim) else None
 
     @cached_property
     def route(self) -> tuple[Edge, ...]:
-        """All ways to the goal, from here."""
+        """All ways from here to the goal, in order."""
         return tuple(_route(self.position, self.desired, self.facts))
 
 
 def _route(position: Position, desired: Desired, evidence: MigrationEvidence) -> Iterator[Edge]:
+    # Each way is assumed to have succeeded: the evidence is changed as the cluster would be at its end.
     while isinstance(edge := next_edge(position, desired, evidence), Edge):
         yield edge
         position = edge.end_from(position)
-        if edge.deletes or RestartBetween.NO_CONTROLLERS in edge.beside:  # which have left /migration
+        if edge.deletes or RestartBetween.NO_CONTROLLERS in edge.beside:  # stopped controllers leave /migration
             evidence = msgspec.structs.replace(evidence, has_progress=not edge.deletes)
         if edge is UNFLAG_BROKERS:
             evidence = msgspec.structs.replace(evidence, absent=())
-        if edge is MOVE_BROKERS_BACK:  # it ends where it may have begun, with no broker in KRaft mode any more
+        if edge is MOVE_BROKERS_BACK:  # it may begin and end at Copied: no broker is in KRaft mode any more
             brokers = dict.fromkeys(evidence.brokers, BrokerMode.FLAGGED)
             evidence = msgspec.structs.replace(evidence, brokers=brokers)
 
@@ -161,9 +162,9 @@ def _unread(observation: Observation, failure: Failure) -> ZooKeeperReading:
 
 
 def without_ghost_controllers(observation: Observation) -> Observation:
-    """Observation without controllers that are registered, do not vote, and do not run, such as those of a dynamic
-    quorum that was tried and removed. Kafka 3.9 cannot unregister such a controller, and it can never lead: neither its
-    settings nor its flag matter.
+    """Observation without ghost controllers: those that are registered, do not vote, and do not run, such as the
+    controllers of a dynamic quorum that was tried and removed. Kafka 3.9 cannot unregister them, and they can never
+    lead, so neither their settings nor their flags matter.
     """
     nodes = tuple(
         node
@@ -174,7 +175,7 @@ def without_ghost_controllers(observation: Observation) -> Observation:
 
 
 def release_of(observation: Observation) -> str:
-    """Name of the finalized metadata.version, as an IBP is written; empty if there is none."""
+    """Name of the finalized metadata.version, as inter.broker.protocol.version is written; empty if there is none."""
     return level_name(METADATA_VERSION, observation.level_of(METADATA_VERSION) or 0)
 
 

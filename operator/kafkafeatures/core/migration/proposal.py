@@ -1,7 +1,7 @@
-"""The migration in a plan: from which phase to which, and the ways that are left.
+"""The migration as a stage of a plan: from which phase to which, and the ways that remain.
 
-Pure. It is one stage, whatever is restarted on the way: an approved plan stays valid while nodes are restarted, and not
-once the document wants to go somewhere else. Made by `core/migration/stage.py`.
+Pure. Made by `core/migration/stage.py`. A migration is one stage, whichever nodes are restarted on the way. So an
+approved plan stays valid while nodes are restarted, and becomes invalid once the document asks for another phase.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from kafkafeatures.core.migration.way_back import RETURNS
 
 
 def shown_in(plan: PlanStatus | None, desired: Desired) -> ExcusedTopics | None:
-    """Topics that the plan shows as unavailable, if its migration leads to `desired`; else None."""
+    """Topics that a plan shows as unavailable during restarts, if its migration leads to `desired`; else None."""
     stages = plan.stages if plan is not None else ()
     migrations = (stage for stage in stages if stage.kind == MIGRATION and stage.target == {PHASE: desired.value})
     return excused_in(tuple(migrations))
 
 
 class MigrationWork(Struct, frozen=True):
-    """One stage of a plan, from phase to phase.
+    """Remaining work of a migration.
 
-    start, target: the phases.
-    route: ways that are left; None: the position of the cluster is not known.
+    start, target: phases before and after.
+    route: ways that remain, in order; None: the position of the cluster is not known.
     """
 
     start: str
@@ -60,7 +60,7 @@ class MigrationWork(Struct, frozen=True):
 
     @property
     def is_irreversible(self) -> bool:
-        """Tell whether the ways that are left include the irreversible one."""
+        """Tell whether the ways that remain include the irreversible one, to finalize."""
         return self.target == Desired.FINALIZED and not self.is_over
 
     @property
@@ -69,7 +69,7 @@ class MigrationWork(Struct, frozen=True):
         return not self.is_irreversible
 
     def steps(self) -> Iterator[StepStatus]:
-        """One step for each way that is left."""
+        """One step for each way that remains."""
         for edge in self.route or ():
             last = edge is FINALIZE
             yield StepStatus(
@@ -88,8 +88,8 @@ class MigrationProposal(StageProposal, frozen=True):
     """Proposal of a migration.
 
     desired: where the document wants the migration to go.
-    progress: position of the cluster, or why it is not known.
-    excused: topics that all of its rolls may make unavailable, by a consent.
+    progress: position of the cluster, or the reason why it is not known.
+    excused: topics that all restarts of the migration may make unavailable, by a consent.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -109,7 +109,7 @@ class MigrationProposal(StageProposal, frozen=True):
 
     @property
     def goes_first(self) -> bool:
-        """True: before any level, and instead of any other roll."""
+        """Always True: a migration comes before any level, and instead of any other roll."""
         return True
 
     @property
@@ -118,7 +118,7 @@ class MigrationProposal(StageProposal, frozen=True):
         return isinstance(self.progress, MigrationProgress)
 
     def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[MigrationWork, ...] | None:
-        """Work that is left; None if the plan leads elsewhere than the document does now."""
+        """Remaining work; None if the plan does not lead where the document wants to go now."""
         migrations = [stage for stage in stages if stage.kind == MIGRATION]
         if not migrations:
             return None if self.stages else ()

@@ -1,7 +1,7 @@
-"""Checks that the quorum knows each broker, once it has taken over: registered, live, and with its level.
+"""Checks that each broker is registered with the quorum, is live, and has the level with which it can register again.
 
-Pure. Called by `core/migration/checks.py`. The worst case is a broker that is in no list: nothing waits for it, and it
-is not known in which mode it comes back.
+Pure. Called by `core/migration/checks.py` and `core/migration/takeover.py`. The worst case is a broker that has
+replicas and is registered nowhere: nothing waits for it, and it is not known in which mode it will start again.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def unregistered(progress: MigrationProgress, flying: frozenset[int]) -> Iterato
 
 
 def missing(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Blockers for brokers that have replicas but are in no list, as they were unregistered. `flying`: nodes that are
-    being restarted, which may be in no list meanwhile.
+    """Blockers for brokers that have replicas but are registered nowhere, as they were unregistered. `flying`: nodes
+    that are being restarted, which may be registered nowhere meanwhile.
     """
     for id_ in progress.facts.absent or ():
         if id_ not in flying:
@@ -49,14 +49,14 @@ def missing(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blo
 
 
 def missing_broker(id_: int) -> Blocker:
-    """Blocker for a broker that has replicas but is in no list."""
+    """Blocker for a broker that has replicas but is registered nowhere."""
     text = f"broker {id_} has replicas but is not registered: it is not known in which mode it would start again"
     remedy = f"start broker {id_} in the mode of the other brokers, or move its replicas to other brokers"
     return Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
 def unknown_assignment(progress: MigrationProgress) -> Iterator[Blocker]:
-    """Blocker if it is not known which brokers have replicas: one of them may be in no list."""
+    """Blocker if it is not known which brokers have replicas: one of them may be registered nowhere."""
     if progress.facts.absent is None:
         partitions = progress.observation.partitions
         text = "it is not known whether every broker that has replicas is registered"
@@ -65,13 +65,13 @@ def unknown_assignment(progress: MigrationProgress) -> Iterator[Blocker]:
 
 
 def to_read(fact: object) -> str:
-    """Remedy for a fact that could not be read."""
+    """Remedy for a fact that is not known: that of its failure, if its reading failed."""
     return fact.failure.action if isinstance(fact, Unknown) else "make the brokers and the controllers reachable"
 
 
 def with_other_levels(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Blockers for brokers in ZooKeeper mode whose inter-broker protocol is not the finalized metadata.version: a
-    broker that restarts with another one stays fenced.
+    """Blockers for brokers in ZooKeeper mode whose inter-broker protocol is not the finalized metadata.version: with
+    another one, a broker stays fenced after its restart.
     """
     in_zookeeper = tuple(
         node

@@ -1,8 +1,9 @@
-"""Transaction that leads back to ZooKeeper: it releases `/controller`, or only withdraws `/migration`.
+"""The decision to give a cluster back to ZooKeeper: which znodes one transaction deletes, and with which versions.
 
-Pure. Called by the stage of a migration once all its checks pass. A transaction is made of what was read a moment ago,
-and names the versions that it read. A znode that cannot be read, or that such a way back does not begin with, is a
-`Failure`.
+Pure. Called by `core/migration/state.py` once all checks pass. There are two such transactions: `release` deletes
+`/controller` and `/migration` after a quorum that had taken over; `withdraw` deletes only `/migration`, after a quorum
+that had not. Both are made from znodes that were read a moment ago, and name their versions. A znode that could not be
+read, or that cannot be there before such a transaction, is a `Failure`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ HIGHEST_EPOCH = 2**31 - 2
 
 
 def deletion(progress: MigrationProgress) -> Act | Stalled | None:
-    """The step, made of what was read, or why it cannot be made; None if the next way deletes nothing."""
+    """The step, or the reason why it cannot be made; None if the next way deletes nothing."""
     if progress.way is WITHDRAW:
         return _act_on(withdraw(progress.znodes))
     if progress.way is not RELEASE:
@@ -51,12 +52,13 @@ def _act_on(step: DeleteZnodes | Failure) -> Act | Stalled:
 
 
 def release(zookeeper_reading: ZooKeeperReading, *, partition_epoch: int) -> DeleteZnodes | Failure:
-    """Step that deletes the claim of a quorum that is gone, and `/migration`, so that a broker is elected.
+    """Step that deletes `/controller`, the claim of a quorum that is gone, and `/migration`, so that a broker becomes
+    the controller. A Failure if the znodes are not as they must be before that.
 
     `partition_epoch`: the highest `controller_epoch` in the states of partitions in ZooKeeper. A KRaft controller
-    writes its own epoch there, and a broker that is elected at a lower one leaves such partitions offline
+    writes its own epoch there, and a broker that becomes the controller at a lower epoch leaves such partitions offline
     (KAFKA-20488). So `/controller_epoch` is raised above the epochs of all partitions and of the quorum, if it is not
-    already. Both must be read after the last controller has stopped, as each election among controllers raises epochs.
+    higher already. All must be read after the last controller has stopped, as each election of the quorum raises them.
     """
     ground = _ground(zookeeper_reading)
     if isinstance(ground, Failure):
@@ -78,8 +80,8 @@ def release(zookeeper_reading: ZooKeeperReading, *, partition_epoch: int) -> Del
 
 
 def withdraw(zookeeper_reading: ZooKeeperReading) -> DeleteZnodes | Failure:
-    """Step that deletes `/migration` alone, if the quorum has claimed nothing yet. `/controller_epoch` stays: a
-    controller that finds it written by another process takes itself for deposed.
+    """Step that deletes `/migration` alone, if the quorum has not claimed `/controller`. `/controller_epoch` is not
+    changed: a broker that is the controller and finds it changed by another process takes itself for deposed.
     """
     ground = _ground(zookeeper_reading)
     if isinstance(ground, Failure):
@@ -96,7 +98,7 @@ def withdraw(zookeeper_reading: ZooKeeperReading) -> DeleteZnodes | Failure:
 
 
 def _ground(zookeeper_reading: ZooKeeperReading) -> tuple[str, ControllerEpoch, MigrationZnode | None] | Failure:
-    """Znodes that each transaction is made of."""
+    """Cluster id, `/controller_epoch` and `/migration`, which each transaction needs; a Failure if one is missing."""
     id_, epoch, migration = (
         zookeeper_reading.cluster_id,
         zookeeper_reading.controller_epoch,

@@ -1,4 +1,7 @@
-"""Report of a migration for people: `status.migration`, `status.wayBack` and the condition MigrationSettled. Pure."""
+"""Report of a migration: `status.migration`, `status.wayBack` and the condition MigrationSettled.
+
+Pure. Called by `core/migration/state.py`.
+"""
 
 from __future__ import annotations
 
@@ -42,13 +45,13 @@ def with_migration(
     requested: tuple[ConsentRequest, ...] = (),
     asked: tuple[int, ...] = (),
 ) -> Status:
-    """The status with the progress of the migration; unchanged if that is not known now.
+    """The status with the progress of the migration. If that is not known now, the previous one is kept.
 
-    flying: nodes that are being restarted.
-    equality: the last comparison.
-    dual_write: for how long dual write was kept.
-    requested: consents that are asked for.
-    asked: controllers that were asked to lose the flag.
+    flying: ids of nodes that are being restarted.
+    equality: the last comparison of ZooKeeper with the metadata log.
+    dual_write: duration of dual write; None: not known.
+    requested: consents that are needed.
+    asked: ids of controllers that were asked to lose the flag.
     """
     last_status = previous.migration or MigrationStatus()
     if not isinstance(progress, MigrationProgress):
@@ -60,7 +63,7 @@ def with_migration(
     both = progress.facts.state is ZkMigrationState.MIGRATION  # once it is finalized, ZooKeeper is never written again
     if both and progress.facts.offset > 0 and progress.observation.source.offset > 0:
         lag = max(0, progress.observation.source.offset - 1 - progress.facts.offset)
-    since, offset = last_status.dual_write_since, last_status.dual_write_offset  # where this look does not show it
+    since, offset = last_status.dual_write_since, last_status.dual_write_offset  # kept while the log does not show it
     if dual_write is not None or modes.count(BrokerMode.KRAFT) < len(modes):
         since, offset = (stamp(dual_write.since), dual_write.offset) if dual_write is not None else (None, None)
     migration = MigrationStatus(
@@ -100,7 +103,9 @@ def is_without_quorum(progress: MigrationProgress) -> bool:
 
 
 def _restarts_left(progress: MigrationProgress, flying: Collection[int]) -> int | None:
-    """Number of restarts that are left on the whole route; None if it is not known what the next nodes have to be."""
+    """Number of restarts that remain on all ways to the goal; None if the settings of a node to be restarted are not
+    known.
+    """
     if any(isinstance(demand.differs, Failure) and id_ not in flying for id_, demand in progress.differing.items()):
         return None
     nodes = {Role.BROKER: progress.facts.brokers, Role.CONTROLLER: progress.facts.controllers}
@@ -113,14 +118,16 @@ def _node_seconds(rollout: RolloutStatus | None) -> int:
 
 
 def _steady(lag: int, previous_lag: int | None) -> int | None:
-    """The lag; the previous one if they differ by a few records only, which is no reason to write a status."""
+    """Lag for the status, in records: the previous one if both differ by a few records only, so that the status is not
+    written again for that. None if it is not known (-1).
+    """
     if lag < 0:
         return None
     return previous_lag if previous_lag is not None and abs(lag - previous_lag) < 20 else lag
 
 
 def migration_settled(progress: MigrationProgress | Misplaced | Failure) -> ConditionText:
-    """Condition that says whether no migration is under way."""
+    """Condition MigrationSettled: True if no migration is under way."""
     if not isinstance(progress, MigrationProgress):
         return "Unknown", Reason.UNKNOWN, str(progress)
     phase = progress.phase

@@ -1,7 +1,7 @@
-"""Requests to Git, or to a person, before the next step of a migration, in words.
+"""Requests to people before the next step of a migration, in words: changes in Git, and restarts by hand.
 
-Pure. The operator changes no setting, no template and no number of replicas. Each node itself reports which settings it
-lacks.
+Pure. Called by `core/migration/state.py`. The operator itself changes no setting, no template and no number of
+replicas. Which settings a node lacks follows from its own report.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.waits import NODES_A_SECOND
 
 LOOK_AGAIN = 2.0
-"""Seconds. Once the controllers have stopped, no partition gets a new leader until the cluster is given back."""
+"""Seconds until the cluster is read again: once the controllers have stopped, no partition gets a new leader until the
+cluster is given back to ZooKeeper.
+"""
 NAMED = 3
+"""Most nodes that a request names."""
 SEE = "kafkafeatures migration settings shows every line"
 SLOW_STOP = "give it 6 minutes to stop before you kill it"
-"""A broker that still follows controllers that are gone waits for them for 5 minutes (`KafkaServer.controlledShutdown`
-of Kafka 3.9).
+"""Advice for a broker that still follows controllers that are gone: its shutdown waits for them for 5 minutes
+(`KafkaServer.controlledShutdown` of Kafka 3.9).
 """
 
 
@@ -35,7 +38,7 @@ WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from 
 
 
 def reached(progress: MigrationProgress, desired: Desired, last_status: MigrationStatus) -> Done:
-    """Decision that the cluster is where the document wants it, with what a person may do then."""
+    """Decision that the cluster is where the document wants it, with advice for the time after."""
     went_back = desired is Desired.ROLLED_BACK and last_status.kept_migration_node
     then = "; before you start the controllers again, wipe their disks" if went_back else ""
     if isinstance(progress.observation.zookeeper, Unknown):
@@ -45,9 +48,9 @@ def reached(progress: MigrationProgress, desired: Desired, last_status: Migratio
 
 
 def asked_of_git(progress: MigrationProgress) -> Wait:
-    """Wait for Git or for the controllers, if the operator itself has nothing to do."""
+    """Wait for a change in Git, or for the controllers to do their part, as the operator itself has nothing to do."""
     edge = progress.way
-    message = "; ".join(_asked(progress, edge)) if edge is not None else ""
+    message = "; ".join(_requests_of(progress, edge)) if edge is not None else ""
     if not message:
         to = f": {edge.end_from(progress.position)}" if edge is not None else ""
         return Wait(
@@ -58,7 +61,7 @@ def asked_of_git(progress: MigrationProgress) -> Wait:
             remedy="see the log of the active controller for KRaftMigrationDriver; if nodes were just restarted, wait "
             "until each of them has registered",
         )
-    # Until the controllers stop, what they write is compared again and again: nothing can be afterwards.
+    # Until the controllers stop, the comparison is repeated, with a steady delay: afterwards none is possible.
     delay = max(LOOK_AGAIN, len(progress.observation.nodes) / NODES_A_SECOND)
     return Wait(
         Reason.WAITING_FOR_GIT,
@@ -72,7 +75,7 @@ def asked_of_git(progress: MigrationProgress) -> Wait:
 
 
 def asked_of_a_person(progress: MigrationProgress, waits: Wait, id_: int) -> Wait:
-    """Wait for a person who is to restart this node, with the lines that have to be changed before."""
+    """Wait for a person who is to restart this node, with the lines of its file to be changed before."""
     demand = next((node for node in progress.demands.nodes if node.id == id_), None)
     if demand is None:
         return waits
@@ -89,7 +92,7 @@ def asked_of_a_person(progress: MigrationProgress, waits: Wait, id_: int) -> Wai
     return replace(waits, message=text, subject=title, remedy=remedy)
 
 
-def _asked(progress: MigrationProgress, edge: Edge) -> Iterator[str]:
+def _requests_of(progress: MigrationProgress, edge: Edge) -> Iterator[str]:
     if edge is START_CONTROLLERS:
         lines = next(lines for role, _, lines in progress.demands.lines if role is Role.CONTROLLER)
         yield f"start the controllers of the quorum with {', '.join(lines.add)}"
@@ -100,7 +103,7 @@ def _asked(progress: MigrationProgress, edge: Edge) -> Iterator[str]:
         yield f"{_titles(differing)} must become {edge.asks.value}: {_lines(differing[0])}; {SEE}"
     for beside in edge.beside:
         yield f"needed: {beside.value}"
-    if edge is STOP_CONTROLLERS:  # they may have to start again, if the two stores turn out to differ
+    if edge is STOP_CONTROLLERS:  # they may have to start again, if ZooKeeper turns out to lack metadata
         yield "stop all of them without a pause, keep their disks, and start none until that is requested"
 
 

@@ -1,6 +1,7 @@
-"""Nodes that a migration has restarted next, and blockers for templates that came too early or did not help.
+"""Nodes that a migration needs restarted next, and blockers for pod templates that were changed too early or are wrong.
 
-Pure. The rules of rolls decide when each node is restarted (`core/roll/`); this module decides only which nodes.
+Pure. Called by `core/migration/state.py`. This module decides only which nodes are restarted; the rules of rolls
+(`core/roll/`) decide when, and get these nodes as a `Permit`.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from kafkafeatures.core.roll.pods import Fleet, is_outdated
 
 
 def permit_for(progress: MigrationProgress | Misplaced | Failure, unneeded: frozenset[int] = frozenset()) -> Permit:
-    """Permit for the nodes that lack what the next position requires; for no node if that position is not known.
-    `unneeded`: nodes that are not expected to come back on a way that restarts none.
+    """Permit to restart the nodes whose settings are not yet those of the next position; for no node if that position
+    is not known. `unneeded`: ids of nodes that are not expected to come back, on a way that restarts none.
     """
     if not isinstance(progress, MigrationProgress) or progress.way is None:
         return Permit("", {})
@@ -47,7 +48,7 @@ def permit_for(progress: MigrationProgress | Misplaced | Failure, unneeded: froz
 
 
 def _proven(progress: MigrationProgress) -> Iterator[int]:
-    """Brokers that run in ZooKeeper mode by their own answer, by their settings and by their znode."""
+    """Ids of brokers that run in ZooKeeper mode by three witnesses: their answer, their settings and their znode."""
     for node in progress.observation.nodes:
         in_zookeeper = progress.facts.brokers.get(node.id) in (BrokerMode.PLAIN, BrokerMode.FLAGGED)
         if in_zookeeper and node.proved_at and node.czxid >= 0:
@@ -57,14 +58,14 @@ def _proven(progress: MigrationProgress) -> Iterator[int]:
 def template_ahead(
     progress: MigrationProgress, observation: Observation, flying: frozenset[str], *, may_begin: bool
 ) -> Iterator[Blocker]:
-    """Blockers for templates that the next position does not ask for. Under OnDelete any pod that is drained starts
-    with the new template, and would take a later phase, or end the migration.
+    """Blockers for pod templates that were changed before their turn. With updateStrategy OnDelete any pod that is
+    evicted starts with the new template: its node would be ahead of the migration, or a controller would end it.
 
-    flying: pods that are being restarted, as was asked for.
-    may_begin: nothing else has to come before the way that comes next.
+    flying: names of pods that are being restarted on request.
+    may_begin: the nodes of the next way may be restarted, so their template may be new.
     """
     if not isinstance(observation.workloads, Known) or progress.position in (Position.ZOOKEEPER, Position.FINALIZED):
-        return  # before and after it, a template is none of a migration's
+        return  # before and after a migration, templates are no concern of it
     role = progress.way.restarts if progress.way is not None and may_begin else None
     # A pod whose controller has lost its flag has its own remedy, and may be older than a template that was reverted.
     unasked = {
@@ -91,8 +92,8 @@ def template_ahead(
 
 
 def wrongly_restarted(progress: MigrationProgress, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Blockers for nodes of the new template that still lack a setting: no second node is restarted with it. None if no
-    node is due yet, such as on the way back before Git has changed anything.
+    """Blockers for nodes that were restarted with the new template and still lack a setting, so that no second node is
+    restarted with it. None while no node may be restarted, such as on the way back before Git has changed anything.
     """
     if fleet is None or not fleet.needing or progress.way is None or progress.way.restarts is None:
         return

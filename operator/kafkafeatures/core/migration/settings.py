@@ -1,8 +1,8 @@
-"""Settings that a node must have, and must not have, in each phase of a migration: one table.
+"""Settings that a node must have, and must not have, in each phase of a migration: a table.
 
-Pure. The operator writes none of them: it says which Git must carry. A setting that differs is named by the node's own
-report (DescribeConfigs), before a second node is touched. Rules: Kafka 3.9 "ZooKeeper to KRaft Migration",
-`KafkaConfig.scala` of Kafka 3.9, and tests with real nodes.
+Pure. Called by `core/migration/demands.py`. The operator writes no setting: it tells people which settings are
+required. They are compared with the node's own report (DescribeConfigs) before another node is restarted. Rules: Kafka
+3.9 "ZooKeeper to KRaft Migration", `KafkaConfig.scala` of Kafka 3.9, and tests with real nodes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ VOTERS, BOOTSTRAP = "controller.quorum.voters", "controller.quorum.bootstrap.ser
 LISTENER = "inter.broker.listener.name"
 QUORUM_LISTENERS, PROTOCOLS = "controller.listener.names", "listener.security.protocol.map"
 NAMED_BY_DEFAULT = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
-"""Listeners in listener.security.protocol.map if that is not set."""
+"""Listeners in the default of listener.security.protocol.map."""
 AUTHORIZER = "authorizer.class.name"
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SUPER_USERS, ALLOW_EVERYONE = "super.users", "allow.everyone.if.no.acl.found"
-"""Kafka does not define them, so that a node gives no value of them, but only that they are set."""
+"""Kafka does not define them, so a node reports only that they are set, without a value."""
 PRINCIPALS = "User:<each broker>;User:<each controller>;User:<KafkaFeatures>"
 HIDDEN = "(secret)"
 DECIDED = (
@@ -34,14 +34,14 @@ DECIDED = (
     "delegation.token.expiry.time.ms", "delegation.token.expiry.check.interval.ms", "controller.quota.window.num",
     "controller.quota.window.size.seconds",
 )  # fmt: skip
-"""Settings that controllers decide by. leader.imbalance.per.broker.percentage is not among them: KRaft controllers do
-not read it.
+"""Settings of brokers by which controllers decide after the copy: policies, defaults of new topics, elections and so
+on. leader.imbalance.per.broker.percentage is not among them, as KRaft controllers do not read it.
 """
 OF_ZOOKEEPER = "kafka.security.authorizer.AclAuthorizer"
 
 
 class Shape(StrEnum):
-    """Role and mode that a node is to have."""
+    """Role and mode of a node, in words for people."""
 
     MIGRATING_CONTROLLER = "a controller that migrates"
     FLAGGED_BROKER = "a broker in ZooKeeper mode that migrates"
@@ -51,7 +51,7 @@ class Shape(StrEnum):
 
 
 class Wish(StrEnum):
-    """Requirement for a setting, where it is no certain value."""
+    """Requirement for a setting that is no particular value."""
 
     SET = "set"
     NOT_SET = "not set"
@@ -62,16 +62,16 @@ Rule = Wish | str
 
 
 class SettingFacts(Struct, frozen=True):
-    """Facts that the required values are made of.
+    """Facts from which the required values are derived.
 
     node_id: id of the node; None: a node that does not exist yet.
-    ibp: release of the finalized metadata.version, as the setting has it; empty: not known, so any value will do.
-    dynamic: the quorum is named by controller.quorum.bootstrap.servers.
+    ibp: the required inter.broker.protocol.version; empty: not known, so any value will do.
+    dynamic: the quorum is given by controller.quorum.bootstrap.servers, not by controller.quorum.voters.
     listener: inter.broker.listener.name of the brokers; empty: not set.
     acls: brokers keep ACLs in ZooKeeper.
     quorum_listener: listener of the controllers; empty: not known.
-    values: values that all nodes with a setting share; only shown, as other values may be right too.
-    decided: what controllers decide by, as all brokers have it; only shown, as the preflight compares it.
+    values: by name, values that all nodes share; only shown to people, as other values may be right too.
+    decided: by name, values of `DECIDED` that all brokers share; only shown, as the preflight compares them.
     authorizes: a broker has an authorizer; only shown.
     allows_everyone: a broker sets ALLOW_EVERYONE; only shown.
     """
@@ -89,11 +89,11 @@ class SettingFacts(Struct, frozen=True):
 
 
 class SettingDifference(Struct, frozen=True):
-    """A setting that is not as it must be.
+    """A setting that is not as required.
 
     name: the setting.
-    rule: what it must be.
-    actual: its value; None: not set.
+    rule: the requirement.
+    actual: the present value; None: not set.
     """
 
     name: str
@@ -123,8 +123,8 @@ TABLE: Mapping[str, Mapping[Shape, Rule]] = {
     QUORUM_LISTENERS: {C: SET, F: SET, K: SET, N: SET, P: NOT_SET},
     "control.plane.listener.name": {K: NOT_SET},
 }
-"""Requirements for each setting, by shape; what is not in a row does not matter. `kafkafeatures migration settings`
-shows it.
+"""By setting and shape, the requirement; no entry: the setting does not matter. `{node_id}`, `{ibp}` and `{quorum}`
+stand for values of `SettingFacts`. `kafkafeatures migration settings` shows the table.
 """
 
 
@@ -139,7 +139,7 @@ def required(shape: Shape, setting_facts: SettingFacts) -> Iterator[tuple[str, R
         rule = row.get(shape)
         if rule is not None:
             yield name.format(**values), rule if isinstance(rule, Wish) else rule.format(**values) or Wish.SET
-    if shape in (C, N) and setting_facts.listener:  # a broker without this listener is refused when it registers
+    if shape in (C, N) and setting_facts.listener:  # controllers refuse brokers that lack it
         yield LISTENER, setting_facts.listener
     if shape is F and (entry := _entry_of(setting_facts.quorum_listener)):
         yield PROTOCOLS, entry  # else a broker does not start
@@ -157,7 +157,9 @@ def _entry_of(listener: str) -> str:
 def differences(
     shape: Shape, setting_facts: SettingFacts, settings: Mapping[str, Setting]
 ) -> tuple[SettingDifference, ...]:
-    """Settings of a node that are not as required. `settings`: what it reported of exactly the names in `required`."""
+    """Settings of a node that are not as required. `settings`: those that the node reported, by name; a setting that is
+    missing there counts as not set.
+    """
     return tuple(
         SettingDifference(name, rule, value)
         for name, rule in required(shape, setting_facts)
@@ -166,7 +168,7 @@ def differences(
 
 
 def _value(setting: Setting | None) -> str | None:
-    """Value of a setting; None if only its default is known. Of a secret it is known only that it is set."""
+    """Value of a setting; None if it has only its default; `HIDDEN` for a secret."""
     if setting is None or setting.source is SettingSource.DEFAULT:
         return None
     return HIDDEN if setting.is_secret else setting.value
@@ -204,7 +206,7 @@ class Lines(Struct, frozen=True):
 
 
 def lines_of(shape: Shape, setting_facts: SettingFacts) -> Lines:
-    """Lines for people and for Git: `name=value`, with `...` for a value that they choose and no node has yet."""
+    """Lines `name=value` for a file, with `...` for a value that people choose and no node has yet."""
     rules = tuple(required(shape, setting_facts))
     add = [
         f"{name}={setting_facts.values.get(name, '...') if rule is Wish.SET else rule}"
@@ -212,7 +214,7 @@ def lines_of(shape: Shape, setting_facts: SettingFacts) -> Lines:
         if rule is not Wish.NOT_SET
     ]
     if shape in (C, N) and (entry := _entry_of(setting_facts.listener)):
-        add.append(f"{PROTOCOLS}={entry}")  # only shown: a controller that runs has it
+        add.append(f"{PROTOCOLS}={entry}")  # only shown, not checked: a controller that runs has it
     if shape in (C, N):
         add += [f"{name}={value}" for name, value in setting_facts.decided.items()]
         if setting_facts.authorizes:

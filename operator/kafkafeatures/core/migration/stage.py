@@ -1,28 +1,30 @@
 """The kind of stage that moves a cluster from ZooKeeper to KRaft, or back.
 
-Pure. It is light: nearly every document wants no migration, and none of what judges one is imported for it. The
-algorithm, in every reconciliation:
+Pure. Called by `core/kinds.py`. Modules that judge a migration are imported only where a document wants one, as nearly
+every document wants none, and a command would start more slowly. The algorithm, in every reconciliation:
 
- 1. Read what the next step rests on, and nothing large besides: settings, partitions, a comparison: `demands_of`.
- 2. Find the one position of the cluster, by the metadata log, the znodes and the nodes together, and never by a
-    status: `position_of`, `ROWS`. Where they contradict each other nothing is done: `unplaced`.
- 3. Find the way that comes next, forward or back; no position is skipped: `next_edge`.
- 4. Check all that must hold on that way, every blocker at once: `CHAINS`. Before anything is touched: `findings`.
- 5. Refuse a template that was changed before its turn, since any pod that ends would start with it: `template_ahead`.
- 6. Wait for the quorum while it takes over: `waits_for_quorum`.
- 7. Restart the nodes of the way, by the rules of a roll (`core/roll/roll.py`): `permit_for` names those that lack what
-    the next position needs, and no others go.
- 8. Delete the znodes of the way, in one transaction, where it is one that leads back: `deletion`.
- 9. Else ask Git or a person for what is missing; no setting is changed from here: `asked_of_git`.
+ 1. Read what the next step depends on, and nothing large besides: settings, partitions, a comparison: `demands_of`.
+ 2. Derive the position of the cluster from the metadata log, the znodes and the nodes together, and never from a
+    status: `position_of`, `ROWS`. If they contradict each other, nothing is done: `unplaced`.
+ 3. Choose the way that comes next, forward or back; no position is skipped: `next_edge`.
+ 4. Check all that must hold on that way, every blocker at once: `CHAINS`. Before anything is changed: `findings`.
+ 5. Refuse a pod template that was changed before its turn, as any pod that ends would start with it: `template_ahead`.
+ 6. Wait while the quorum takes over and copies ZooKeeper: `waits_for_quorum`.
+ 7. Restart the nodes of the way, by the rules of a roll (`core/roll/roll.py`). Only nodes are restarted whose settings
+    are not yet those of the next position: `permit_for`.
+ 8. Delete the znodes of the way, in one transaction, on the way back: `deletion`.
+ 9. Else ask for the change in Git, or the action of a person, that is missing; the operator changes no setting:
+    `asked_of_git`.
 10. Stop at the position that the document asks for: `reached`.
 
-Before the step that is irreversible, which ends the migration:
+Before the irreversible step, which ends the migration:
 
-11. Dual write is kept for `finalizeAfter`, and can be gone back from: `soaking`.
-12. The plan is approved under every policy, and the consent is used for it alone: `needs_approval`, `with_spent`.
-13. ZooKeeper and the metadata log were compared, and hold the same: `both_hold_the_same`.
-14. Controllers are asked to lose the flag, and that is written down before: `with_asked`. One that loses it unasked
-    has to get it back: `unasked`.
+11. Keep dual write for as long as the document says; until then there is a way back: `soaking`.
+12. Require an approval of the plan under every policy, and a consent for this plan alone: `needs_approval`,
+    `with_spent`.
+13. Compare ZooKeeper with the metadata log; both must hold the same metadata: `both_hold_the_same`.
+14. Write down which controllers are asked to lose the flag (`zookeeper.metadata.migration.enable`), then ask:
+    `with_asked`. A controller that loses it without a request must get it back: `unasked`.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class Migrations:
         return any(stage.target != {PHASE: phase} for stage in stages)
 
     def demands(self, read_context: ReadContext) -> ReadRequirements:
-        """The znodes, the settings of each node, and partitions, as far as the way that comes next needs them."""
+        """Readings for the next step; none if no migration is wanted."""
         if read_context.desired.migration is None:
             return ReadRequirements()
         from kafkafeatures.core.migration.looking import demands_of
@@ -64,7 +66,7 @@ class Migrations:
         return demands_of(read_context, read_context.desired.migration)
 
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
-        """The way from where the cluster is to where the document wants it."""
+        """The way from the position of the cluster to the phase that the document wants."""
         if facts.desired.migration is None:
             return NoMigration()
         from kafkafeatures.core.migration.finalize import asked_before
@@ -85,7 +87,7 @@ class Migrations:
         return MigrationProposal(desired, progress, excused)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
-        """State of the migration; None where none is wanted and none is open."""
+        """State of the migration; None if none is wanted and none is open."""
         if facts.desired.migration is None:
             open_migration = left_open(facts)
             if open_migration is None or not open_migration.is_seen:

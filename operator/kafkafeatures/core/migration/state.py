@@ -1,8 +1,9 @@
-"""The stage that moves a cluster from ZooKeeper to KRaft, or back: what prevents the next step, and which one it is.
+"""State of a migration in one reconciliation: its next step, and what prevents it.
 
-Pure. Where the cluster is comes from the metadata log, the znodes and the nodes of this very look
-(`core/migration/positions.py`), never from a status. Nodes are restarted by the machinery of rolls, which gets a permit
-for exactly those that the next position needs. Their settings are changed in Git, never from here.
+Pure. Made by `core/migration/stage.py`, whose docstring has the algorithm; this module puts its parts together. The
+position of the cluster comes from the readings of this reconciliation (`core/migration/positions.py`), never from a
+status. Nodes are restarted by the code of rolls (`core/roll/`), which gets a permit for the nodes to be restarted.
+Settings of nodes are changed by people in Git, never by the operator.
 """
 
 from __future__ import annotations
@@ -65,9 +66,16 @@ if TYPE_CHECKING:
 
 
 class MigrationState(StageState, frozen=True):
-    """State of the migration. `roll`: of the nodes that the next position needs restarted; None where none are, or no
-    driver restarts nodes from here. `excused`: what all of its rolls may make unavailable, by a consent. `is_approved`:
-    exactly this plan was approved. `dual_write`: for how long it was kept, where this look shows it.
+    """State of the migration.
+
+    wish: where the document wants the migration to go.
+    progress: position of the cluster, or the reason why it is not known.
+    memory: memory of this process, with the readings of this reconciliation.
+    roll: restarts of the nodes that the next position needs restarted; None if there are none, or the document has no
+        driver that restarts nodes.
+    excused: topics that all restarts of the migration may make unavailable, by a consent.
+    is_approved: exactly this plan was approved.
+    dual_write: duration of dual write; None: not known.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -91,12 +99,12 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def work_in_flight(self) -> tuple[Reason, str] | None:
-        """Nodes in flight."""
+        """Reason and titles of the nodes in flight; None for none."""
         return (Reason.MIGRATING, self.roll.titles_in_flight) if self.roll is not None and self.roll.in_flight else None
 
     @property
     def outlook(self) -> str:
-        """Text that says where it would go, and what prevents it."""
+        """Message about the way that would be taken, and what prevents it."""
         if not isinstance(self.progress, MigrationProgress):
             return str(self.progress)
         would = f"would continue from {self.progress.position} to {self.wish.desired}"
@@ -106,7 +114,7 @@ class MigrationState(StageState, frozen=True):
     @cached_property
     def blockers(self) -> tuple[Blocker, ...]:
         """All that prevents the next step."""
-        check_input = self._asked
+        check_input = self._check_input
         if check_input is None:
             return self._unplaced
         progress = check_input.progress
@@ -120,14 +128,14 @@ class MigrationState(StageState, frozen=True):
         soaks = self.soaking is not None
         finalizes = finalize.may_begin(progress, blockers, soaks=soaks, is_approved=self.is_approved)
         unasked = finalize.unasked(progress, may_begin=finalizes)
-        is_asked_of_git = ZK_FINALIZE in self._held and not soaks
+        is_asked_of_git = ZK_FINALIZE in self._own_consents and not soaks
         begins = finalizes or is_asked_of_git or progress.way is not FINALIZE
         ahead = template_ahead(progress, self.facts.observation, pods, may_begin=begins)
         return (*unasked, *blockers, *ahead, *wrongly_restarted(progress, fleet, flying))
 
     @property
     def _unplaced(self) -> tuple[Blocker, ...]:
-        """Blockers that say why the position of the cluster is not known."""
+        """Blocker for the unknown position of the cluster; empty if it is known."""
         progress = self.progress
         if isinstance(progress, Failure):
             return (Blocker(BlockerKind.ZOOKEEPER, progress.message, progress.action, about=progress.subject),)
@@ -137,13 +145,13 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def _flying(self) -> frozenset[int]:
-        """Nodes that are being restarted."""
+        """Ids of nodes that are being restarted."""
         return (
             frozenset(restart.step.node_id for restart in self.roll.in_flight) if self.roll is not None else frozenset()
         )
 
     @cached_property
-    def _asked(self) -> EdgeCheckInput | None:
+    def _check_input(self) -> EdgeCheckInput | None:
         """Input of the checks; None while the position of the cluster is not known."""
         progress, monotonic = self.progress, self.facts.monotonic
         if not isinstance(progress, MigrationProgress):
@@ -153,24 +161,28 @@ class MigrationState(StageState, frozen=True):
             lag_of(progress, self.memory.lag(monotonic)), self._compared(progress),
             progress.way is not FINALIZE or (self.soaking is None and self.is_approved),
             self.memory.still_for(monotonic), self.memory.controllers_for(monotonic), self.memory.is_written(monotonic),
-            frozenset(self.facts.desired.rollout.controllers), self.memory.equality, self._known.voters,
-            self._known.requested,
+            frozenset(self.facts.desired.rollout.controllers), self.memory.equality, self._last_status.voters,
+            self._last_status.requested,
         )  # fmt: skip
         return with_consentable(check_input)
 
     @property
-    def _known(self) -> MigrationStatus:
+    def _last_status(self) -> MigrationStatus:
         """Status of the migration as this reconciliation began with it."""
         return self.facts.remembered.migration or MigrationStatus()
 
     @property
     def _requested(self) -> tuple[ConsentRequest, ...]:
-        """Consents that are asked for now; while the position is not known, all that were."""
-        return self._known.requested if self._asked is None else requested_by(self._asked, self.facts.stamp)
+        """Requests for consents that are needed now; while the position is not known, those of the status."""
+        return (
+            self._last_status.requested
+            if self._check_input is None
+            else requested_by(self._check_input, self.facts.stamp)
+        )
 
     def _compared(self, progress: MigrationProgress) -> StoreComparison | None:
-        """The last comparison. That of before a failed one does not lead to the stop of the controllers: it may be the
-        last one of all.
+        """The last comparison; None if it is too old. Before the controllers are stopped, also None if a later one
+        failed: after the stop no comparison is possible any more.
         """
         if progress.way is STOP_CONTROLLERS and self.memory.has_failed:
             return None
@@ -179,16 +191,16 @@ class MigrationState(StageState, frozen=True):
     @property
     def _spent(self) -> frozenset[str]:
         """Consents that were used for something else than this plan."""
-        return self.facts.memory.spent - self._held
+        return self.facts.memory.spent - self._own_consents
 
     @property
-    def _held(self) -> frozenset[str]:
-        """Consents that this plan has used, and can still rely on."""
+    def _own_consents(self) -> frozenset[str]:
+        """Consents that this plan has spent, and can still rely on."""
         return held(self.facts, self.wish.desired)
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """Decision that its blockers lead to; None without any."""
+        """Decision for the blockers; None if there are none."""
         blockers = self.blockers
         if not blockers:
             return None
@@ -208,8 +220,9 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def _away(self) -> Wait | Stalled | None:
-        """Wait for a node that is away for its restart, where only what it is then is missing: a roll waits for as long
-        as the document says (`rollout.nodeTimeout`), and for a person for as long as it takes.
+        """Decision of the roll, if the position is unknown only because nodes do not answer during their restart; else
+        None. A roll waits for a restart for as long as the document says (`rollout.nodeTimeout`), and for a person
+        without a limit.
         """
         if not isinstance(self.progress, Misplaced) or self.roll is None or isinstance(self.roll.decision, Act | None):
             return None
@@ -223,39 +236,43 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def soaking(self) -> Wait | None:
-        """Wait until dual write, from which there is a way back, was kept for as long as the document says."""
+        """Wait until dual write was kept for as long as the document says, before the migration is finalized; else
+        None.
+        """
         if not isinstance(self.progress, MigrationProgress):
             return None
         return finalize.soaking(self.progress, self.wish, self.dual_write)
 
     @property
     def needs_approval(self) -> bool:
-        """Tell whether finalizing is next: it is irreversible, and approved under every policy."""
+        """Tell whether the migration is to be finalized, which is irreversible and needs an approval under every
+        policy.
+        """
         return self.wish.desired is Desired.FINALIZED or self.facts.desired.policy is ApprovalPolicy.ALWAYS
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Consents that its next step rests on."""
+        """Unverified consents that the next step needs."""
         memory = self.facts.memory
-        used = checks.consents_used(self._asked) if self._asked is not None else frozenset[str]()
+        used = checks.consents_used(self._check_input) if self._check_input is not None else frozenset[str]()
         of_restarts = unverified_of(self.roll, as_planned(self.excused), self.facts)
         return (*unverified_among(used, memory.unverified, memory.spent), *of_restarts)
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Tell whether no window holds the next step: windows are for restarts alone."""
+        """Tell whether the next step is not delayed by maintenance windows, which are for restarts alone."""
         return not isinstance(self.next, Act) or self.next.step.goes_at_any_time
 
     @cached_property
     def next(self) -> Next:
-        """The next step, or what it waits for."""
+        """The next step; or a wait for the quorum, for restarts, for Git, or for a person."""
         if not isinstance(self.progress, MigrationProgress):
             return self.blocked or blocked(self.blockers)
         quorum = waits_for_quorum(self.progress)
         flies = self.roll is not None and bool(self.roll.in_flight)
         if quorum is not None and (self.progress.position is Position.COPYING or not flies):
             return quorum
-        deletes = self.progress.way is not None and self.progress.way.deletes  # which waits for no restart
+        deletes = self.progress.way is not None and self.progress.way.deletes  # the deletion does not wait for restarts
         if self.roll is not None and not deletes and (decision := self.roll.decision) is not None:
             node_id = next(
                 (restart.step.node_id for restart in self.roll.in_flight if restart.is_asked_of_a_person), None
@@ -264,18 +281,20 @@ class MigrationState(StageState, frozen=True):
                 return asked_of_a_person(self.progress, decision, node_id)
             return decision
         if self.progress.way is None:
-            return reached(self.progress, self.wish.desired, self._known)
+            return reached(self.progress, self.wish.desired, self._last_status)
         return deletion(self.progress) or asked_of_git(self.progress)
 
     @property
     def approval_reason(self) -> Reason:
-        """Reason why its plan waits for an approval."""
+        """Reason of the condition ApprovalRequired while the plan waits for approval."""
         return Reason.MIGRATION_FINALIZE if self.wish.desired is Desired.FINALIZED else Reason.PLAN_PENDING
 
     @property
     def meanwhile(self) -> str:
         """Loss while the cluster has no controller: it serves what it has, until a leader fails."""
-        at = self.progress.position.value if isinstance(self.progress, MigrationProgress) else self._known.position
+        at = (
+            self.progress.position.value if isinstance(self.progress, MigrationProgress) else self._last_status.position
+        )
         return UNLED if at == NO_CONTROLLER else ""
 
     @property
@@ -285,9 +304,8 @@ class MigrationState(StageState, frozen=True):
             return ()
         reason = finalize.withdrawal_reason(self.progress, self.blockers, self.soaking, is_approved=self.is_approved)
         restarts = (restart for restart in self.roll.in_flight if restart.is_asked_of_a_person)
-        live = {
-            node.id for node in self.facts.observation.nodes if node.state is NodeState.LIVE
-        }  # else it may stop just now
+        # A node that is not live may be stopping just now: the person has begun.
+        live = {node.id for node in self.facts.observation.nodes if node.state is NodeState.LIVE}
         return (
             *self.roll.withdrawn,
             *((restart.sent_step, reason) for restart in restarts if reason and restart.step.node_id in live),
@@ -300,22 +318,24 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def unneeded(self) -> frozenset[int]:
-        """Nodes that are not expected to come back on a way without restarts: controllers are to stop."""
-        if self._asked is None:
+        """Ids of nodes that are not expected to come back on a way without restarts: controllers that are to stop, and
+        brokers that a person has given up.
+        """
+        if self._check_input is None:
             return frozenset()
-        facts = self._asked.progress.facts
-        controllers = {*facts.controllers, *(voter.node_id for voter in self._known.voters)}
-        return frozenset(controllers - facts.brokers.keys()) | given_up(self._asked)
+        facts = self._check_input.progress.facts
+        controllers = {*facts.controllers, *(voter.node_id for voter in self._last_status.voters)}
+        return frozenset(controllers - facts.brokers.keys()) | given_up(self._check_input)
 
     @property
     def stage_memory(self) -> Mapping[str, StageMemory]:
-        """Memory of this reconciliation, by kind."""
+        """Memory of the migration and of its restarts, by kind."""
         disks = self.roll.disks.earlier if self.roll is not None else None
         return {MIGRATION: self.memory, **kept_of_roll(self.facts, disks, is_over=self._is_rolled)}
 
     @property
     def _is_rolled(self) -> bool:
-        """Tell whether certainly no node is left to restart on this way."""
+        """Tell whether it is certain that no node is left to restart on this way."""
         if self.roll is not None:
             return False
         return not self.is_due or (
@@ -323,7 +343,9 @@ class MigrationState(StageState, frozen=True):
         )
 
     def remembered(self, status: Status) -> Status:
-        """The status with the consent spent once the migration is over: left in Git, it covers no later migration."""
+        """The status with the consent to finalize spent once the migration is over, so that a consent that is left in
+        Git covers no later migration.
+        """
         over = (
             isinstance(self.progress, MigrationProgress)
             and self.progress.facts.state is ZkMigrationState.POST_MIGRATION
@@ -333,8 +355,8 @@ class MigrationState(StageState, frozen=True):
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
 
     def decided(self, decision: Decision, status: Status) -> Status:
-        """The status, written before the decision is carried out: consents that a restart or a request to Git rests on
-        are spent, and controllers that are asked to lose the flag are named.
+        """The status, to be written before the decision is carried out: consents that a restart or a request to people
+        needs are spent, and controllers that are asked to lose the flag are listed.
         """
         status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
         return finalize.with_asked(with_spent(status, self._used(decision)), self._asked_controllers(decision))
@@ -344,26 +366,26 @@ class MigrationState(StageState, frozen=True):
 
     def _used(self, decision: Decision) -> frozenset[str]:
         asks = isinstance(decision, Wait) and decision.reason is Reason.WAITING_FOR_GIT
-        if self._asked is None or not (isinstance(decision, Act) or asks):
+        if self._check_input is None or not (isinstance(decision, Act) or asks):
             return frozenset()
-        return checks.consents_used(self._asked) | spent_by(decision, self.excused)
+        return checks.consents_used(self._check_input) | spent_by(decision, self.excused)
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
-        """The status with where the migration is, and how far its restarts are."""
+        """The status with the progress of the migration and of its restarts."""
         status = with_migration(
             status, self.progress, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality,
             dual_write=self.dual_write, requested=self._requested, asked=self._asked_controllers(decision),
         )  # fmt: skip
-        status = with_held(status, self._held | self._used(decision), is_over=not self.is_due)
-        if self.roll is None:  # what was restarted stays known while nothing can be said of it
+        status = with_held(status, self._own_consents | self._used(decision), is_over=not self.is_due)
+        if self.roll is None:  # the list of restarted nodes is kept while the position is not known
             return replace(status, rollout=without_restarts(previous.rollout, is_known=self._is_rolled))
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
         if rollout is not None and previous.rollout is not None and not isinstance(self.progress, MigrationProgress):
-            rollout = replace(rollout, done=previous.rollout.done)  # which nodes are left is not known
+            rollout = replace(rollout, done=previous.rollout.done)  # it is not known which nodes remain
         return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
-        """Conditions that say whether the migration is over, and the restarts on its way."""
+        """Conditions MigrationSettled and, during restarts, NodesRolled."""
         conditions = {Condition.MIGRATION_SETTLED: migration_settled(self.progress)}
         if self.roll is not None:
             conditions[Condition.NODES_ROLLED] = nodes_rolled(self.roll, decision)
@@ -371,7 +393,7 @@ class MigrationState(StageState, frozen=True):
 
 
 def migration_now(facts: StageInput, part: MigrationProposal, plan: Plan) -> MigrationState | None:
-    """State of the migration; None where another cluster answers. plan: the one that an approval is for."""
+    """State of the migration; None if another cluster answers. `plan`: the plan that an approval has to name."""
     wish, progress = facts.desired.migration, part.progress
     if wish is None or not facts.ours:
         return None

@@ -1,10 +1,10 @@
-"""Checks that every controller has stopped: znodes that are deleted while one runs may be lost, or come back.
+"""Checks that every controller has stopped, before the znodes of a quorum are deleted.
 
-Pure. Called by `core/migration/checks.py` before znodes are deleted. Silence proves nothing: a controller that cannot
-be reached from here may lead, and serve the brokers. Every voter must be proven to have stopped
-(`core/migration/voters.py`): Kubernetes shows its StatefulSet without a pod, or its own address refuses the connection.
-In either case nothing may have written to `/migration` for a moment; that alone proves nothing, as no controller writes
-there before the copy.
+Pure. Called by `core/migration/checks.py`. If a controller still ran, it could write the deleted znodes again, or lose
+the cluster that it leads. Silence proves nothing: a controller that cannot be reached from here may lead, and serve the
+brokers. So every voter must be proven to have stopped (`core/migration/voters.py`): Kubernetes shows its StatefulSet
+without a pod, or its own address refuses the connection. In addition, `/migration` must not have changed for a moment;
+that alone proves nothing, as no controller writes there before the copy.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _REFUSE = "its own address (not that of a Service or a tunnel) must then refuse 
 
 
 def pods_left(progress: MigrationProgress) -> Iterator[Blocker]:
-    """Blockers for pods of controllers, and for pods that Kubernetes is to create: a pod that is not ready, or is
-    stopping, may still run a controller.
+    """Blockers for pods of controllers that exist or that Kubernetes is to create. A pod that is not ready, or is being
+    deleted, may still run a controller.
     """
     workloads = progress.observation.workloads
     if isinstance(workloads, Unknown):
@@ -60,7 +60,7 @@ def pods_left(progress: MigrationProgress) -> Iterator[Blocker]:
 
 
 def still_answering(progress: MigrationProgress) -> Iterator[Blocker]:
-    """Controllers that answer, also where the document names other addresses: no person can vouch that they stopped."""
+    """Blocker for controllers that answer, even at addresses that the document does not name. No consent lifts it."""
     addresses = ", ".join(answering(progress.observation))
     if addresses or isinstance(progress.observation.registered_controllers, Known):
         text = f"a controller answers at {addresses}" if addresses else "a controller answered a moment ago"
@@ -71,8 +71,8 @@ def still_answering(progress: MigrationProgress) -> Iterator[Blocker]:
 def unproven(
     progress: MigrationProgress, controllers: Collection[str], voters: tuple[VoterStatus, ...]
 ) -> Blocker | None:
-    """Blocker for the controllers that are not proven to have stopped; None if all are, or if another blocker says that
-    one runs.
+    """Blocker for the controllers that are not proven to have stopped; None if all are, or if another blocker already
+    names a controller that runs.
 
     controllers: StatefulSets of controllers that the document names.
     voters: voters of the quorum, from the status.
@@ -111,7 +111,9 @@ def unproven(
 def unreachable(
     progress: MigrationProgress, memory: MigrationMemory, monotonic_time: float, passes_within: float
 ) -> Wait | Stalled | None:
-    """Decision if no controller answers and no way leads back: they may be restarting, or run all the same."""
+    """Decision if no controller answers on the way forward: they may be restarting, or run and be out of reach. None if
+    they are silent for longer, or the position is another one. `passes_within`: seconds for a restart.
+    """
     if progress.position not in (Position.NO_CONTROLLER, Position.RELEASED):
         return None
     if memory.is_written(monotonic_time):

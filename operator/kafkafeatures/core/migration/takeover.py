@@ -1,8 +1,8 @@
-"""Waits between the last broker with the flag and the end of the copy, which Kafka itself does not report.
+"""Waits while the quorum takes over and copies ZooKeeper, after the last broker got the flag.
 
-Pure. Called by `core/migration/state.py`. The quorum takes over once each controller and each broker is registered.
-Nodes that are not registered are named, with the lines of the controllers' log that tell why, as no client sees an
-error.
+Pure. Called by `core/migration/state.py` and `core/migration/checks.py`. The quorum takes over once each controller and
+each broker is registered. Kafka reports errors of this only in the log of the active controller, never to a client; so
+the messages name nodes that are not registered, and the lines of that log to look for.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.registered import missing, unregistered, with_other_levels
 
 LOGGER = "org.apache.kafka.metadata.migration"
+"""Logger of Kafka that shows the copy in detail."""
 GIVE_UP = "to give up instead, set spec.migration.desired to RolledBack"
 
 
 def has_every_flag(progress: MigrationProgress) -> bool:
-    """Tell whether each broker has the flag, and the quorum has not taken over."""
+    """Tell whether each broker has the flag, and the quorum has not taken over yet."""
     return progress.position is Position.FLAGGING and progress.way is FLAG_BROKERS and not progress.differing
 
 
 def not_registered(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
-    """Blockers for brokers that the quorum waits for before it takes over: those that ZooKeeper has, and those that
-    have replicas. `flying`: nodes that are being restarted.
+    """Blockers for brokers that the quorum waits for before it takes over: those registered in ZooKeeper, and those
+    with replicas. None before each broker has the flag. `flying`: nodes that are being restarted.
     """
     if has_every_flag(progress):
         yield from with_other_levels(progress, flying)
@@ -38,7 +39,7 @@ def not_registered(progress: MigrationProgress, flying: frozenset[int]) -> Itera
 
 
 def waits_for_quorum(progress: MigrationProgress) -> Wait | None:
-    """Wait for the controllers if it is their turn; else None."""
+    """Wait for the controllers to take over, or to complete the copy; None if neither comes next."""
     active = progress.observation.active_controller
     leader = f"controller {active.value}" if isinstance(active, Known) else "the active controller"
     if progress.position is Position.COPYING and progress.way is FLAG_BROKERS:

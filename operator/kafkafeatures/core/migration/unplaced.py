@@ -1,4 +1,4 @@
-"""Decisions while the position of the cluster is not known, and how long a person need not look.
+"""Decisions while the position of the cluster is not known: a wait at first, since it may be a restart, then a halt.
 
 Pure. Called by `core/migration/state.py`.
 """
@@ -19,7 +19,9 @@ CONTRADICTS_FOR = 60.0
 def unplaced(
     progress: Misplaced | Failure, blockers: tuple[Blocker, ...], *, unknown_for: float, goes_back: bool
 ) -> Wait | Stalled:
-    """Decision for these blockers. `unknown_for`: seconds. `goes_back`: to ZooKeeper, where each second counts."""
+    """Wait or halt. `blockers`: for its report. `unknown_for`: seconds for which the position has not been known.
+    `goes_back`: the migration is rolled back, when the cluster may be without a controller, so each second counts.
+    """
     if isinstance(progress, Misplaced):
         return _misplaced(progress, blockers, lasts=unknown_for >= CONTRADICTS_FOR)
     if progress.kind is FailureKind.WRONG_CLUSTER:

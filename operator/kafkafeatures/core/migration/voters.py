@@ -1,9 +1,9 @@
-"""Controllers of a quorum, and which of them have certainly stopped.
+"""Voters of a quorum, the addresses at which they answered, and which voters have certainly stopped.
 
-Pure. Called by `core/migration/stopped.py`. The addresses that a document names prove nothing alone: one may be missing
-there, lead to another process, or to none. So the voters of the quorum are kept in the status, each with the address at
-which a process proved to be this controller. Once no controller answers, each of these addresses is tried again, and so
-are those that brokers name.
+Pure. Called by `core/migration/stopped.py` and `core/migration/report.py`. The addresses of controllers in a document
+prove nothing alone: one may be missing, lead to another process, or to none. So the status keeps the voters, each with
+the address at which a process proved to be this controller. Once no controller answers, each of these addresses is
+tried again, and so are the addresses of controllers in the settings of brokers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.migration.settings import BOOTSTRAP, VOTERS
 
 MOST_DIGITS = 10
-"""Digits of a node id, which is an int32."""
+"""Most digits of a node id, which is an int32."""
 
 
 def voters_of(observation: Observation, previous: tuple[VoterStatus, ...]) -> tuple[VoterStatus, ...]:
@@ -48,7 +48,9 @@ def _address(host: str, port: int) -> str:
 
 
 def named_by_brokers(observation: Observation) -> tuple[VoterStatus, ...]:
-    """Voters that the settings of brokers name; addresses of a dynamic quorum have no id (-1)."""
+    """Voters in the settings of brokers; id -1 for an address of controller.quorum.bootstrap.servers, which has
+    none.
+    """
     brokers = [node for node in observation.nodes if Role.BROKER in node.roles]
     values = {_value(node, name) for node in brokers for name in (VOTERS, BOOTSTRAP)}
     return tuple(voter for value in sorted(values) for voter in _parts(value))
@@ -67,22 +69,23 @@ def _parts(value: str) -> Iterator[VoterStatus]:
 
 
 def addresses_of(voters: Iterable[VoterStatus]) -> frozenset[str]:
-    """Addresses of these voters, which are tried once no controller answers."""
+    """Addresses (host:port) of these voters, to be tried once no controller answers."""
     return frozenset(voter.address for voter in voters if voter.address)
 
 
 def answering(observation: Observation) -> tuple[str, ...]:
-    """Addresses at which a controller still answers, whatever the document names."""
+    """Former addresses at which a controller still answers, sorted; the document need not name them."""
     return tuple(sorted(address for address, failure in observation.former_controllers.items() if failure is None))
 
 
 def not_proven(
     observation: Observation, previous: tuple[VoterStatus, ...]
 ) -> tuple[tuple[VoterStatus, Failure | None], ...]:
-    """Voters that are not proven to have stopped, each with the Failure of its address, if it was tried.
+    """Voters that are not proven to have stopped, each with the Failure of its address if that was tried.
 
-    `previous`: voters from the status. A voter has stopped if its StatefulSet has no pod, or if its address refuses the
-    connection, at which it, and no other voter, answered before. An address that only a broker names proves nothing.
+    `previous`: voters from the status. A voter is proven to have stopped if its StatefulSet is readable (which then has
+    no pods: `core/migration/stopped.py`), or if the address at which it, and no other voter, answered before now
+    refuses the connection. An address that only a broker names proves nothing.
     """
     expected = {voter.node_id: voter for voter in (*named_by_brokers(observation), *previous) if voter.node_id >= 0}
     proven, shared = {voter.node_id for voter in previous}, Counter(voter.address for voter in previous)
@@ -100,7 +103,9 @@ def _refuses(observation: Observation, address: str) -> bool:
 
 
 def _is_of_a_stateful_set(observation: Observation, voter: VoterStatus) -> bool:
-    """Tell whether Kubernetes shows the StatefulSet of its pod; the pod is named `<name>-<ordinal>`, like its host."""
+    """Tell whether Kubernetes shows the StatefulSet of the voter. The voter's pod, or its host name, is
+    `<name of the StatefulSet>-<ordinal>`.
+    """
     if isinstance(observation.workloads, Unknown):
         return False
     owner, dash, ordinal = (voter.pod or voter.address.partition(":")[0].partition(".")[0]).rpartition("-")

@@ -1,7 +1,8 @@
 """Ways back in a migration, for plans and `status.wayBack`: how far each leads, how, and what would be lost.
 
 Pure. Called by `core/migration/proposal.py` for each step of a plan, by `core/migration/report.py` for the present
-position, and by the docs' table of ways. Losses are only known as far as the stores were compared.
+position, and for the table of ways in the docs. Losses are known only as far as ZooKeeper was compared with the
+metadata log.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ from kafkafeatures.core.words import counted
 
 
 class Return(Struct, frozen=True):
-    """Way back from the end of a way, and from the midst of it.
+    """Way back from the end of a way, and from any point on it.
 
-    to: position to which it leads; None: there is none.
-    how: what is done on it, or why there is none.
+    to: position to which it leads; None: there is no way back.
+    how: the actions, or the reason why there is no way back.
     loses: what would be lost.
     """
 
@@ -69,7 +70,7 @@ RETURNS: Mapping[Edge, Return] = {
     GIVE_UP: Return(None, _ANEW, ""),
     WITHDRAW: Return(None, _ANEW, ""),
 }
-"""The way back for every way."""
+"""By way, the way back from it."""
 
 _ENDS_BY: Mapping[Position, Edge] = {
     Position.PRE_MIGRATION: START_CONTROLLERS,
@@ -78,10 +79,10 @@ _ENDS_BY: Mapping[Position, Edge] = {
     Position.COPIED: FLAG_BROKERS,
     Position.DUAL_WRITE: MOVE_BROKERS,
 }
-"""Way on which, or at whose end, a cluster is at each position. Positions without a way back are left out."""
+"""By position, the way on which, or at whose end, the cluster then is. Positions without a way back are left out."""
 _COPIED = (Position.COPIED, Position.DUAL_WRITE)
 _ABOUT = timedelta(seconds=2)
-"""Largest difference of a time that is calculated anew in each reconciliation from the one in the status."""
+"""Largest difference at which a time in the status is kept, although it is calculated anew in each reconciliation."""
 
 
 def way_back(
@@ -94,8 +95,8 @@ def way_back(
 ) -> WayBack | None:
     """Way back from this position; None if nothing was begun, nothing leads back, or the way back is under way already.
 
-    until: when the next step may close it.
-    unflagged: controllers that must get their flag back before.
+    until: when the next step may close the way back; None: not known, or at any time.
+    unflagged: ids of controllers that must get their flag back before.
     """
     first = f"put {FLAG} back on controller {', '.join(map(str, unflagged))}, " if unflagged else ""
     if position is Position.FINALIZING and unflagged:
@@ -115,8 +116,8 @@ def way_back(
 
 
 def held_until(current_time: datetime, remaining: timedelta, previous: WayBack | None) -> Stamp | None:
-    """Time until which dual write is kept at least; None if it was kept for long enough. `previous`: the last status,
-    whose time is kept while it is about right, so that the status is not written again.
+    """Time until which dual write is kept at least; None if it was kept for long enough. `previous`: that of the last
+    status, whose time is kept while it is about right, so that the status is not written again.
     """
     if remaining <= timedelta(0):
         return None
@@ -127,7 +128,7 @@ def held_until(current_time: datetime, remaining: timedelta, previous: WayBack |
 
 
 def _loses(equality: EqualityStatus | None) -> str:
-    """Text that says what would be lost, as far as the last comparison shows it."""
+    """Loss on the way back to ZooKeeper, in words, as far as the last comparison shows it."""
     state = equality.state if equality is not None else ""
     if equality is None or state not in (ComparisonState.EQUAL, ComparisonState.DIFFERS):
         last = f" since {equality.at}" if equality is not None and equality.at else ""

@@ -23,7 +23,7 @@ Before the irreversible step, which ends the migration:
 12. Require an approval of the plan under every policy, and a consent for this plan alone: `needs_approval`,
     `with_spent`.
 13. Compare ZooKeeper with the metadata log; both must hold the same metadata: `both_hold_the_same`.
-14. Write down which controllers are asked to lose the flag (`zookeeper.metadata.migration.enable`), then ask:
+14. Write down which controllers are asked to lose the flag (zookeeper.metadata.migration.enable), then ask:
     `with_asked`. A controller that loses it without a request must get it back: `unasked`.
 """
 

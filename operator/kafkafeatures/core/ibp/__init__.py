@@ -1,1 +1,5 @@
-"""The target inter.broker.protocol.version of a cluster in ZooKeeper mode: KIP-584's second roll."""
+"""Changes of inter.broker.protocol.version (IBP), by which brokers in ZooKeeper mode agree on formats and requests, as
+nodes in KRaft mode do by metadata.version.
+
+A broker reads it from its file, so it is raised by a restart of each broker, after the roll to the new Kafka.
+"""

@@ -1,7 +1,8 @@
-"""Checks before a broker is restarted on the way to another inter.broker.protocol.version.
+"""Checks before a broker is restarted on the way to another inter.broker.protocol.version (IBP).
 
-Pure. Called in each reconciliation, so also right before each restart. Every blocker is listed at once, and missing
-information blocks. The rules of every restart are checked by the roll (`core/roll/checks.py`).
+Pure. Called by `core/ibp/state.py` in each reconciliation, so also right before each restart. All checks run, so that
+people see every blocker at once, and missing information blocks. The rules for restarts of any kind, such as in-sync
+replicas, are in `core/roll/checks.py`.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class IbpCheckInput(Struct, frozen=True):
     """Everything that decides whether a broker may be restarted now.
 
     progress: versions that the brokers use, and the next roll.
-    flying: brokers that are being restarted, of which nothing is expected.
-    assigned: brokers that have replicas, as far as that is known.
+    flying: ids of brokers that are being restarted, of which nothing is expected.
+    assigned: ids of brokers that have replicas, as far as they are known.
     """
 
     progress: IbpProgress
@@ -100,8 +101,8 @@ def every_broker_was_asked(question: IbpCheckInput) -> Iterator[Blocker]:
 
 
 def no_broker_is_missing(question: IbpCheckInput) -> Iterator[Blocker]:
-    """No broker has replicas and is in no list: it is down, and would start again with an unknown Kafka and version.
-    Once the others use a higher version, an older broker cannot follow them.
+    """Every broker that has replicas is registered. Otherwise it is down, and may start again with an old Kafka, which
+    cannot work with brokers that use a higher version.
     """
     if question.progress.roll is RollPurpose.RAISE:
         for id_ in sorted(question.assigned - question.progress.brokers.keys() - question.flying):
@@ -111,9 +112,7 @@ def no_broker_is_missing(question: IbpCheckInput) -> Iterator[Blocker]:
 
 
 def it_is_never_lowered(question: IbpCheckInput) -> Iterator[Blocker]:
-    """The target is not lower than a version in use: once brokers use a version there is no way back to an older
-    one.
-    """
+    """The target is not lower than a version in use: Kafka has no way back to an older version."""
     progress = question.progress
     higher = [broker for broker in progress.known_brokers.values() if progress.target < broker.uses]
     if higher:
@@ -129,13 +128,13 @@ def it_is_never_lowered(question: IbpCheckInput) -> Iterator[Blocker]:
 
 
 def none_is_ahead(question: IbpCheckInput) -> Iterator[Blocker]:
-    """No broker uses a version that another broker's Kafka does not know: it would have been raised too early, by its
-    template, or because it has no version set and got another Kafka.
+    """No broker uses a version that another broker's Kafka does not know. Such a version was raised too early: by a pod
+    template, or because the broker sets none, and its newer Kafka has a higher default.
     """
     brokers = question.progress.known_brokers
     if not brokers:
         return
-    least = min(brokers.values(), key=lambda one: one.knows)
+    least = min(brokers.values(), key=lambda broker: broker.knows)
     for id_, broker in brokers.items():
         if least.knows < broker.uses:
             by = "" if broker.is_set else ", the default of its Kafka, because its settings do not name one"
@@ -151,7 +150,7 @@ def none_is_ahead(question: IbpCheckInput) -> Iterator[Blocker]:
 
 
 def no_image_is_exchanged_early(question: IbpCheckInput) -> Iterator[Blocker]:
-    """The next pod of a broker without a version set runs the same Kafka as now."""
+    """No pod template has another Kafka while a broker sets no version: its version would change with the default."""
     progress, workloads = question.progress, question.progress.observation.workloads
     unset = [broker for broker in progress.known_brokers.values() if not broker.is_set]
     if not unset or not isinstance(workloads, Known):

@@ -1,4 +1,7 @@
-"""Name of the inter.broker.protocol.version in a plan, and its proposal where none is wanted. Pure, and light."""
+"""Name of this kind of stage in a plan, and its proposal if the document names no inter.broker.protocol.version.
+
+Pure. Called by `core/ibp/stage.py`; it imports nothing that judges such a stage, as nearly no document wants one.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ from typing import ClassVar
 from kafkafeatures.core.engine.stage import NoProposal
 
 INTER_BROKER_PROTOCOL = "InterBrokerProtocol"
-"""The kind of a stage that raises it."""
+"""Name of the kind, as in `status.plan.stages`."""
 
 
 class NoIbp(NoProposal, frozen=True):
-    """Nothing to do: none is wanted, or the cluster has none."""
+    """Proposal to do nothing: no version is wanted, or the cluster is in KRaft mode and has none."""
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL

@@ -1,11 +1,11 @@
-"""Versions of inter.broker.protocol.version that brokers report, and the roll that comes next.
+"""Values of inter.broker.protocol.version (here: the version) that brokers report, and the roll that comes next.
 
-Pure. Made in each reconciliation, from its readings alone. A broker reports the value, whether its own file sets it,
-and its default. The default is the newest version that its Kafka knows, and so tells which Kafka a broker in ZooKeeper
-mode runs, where ApiVersions names no feature that would.
+Pure. Made by `core/ibp/state.py` in each reconciliation, from its readings alone. A broker reports the version that it
+uses, whether its own file sets it, and the default. The default is the newest version that its Kafka knows; it is the
+only sign of the release that a broker in ZooKeeper mode runs, as its ApiVersions response has no features.
 
-The order is that of Kafka's documentation (upgrade of 3.9, ZooKeeper): the current version is set in the files, then
-the Kafka of every broker is replaced, then the version is raised. Each of the three is a roll of its own.
+The order of the rolls is that of Kafka's documentation (upgrade to 3.9 in ZooKeeper mode): first the present version is
+set in the files, then the Kafka of every broker is replaced, then the version is raised. Each is a roll of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
 
 
 class RollPurpose(Enum):
-    """Purposes of the restarts of brokers, in this order."""
+    """Purposes of rolls, in the order of the rolls."""
 
     PIN = "set the version that is used now"
     KAFKA = "a newer Kafka"
@@ -34,11 +34,11 @@ class RollPurpose(Enum):
 
 
 class Broker(Struct, frozen=True):
-    """Version of one broker.
+    """Version of a broker.
 
     node: the broker.
     uses: the version that it uses.
-    is_set: its file sets the version; if not, another Kafka would raise it by itself.
+    is_set: the broker sets the version; if not, a newer Kafka would raise it, as its default is higher.
     knows: the newest version that its Kafka knows.
     """
 
@@ -48,7 +48,7 @@ class Broker(Struct, frozen=True):
     knows: Version
 
     def needs(self, target: Version) -> RollPurpose | None:
-        """Purpose of its next restart; None where it is as it has to be."""
+        """Purpose of the next restart of this broker; None if it needs none."""
         if not self.is_set:
             return RollPurpose.PIN
         if self.knows < target:
@@ -59,7 +59,7 @@ class Broker(Struct, frozen=True):
 class IbpProgress(Struct, frozen=True, dict=True):
     """Progress of a cluster on the way to a version.
 
-    observation: what was read of the cluster.
+    observation: the readings of the cluster.
     target: the version that the document names.
     brokers: version of each broker, by id; a Failure if it did not report it.
     """
@@ -80,8 +80,9 @@ class IbpProgress(Struct, frozen=True, dict=True):
 
     @cached_property
     def roll(self) -> RollPurpose | None:
-        """Next roll: no broker gets another Kafka while another one would raise the version by itself, and none gets a
-        higher version before all know it. None where nothing is left to do, or no broker said anything.
+        """Purpose of the next roll: the first one that any broker needs. So no broker gets another Kafka before all set
+        the version, and none gets a higher version before all know it. None if nothing is left to do, or no broker
+        reported its version.
         """
         return next((roll for roll in RollPurpose if roll in self.needs.values()), None)
 
@@ -107,7 +108,9 @@ class IbpProgress(Struct, frozen=True, dict=True):
         return claim if isinstance(claim, ControllerClaim) else None
 
     def lines(self, id_: int) -> str:
-        """Changes that this broker needs when it is started again, for people."""
+        """Changes that this broker needs before its next start, for people. Requires that the broker needs a
+        restart.
+        """
         broker, roll = self.known_brokers[id_], self.needs[id_]
         if roll is RollPurpose.KAFKA:
             last = f" (3.x, at least {self.target.of_release})"
@@ -120,14 +123,14 @@ class IbpProgress(Struct, frozen=True, dict=True):
 
 
 def progress_of(observation: Observation, target: Version) -> IbpProgress:
-    """Progress by what each broker reports. The caller has made sure of the mode of the cluster."""
+    """Progress by the report of each broker. The caller judges the metadata mode of the cluster."""
     return IbpProgress(
         observation, target, {node.id: broker_of(node) for node in observation.nodes if Role.BROKER in node.roles}
     )
 
 
 def broker_of(node: Node) -> Broker | Failure:
-    """Versions that a broker uses and knows; a Failure if it reports neither them nor a proof of its id."""
+    """Versions that a broker uses and knows; a Failure if it did not report both, or did not prove its id."""
     if not node.proved_at:
         if isinstance(node.answer, Unknown):
             return node.answer.failure
@@ -141,7 +144,10 @@ def broker_of(node: Node) -> Broker | Failure:
 
 
 def _version(setting: Setting | None, layer: SettingSource | None) -> Version | None:
-    """The version that is in use; with `layer` the one that this source says. A lone default is its own layer."""
+    """Version in use; with `layer`, the version from that source. None if there is none, or it is not known.
+
+    A setting that has only its default has no entry for it in `layers`, so its own value counts.
+    """
     if setting is None:
         return None
     if layer is None or setting.source is layer:

@@ -1,7 +1,8 @@
-"""The inter.broker.protocol.version in a plan: from which to which, and what is left of the way.
+"""The change of inter.broker.protocol.version as a stage of a plan: from which version to which, and the rolls that
+remain.
 
-Pure. One stage, whatever is restarted on the way: a plan that was approved stands while nodes are restarted, and not
-once the document names another version. Made by `core/ibp/stage.py`.
+Pure. Made by `core/ibp/state.py`. The change is one stage, whichever brokers are restarted on the way. So an approved
+plan stays valid while brokers are restarted, and becomes invalid once the document names another version.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from kafkafeatures.core.ibp.versions import Version
 
 
 def shown_in(plan: PlanStatus | None, target: Version) -> ExcusedTopics | None:
-    """The topics that a plan shows which leads to this version, or only restarts pods."""
+    """Topics that a plan shows as unavailable during restarts, if it leads to this version or only restarts pods; else
+    None.
+    """
     stages = plan.stages if plan is not None else ()
     elsewhere = any(stage.kind == INTER_BROKER_PROTOCOL and stage.target != {IBP: str(target)} for stage in stages)
     return None if elsewhere else excused_in(stages)
@@ -36,10 +39,10 @@ _WAY_BACK = {
 
 
 class IbpWork(Struct, frozen=True):
-    """One stage of a plan.
+    """Remaining work of the stage.
 
-    start, target: versions.
-    rolls: rolls that are left, in order; None: not known.
+    start, target: versions before and after.
+    rolls: purposes of the rolls that remain, in order; None: not known.
     """
 
     start: str
@@ -53,12 +56,12 @@ class IbpWork(Struct, frozen=True):
 
     @property
     def counted(self) -> int:
-        """Nothing of it is a change that an approval of another plan could be for: brokers read it from their files."""
+        """Always 0: no step adds to the change count, as brokers read the version from their files."""
         return 0
 
     @property
     def remaining(self) -> Sequence[str]:
-        """Summary of what is left of it, for people."""
+        """Summary of what remains, for people."""
         if self.is_over:
             return ()
         if self.start == self.target:
@@ -67,16 +70,18 @@ class IbpWork(Struct, frozen=True):
 
     @property
     def is_irreversible(self) -> bool:
-        """Once brokers speak the new version Kafka knows no way back to an older one."""
+        """Tell whether the version is still to be raised, or that is not known: Kafka has no way back to an older
+        one.
+        """
         return self.rolls is None or RollPurpose.RAISE in self.rolls
 
     @property
     def is_safe_to_undo(self) -> bool:
-        """Another Kafka, with the version of before, can be exchanged again."""
+        """Tell whether only rolls remain that do not raise the version: the former Kafka can then be run again."""
         return not self.is_irreversible
 
     def steps(self) -> Iterator[StepStatus]:
-        """One for each roll that is left."""
+        """One step for each roll that remains."""
         for roll in self.rolls or ():
             last = roll is RollPurpose.RAISE
             yield StepStatus(
@@ -113,7 +118,7 @@ class IbpProposal(StageProposal, frozen=True):
 
     @property
     def stages(self) -> tuple[PlannedStage, ...]:
-        """One, unless every broker uses the target, or a higher one."""
+        """One stage; none if nothing is left to do, or if the versions are not known."""
         brokers = self.progress.known_brokers.values()
         if not self.is_known or not self._rolls or not brokers:
             return ()
@@ -123,22 +128,22 @@ class IbpProposal(StageProposal, frozen=True):
 
     @property
     def costs(self) -> ExcusedTopics | None:
-        """Topics that the restarts make unavailable: where only pods are restarted, the stage of those says it."""
+        """Topics that the restarts make unavailable, for a plan in which no stage names them yet."""
         return self.excused
 
     @property
     def is_known(self) -> bool:
-        """Tell whether every broker said what it uses."""
+        """Tell whether every broker reported its version."""
         return self.is_readable and bool(self.progress.known_brokers) and not self.progress.unknown
 
     @property
     def goes_first(self) -> bool:
-        """Before any level."""
+        """Always True: the version comes before any level."""
         return True
 
     @property
     def _rolls(self) -> tuple[RollPurpose, ...]:
-        """All that is left: a broker may have to be restarted in each of them."""
+        """Purposes of all rolls that remain; a broker may have to be restarted in each of them."""
         brokers, target = self.progress.known_brokers.values(), self.progress.target
         is_needed = {
             RollPurpose.PIN: any(not broker.is_set for broker in brokers),
@@ -148,7 +153,9 @@ class IbpProposal(StageProposal, frozen=True):
         return tuple(roll for roll in RollPurpose if is_needed[roll])
 
     def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[IbpWork, ...] | None:
-        """Work that is left; None where the plan leads to another version than the document does now."""
+        """Remaining work; None if the plan leads to another version than that of the document now, or if other topics
+        become unavailable than it shows.
+        """
         own_stages = [stage for stage in stages if stage.kind == self.kind]
         if stages and excused_in(stages) != self.excused:
             return None

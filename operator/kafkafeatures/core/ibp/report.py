@@ -1,4 +1,7 @@
-"""The inter.broker.protocol.version that each broker uses, for people. Pure."""
+"""The inter.broker.protocol.version in use, for people and for `status.interBrokerProtocolVersion`.
+
+Pure. Called by `core/ibp/state.py` and `cli/cluster/matrix.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from kafkafeatures.core.ibp.progress import Broker, broker_of
 
 
 def in_use(observation: Observation) -> str:
-    """The version of all brokers, as "3.9"; where they differ of each, as "3.8 (brokers 2, 3), 3.9 (broker 1)". Empty
-    where none said it.
+    """The version that all brokers use, such as "3.9"; if they differ, each version with its brokers, such as "3.8
+    (brokers 2, 3), 3.9 (broker 1)". Empty if no broker reported its version.
     """
     brokers = [
         broker
@@ -18,7 +21,7 @@ def in_use(observation: Observation) -> str:
         if Role.BROKER in node.roles and isinstance(broker := broker_of(node), Broker)
     ]
     ids: dict[str, list[int]] = {}
-    for broker in sorted(brokers, key=lambda one: (one.uses, not one.is_set, one.node.id)):
+    for broker in sorted(brokers, key=lambda broker: (broker.uses, not broker.is_set, broker.node.id)):
         text = str(broker.uses) if broker.is_set else f"{broker.uses} by default"
         ids.setdefault(text, []).append(broker.node.id)
     if len(ids) <= 1:

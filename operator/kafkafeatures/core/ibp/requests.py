@@ -1,4 +1,7 @@
-"""Requests to Git, or to a person, before the next restart: words. Pure; the operator changes no setting."""
+"""Requests to people before the next roll, in words: changes in Git, and restarts by hand.
+
+Pure. Called by `core/ibp/state.py`. The operator itself changes no setting and no image.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.ibp.progress import IbpProgress, RollPurpose
 
 LOOK_AGAIN = 5.0
+"""Seconds until the cluster is read again."""
 
 
 def asked_of_git(progress: IbpProgress) -> Wait:
-    """Wait where no broker can be restarted as it is."""
+    """Wait for a change in Git, without which no broker can be restarted."""
     nodes = tuple(broker.node for broker in progress.differing.values())
     if not nodes:
         text, remedy = (
@@ -38,7 +42,7 @@ def asked_of_git(progress: IbpProgress) -> Wait:
 
 
 def asked_of_a_person(progress: IbpProgress, waits: Wait, id_: int) -> Wait:
-    """Wait while a person is to restart this broker, with what has to be changed before."""
+    """Wait for a person who is to restart this broker, with the changes to be made before."""
     if id_ not in progress.differing:
         return waits
     title = progress.known_brokers[id_].node.title

@@ -1,6 +1,7 @@
-"""Brokers that are restarted next, and blockers if a restart did not help.
+"""Brokers that the next roll must restart, and blockers if a restart did not have its effect.
 
-Pure. The rules of rolls decide when each broker is restarted (`core/roll/`); this module decides only which brokers.
+Pure. Called by `core/ibp/state.py`. This module decides only which brokers are restarted; the rules of rolls
+(`core/roll/`) decide when, and get these brokers as a `Permit`.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ if TYPE_CHECKING:
     from kafkafeatures.core.roll.pods import Fleet
 
 OUTDATED = "its pod is not of the update revision"
+"""Reason to restart a broker whose version is right."""
 
 
 def permit_for(progress: IbpProgress, *, reads_pods: bool, started: str = "", flies: bool = False) -> Permit:
-    """Permit for the brokers that the next roll must restart. If pods are read, it is for all known brokers, and only
-    outdated pods are restarted: an image may have been replaced whose Kafka is as new as before.
+    """Permit for the brokers that the next roll must restart.
 
-    While a broker is restarted, or its version is not known, only the roll with the id `started` restarts others. The
-    next roll begins once every broker has reported that this one is over.
+    reads_pods: the driver of the document reads pods. If a pod is outdated, the permit is then for all known brokers,
+        as an image may have been replaced by one with the same release; the roll restarts only outdated pods.
+    started: id of the roll in the status; empty for none. While a broker is restarted, or its version is not known,
+        only this roll restarts further brokers: the next one begins once every broker has reported that it is over.
+    flies: a broker is being restarted.
     """
     needing, roll_title = {id_: progress.lines(id_) for id_ in progress.differing}, _way(progress, progress.roll)
     if reads_pods and _some_outdated(progress):
@@ -69,7 +73,7 @@ def _some_outdated(progress: IbpProgress) -> bool:
 
 def wrongly_restarted(progress: IbpProgress, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
     """Blockers for brokers that were restarted with a new template and still need the same change, while other pods of
-    their StatefulSet are outdated: no second broker is restarted with it.
+    their StatefulSet are outdated: no second broker is restarted with that template.
     """
     if fleet is None:
         return

@@ -1,7 +1,7 @@
 """The kind of stage that raises the inter.broker.protocol.version of a cluster in ZooKeeper mode.
 
-Pure. It is light: nearly every document wants none, and nothing of what judges it is imported for those
-(`core/ibp/state.py`).
+Pure. Called by `core/kinds.py`. `core/ibp/state.py`, which judges the stage, is imported only where a document names a
+version, as nearly no document does, and a command would start more slowly.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class InterBrokerProtocols:
         return any(stage.target != {IBP: str(target_of(desired))} for stage in stages)
 
     def demands(self, read_context: ReadContext) -> ReadRequirements:
-        """The znodes, what each broker says of it, and partitions, as far as the next roll needs them."""
+        """Readings for the next roll; none if no version is wanted."""
         if not read_context.desired.ibp:
             return ReadRequirements()
         from kafkafeatures.core.ibp.state import demands_of
@@ -46,7 +46,7 @@ class InterBrokerProtocols:
         return demands_of(read_context)
 
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
-        """The way from what brokers use to what the document names."""
+        """Rolls from the versions that brokers use to the version that the document names."""
         if not facts.desired.ibp:
             return NoIbp()
         from kafkafeatures.core.ibp.state import proposed
@@ -54,7 +54,7 @@ class InterBrokerProtocols:
         return NoIbp() if facts.observation.in_kraft_mode else proposed(facts)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
-        """State of the stage; None where none is wanted."""
+        """State of the stage; None if no version is wanted."""
         if not facts.desired.ibp:
             return None
         from kafkafeatures.core.ibp.proposal import IbpProposal

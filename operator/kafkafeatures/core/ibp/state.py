@@ -1,8 +1,14 @@
-"""The stage that raises the inter.broker.protocol.version: what prevents the next restart, and which one it is.
+"""State of the stage that raises inter.broker.protocol.version (IBP): its next restart, and what prevents it.
 
-Pure. Each broker says itself, in this very reconciliation, which version it uses and which its Kafka knows
-(`core/ibp/progress.py`); a status never does. Brokers are restarted by the machinery of rolls, which gets a permit for
-exactly those that the next roll needs; their settings and images are changed in Git, never from here.
+Pure. Made by `core/ibp/stage.py` in each reconciliation. The versions that brokers use and know come from the answers
+of the brokers (`core/ibp/progress.py`), never from a status. Brokers are restarted by the code of rolls (`core/roll/`),
+which gets a permit for the brokers to be restarted. Settings and images are changed by people in Git, never by the
+operator.
+
+ 1. Read the IBP of each broker, and what its Kafka knows: `demands_of`, `IbpProgress`.
+ 2. Choose the purpose of the next roll; no roll begins before every broker has ended the one before: `permit_for`.
+ 3. Check all that must hold before a restart: `checks.blockers`.
+ 4. Restart the brokers by the rules of a roll, or ask for the change in Git that is missing: `next`.
 """
 
 from __future__ import annotations
@@ -49,9 +55,9 @@ NO_MEANING = (
 class IbpState(StageState, frozen=True):
     """State of the stage.
 
-    facts: what it is judged on.
+    facts: the readings of this reconciliation, and the document.
     progress: versions that the brokers use, and the next roll.
-    roll: roll of the brokers that must be restarted; None: none must, or no driver restarts nodes from here.
+    roll: restarts of brokers; None if none is needed, or the document has no driver that restarts nodes.
     excused: topics that all restarts of the plan may make unavailable, by a consent.
     """
 
@@ -69,7 +75,9 @@ class IbpState(StageState, frozen=True):
 
     @property
     def note(self) -> str:
-        """Message about what every broker uses; or that the field does nothing where it has no meaning."""
+        """Message with the version that every broker uses; in KRaft mode, that the field of the document has no
+        effect.
+        """
         return NO_MEANING if self.is_in_kraft else f"every broker uses {IBP} {in_use(self.facts.observation)}"
 
     @property
@@ -82,19 +90,19 @@ class IbpState(StageState, frozen=True):
 
     @property
     def work_in_flight(self) -> tuple[Reason, str] | None:
-        """Brokers in flight."""
+        """Reason and titles of the brokers in flight; None for none."""
         if self.roll is None or not self.roll.in_flight:
             return None
         return Reason.ROLLING_NODES, self.roll.titles_in_flight
 
     @property
     def summary_rank(self) -> SummaryRank:
-        """Lowest rank: its message is a note beside that of another stage."""
+        """Lowest rank: the message of this stage is shown as a note beside that of another stage."""
         return SummaryRank.NOTHING_WANTED
 
     @property
     def outlook(self) -> str:
-        """Message about what it would change, and what prevents it."""
+        """Message about the change that would be made, and what prevents it."""
         would = f"would raise {IBP} to {self.progress.target}"
         if self.progress.is_reached:
             would = "would restart outdated pods"
@@ -117,7 +125,7 @@ class IbpState(StageState, frozen=True):
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """Decision that its blockers lead to; None without any."""
+        """Decision for the blockers; None if there are none."""
         if self.is_in_kraft:
             return None
         if isinstance(self.facts.observation.mode, Unknown):
@@ -133,7 +141,7 @@ class IbpState(StageState, frozen=True):
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Consents that its restarts rest on."""
+        """Unverified consents that the restarts need."""
         return unverified_of(self.roll, as_planned(self.excused), self.facts)
 
     @property
@@ -143,7 +151,7 @@ class IbpState(StageState, frozen=True):
 
     @cached_property
     def next(self) -> Next:
-        """The next restart, or what it waits for."""
+        """The next restart; or a wait for restarts, for Git, or for a person; or that all is done."""
         if self.roll is not None and (decision := self.roll.decision) is not None:
             node_id = next(
                 (restart.step.node_id for restart in self.roll.in_flight if restart.is_asked_of_a_person), None
@@ -162,23 +170,23 @@ class IbpState(StageState, frozen=True):
 
     @property
     def stage_memory(self) -> Mapping[str, StageMemory]:
-        """Memory of the brokers' disks while they are restarted, and since when each is up."""
+        """Memory of the roll: the disks of brokers before their restarts, and since when each broker is up."""
         disks = self.roll.disks.earlier if self.roll is not None else None
         return kept_of_roll(self.facts, disks, is_over=self._is_rolled)
 
     @property
     def _is_rolled(self) -> bool:
-        """Tell whether certainly no broker is left to restart."""
+        """Tell whether it is certain that no broker is left to restart."""
         return self.roll is None and (self.progress.is_reached or not self.progress.unknown)
 
     def decided(self, decision: Decision, status: Status) -> Status:
-        """The status, written before the decision is carried out, with the consent spent that a restart rests on."""
+        """The status, to be written before the decision is carried out, with the consent spent that a restart needs."""
         used = spent_by(decision, self.excused)
         status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used}))) if used else status
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
-        """The status with what each broker uses, and how far the restarts are."""
+        """The status with the version in use, and with the progress of the restarts."""
         if self.is_in_kraft:
             return status
         status = replace(status, inter_broker_protocol_version=_said(self.facts.observation, previous))
@@ -190,7 +198,7 @@ class IbpState(StageState, frozen=True):
         return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
-        """Condition that every broker runs what it should, if a driver restarts nodes."""
+        """Condition NodesRolled, if a driver restarts nodes."""
         if self.roll is not None:
             return {Condition.NODES_ROLLED: nodes_rolled(self.roll, decision)}
         if self.is_in_kraft or not self.facts.restarts or not self.progress.is_reached:
@@ -227,7 +235,9 @@ def proposed(facts: StageInput) -> IbpProposal:
 
 
 def ibp_now(facts: StageInput, part: IbpProposal | None) -> IbpState | None:
-    """State of the stage; None where another cluster answers. `part`: None in KRaft mode, which proposes nothing."""
+    """State of the stage; None if another cluster answers. `part`: the proposal; None in KRaft mode, where there is
+    none.
+    """
     if not facts.ours:
         return None
     progress = part.progress if part is not None else progress_of(facts.observation, target_of(facts.desired))

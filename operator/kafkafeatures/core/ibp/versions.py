@@ -1,8 +1,9 @@
-"""Values of inter.broker.protocol.version: which there are, and which of two is higher.
+"""Values of inter.broker.protocol.version, and their order.
 
-Pure. A name such as "3.9-IV0" is one version; a release such as "3.9" stands for the newest one of it, and so does
-"3.9.2" (`MetadataVersion.fromVersionString`). Source of the table: `MetadataVersion.java` of Kafka 3.9.2, the last
-release that has the setting.
+Pure. Called by the modules of `core/ibp/`, and by `core/resolve.py` for the value in a document. A name such as
+"3.9-IV0" is one version; a release such as "3.9" or "3.9.2" stands for the newest version of that release
+(`MetadataVersion.fromVersionString`). Source of the table: `MetadataVersion.java` of Kafka 3.9.2, the last release that
+has the setting.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import total_ordering
 from msgspec import Struct
 
 Release = tuple[int, ...]
+"""Numbers of a release, such as (3, 9), or (0, 10, 2)."""
 
 _TEXT = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,4}){1,3})(?:-IV([0-9]{1,4}))?")
 
@@ -21,7 +23,7 @@ _NEWEST = (
     "0.8.0/0 0.8.1/0 0.8.2/0 0.9.0/0 0.10.0/1 0.10.1/2 0.10.2/0 0.11.0/2 1.0/0 1.1/0 2.0/1 2.1/2 2.2/1 2.3/1 2.4/1 "
     "2.5/0 2.6/0 2.7/2 2.8/1 3.0/1 3.1/0 3.2/0 3.3/3 3.4/0 3.5/2 3.6/2 3.7/4 3.8/0 3.9/0"
 )
-"""Each release with the number of its newest version."""
+"""Each release with the IV number of its newest version: "3.3/3" is 3.3-IV3."""
 
 
 def _numbers(text: str) -> Release:
@@ -35,7 +37,11 @@ NEWEST: Mapping[Release, int] = {
 
 @total_ordering
 class Version(Struct, frozen=True, eq=False):
-    """One version. `text`: as it was written, which two that are equal may do differently: 3.9 and 3.9-IV0."""
+    """A version.
+
+    text: as it was written; equal versions may differ in it, such as 3.9 and 3.9-IV0.
+    release: release that brought it. number: its IV number.
+    """
 
     text: str
     release: Release
@@ -64,14 +70,12 @@ class Version(Struct, frozen=True, eq=False):
 
     @property
     def of_release(self) -> str:
-        """The release that brought it: 3.9."""
+        """Name of the release that brought the version, such as "3.9"."""
         return ".".join(map(str, self.release))
 
 
 def version_of(text: str) -> Version | None:
-    """The version of this name; None where it is no such name. A release that is not known here stands for its first
-    version.
-    """
+    """The version with this name; None if the text is no such name. An unknown release stands for its version IV0."""
     match = _TEXT.fullmatch(text.strip())
     if match is None:
         return None

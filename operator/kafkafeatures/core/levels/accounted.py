@@ -1,10 +1,13 @@
 """Changes of levels that the metadata log shows and the status does not account for.
 
-Pure. Called by `reconcile/evaluate.py`. A status may be older than the cluster: the operator was away, or the status
-was restored from a backup. It therefore keeps `logPosition`: the end of the log up to which it accounts for each change
-of a level. A later change that is no step of this resource voids earlier approvals and consents. A status without a
-position, because the log could not be read so far, is compared with the whole log. A log that ends before the position,
-or before what this process has read, was itself restored from a backup.
+Pure. Called by `reconcile/accounting.py`. A status may be older than the cluster: the operator did not run, or the
+status was restored from a backup. So the status has a `logPosition`: the end of the log up to which each change of a
+level is accounted for. A later change that is no step of this resource was made by somebody else, and voids earlier
+approvals and consents. A status without a position, because the log could not be read so far, is compared with the
+whole log.
+
+A log that ends before the position, or before what this process has read, was itself restored from a backup. Then
+nothing is sent until a person accepts that log.
 """
 
 from __future__ import annotations
@@ -20,21 +23,23 @@ from kafkafeatures.core.levels.proposal import LEVELS
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 
 MAX_OWN = 50
-"""Most own changes that a status keeps after its position; older ones are later taken for changes of somebody else."""
+"""Most changes of this resource that a status keeps after its position; older ones are later taken for those of
+others.
+"""
 
 FIRST_OFFSET = 1
 """Offset from which all changes of a log are read. The record before it is the first leader's LeaderChange."""
 
 
 def position_of(observation: Observation) -> LogPosition | None:
-    """The end of the log that was read; None where no log was read."""
+    """The end of the log that was read; None if no log was read."""
     source = observation.source
     return None if source.kind is not SourceKind.METADATA_LOG else LogPosition(offset=source.offset, epoch=source.epoch)
 
 
 def keeps_no_log(observation: Observation) -> bool:
-    """Tell whether the cluster surely keeps its metadata in ZooKeeper. Then no metadata log that was read can be its
-    own: no broker that follows a quorum ever looks like that.
+    """Tell whether the cluster surely keeps its metadata in ZooKeeper, and so has no metadata log. A metadata log that
+    was read before was then that of another cluster.
     """
     return position_of(observation) is None and observation.in_zookeeper_mode
 
@@ -46,8 +51,8 @@ def sent_by(status: Status) -> tuple[ChangeInFlight, ...]:
 
 
 def sent_without_log(status: Status) -> frozenset[str]:
-    """Features with a change in flight that was sent while the log could not be read. Once restored, such a status
-    cannot tell which of the later changes in the log is its own.
+    """Features with a change in flight that was sent while the log could not be read. If such a status is later
+    restored from a backup, it cannot tell which of the later changes in the log is its own.
     """
     return frozenset(change.step.feature for change in sent_by(status) if change.offset < 0)
 
@@ -56,8 +61,8 @@ def sent_without_log(status: Status) -> frozenset[str]:
 
 
 def missing_in(observation: Observation, status: Status, reading: LogPosition | None) -> LogPosition | None:
-    """A position that was read before and is no longer in the log; None where the log has all of them. `reading`: the
-    last position that this process read.
+    """A position that was read before and is no longer in the log; None if the log has all of them. `reading`: the last
+    position that this process read.
     """
     end = position_of(observation)
     if end is None:
@@ -70,14 +75,14 @@ def missing_in(observation: Observation, status: Status, reading: LogPosition | 
 
 
 def acceptance_of(observation: Observation) -> str:
-    """Text by which a person accepts the present log: cluster id and leader epoch."""
+    """Text by which a person accepts the present log: "<cluster id>@<leader epoch>"."""
     cluster = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
     return f"{cluster}@{observation.source.epoch}"
 
 
 def why_restored(observation: Observation, missing: LogPosition, *, is_spent: bool) -> str:
-    """Message for a log that lacks records. It has nothing that changes with time, so the status is not written again.
-    `is_spent`: the annotation accepts an earlier log.
+    """Message for a log that lacks records. It contains nothing that changes with time, so that the status is not
+    written again. `missing`: the first position that the log lacks. `is_spent`: the annotation accepts an earlier log.
     """
     accepted = acceptance_of(observation)
     once_more = (
@@ -93,16 +98,18 @@ def why_restored(observation: Observation, missing: LogPosition, *, is_spent: bo
     )
 
 
-# --- moves that are not remembered ---
+# --- changes that the status does not have ---
 
 
 def moved_unremembered(
     previous_status: Status, next_status: Status, observation: Observation, earlier: Mapping[str, Moves]
 ) -> Mapping[str, Moves]:
-    """By feature, the changes after the status's position that are no steps of this resource.
+    """By feature, the changes after the position of the status that are no steps of this resource, each as offset and
+    level. Empty if the log was not read.
 
-    next_status: the status after settling. earlier: changes from before this reading of the log. A feature with a
-    change in flight is left out until that is settled.
+    previous_status: before this reconciliation. next_status: with the steps closed that have ended since. earlier:
+    changes of levels by earlier readings of this process. A feature with a change in flight is left out until that
+    change is settled.
     """
     past, position = observation.past_levels, previous_status.log_position
     if past is None:
@@ -128,10 +135,11 @@ def moved_unremembered(
 def _moved_by_the_whole_log(
     previous_status: Status, next_status: Status, moves_of_log: Mapping[str, Moves]
 ) -> Mapping[str, Moves]:
-    """By feature, all changes, unless the last one is surely in the status, which has no position.
+    """By feature, all changes in the log, if the status has no position and may be older than the last of them.
 
-    It is where the log ends with the level that the status read last, or with the status's own changes, and shows them
-    only there. Empty while a change is in flight (afterwards there is a position), and for a status without a cluster.
+    The status surely knows the last change if the log ends with the level that the status read last, or with the
+    changes that its history has, and contains that level or these changes nowhere else. Empty while a change is in
+    flight (once it is settled there is a position), and for a status without a cluster.
     """
     if not previous_status.cluster_id or sent_by(next_status):
         return {}
@@ -157,7 +165,9 @@ def _ends_once(levels: Sequence[int], known_levels: Sequence[int | None]) -> boo
 
 
 def with_own_moves(previous_status: Status, status: Status) -> Status:
-    """The status after a reconciliation without the log: changes that it settled are listed as its own."""
+    """The status after a reconciliation that could not read the log: changes that were settled in it are added to those
+    of this resource (`logPosition.own`).
+    """
     position, still_open = previous_status.log_position, sent_by(status)
     closed = tuple(_own(change) for change in sent_by(previous_status) if change not in still_open)
     if position is None or not closed:
@@ -166,10 +176,12 @@ def with_own_moves(previous_status: Status, status: Status) -> Status:
 
 
 def void_after(previous_status: Status, status: Status, consents: Iterable[str], moved: Mapping[str, Moves]) -> Status:
-    """The status after levels were changed by somebody else.
+    """The status after somebody else has changed levels.
 
-    A plan with one of these levels ends, and so does its approval. Consents to its changes are used up, and so are
-    consents to exactly the changes that the log shows. previous_status: before this reconciliation; status: at present.
+    A plan that changes one of these features ends, and so does its approval. Consents to changes of the plan are used
+    up, and so are consents to exactly the changes that the log shows.
+    previous_status: before this reconciliation. status: at present. consents: those of the document. moved: by feature,
+        the changes of somebody else.
     """
     plan = status.plan
     planned = {name for stage in plan.stages if stage.kind == LEVELS for name in stage.target} if plan else set()
@@ -186,8 +198,8 @@ def void_after(previous_status: Status, status: Status, consents: Iterable[str],
 
 
 def void_all(status: Status, consents: Iterable[str], accepted: str) -> Status:
-    """End the plan and use up all consents to downgrades, where it is unknown which levels were changed. `accepted`:
-    the word by which a person accepted the log; used up as well.
+    """End the plan and use up all consents to downgrades, as it is unknown which levels were changed. `accepted`: the
+    text by which a person accepted the restored log; used up as well.
     """
     spent = {*status.spent_consents, *(consent for consent in consents if is_downgrade(consent)), accepted}
     return replace(
@@ -200,7 +212,7 @@ def void_all(status: Status, consents: Iterable[str], accepted: str) -> Status:
 
 
 def is_downgrade(consent: str) -> bool:
-    """Tell whether a consent is to a downgrade: such a consent names a feature and two levels."""
+    """Tell whether a consent is for a downgrade: such a consent is written "feature:from->to"."""
     return "->" in consent
 
 
@@ -213,8 +225,8 @@ def _own(sent: ChangeInFlight) -> str:
 
 
 def _was_made(levels: str, moves: Moves, first: int | None) -> bool:
-    """Tell whether one of the changes is that of `levels`, written as "from->to". `first`: level before all of them;
-    None where the log does not show it.
+    """Tell whether one of the changes is the one of `levels`, written as "from->to". `first`: level before all of them;
+    None if the log does not show it, and then any level is assumed.
     """
     start, _, target = levels.partition("->")
     origins = [start if first is None else str(first), *(str(level) for _, level in moves)]

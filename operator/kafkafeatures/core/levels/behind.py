@@ -1,7 +1,7 @@
-"""Live nodes whose Kafka is too old for a level: normal during an upgrade, a matter for a person if it lasts.
+"""Live nodes whose Kafka is too old for a desired level: normal during an upgrade, a halt if it lasts.
 
-Pure. Called by `core/levels/stage.py`. `status.nodesBehind` keeps these nodes and since when they are the same; when
-one of them is upgraded, the time begins anew for the others.
+Pure. Called by `core/levels/stage.py`. `status.nodesBehind` has these nodes and the time since when they are the same;
+when one of them is upgraded, the time begins anew for the others.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def with_nodes_behind(status: Status, blockers: tuple[Blocker, ...], current_sta
 def halted_by(
     wait: Wait | Stalled, blockers: tuple[Blocker, ...], status: Status, age_of: AgeOf, timeout: timedelta
 ) -> Wait | Stalled:
-    """Decision for the blockers: a halt once the same nodes have been too old for longer than `timeout`, else
-    `wait`.
+    """Decision for the blockers: a halt once the same nodes have been too old for longer than `timeout`; until then
+    `wait`, the decision without this rule.
     """
     previous = status.nodes_behind
     if isinstance(wait, Stalled) or previous is None or previous.nodes != _nodes_behind(blockers):
@@ -56,7 +56,9 @@ def _nodes_behind(blockers: tuple[Blocker, ...]) -> str:
 
 
 def _is_of_old_node(blocker: Blocker) -> bool:
-    """Tell whether the blocker is about live nodes with too old a Kafka; a node that recovers its log is not late."""
+    """Tell whether the blocker is about live nodes with too old a Kafka. A node that is still recovering its log is not
+    live, and not late.
+    """
     if blocker.kind is not BlockerKind.NODE_RANGE or not blocker.nodes:
         return False
     return all(node.state is NodeState.LIVE for node in blocker.nodes)

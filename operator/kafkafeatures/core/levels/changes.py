@@ -1,7 +1,8 @@
 """Changes of levels, the order in which they are sent, and how each can be undone.
 
-Pure. Features that depend on metadata.version are downgraded before it and upgraded after it, so that Kafka accepts
-every state in between; kraft.version is changed last and alone.
+Pure. Called by `core/levels/proposal.py` and `core/levels/stage.py`. Features that depend on metadata.version are
+downgraded before it and upgraded after it, so that Kafka accepts every state in between; kraft.version is changed last
+and alone.
 """
 
 from __future__ import annotations
@@ -37,5 +38,5 @@ def to_validate(changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeature, ...]
 
 
 def may_lose_metadata(change: UpdateFeature) -> bool:
-    """Tell whether the change is a downgrade that Kafka makes without checking what it drops. No raise restores it."""
+    """Tell whether the change is a downgrade by which Kafka drops metadata without a check, which no raise restores."""
     return change.is_downgrade and undo_of_raise(change.feature, change.to_level, change.from_level) is Undo.LOSSY

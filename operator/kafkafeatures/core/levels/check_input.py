@@ -23,7 +23,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 class LevelCheckInput(Struct, frozen=True):
     """Desired changes, and the cluster on which they are checked.
 
-    verdict: the server's answer to the dry run; None while there is none.
+    verdict: answer of the active controller to the dry run; None while there is none.
     consents: those in the document. spent: those that were used already.
     unknown_features: desired features that no node knows, with their levels.
     cluster_flags: flags with which our commands reach the cluster.
@@ -39,7 +39,9 @@ class LevelCheckInput(Struct, frozen=True):
 
 
 def unknown_features_in(desired: Mapping[str, int], observation: Observation) -> tuple[tuple[str, int], ...]:
-    """Desired features that no node knows, with their levels; without Kafka's own features at level 0."""
+    """Desired features that no node knows, with their levels. Kafka's own features at level 0 are left out: level 0
+    means that a feature is not finalized, which is so where no node knows it.
+    """
     known_names = observation.feature_names()
     return tuple(
         (feature, level)

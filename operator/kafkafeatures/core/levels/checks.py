@@ -1,12 +1,12 @@
-"""Preflight checks: whether levels may be finalized now, and what prevents it.
+"""Preflight checks of levels: everything that prevents the desired levels from being finalized now.
 
-An ordered chain of small pure checks; `blockers` runs all of them, so that people see every blocker at once. Called by
-`core/levels/stage.py` in every reconciliation, and by `check`. A check that lacks a reading yields a blocker: missing
-knowledge never allows a step.
+Pure. An ordered chain of small checks; `blockers` runs all of them, so that people see every blocker at once. Called by
+`core/levels/stage.py` in every reconciliation, and by the command `check`. A check that lacks a reading yields a
+blocker: missing knowledge never allows a step.
 
-Kafka's own checks are in `FeatureControlManager.java`: they count every registered node, live or not, and from
-metadata.version 15 (3.7-IV0) the controllers too. Here those are checked too that Kafka does not check: controllers
-below that level, and voters that never registered.
+Kafka's own checks are in `FeatureControlManager.java`: they cover every registered node, live or not, and from
+metadata.version 15 (3.7-IV0) on the controllers too. The checks here also cover the nodes that Kafka leaves out:
+controllers below that level, and voters that never registered.
 """
 
 from __future__ import annotations
@@ -49,15 +49,17 @@ IN_ZOOKEEPER_MODE = Blocker(
     "the cluster runs in ZooKeeper mode; features can be finalized only in KRaft mode",
     "migrate the cluster to KRaft first",
 )
-"""No client can finalize a feature there: brokers run with empty features (`KafkaServer.scala`)."""
+"""The blocker in ZooKeeper mode, where no client can finalize a feature: brokers run with empty features
+(`KafkaServer.scala`).
+"""
 
 
 def blockers(question: LevelCheckInput) -> tuple[Blocker, ...]:
-    """All blockers of the changes, in the order of the chain; empty where they may be sent."""
+    """All blockers of the changes, in the order of the chain; empty if the changes may be sent."""
     if question.observation.in_zookeeper_mode:
         return (IN_ZOOKEEPER_MODE,)  # no other check applies there
     too_low = floor_of_target(question)
-    if too_low is not None:  # "upgrade Kafka" would be the wrong advice for every node of the checks that are left out
+    if too_low is not None:  # the checks of `UPGRADES` would advise every node to upgrade Kafka, which is wrong then
         return (too_low, *(blocker for check in CHAIN if check not in UPGRADES for blocker in check(question)))
     return tuple(blocker for check in CHAIN for blocker in check(question))
 
@@ -99,8 +101,8 @@ def quorum_is_known(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def kraft_version_can_be_raised(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Require controllers of Kafka 4.1 or newer for 0 -> 1: others accept the raise and ignore it. It makes a static
-    quorum dynamic, which is irreversible.
+    """Require controllers of Kafka 4.1 or newer for kraft.version 0 -> 1: older ones accept the raise and ignore it. It
+    makes a static quorum dynamic, which is irreversible.
     """
     for change in question.changes:
         if change.feature != KRAFT_VERSION:
@@ -114,7 +116,7 @@ def kraft_version_can_be_raised(question: LevelCheckInput) -> Iterator[Blocker]:
                 continue
             supported = node.range_of(METADATA_VERSION)
             if isinstance(supported, Unknown):
-                if isinstance(node.range_of(KRAFT_VERSION), Known):  # else `every_node_supports_it` speaks of it
+                if isinstance(node.range_of(KRAFT_VERSION), Known):  # else `every_node_supports_it` reports it
                     yield unknown_range(node, change, supported, METADATA_VERSION)
             elif not can_make_the_quorum_dynamic(supported.value):
                 yield about_nodes(
@@ -127,7 +129,7 @@ def kraft_version_can_be_raised(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def _registrations_are_known(change: UpdateFeature, observation: Observation) -> Iterator[Blocker]:
-    """Require both lists of registrations: no dry run covers kraft.version, so an unlisted node would be missed."""
+    """Require both lists of registrations: no dry run covers kraft.version, so an unlisted node would be overlooked."""
     for role, registered in (
         ("brokers", observation.registered_brokers),
         ("controllers", observation.registered_controllers),
@@ -215,7 +217,7 @@ def _refused_downgrade(change: UpdateFeature, message: str) -> Blocker:
 
 
 def dependencies_are_met(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Require the levels on which each level depends, as they will be after all changes."""
+    """Require the levels on which each level depends, by the levels after all changes."""
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown) or not question.changes:
         return
@@ -252,7 +254,9 @@ def features_exist(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def no_node_is_refused(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Prevent changes while the controller refuses a broker: another raise would make it harder for it to register."""
+    """Prevent changes while the active controller refuses a broker: with a higher level, the broker would have even
+    less chance to register.
+    """
     if question.changes:
         for node in question.observation.nodes:
             if node.state is NodeState.REFUSED:

@@ -1,6 +1,7 @@
 """Drift: a level that had been reached was changed outside KafkaFeatures.
 
-Pure. Drift is reported, or corrected a few times within an hour at most.
+Pure. Called by `core/levels/stage.py`. As the document says, drift is only reported, or corrected, but only a few times
+within an hour.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ MOST_CORRECTIONS = 2
 
 
 def drift_of(part: LevelsProposal, on_drift: OnDrift, memory: Memory, blockers: tuple[Blocker, ...]) -> Decision | None:
-    """Decision where drift is not corrected; None where it is, or where there is none. `blockers`: all blockers of the
-    stage.
+    """Decision if drift is not corrected; None if it is, or if there is none. `blockers`: all blockers of the stage,
+    for the report.
     """
     if on_drift is OnDrift.CORRECT:
         for change in part.drifted:

@@ -1,10 +1,10 @@
-"""Raise of kraft.version from 0 to 1, by which a static quorum becomes dynamic: the addresses that it freezes, the
-settings to change, and the blockers.
+"""Raise of kraft.version from 0 to 1, by which a static quorum becomes dynamic (KIP-853): the addresses of voters that
+it freezes, the settings to change afterwards, and the blockers.
 
-Pure. With the raise the active controller writes every voter into the metadata log, with the addresses with which it
-registered (`KafkaRaftClient.upgradeKRaftVersion`, `LeaderState`; seen on 4.4.0). From then on nodes find the voters
-there, and a name that no longer resolves can only be replaced while a majority still runs. The raise is irreversible,
-so the addresses are part of what is approved (`core/levels/proposal.py`).
+Pure. Called by `core/levels/proposal.py` and `core/levels/checks.py`. With the raise the active controller writes every
+voter into the metadata log, with the addresses with which the voter registered (`KafkaRaftClient.upgradeKRaftVersion`,
+`LeaderState`; observed on 4.4.0). From then on nodes look the voters up there, and an address that no longer resolves
+can be replaced only while a majority still runs. The raise is irreversible, so an approval covers the addresses too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LONGEST = 512
 
 
 class _Weakness(StrEnum):
-    """Weakness of an address that may break it later."""
+    """Reason why an address may stop working later."""
 
     LOOPBACK = "a loopback address leads each node to itself"
     IP_ADDRESS = "an IP address is lost with its pod or machine"
@@ -48,8 +48,8 @@ def makes_dynamic(changes: Iterable[UpdateFeature]) -> bool:
 
 
 def voters_to_freeze(observation: Observation) -> tuple[str, ...] | None:
-    """Each voter with the addresses that the metadata log will hold, such as "3001@controller-1:9093". None where those
-    of a voter are not known: only its registration has them, and until then nodes may find it at other addresses.
+    """Each voter with the addresses that the metadata log will hold, such as "3001@controller-1:9093". None if those of
+    a voter are not known: only its registration has them, and today nodes may find the voter at other addresses.
     """
     voters = _voters(observation)
     if not voters or any(not node.controller_listeners for node in voters):
@@ -58,7 +58,7 @@ def voters_to_freeze(observation: Observation) -> tuple[str, ...] | None:
 
 
 def effects_of_freezing(observation: Observation) -> Iterator[str]:
-    """Lines of the step: the addresses, and their known weaknesses; few and short, for a status."""
+    """Lines for the step in a plan: the addresses, and their known weaknesses; few and short, as a status has them."""
     voters = voters_to_freeze(observation)
     if voters is None:
         yield "the addresses of the voters that the metadata log will hold are not known"
@@ -90,8 +90,8 @@ def addresses_of_voters_are_known(question: LevelCheckInput) -> Iterator[Blocker
 
 
 def files_do_not_keep_voters(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Prevent the raise under Strimzi, which writes `controller.quorum.voters` into the file of each node with every
-    roll.
+    """Prevent the raise under Strimzi, which writes `controller.quorum.voters` into the file of each node whenever it
+    restarts nodes.
     """
     if not makes_dynamic(question.changes):
         return
@@ -106,7 +106,7 @@ def files_do_not_keep_voters(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def left_in_files(observation: Observation) -> str:
-    """Changes that files of nodes still need in a dynamic quorum; empty where none do, or nothing was read."""
+    """Changes, in words, that files of nodes still need in a dynamic quorum; empty for none, or if nothing was read."""
     if quorum_mode(observation) is not QuorumMode.DYNAMIC:
         return ""
     nodes = tuple(node for node in observation.nodes if node.proved_at)
@@ -120,7 +120,7 @@ def left_in_files(observation: Observation) -> str:
 
 
 def _in_file(node: Node, name: str) -> bool | None:
-    """Tell whether the file of a node sets the setting; None where the node does not know it."""
+    """Tell whether the file of a node sets the setting; None if the node did not report it."""
     setting = node.settings.get(name)
     return None if setting is None else bool(setting.layers.get(SettingSource.FILE))
 

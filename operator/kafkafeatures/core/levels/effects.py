@@ -1,12 +1,13 @@
-"""Effects of a level besides being finalized: what it turns on, and what else Kafka writes. A new level is a row.
+"""Effects of each level on a cluster: the behaviour that it turns on, and other data that Kafka writes. A new level is
+a row of `ROWS`.
 
 Pure. Shown with each step of a plan (`core/levels/proposal.py`), by `describe --explain-levels`, and in
 `docs/reference/levels.md`, which is generated from here. An effect that would change how the cluster works today is
 also a blocker (`core/levels/min_insync.py`). How far a level can be downgraded is in `core/facts/releases.py`.
 
-Sources: the class that a row names, and the KIP or Kafka issue. Two things are tested on real controllers
+Sources: the class that a row names, and the KIP or Kafka issue. Tested against the classes and on real controllers
 (`tests/e2e/kafka/test_effects_of_levels.py`: 3.9.2, 4.1.2, 4.2.0, 4.3.1 and 4.4.0, every level raised, every feature
-downgraded) and against the classes: that a level without `writes` writes nothing, and which levels turn something on.
+downgraded): that a level without `writes` writes nothing, and which levels turn something on.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 SHOWN = 8
-"""Most lines of a step. `ALL_OF_THEM` is the command that shows all."""
+"""Most lines of a step in a plan. The command `ALL_OF_THEM` shows all lines."""
 ALL_OF_THEM = "kafkafeatures describe --explain-levels"
 
 
 class LevelEffects(Struct, frozen=True):
     """Effects of one level of a feature.
 
-    turns_on: what nodes and clients may do from then on; empty for nothing.
-    source: the KIP or issue, and the class of Kafka where it is decided.
-    writes: what Kafka changes at once, besides the level.
-    caution: what to know before the raise.
-    after_downgrade: what remains, or is lost, after a downgrade below this level.
+    turns_on: behaviour of nodes and clients from this level on; empty for none.
+    source: the KIP or issue, and the class of Kafka that decides by the level.
+    writes: data that Kafka changes at once, besides the level.
+    caution: advice before the raise.
+    after_downgrade: data that remains, or is lost, after a downgrade below this level.
     """
 
     feature: str
@@ -126,8 +127,8 @@ ROWS: tuple[LevelEffects, ...] = (
 
 
 def effects_of(change: UpdateFeature) -> tuple[str, ...]:
-    """Lines of a step: what each level in between turns on or off, and what else Kafka does. Of many lines the last are
-    shown: they include what cannot be undone.
+    """Lines for a step in a plan: the effects of each level that the change passes. Of many lines only the last `SHOWN`
+    are returned, as those include the effects that cannot be undone, after a line that counts the others.
     """
     lines = tuple(_turned_off(change) if change.is_downgrade else _turned_on(change))
     hidden = len(lines) - SHOWN
@@ -135,7 +136,9 @@ def effects_of(change: UpdateFeature) -> tuple[str, ...]:
 
 
 def levels_of(change: UpdateFeature) -> tuple[LevelEffects, ...]:
-    """The known levels from the lower one (left out) to the upper one, in the order of the table."""
+    """Rows of the levels that the change passes: above the lower level, up to the upper one, in the order of the
+    table.
+    """
     lower, upper = sorted((change.from_level, change.to_level))
     return tuple(row for row in ROWS if row.feature == change.feature and lower < row.level <= upper)
 
@@ -173,5 +176,5 @@ def _turned_off(change: UpdateFeature) -> Iterator[str]:
 
 
 def _title(row: LevelEffects, rows: tuple[LevelEffects, ...]) -> str:
-    """Prefix of a line with its level; empty where the step has a single level."""
+    """Prefix of a line with its level; empty if the step passes a single level."""
     return f"level {format_level(row.feature, row.level)} " if len(rows) > 1 else ""

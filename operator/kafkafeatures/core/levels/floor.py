@@ -1,8 +1,8 @@
-"""A finalized level below the lowest one that the Kafka release of an upgrade supports: its nodes could not register.
+"""Check before an upgrade of Kafka: the finalized metadata.version must not be below the lowest level that the new
+release supports, or its nodes cannot register.
 
-Pure. Used by `check --release`, by plans and by drivers that do not know the binaries (`core/levels/checks.py`), and
-for restarts into a known image (`core/roll/held_levels.py`). Nodes of the new release never register, so no range that
-a node reports shows this beforehand.
+Pure. Called by `core/levels/checks.py`, if a desired level needs an upgrade, and by `core/roll/held_levels.py`, if the
+new image is known. No node reports the range of the new release beforehand, so it comes from the table of releases.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from kafkafeatures.core.levels.check_input import LevelCheckInput
 
 
 def floor_of_target(question: LevelCheckInput) -> Blocker | None:
-    """The blocker where a node needs another Kafka for the changes, and no such Kafka supports the finalized level."""
+    """Blocker if a node needs a newer Kafka for the changes, and no such Kafka supports the finalized level; else
+    None.
+    """
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown):
         return None
@@ -26,10 +28,11 @@ def floor_of_target(question: LevelCheckInput) -> Blocker | None:
     known_levels = (
         (name, level) for name, level in question.unknown_features if level and releases_that_hold({name: level})
     )
-    targets.update(known_levels)  # a feature that no release has needs no upgrade
+    targets.update(known_levels)  # without features that no release has: no upgrade brings them
     if not any(_lacks(question.observation, feature, level) for feature, level in targets.items()):
         return None
-    release = (*releases_that_hold(targets), newest_release())[0]  # a newer one has no lower minimum
+    # The oldest release that has all levels: the lowest supported level only rises with newer releases.
+    release = (*releases_that_hold(targets), newest_release())[0]
     supported = (supported_by(release) or {}).get(METADATA_VERSION, NOT_SUPPORTED)
     level = finalized.value.get(METADATA_VERSION) or WITHOUT_A_LEVEL
     if level >= supported.min:
@@ -46,13 +49,15 @@ def floor_of_target(question: LevelCheckInput) -> Blocker | None:
 
 
 def _lacks(observation: Observation, feature: str, level: int) -> bool:
-    """Tell whether a node, which may be running, supports a lower range only."""
+    """Tell whether a node that may be running supports only levels below this one."""
     ranges = (node.known_range_of(feature) for node in _counted(observation))
     return any(version_range is not None and version_range.max < level for version_range in ranges)
 
 
 def raise_first(feature: str, level: int, floor: int, observation: Observation) -> str:
-    """Remedy before the upgrade: the level to raise to, and the Kafka to run for that."""
+    """Remedy before the upgrade: the level to which `feature` is raised first, and the Kafka release that allows it.
+    `level`: finalized now; `floor`: lowest level that the new release supports.
+    """
     ranges = [node.known_range_of(feature) for node in _counted(observation)]
     current = common(version_range for version_range in ranges if version_range is not None)
     if current is not None and None not in ranges and floor in current and level in current:

@@ -1,12 +1,15 @@
-"""Effect of raising `eligible.leader.replicas.version` on `min.insync.replicas`: no broker's value may change
+"""Effect of raising `eligible.leader.replicas.version` (KIP-966) on `min.insync.replicas`: no broker's value may change
 unnoticed.
 
-Pure. One of the checks of `core/levels/checks.py`; `core/levels/stage.py` requests the values. The pipeline applies the
-same rule to a metadata log, which has the values set by requests and no files. With the raise the active controller
-writes the value of its own file as the default of the whole cluster, unless a request has set one, and removes the
-values of single brokers (`ConfigurationControlManager.maybeGenerateElrSafetyRecords`, Kafka 4.0 and later; seen on
-4.1.2, 4.2.0, 4.3.1 and 4.4.0). That default overrides the files of brokers, and stays after a downgrade. Any controller
-may be active by then, so the values of all of them count.
+Pure. One of the checks of `core/levels/checks.py`; `core/levels/stage.py` has the values read. The pipeline
+(`featurelog`) applies the same rule to a metadata log, which has only the values that were set by requests, and no
+files.
+
+With the raise the active controller writes the value of its own file as the default of the whole cluster, unless a
+request has set one, and removes the values of single brokers
+(`ConfigurationControlManager.maybeGenerateElrSafetyRecords`, Kafka 4.0 and later; observed on 4.1.2, 4.2.0, 4.3.1 and
+4.4.0). That default overrides the files of brokers, and stays after a downgrade. Any controller may be the active one
+by then, so the values of all controllers count.
 """
 
 from __future__ import annotations
@@ -41,12 +44,12 @@ def writes_min_insync(changes: Iterable[UpdateFeature]) -> bool:
 
 
 class MinInsyncEffect(Struct, Generic[T], frozen=True):
-    """Effect of the raise on the values of brokers. `T`: a node, as the caller has it.
+    """Effect of the raise on the values of brokers. `T`: the type of a node, as the caller has it.
 
     has_default: a request has set a value for all brokers.
     unread: nodes whose values are needed and not known.
-    new_values: values that may apply to all brokers afterwards.
-    losing: brokers to which another value applies today, with their setting.
+    new_values: values of which one will apply to all brokers afterwards.
+    losing: brokers to which another value applies today, each with its setting.
     """
 
     has_default: bool
@@ -77,7 +80,7 @@ class MinInsyncEffect(Struct, Generic[T], frozen=True):
 def raised(
     brokers: Collection[tuple[T, Setting | None]], controllers: Collection[tuple[T, Setting | None]]
 ) -> MinInsyncEffect[T]:
-    """Effect of the raise. The setting of a node is None where it is not known."""
+    """Effect of the raise. The setting of a node is None if it is not known."""
     default: set[str | None] = {
         setting.layers[SET_FOR_ALL] for _, setting in brokers if setting is not None and SET_FOR_ALL in setting.layers
     }
@@ -93,7 +96,7 @@ def raised(
 
 
 def set_by_requests(for_all: str | None, for_itself: str | None) -> Setting | None:
-    """The setting of a broker by requests alone: for all brokers, and for itself. None where its file decides."""
+    """The setting of a broker by requests alone: `for_all` brokers, and `for_itself`. None if its file decides."""
     layers = {
         source: value
         for source, value in ((SettingSource.NODE, for_itself), (SET_FOR_ALL, for_all))
@@ -104,7 +107,7 @@ def set_by_requests(for_all: str | None, for_itself: str | None) -> Setting | No
 
 
 def min_insync_replicas_stay(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Require that every broker keeps its value for topics that have none of their own."""
+    """Require that every broker keeps its min.insync.replicas, which applies to topics without a value of their own."""
     if not writes_min_insync(question.changes):
         return
     effect = raised(*(_of_role(question.observation, role) for role in (Role.BROKER, Role.CONTROLLER)))
@@ -119,7 +122,7 @@ def min_insync_replicas_stay(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def _command(question: LevelCheckInput) -> str:
-    """The beginning of a call of kafka-configs.sh."""
+    """The beginning of a kafka-configs.sh command for this cluster."""
     match = _ADDRESSES.search(question.cluster_flags)
     return f"kafka-configs.sh {match[0] if match else ANY_CLUSTER} --entity-type brokers"
 
@@ -146,7 +149,7 @@ def _in_file(setting: Setting) -> str | None:
 
 
 def _of_role(observation: Observation, role: Role) -> list[tuple[Node, Setting | None]]:
-    """Nodes of a role, each with its own setting; None where it was not read."""
+    """Nodes of a role, each with its own setting; None if it was not read."""
     nodes = (node for node in observation.nodes if role in node.roles and node.state not in _NO_NODES)
     return [(node, node.settings.get(MIN_INSYNC_REPLICAS) if node.proved_at else None) for node in nodes]
 

@@ -1,6 +1,6 @@
-"""Check that every node supports the desired levels, and its messages.
+"""Check that the supported range of every node contains the desired levels, and the messages of its blockers.
 
-Pure. One of the checks of `core/levels/checks.py`. Kafka makes it too, though not for every controller.
+Pure. One of the checks of `core/levels/checks.py`. Kafka checks this too, though not for every controller.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
 def every_node_supports_it(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Require of every node, registered or voting, live or not, a known range that contains the level."""
+    """Require of every node, registered or voting, live or not, a known supported range that contains the level."""
     unknown_features = {feature for feature, _ in question.unknown_features}
     unknown = False
     for change in question.changes:
@@ -58,11 +58,12 @@ def every_node_supports_it(question: LevelCheckInput) -> Iterator[Blocker]:
             elif change.to_level not in supported.value:
                 yield _out_of_range(node, change, supported.value, question)
     if unknown and isinstance(question.verdict, DryRunRejected) and question.verdict.is_judgement:
-        yield _rejected(question.verdict)  # the controller may know nodes that did not answer here
+        yield _rejected(question.verdict)  # its message may name nodes that did not answer here
 
 
 def _vouched_for(node: Node, fact: Unknown, question: LevelCheckInput) -> bool:
-    """Tell whether the controller has checked this change for a node whose range is unknown: it accepted the dry run.
+    """Tell whether the active controller has checked this change for a node whose range is unknown here, as it accepted
+    the dry run and knows the range by the registration of the node.
 
     The controller checks registered brokers at any level, but controllers only from metadata.version 15 on. In a static
     quorum it also refuses for a voter that never registered (`reasonNotSupported` in `FeatureControlManager.java`). In
@@ -84,7 +85,7 @@ def _vouched_for(node: Node, fact: Unknown, question: LevelCheckInput) -> bool:
 
 
 def _is_surely_static(levels: Mapping[str, int], observation: Observation) -> bool:
-    """Tell whether kraft.version is 0, and no node runs a release that may misreport it."""
+    """Tell whether kraft.version is 0, and no node runs a release that may misreport that."""
     feature_ranges = [node.answer.value.supported for node in observation.nodes if isinstance(node.answer, Known)]
     ranges = [supported.get(METADATA_VERSION) for supported in feature_ranges]
     right = all(
@@ -94,11 +95,11 @@ def _is_surely_static(levels: Mapping[str, int], observation: Observation) -> bo
 
 
 def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Blocker | None:
-    """One blocker for a level that no node supports, ghosts left aside; None otherwise."""
+    """Blocker for a level that no node supports, ghosts left aside, in place of a blocker for each node; else None."""
     gone = (NodeState.GHOST, NodeState.REFUSED)
     nodes = [node for node in observation.nodes if node.state not in gone]
     if any(node.surely_holds(change.feature, change.to_level) for node in nodes):
-        return None  # the first one, nearly always: cheap for a thousand nodes
+        return None  # nearly always the first node does, which makes this cheap for a thousand nodes
     readings = [node.range_of(change.feature) for node in nodes]
     ranges = [reading.value for reading in readings if isinstance(reading, Known)]
     if not ranges or len(ranges) < len(readings) or any(change.to_level in version_range for version_range in ranges):
@@ -130,7 +131,9 @@ def _rejected(verdict: DryRunRejected) -> Blocker:
 
 
 def unknown_range(node: Node, change: UpdateFeature, fact: Unknown, of: str = "") -> Blocker:
-    """Blocker for a node whose range is unknown. `of`: the feature of that range, if not that of the change."""
+    """Blocker for a node whose range is unknown. `of`: feature of that range, if it is not the feature of the
+    change.
+    """
     return about_nodes(
         BlockerKind.NODE_UNKNOWN,
         (node,),

@@ -1,11 +1,11 @@
-"""Settings that brokers need before a level is of any use. A new one is a row.
+"""Settings without which clients cannot use a level after it was raised. A new one is a row of `PREREQUISITES`.
 
-Pure. The lines are shown with the effects of a step; `core/levels/stage.py` requests the settings, only where a plan
-has the change. Kafka raises the level in any case, and clients fail later, when they first use it: so a line is a
-warning and blocks nothing. Values are read from each broker, never assumed from its release.
+Pure. Called by `core/levels/proposal.py`, which shows the warnings with the effects of a step; `core/levels/stage.py`
+has the settings read if a plan has such a change. Kafka raises the level in any case, and clients fail only later, when
+they first use it: so a warning blocks nothing. Values are read from each broker, never assumed from its release.
 
-Sources, in the classes of 4.1.2, 4.2.0, 4.3.1 and 4.4.0: `DefaultAutoTopicCreationManager` (the broker that is asked
-for a coordinator creates the topic, by its own settings), `ShareCoordinatorConfig`, and in `KafkaApis`
+Sources, in the classes of Kafka 4.1.2, 4.2.0, 4.3.1 and 4.4.0: `DefaultAutoTopicCreationManager` (the broker that is
+asked for a coordinator creates the topic, by its own settings), `ShareCoordinatorConfig`, and in `KafkaApis`
 `isConsumerGroupProtocolEnabled` and `isStreamsGroupProtocolEnabled`, which require the level and the protocol.
 """
 
@@ -28,13 +28,14 @@ PROTOCOLS = "group.coordinator.rebalance.protocols"
 STATE_TOPIC = "__share_group_state"
 
 Values = Mapping[str, str]
+"""Values of a broker, by name of the setting."""
 
 
 class Prerequisite(Struct, frozen=True):
     """Settings that brokers need for one level.
 
-    problem: from a broker's values and the number of registered brokers, what will not work and what to do; empty where
-    the values fit.
+    problem: function from a broker's values and the number of registered brokers to a text: what will not work, and
+        what to do; empty if the values fit.
     """
 
     feature: str
@@ -74,8 +75,8 @@ PREREQUISITES = (
     Prerequisite("group.version", 1, (PROTOCOLS,), partial(_protocol, "consumer")),
     Prerequisite("streams.version", 1, (PROTOCOLS,), partial(_protocol, "streams")),
 )
-"""Every prerequisite that is a setting, up to Kafka 4.4. None for transactions: theirs are older than
-transaction.version.
+"""Every prerequisite that is a setting, up to Kafka 4.4. transaction.version has none: the settings of transactions are
+older than it.
 """
 
 
@@ -85,7 +86,9 @@ def settings_of(changes: Iterable[UpdateFeature]) -> frozenset[str]:
 
 
 def prerequisites_of(change: UpdateFeature, observation: Observation) -> tuple[str, ...]:
-    """Warnings about settings of brokers that make the new level useless; one for all brokers with the same problem."""
+    """Warnings about settings of brokers with which clients cannot use the new level; one for all brokers with the same
+    problem.
+    """
     brokers = [node for node in observation.nodes if Role.BROKER in node.roles and node.state is not NodeState.REFUSED]
     return tuple(line for row in _rows(change) for line in _lines(row, brokers))
 
@@ -95,7 +98,7 @@ def _rows(change: UpdateFeature) -> Iterator[Prerequisite]:
 
 
 def _lines(row: Prerequisite, brokers: list[Node]) -> Iterator[str]:
-    """Warnings of one row. A ghost counts as a registered broker; its settings are not required."""
+    """Warnings of one row. A ghost counts as a registered broker, but its settings need not be known."""
     alike: dict[str, list[Node]] = {}
     unknown: list[Node] = []
     for node in brokers:
@@ -103,7 +106,7 @@ def _lines(row: Prerequisite, brokers: list[Node]) -> Iterator[str]:
         values = {name: value for name, value in settings.items() if value is not None}
         if not node.proved_at or len(values) < len(settings):
             unknown += [node] if node.state is not NodeState.GHOST else []
-        elif len(values) == len(row.settings):  # one that does not know them is too old for the level
+        elif len(values) == len(row.settings):  # a broker that does not know them is too old for the level
             alike.setdefault(row.problem(values, len(brokers)), []).append(node)
     yield from (f"warning: on {title_of(tuple(nodes))}, {problem}" for problem, nodes in alike.items() if problem)
     if unknown:

@@ -1,4 +1,4 @@
-"""Levels to be changed: their stages of a plan, and the work that remains of them.
+"""Proposal of levels to be changed: the stages of a plan, and the work that remains of each.
 
 Pure. Made by `core/levels/stage.py`; `core/engine/plan.py` combines it with the proposals of other kinds of stages.
 """
@@ -36,7 +36,7 @@ class LevelsWork(Struct, frozen=True):
 
     changes: the changes of the stage. pending: those that remain to be made.
     unknown: features that no node supports.
-    effects: by feature, lines about this very cluster.
+    effects: by feature, lines on the effects of its change on this particular cluster.
     """
 
     changes: tuple[UpdateFeature, ...]
@@ -70,7 +70,7 @@ class LevelsWork(Struct, frozen=True):
         return all(change.undo is Undo.SAFE for change in self.pending)
 
     def steps(self) -> Iterator[StepStatus]:
-        """One step for each level. For a feature that no node supports, nothing is said about undoing it."""
+        """One step for each level. For a feature that no node supports, it is left open whether it can be undone."""
         for step in self.changes:
             is_known = step.feature not in self.unknown
             undo = Undo.LOSSY if may_lose_metadata(step) else step.undo
@@ -93,13 +93,13 @@ class LevelsProposal(StageProposal, frozen=True):
     desired: feature to the level that it should have.
     finalized: feature to its finalized level; empty where the levels could not be read.
     drifted: changes that restore levels which were reached and then changed outside KafkaFeatures.
-    by_stage: changes to be made, one tuple for each stage, in the order in which they are sent. Where drift is only
-    reported, drifted levels are left out, unless there are no others.
+    by_stage: changes to be made, one tuple for each stage, in the order in which they are sent. If drift is only
+        reported, drifted levels are left out, unless there are no others.
     unverified: consents to these changes that may have been used before the status began.
     unknown: features that no node supports.
-    voters: voters with their addresses, where the quorum is to become dynamic; None where these are not known, which
-    voids no plan.
-    effects: by feature, lines on what its change does to this very cluster.
+    voters: voters with their addresses, if the quorum is to become dynamic; None if these are not known, which voids no
+        plan.
+    effects: by feature, lines on the effects of its change on this particular cluster.
     """
 
     kind: ClassVar[str] = LEVELS
@@ -133,22 +133,24 @@ class LevelsProposal(StageProposal, frozen=True):
 
     @property
     def goes_first(self) -> bool:
-        """Tell whether all changes are downgrades, for which a roll may be waiting."""
+        """Tell whether all changes are downgrades: restarts with an older Kafka have to come after them."""
         return all(change.is_downgrade for change in self.changes)
 
     @property
     def is_known(self) -> bool:
-        """Always True: without the finalized levels no plan is compared."""
+        """Always True: if the finalized levels could not be read, the plan of the status is kept without a
+        comparison.
+        """
         return True
 
     @property
     def drift_reason(self) -> Reason:
-        """Direction in which the first drifted level was changed. Only where there is drift."""
+        """Direction in which the first drifted level was changed. Requires that there is drift."""
         return Reason.LEVEL_AHEAD if self.drifted[0].is_downgrade else Reason.LEVEL_BEHIND
 
     def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[LevelsWork, ...] | None:
-        """Remaining work of each stage of levels; None where the stages do not lead to the desired levels. Changes must
-        have been made in their order.
+        """Remaining work of each stage of levels; None if the stages do not lead to the desired levels, or if changes
+        were made in another order than theirs.
         """
         planned = _changes_of(stages)
         if planned is None:
@@ -166,8 +168,8 @@ class LevelsProposal(StageProposal, frozen=True):
         return work if tuple(stage_work.pending for stage_work in work if stage_work.pending) == self.by_stage else None
 
     def _pending(self, planned: tuple[tuple[UpdateFeature, ...], ...]) -> tuple[UpdateFeature, ...]:
-        """Changes of the first stage that are not made yet. Where a later stage has changed the level further, the
-        change counts as made.
+        """Changes of the first stage that are not made yet. A change also counts as made if a later stage has changed
+        the level further.
         """
         first, *later = planned
         reached = {
@@ -185,8 +187,8 @@ class LevelsProposal(StageProposal, frozen=True):
 
 
 def _changes_of(stages: tuple[PlannedStage, ...]) -> tuple[tuple[UpdateFeature, ...], ...] | None:
-    """Changes of each stage of levels; None where this release would not write such a stage. No level may occur twice
-    in a feature's course: a level that is read must show how far the course has come.
+    """Changes of each stage of levels; None if this release would not write such stages. Over all stages, the levels of
+    a feature may not repeat: the finalized level must show how far the stages have come.
     """
     changes_by_stage, levels_by_feature = [], dict[str, list[int]]()
     for stage in stages:
@@ -207,7 +209,7 @@ def _changes_of(stages: tuple[PlannedStage, ...]) -> tuple[tuple[UpdateFeature, 
 
 
 def levels_to_move(wanted: DesiredState, observation: Observation, memory: Memory) -> LevelsProposal:
-    """Changes to the desired levels; none where the finalized levels are not known."""
+    """Proposal of the changes to the desired levels; of none if the finalized levels are not known."""
     finalized = observation.known_levels
     desired = wanted.desired(finalized)
     pending = changes_between(desired, finalized) if isinstance(observation.finalized, Known) else ()
@@ -224,7 +226,7 @@ def levels_to_move(wanted: DesiredState, observation: Observation, memory: Memor
 
 
 def _effects_here(change: UpdateFeature, observation: Observation) -> Iterator[str]:
-    """Effects of a change on this very cluster, besides those that it has on every cluster."""
+    """Effects of a change on this particular cluster, besides those that it has on every cluster."""
     if makes_dynamic((change,)):
         yield from effects_of_freezing(observation)
     yield from prerequisites_of(change, observation)

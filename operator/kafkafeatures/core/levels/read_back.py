@@ -1,4 +1,4 @@
-"""Reading levels back: a level is verified once the active controller and every live node report it.
+"""Verification of levels after their changes: the active controller and every live node must report each level.
 
 Pure. Called by `core/levels/stage.py` once no level has to be changed.
 """
@@ -19,12 +19,12 @@ from kafkafeatures.core.levels.dynamic_quorum import left_in_files
 
 LAG = 0.025
 """Seconds until the next reading after a level was raised; more where there are many nodes. A broker learns the level
-with its next fetch, 7 ms later (seen on 4.2).
+with its next fetch, 7 ms later on Kafka 4.2.
 """
 
 
 def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wait | Stalled:
-    """Done once every live node that answered reports every level; else a wait or a halt."""
+    """Done once every live node that answered reports every level; until then a wait, or a halt without a quorum."""
     leaderless = tuple(quorum_is_known(LevelCheckInput(observation, ())))
     if leaderless and not observation.in_zookeeper_mode:
         return blocked(leaderless)
@@ -60,9 +60,8 @@ def verified_on(observation: Observation, feature: str, level: int) -> tuple[int
 
 
 def _seen_on(node: Node, feature: str) -> int | None:
-    """Level that the node reports; None where it did not answer: a node that is down does not make a cluster unready.
-
-    None also for kraft.version on a broker: releases differ in what brokers report (KAFKA-18979, KAFKA-18602).
+    """Level that the node reports; None if it did not answer, as a node that is down does not make a cluster unready.
+    None also for kraft.version on a broker: what brokers report depends on their release (KAFKA-18979, KAFKA-18602).
     """
     if feature == KRAFT_VERSION and Role.CONTROLLER not in node.roles:
         return None

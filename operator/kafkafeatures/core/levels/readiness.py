@@ -1,11 +1,11 @@
-"""Rules for finalizing a level, as functions of plain values.
+"""Rules by which a level may be finalized, as functions of plain values, without messages.
 
-Pure, and without messages. The operator's preflight (`core/levels/checks.py`) applies them to a live cluster and adds
-remedies; the pipeline (`featurelog/tables/upgrade_readiness.py`) applies them to a log and adds the record that
-decides. Callers handle values that are not known.
+Pure. The operator's preflight (`core/levels/checks.py`) applies them to a live cluster and adds remedies; the pipeline
+(`featurelog/tables/upgrade_readiness.py`) applies them to a metadata log and adds the record that decides. Callers
+handle values that are not known.
 
-Kafka's own checks are in `FeatureControlManager.java`; it accepts a raise of kraft.version from controllers that ignore
-it.
+Kafka's own checks are in `FeatureControlManager.java`. They let a raise of kraft.version pass although some controllers
+would ignore it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONTROLLER_REGISTRATION = 15
 
 
 def controllers_are_registered(levels: Mapping[str, int]) -> bool:
-    """Tell whether controllers register at these levels; if not, only they themselves tell what they support."""
+    """Tell whether controllers register at these levels. If not, only their own answers show what they support."""
     return levels.get(METADATA_VERSION, 0) >= CONTROLLER_REGISTRATION
 
 
@@ -40,7 +40,7 @@ def is_dynamic(levels: Mapping[str, int]) -> bool:
 
 
 def unregistered_voters(voters: Collection[int], registered: Collection[int]) -> tuple[int, ...]:
-    """Voters without a registration, which would tell what they support. Kafka does not check all of them."""
+    """Voters without a registration, which would show what they support, sorted. Kafka does not check all of them."""
     return tuple(sorted(set(voters).difference(registered)))
 
 
@@ -57,23 +57,23 @@ def can_make_the_quorum_dynamic(supported: VersionRange) -> bool:
 
 
 def floor_above(feature: str, from_level: int, to_level: int) -> int | None:
-    """The lowest metadata.version that Kafka allows, where the change goes below it; else None, also for levels that
-    are in no table.
+    """Lowest metadata.version to which Kafka allows a downgrade from `from_level`, if the change goes below it; else
+    None, also for other features and unknown levels.
     """
     floor = floor_of(from_level) if feature == METADATA_VERSION else None
     return floor if floor is not None and to_level < floor else None
 
 
 def undo_of_downgrade(feature: str, from_level: int, to_level: int) -> Undo:
-    """Loss by a downgrade: as much as by undoing the opposite raise."""
+    """Loss by a downgrade: the same as by undoing the opposite raise."""
     return undo_of_raise(feature, to_level, from_level) if to_level < from_level else Undo.SAFE
 
 
 class UnmetRequirement(Struct, frozen=True):
     """A feature whose level requires a higher level of another feature.
 
-    needed: the other feature. least: the level that it needs. actual: the level that it would have.
-    moved: which of the two features the changes touch.
+    needed: the other feature. least: the lowest level that it must have. actual: the level that it would have.
+    moved: that of the two features which the changes are about.
     """
 
     feature: str
@@ -89,7 +89,7 @@ class UnmetRequirement(Struct, frozen=True):
 
 
 def unmet_dependencies(finalized: Mapping[str, int], targets: Mapping[str, int]) -> Iterator[UnmetRequirement]:
-    """Requirements that are not met by the levels after all changes; also those of features that stay as they are."""
+    """Requirements that are not met by the levels after all changes, also by features whose level is not changed."""
     proposed = {**finalized, **targets}
     for feature, level in proposed.items():
         for needed, least in dependencies(feature, level).items():

@@ -1,6 +1,6 @@
 """Levels in the status: `status.features`, progress, and the conditions FeaturesFinalized and DriftDetected.
 
-Pure. Called by `core/levels/stage.py`, and for plan documents.
+Pure. Called by `core/levels/stage.py`, and by `core/report/` for plan documents.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from kafkafeatures.core.levels.drift import changed_outside
 from kafkafeatures.core.levels.proposal import LevelsProposal
 
 MAX_FEATURES = 64
-MAX_FEATURE_NAME = 64  # the limit in documents; a broker may report longer names
+"""Most features in a status."""
+MAX_FEATURE_NAME = 64
+"""Longest name in a status, as in documents; a broker may report longer names."""
 
 
 def with_levels(
@@ -89,7 +91,7 @@ def _level_named(level: int | None) -> str:
 
 
 def drift_detected(part: LevelsProposal) -> ConditionText:
-    """Condition DriftDetected: a level that had been reached was changed outside KafkaFeatures; None where none was."""
+    """Condition DriftDetected: a level that had been reached was changed outside KafkaFeatures; None if none was."""
     return ("True", part.drift_reason, changed_outside(part.drifted)) if part.drifted else None
 
 

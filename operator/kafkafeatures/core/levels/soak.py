@@ -1,10 +1,10 @@
-"""The soak before an irreversible change: since when every node has been healthy on a binary that supports it, and
-until when the change can still be avoided.
+"""The soak before an irreversible change of a level: the time for which every node must have been healthy on a Kafka
+that supports the level, and during which the change can still be avoided.
 
-Pure. Called by `core/levels/stage.py` in every reconciliation, whatever is decided; the soak is part of the status, and
-`core/engine/gates.py` holds the change back while it lasts. Without proof a node is not healthy: when it does not
-answer, its range cannot be read, a restart is not over, or the operator did not look. So only the memory of this
-process counts, never a status: a process that has just started begins anew.
+Pure. Called by `core/levels/stage.py` in every reconciliation, whatever is decided; the status shows the soak, and
+`core/engine/gates.py` holds the change back while it lasts. A node counts as healthy only by proof: not if it does not
+answer, its range cannot be read, a restart is not over, or the operator did not read the cluster for a while. So only
+the memory of this process counts, never a status: a process that has just started begins the soak anew.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 LOOK_AGAIN = 10.0
 """Seconds between two readings while the soak lasts, so that a node that fails is noticed."""
 LOOKS_WITHIN = 30.0
-"""Most seconds between two readings once the soak has begun, whatever is decided meanwhile."""
+"""Most seconds until the next reading once the soak has begun, whatever is decided meanwhile."""
 LONGEST_GAP = 2 * LOOKS_WITHIN
-"""Seconds without a reading after which it is unknown whether every node has been healthy."""
+"""Seconds without a reading after which it counts as unknown whether every node has been healthy."""
 
 
 class Soak(Struct, frozen=True):
@@ -37,12 +37,13 @@ class Soak(Struct, frozen=True):
     changes: the irreversible changes that wait for it.
     lasts: its duration, from the document.
     started_at: when it began; None: not yet.
-    remaining: the time left; zero or less once it is over.
-    why_not: why it has not begun.
-    anew: why the soak before it was given up; empty for the first.
-    of: the resource and its cluster. began, looked: its start and the last reading, by a clock that is never set.
-    processes: by node, the process that was observed.
-    leader_epoch: epoch of the quorum's leader; -1 where it is not known.
+    remaining: the time left; zero or less once the soak is over.
+    why_not: why it has not begun; empty once it has.
+    anew: why the soak before it was given up; empty for the first soak.
+    of: uid of the resource, and id of the cluster. began, looked: start of the soak and time of the last reading, in
+        seconds of the monotonic clock.
+    processes: by node id, the identity of the observed process; empty if it is not known.
+    leader_epoch: epoch of the quorum's leader; -1 if it is not known.
     """
 
     changes: tuple[UpdateFeature, ...]
@@ -72,7 +73,7 @@ class Soak(Struct, frozen=True):
             return None
 
     def __str__(self) -> str:
-        """Message without passing times, so that an unchanged status is not written again."""
+        """Message without a remaining time, which would change the status with each reconciliation."""
         waits = f"{_names(self.changes)} is finalized once every node has been healthy for {duration(self.lasts)}"
         end = f", not before {self.until}" if self.until else ""
         if self.started_at is None:
@@ -96,12 +97,13 @@ def soak_of(
     read_at: float,
     previous_soak: Soak | None = None,
 ) -> Soak | None:
-    """The soak after this reading; None where no change needs one.
+    """The soak after this reading; None if no change needs one.
 
-    changes: all pending changes. remembered: the status, with steps that are not settled. monotonic: seconds of a clock
-    that is never set; read_at: its value before the cluster was read. previous_soak: as this process remembers it.
-    A node may fail while the cluster answers, unnoticed. So a soak begins after the first reading, and lasts until
-    before the last one.
+    changes: all pending changes. remembered: the status, with steps that are not settled. monotonic: seconds of the
+    monotonic clock; read_at: its value before the cluster was read. previous_soak: as this process remembers it.
+
+    A node may fail unnoticed while the cluster is being read. So a soak begins at the end of its first reading, and is
+    measured to the beginning of the latest one.
     """
     irreversible = tuple(change for change in changes if change.undo is Undo.IMPOSSIBLE)
     if not irreversible or not desired.finalize_after:
@@ -129,7 +131,7 @@ def soak_of(
 
 def with_soak(remembered: Status, soak: Soak | None, *, is_changing: bool = False) -> Status:
     """The status with the soak, and with the way back while there surely is one. `is_changing`: a step is in flight
-    that may be carried out at any moment, and that no roll undoes.
+    that may be carried out at any moment, after which there may be no way back.
     """
     if soak is None:
         if remembered.soak_started_at is None and remembered.way_back is None:
@@ -141,7 +143,7 @@ def with_soak(remembered: Status, soak: Soak | None, *, is_changing: bool = Fals
 
 
 def duration(lasts: timedelta) -> str:
-    """The duration as a document writes it, such as 36h."""
+    """The duration as in a document, such as 36h."""
     seconds = int(lasts.total_seconds())
     return next(
         f"{seconds // unit}{letter}" for unit, letter in ((3600, "h"), (60, "m"), (1, "s")) if not seconds % unit
@@ -149,7 +151,7 @@ def duration(lasts: timedelta) -> str:
 
 
 def _why_not_healthy(observation: Observation, changes: tuple[UpdateFeature, ...]) -> str:
-    """Reason why the first unhealthy node is not healthy; empty where all are."""
+    """Reason why a node is not healthy, for the first such node; empty if all are healthy."""
     for node in observation.nodes:
         if node.state is not NodeState.LIVE:
             return f"{node.title} is {node.state.value}"
@@ -171,11 +173,11 @@ def _why_anew(
     changes: tuple[UpdateFeature, ...],
     monotonic: float,
 ) -> str:
-    """Reason why it is unknown whether every node has been healthy since the last reading; empty where it is known."""
+    """Reason why it is unknown whether every node has been healthy since the last reading; empty if it is known."""
     if previous_soak is None:
         return "the process that observed it was restarted" if remembered.soak_started_at else ""
     if not set(changes) <= set(previous_soak.changes):
-        return "the level that it is for was changed"  # unknown since when nodes support another level
+        return "the level that it is for was changed"  # it is unknown since when nodes support another level
     if monotonic - previous_soak.looked > LONGEST_GAP:
         return (
             f"the cluster was not observed for more than {LONGEST_GAP:.0f} s; if this repeats, give the operator more "
@@ -198,15 +200,15 @@ def _leader_epoch(observation: Observation) -> int:
 
 
 def _processes(observation: Observation, previous_soak: Soak | None) -> dict[int, str]:
-    """The process of each node. Where it cannot be read now, it counts as unchanged until another one is read."""
+    """Identity of the process of each node, by id. If it cannot be read now, the previous one counts."""
     previous = previous_soak.processes if previous_soak is not None else {}
     nodes = by_id(observation.nodes)
     return {id_: _process(node) or previous.get(id_, "") for id_, node in nodes.items()}
 
 
 def _process(node: Node) -> str:
-    """Identity of the process, new with each start: epoch of a broker, incarnation of a controller; empty where
-    unknown.
+    """Identity of the process, new with each start, from its registration: broker epoch and incarnation id; empty if it
+    is not known.
     """
     return f"{node.broker_epoch} {node.incarnation}" if node.incarnation else ""
 

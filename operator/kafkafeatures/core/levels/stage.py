@@ -1,19 +1,20 @@
-"""The stage that moves finalized levels: what prevents the next change, and which one it is.
+"""The kind of stage that changes finalized levels: the next change, and what prevents it.
 
 Pure. Called in every reconciliation through `core/kinds.py`. The algorithm:
 
- 1. List the changes to what the document asks for, in the order in which each may be sent: `levels_to_move`,
+ 1. List the changes that lead to the desired levels, in the order in which Kafka accepts them: `levels_to_move`,
     `changes_between`.
- 2. Report what was changed outside since it was reached, or correct it, as the document says: `drift_of`.
- 3. Run all checks, so that every blocker is known at once; one that cannot tell blocks: `blockers`, `CHAIN`.
- 4. Have the active controller judge the changes, all but kraft.version at once, by a dry run: `to_validate`, `DryRun`.
- 5. Require a consent for what may lose metadata, and an approval for what no name in the document approves:
-    `what_is_lost_has_a_consent`, `needs_approval`.
+ 2. Report levels that were changed outside since they were reached, or correct them, as the document says:
+    `drift_of`.
+ 3. Run all checks, so that every blocker is known at once; a check that lacks a reading blocks: `blockers`, `CHAIN`.
+ 4. Have the active controller judge the changes by a dry run, all at once but kraft.version: `to_validate`, `DryRun`.
+ 5. Require a consent for each downgrade and for a dynamic quorum, and an approval for changes that the document does
+    not name by their level: `what_is_lost_has_a_consent`, `needs_approval`.
  6. Wait before an irreversible change until every node has been healthy for `finalizeAfter`: `soak_of`, `soaking`.
  7. Wait while a broker may deliver the last request for the feature once more: `_may_be_delivered_twice`.
- 8. Send one change: `UpdateFeature`. Its intent was written before; nothing else is sent until it is settled.
- 9. Settle it by what was read since, never by the answer alone, which may be lost: `ChangeInFlight.settle`.
-10. Read the levels back on every live node once none is left to change: `read_back`.
+ 8. Write the intent of one change, then send the change: `UpdateFeature`. Nothing else is sent until it is settled.
+ 9. Settle it by later readings, never by the response alone, which may be lost: `ChangeInFlight.settle`.
+10. Once no change remains, verify the levels on every live node: `read_back`.
 """
 
 from __future__ import annotations
@@ -60,9 +61,10 @@ if TYPE_CHECKING:
 class LevelsState(StageState, frozen=True):
     """State of the levels.
 
+    facts: the readings of this reconciliation, and the document.
     part: the proposal about levels.
     soak: the soak that an irreversible change waits for; None for none.
-    verdict: the server's answer to exactly `dry_run`; None while there is none.
+    verdict: answer of the active controller to a dry run of exactly the changes in `dry_run`; None while there is none.
     """
 
     kind: ClassVar[str] = LEVELS
@@ -87,7 +89,7 @@ class LevelsState(StageState, frozen=True):
 
     @property
     def summary_rank(self) -> SummaryRank:
-        """A document that names no level leaves the summary to other stages."""
+        """Lowest rank if the document names no level: other stages have more to say."""
         return SummaryRank.WANTED if self.part.desired else SummaryRank.NOTHING_WANTED
 
     @property
@@ -119,7 +121,9 @@ class LevelsState(StageState, frozen=True):
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """Decision for what prevents the changes, the server's dry run last; None for nothing."""
+        """Decision for the blockers, or else for a dry run that was not accepted; None if neither prevents the
+        changes.
+        """
         if self.blockers:
             facts = self.facts
             wait, timeout = blocked(self.blockers), facts.desired.rollout.node_timeout
@@ -153,12 +157,12 @@ class LevelsState(StageState, frozen=True):
         return None
 
     def with_verdict(self, verdict: DryRun) -> LevelsState:
-        """This stage with the server's answer to its dry run."""
+        """This stage with the answer of the active controller to its dry run."""
         return replace(self, verdict=verdict)
 
     @property
     def dry_run(self) -> tuple[UpdateFeature, ...]:
-        """Changes for the server's dry run."""
+        """Changes for the dry run by the active controller."""
         return to_validate(self.part.changes)
 
     @property
@@ -271,11 +275,10 @@ class Levels:
         return any(desired_levels.get(feature) != level for feature, level in targets.items())
 
     def demands(self, read_context: ReadContext) -> ReadRequirements:
-        """Settings that a raise would change unnoticed, those that it requires, and those of a quorum that was made
-        dynamic.
+        """Settings to be read: those that a raise would change unnoticed, those that it requires, and those of a quorum
+        that was made dynamic.
 
-        Before the levels are read, those of the last status are used: otherwise, to learn of the raise, all nodes would
-        be read twice.
+        Before the levels are read, those of the last status are used, so that nodes need not be read a second time.
         """
         of_status = {feature.name: feature.finalized or 0 for feature in read_context.status.features}
         finalized = of_status if read_context.observation is None else read_context.observation.known_levels

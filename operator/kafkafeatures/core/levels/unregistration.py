@@ -1,9 +1,10 @@
-"""Checks before a node is unregistered in one role: the first objection, with what to do.
+"""Checks before a registration is removed from the metadata log (UnregisterBroker, UnregisterController): the first
+objection, with advice.
 
-Pure. Called by `unregister` before it asks, and again before it acts. A broker is judged by its own registration and
-address, whatever else has its id. Kafka 4.4 itself refuses to unregister only the active controller. It unregisters a
-voter, or a running controller, which then no longer counts when levels are raised until it registers anew. What cannot
-be read is an objection.
+Pure. Called by the command `unregister` before it asks a person, and again before it acts. A broker is judged by its
+own registration and address, even if another process has its id. Kafka 4.4 itself refuses to unregister only the active
+controller. It would unregister a voter, or a running controller, and then not count that node when levels are raised,
+until it registers anew. A value that could not be read is an objection.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from kafkafeatures.core.facts.readings import NO_CONNECTION, FailureKind, Role
 from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
 
 _NOBODY_THERE = (*NO_CONNECTION, FailureKind.WRONG_CLUSTER, *REPLACED)
-"""Failures that show that no such node runs. After any other failure, something at its address accepted the connection.
+"""Failures that show that no such node runs. After any other failure, something at its address accepted the
+connection.
 """
 
 

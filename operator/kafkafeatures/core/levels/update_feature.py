@@ -1,4 +1,4 @@
-"""The step that changes the level of a feature: its texts, and its outcome once it was sent.
+"""The step that changes the level of a feature (UpdateFeatures, KIP-584): its texts, and its outcome once it was sent.
 
 Pure. Made by `core/levels/changes.py`; sent by `reconcile/act.py`; registered in `core/kinds.py`.
 """
@@ -32,7 +32,7 @@ _NAMED = re.compile(r"([a-z][a-z0-9._]*) ([0-9]{1,5}) -> ([0-9]{1,5})")
 
 
 class UpdateFeature(Struct, frozen=True):
-    """Finalize one feature at `to_level`; `from_level` was read. Absent and disabled are both level 0."""
+    """Finalize one feature at `to_level`. `from_level`: the level that was read; 0 if the feature is not finalized."""
 
     kind: ClassVar[str] = "UpdateFeature"
     recorded_as: ClassVar[str] = ""
@@ -60,7 +60,7 @@ class UpdateFeature(Struct, frozen=True):
 
     @classmethod
     def from_history(cls, action: str) -> UpdateFeature | None:
-        """The change that an entry of the history names; None for another text. Only the text has both levels."""
+        """The change of an entry in the history, by its text, as only that has both levels; None for any other text."""
         match = _NAMED.fullmatch(action)
         return cls(match[1], int(match[2]), int(match[3])) if match else None
 
@@ -95,7 +95,9 @@ class UpdateFeature(Struct, frozen=True):
 
     @property
     def is_decided_again(self) -> bool:
-        """True for kraft.version: voters may have registered with other addresses meanwhile."""
+        """Tell whether the change is one of kraft.version: voters may have registered with other addresses
+        meanwhile.
+        """
         return self.feature == KRAFT_VERSION
 
     @property
@@ -114,7 +116,9 @@ class UpdateFeature(Struct, frozen=True):
         return ChangeInFlight(self, at, via, offset=observation.source.offset, corrects_drift=corrects_drift)
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """Consequence of a rejection, which dry runs leave to kraft.version and to clusters that changed in between."""
+        """Consequence of a rejection. As dry runs come first, only kraft.version is rejected here, or a change on a
+        cluster that was changed after the dry run.
+        """
         text = f"the active controller rejected {self}: {message}"
         if self.feature == KRAFT_VERSION and _NOT_LEARNED in message:
             remedy = (
@@ -182,7 +186,7 @@ class ChangeInFlight(InFlight, frozen=True):
     corrects_drift: bool = False
 
     def follow_up(self) -> Mapping[str, Any]:
-        """Fields of the intent, written once: they never change."""
+        """Further fields of the intent, which never change."""
         fields: dict[str, Any] = {"offset": self.offset} if self.offset >= 0 else {}
         return {**fields, "correctsDrift": True} if self.corrects_drift else fields
 
@@ -191,8 +195,8 @@ class ChangeInFlight(InFlight, frozen=True):
 
         Without an active controller the outcome stays open: a broker that is cut off still shows old levels. A change
         counts as not applied only after two readings under a working quorum, with a dry run answered in between:
-        requests that ended in NOT_CONTROLLER, EOF or a time-out were all seen to be applied later. A level that is the
-        same as before may have been changed twice: only the metadata log shows that it was not.
+        requests that ended in NOT_CONTROLLER, EOF or a time-out were all observed to be applied later. A level that is
+        the same as before may have been changed twice: only the metadata log shows that it was not.
         """
         earlier, latest, age = looks.earlier, looks.later, looks.known_for(self.at)
         level = latest.level_of(self.step.feature)
@@ -202,7 +206,7 @@ class ChangeInFlight(InFlight, frozen=True):
             return Result.APPLIED
         if earlier.level_of(self.step.feature) != level or not worked_between(earlier, latest):
             return OpenOutcome()
-        # Also where the level was changed outside meanwhile.
+        # This holds too if somebody else has changed the level meanwhile.
         if self.via is Via.BROKER and age < BROKER_KEEPS:
             return OpenOutcome("the broker that it was sent to may still deliver it")
         if not self.accepted and age < (delay := looks.on_its_way(self.at)):
@@ -252,8 +256,8 @@ class ChangeInFlight(InFlight, frozen=True):
 
 
 def unchanged_level(observation: Observation) -> tuple[UpdateFeature, ...]:
-    """A change of metadata.version to its present level, which changes nothing, for a dry run; empty where the level is
-    not known. Once it is answered, the active controller has carried out all earlier requests.
+    """A change of metadata.version to its present level, which changes nothing, for a dry run; empty if the level is
+    not known. Once the dry run is answered, the active controller has carried out all earlier requests.
     """
     level = observation.level_of(METADATA_VERSION)
     return () if level is None else (UpdateFeature(METADATA_VERSION, level, level),)

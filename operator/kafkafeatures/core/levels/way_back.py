@@ -1,7 +1,6 @@
 """Ways back from a changed level, and what they lose: for the steps of a plan.
 
-Pure. Called by `core/levels/proposal.py`. It states what Kafka allows (`core/facts/releases.py`), in the style of
-`core/migration/way_back.py`.
+Pure. Called by `core/levels/proposal.py`. Whether Kafka allows a downgrade is in `core/facts/releases.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
 def way_back_of(change: UpdateFeature) -> str:
-    """Line about the way back after a change."""
+    """Line about the way back after a change: "way back to ...: how; losses", or "no way back: reason"."""
     name_before, name_after = (format_level(change.feature, level) for level in (change.from_level, change.to_level))
     if change.is_downgrade:
         lost = "what the downgrade removed stays lost" if may_lose_metadata(change) else "nothing is lost"

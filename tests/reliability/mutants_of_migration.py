@@ -165,7 +165,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "migration",
-        f"{CORE}/looking.py",
+        f"{CORE}/read_requirements.py",
         ("a stamp from the future is new",
          "not timedelta(0) <= read_context.current_time", "not read_context.current_time"),
     ),

@@ -61,7 +61,7 @@ class Migrations:
         """Readings for the next step; none if no migration is wanted."""
         if read_context.desired.migration is None:
             return ReadRequirements()
-        from kafkafeatures.core.migration.looking import demands_of
+        from kafkafeatures.core.migration.read_requirements import demands_of
 
         return demands_of(read_context, read_context.desired.migration)
 

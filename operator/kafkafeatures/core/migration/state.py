@@ -68,11 +68,8 @@ if TYPE_CHECKING:
 class MigrationState(StageState, frozen=True):
     """State of the migration.
 
-    wish: where the document wants the migration to go.
     progress: position of the cluster, or the reason why it is not known.
-    memory: memory of this process, with the readings of this reconciliation.
-    roll: restarts of the nodes that the next position needs restarted; None if there are none, or the document has no
-        driver that restarts nodes.
+    roll: restarts for the next position; None if there are none, or the document has no driver that restarts nodes.
     excused: topics that all restarts of the migration may make unavailable, by a consent.
     is_approved: exactly this plan was approved.
     dual_write: duration of dual write; None: not known.
@@ -114,7 +111,7 @@ class MigrationState(StageState, frozen=True):
     @cached_property
     def blockers(self) -> tuple[Blocker, ...]:
         """All that prevents the next step."""
-        check_input = self._check_input
+        check_input = self._input
         if check_input is None:
             return self._unplaced
         progress = check_input.progress
@@ -151,7 +148,7 @@ class MigrationState(StageState, frozen=True):
         )
 
     @cached_property
-    def _check_input(self) -> EdgeCheckInput | None:
+    def _input(self) -> EdgeCheckInput | None:
         """Input of the checks; None while the position of the cluster is not known."""
         progress, monotonic = self.progress, self.facts.monotonic
         if not isinstance(progress, MigrationProgress):
@@ -161,29 +158,23 @@ class MigrationState(StageState, frozen=True):
             lag_of(progress, self.memory.lag(monotonic)), self._compared(progress),
             progress.way is not FINALIZE or (self.soaking is None and self.is_approved),
             self.memory.still_for(monotonic), self.memory.controllers_for(monotonic), self.memory.is_written(monotonic),
-            frozenset(self.facts.desired.rollout.controllers), self.memory.equality, self._last_status.voters,
-            self._last_status.requested,
+            frozenset(self.facts.desired.rollout.controllers), self.memory.equality, self._status.voters,
+            self._status.requested,
         )  # fmt: skip
         return with_consentable(check_input)
 
     @property
-    def _last_status(self) -> MigrationStatus:
+    def _status(self) -> MigrationStatus:
         """Status of the migration as this reconciliation began with it."""
         return self.facts.remembered.migration or MigrationStatus()
 
     @property
     def _requested(self) -> tuple[ConsentRequest, ...]:
         """Requests for consents that are needed now; while the position is not known, those of the status."""
-        return (
-            self._last_status.requested
-            if self._check_input is None
-            else requested_by(self._check_input, self.facts.stamp)
-        )
+        return self._status.requested if self._input is None else requested_by(self._input, self.facts.stamp)
 
     def _compared(self, progress: MigrationProgress) -> StoreComparison | None:
-        """The last comparison; None if it is too old. Before the controllers are stopped, also None if a later one
-        failed: after the stop no comparison is possible any more.
-        """
+        """The last comparison, if it is recent; before the stop of the controllers, if no later one has failed."""
         if progress.way is STOP_CONTROLLERS and self.memory.has_failed:
             return None
         return self.memory.comparison(self.facts.monotonic)
@@ -221,8 +212,7 @@ class MigrationState(StageState, frozen=True):
     @property
     def _away(self) -> Wait | Stalled | None:
         """Decision of the roll, if the position is unknown only because nodes do not answer during their restart; else
-        None. A roll waits for a restart for as long as the document says (`rollout.nodeTimeout`), and for a person
-        without a limit.
+        None. A roll waits for at most `rollout.nodeTimeout`, but for a person without a limit.
         """
         if not isinstance(self.progress, Misplaced) or self.roll is None or isinstance(self.roll.decision, Act | None):
             return None
@@ -236,25 +226,21 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def soaking(self) -> Wait | None:
-        """Wait until dual write was kept for as long as the document says, before the migration is finalized; else
-        None.
-        """
+        """Wait until dual write, from which there is a way back, was kept for as long as the document says."""
         if not isinstance(self.progress, MigrationProgress):
             return None
         return finalize.soaking(self.progress, self.wish, self.dual_write)
 
     @property
     def needs_approval(self) -> bool:
-        """Tell whether the migration is to be finalized, which is irreversible and needs an approval under every
-        policy.
-        """
+        """Tell whether the policy is Always, or the migration is to be finalized, which is irreversible."""
         return self.wish.desired is Desired.FINALIZED or self.facts.desired.policy is ApprovalPolicy.ALWAYS
 
     @property
     def unverified(self) -> tuple[str, ...]:
         """Unverified consents that the next step needs."""
         memory = self.facts.memory
-        used = checks.consents_used(self._check_input) if self._check_input is not None else frozenset[str]()
+        used = checks.consents_used(self._input) if self._input is not None else frozenset[str]()
         of_restarts = unverified_of(self.roll, as_planned(self.excused), self.facts)
         return (*unverified_among(used, memory.unverified, memory.spent), *of_restarts)
 
@@ -281,7 +267,7 @@ class MigrationState(StageState, frozen=True):
                 return asked_of_a_person(self.progress, decision, node_id)
             return decision
         if self.progress.way is None:
-            return reached(self.progress, self.wish.desired, self._last_status)
+            return reached(self.progress, self.wish.desired, self._status)
         return deletion(self.progress) or asked_of_git(self.progress)
 
     @property
@@ -292,9 +278,7 @@ class MigrationState(StageState, frozen=True):
     @property
     def meanwhile(self) -> str:
         """Loss while the cluster has no controller: it serves what it has, until a leader fails."""
-        at = (
-            self.progress.position.value if isinstance(self.progress, MigrationProgress) else self._last_status.position
-        )
+        at = self.progress.position.value if isinstance(self.progress, MigrationProgress) else self._status.position
         return UNLED if at == NO_CONTROLLER else ""
 
     @property
@@ -318,14 +302,12 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def unneeded(self) -> frozenset[int]:
-        """Ids of nodes that are not expected to come back on a way without restarts: controllers that are to stop, and
-        brokers that a person has given up.
-        """
-        if self._check_input is None:
+        """Ids of nodes that are not expected to come back: controllers that are to stop, and brokers given up."""
+        if self._input is None:
             return frozenset()
-        facts = self._check_input.progress.facts
-        controllers = {*facts.controllers, *(voter.node_id for voter in self._last_status.voters)}
-        return frozenset(controllers - facts.brokers.keys()) | given_up(self._check_input)
+        facts = self._input.progress.facts
+        controllers = {*facts.controllers, *(voter.node_id for voter in self._status.voters)}
+        return frozenset(controllers - facts.brokers.keys()) | given_up(self._input)
 
     @property
     def stage_memory(self) -> Mapping[str, StageMemory]:
@@ -343,9 +325,7 @@ class MigrationState(StageState, frozen=True):
         )
 
     def remembered(self, status: Status) -> Status:
-        """The status with the consent to finalize spent once the migration is over, so that a consent that is left in
-        Git covers no later migration.
-        """
+        """The status with the consent spent once the migration is over: left in Git, it covers no later migration."""
         over = (
             isinstance(self.progress, MigrationProgress)
             and self.progress.facts.state is ZkMigrationState.POST_MIGRATION
@@ -366,9 +346,9 @@ class MigrationState(StageState, frozen=True):
 
     def _used(self, decision: Decision) -> frozenset[str]:
         asks = isinstance(decision, Wait) and decision.reason is Reason.WAITING_FOR_GIT
-        if self._check_input is None or not (isinstance(decision, Act) or asks):
+        if self._input is None or not (isinstance(decision, Act) or asks):
             return frozenset()
-        return checks.consents_used(self._check_input) | spent_by(decision, self.excused)
+        return checks.consents_used(self._input) | spent_by(decision, self.excused)
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with the progress of the migration and of its restarts."""

@@ -21,14 +21,7 @@ from kafkafeatures.core.engine.approval import not_approved
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.costs import as_planned
-from kafkafeatures.core.engine.decisions import (
-    Act,
-    Decision,
-    Stalled,
-    Wait,
-    blocked,
-    stalled_by,
-)
+from kafkafeatures.core.engine.decisions import Act, Decision, Stalled, Wait, blocked, stalled_by
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, Migration
 from kafkafeatures.core.engine.kind import StageInput
 from kafkafeatures.core.engine.plan import Plan

@@ -20,7 +20,7 @@ def not_approved(
     unverified: tuple[str, ...] = (),
     pending: Reason = Reason.PLAN_PENDING,
 ) -> Held | None:
-    """Reason to hold the next step back until the plan is approved; None where it may begin.
+    """Reason to hold the next step back until the plan is approved; None if it may begin.
 
     waits: the approval policy requires a person's approval before the next step. unverified: consents that may have
     been used before the status was lost. pending: reason of the condition ApprovalRequired.

@@ -31,7 +31,7 @@ class Blocker:
 
     feature: the feature it is about; empty for none.
     required_level: the level that is required; -1 for none.
-    nodes: the nodes it is about, all with the same problem; empty where it is about the cluster.
+    nodes: the nodes it is about, all with the same problem; empty if it is about the cluster.
     supported: levels that the nodes support.
     reason: the reason in the status, where the kind alone does not determine it.
     failure_kind: kind of failure, where something could not be read.

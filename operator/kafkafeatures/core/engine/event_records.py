@@ -21,7 +21,7 @@ class EventFacts(StatusRecord, frozen=True, kw_only=True):
 
     kind: kind of the step that began or ended.
     node: title of the node, such as "broker 3".
-    pod: the pod that is restarted; empty where a person restarts the node.
+    pod: the pod that is restarted; empty if a person restarts the node.
     before, after: levels of `feature`, revisions of the pod, or phases of a migration.
     begun_at: when the step began.
     in_sync_at: since when the restarted node has been back in sync.

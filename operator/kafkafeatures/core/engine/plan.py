@@ -153,7 +153,7 @@ def stages_of(parts: tuple[StageProposal, ...]) -> tuple[PlannedStage, ...]:
 
 
 def _remaining_work(stages: tuple[PlannedStage, ...], parts: tuple[StageProposal, ...]) -> tuple[Work, ...] | None:
-    """Remaining work of each stage; None where the stages do not lead to the desired state, or this release does not
+    """Remaining work of each stage; None if the stages do not lead to the desired state, or this release does not
     know their kind.
     """
     if not {stage.kind for stage in stages} <= {part.kind for part in parts}:

@@ -51,7 +51,7 @@ def ghost_remedy(nodes: Nodes, flags: str, finalized: Known[Mapping[str, int]] |
 
 
 def in_its_place(nodes: Nodes) -> str:
-    """Sentence on what runs in the place of the ghosts, the same for all of them; empty where nothing is known."""
+    """Sentence on what runs in the place of the ghosts, the same for all of them; empty if nothing is known."""
     replacement = nodes[0].replaced_by
     if replacement is None:
         return ""
@@ -64,7 +64,7 @@ def in_its_place(nodes: Nodes) -> str:
 
 
 def kind_of_replacement(node: Node) -> FailureKind | None:
-    """Kind of what runs in the place of a ghost; None where nothing is known."""
+    """Kind of what runs in the place of a ghost; None if nothing is known."""
     return node.replaced_by.kind if node.replaced_by is not None else None
 
 

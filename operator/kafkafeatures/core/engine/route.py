@@ -25,7 +25,7 @@ BROKERS_TRIED = 3
 class Route(Struct, frozen=True):
     """Nodes to which a change can be sent.
 
-    controller: the active controller; None where it did not answer.
+    controller: the active controller; None if it did not answer.
     brokers: brokers that forward a request to it.
     closed: failure because of which nothing may be sent now.
     """

@@ -42,7 +42,7 @@ AgeOf = Callable[[str], timedelta]
 class OpenOutcome(Struct, frozen=True):
     """Outcome of a step that is not known yet.
 
-    reason: what is missing to know it, for people; empty where only time is needed.
+    reason: what is missing to know it, for people; empty if only time is needed.
     rights: a right has to be granted first.
     """
 

@@ -85,7 +85,7 @@ class StageProposal(Struct, frozen=True):
         raise NotImplementedError
 
     def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[Work, ...] | None:
-        """Remaining work of each stage of this kind in a plan; None where those stages do not lead to the desired
+        """Remaining work of each stage of this kind in a plan; None if those stages do not lead to the desired
         state.
         """
         raise NotImplementedError
@@ -105,7 +105,7 @@ class NoProposal(StageProposal, frozen=True):
         return True
 
     def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[Work, ...] | None:
-        """Empty; None where the plan has stages of this kind, which are no longer asked for."""
+        """Empty; None if the plan has stages of this kind, which are no longer asked for."""
         return None if any(stage.kind == self.kind for stage in stages) else ()
 
 
@@ -188,12 +188,12 @@ class StageState(Struct, frozen=True, dict=True):
 
     @property
     def blocked(self) -> Wait | Stalled | None:
-        """Decision for the blockers; None where there are none."""
+        """Decision for the blockers; None if there are none."""
         return blocked(self.blockers) if self.blockers else None
 
     @property
     def work_in_flight(self) -> tuple[Reason, str] | None:
-        """Reason and titles, for people, of the steps in flight; None where there are none."""
+        """Reason and titles, for people, of the steps in flight; None if there are none."""
         return None
 
     @property
@@ -217,7 +217,7 @@ class StageState(Struct, frozen=True, dict=True):
 
     @property
     def dry_run(self) -> Sequence[Any]:
-        """Changes for the server's dry run, as the port takes them; empty where there is nothing to ask."""
+        """Changes for the server's dry run, as the port takes them; empty if there is nothing to ask."""
         return ()
 
     def with_verdict(self, verdict: DryRun) -> StageState:

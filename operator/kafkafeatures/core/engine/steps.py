@@ -48,13 +48,13 @@ class Step(Protocol):
     recorded_as: ClassVar[str]
     """`history[].kind`."""
     counts: ClassVar[bool]
-    """True where the step adds to `status.changeCount`: it is progress of a plan."""
+    """True if the step adds to `status.changeCount`: it is progress of a plan."""
     is_followed: ClassVar[bool]
-    """True where other steps may be sent while this one is in flight. False: nothing else is sent until its outcome is
+    """True if other steps may be sent while this one is in flight. False: nothing else is sent until its outcome is
     known, which takes two readings in a row.
     """
     is_read_in_zookeeper: ClassVar[bool]
-    """True where only znodes show the outcome: they are read while it is open."""
+    """True if only znodes show the outcome: they are read while it is open."""
     settled_by: ClassVar[str]
     """Event until which the outcome stays open, for people."""
     reason: ClassVar[Reason]
@@ -68,7 +68,7 @@ class Step(Protocol):
 
     @property
     def revision(self) -> str:
-        """`history[].after`: the revision of the node after the step; empty where it has none."""
+        """`history[].after`: the revision of the node after the step; empty if it has none."""
 
     @property
     def request(self) -> str:
@@ -115,7 +115,7 @@ class Step(Protocol):
     @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
         """The Event of the end of a step of this kind; None for none. `facts`: fields of the step while it was in
-        flight; None where it was not observed then.
+        flight; None if it was not observed then.
         """
 
 
@@ -151,7 +151,7 @@ class InFlight(Struct, frozen=True):
     at: when the intent began.
     via: the route by which it was sent.
     accepted: its receiver accepted it.
-    intent: the intent as the status has it; None where it was not read from a status.
+    intent: the intent as the status has it; None if it was not read from a status.
     """
 
     step: Step
@@ -215,7 +215,7 @@ class InFlight(Struct, frozen=True):
         return EventFacts(kind=self.step.kind, begun_at=self.at)
 
     def announced(self) -> EventRecord | None:
-        """The Event of the beginning; None where only the end has one."""
+        """The Event of the beginning; None if only the end has one."""
         return None
 
     def progress(self, ago: Callable[[str], str]) -> str:

@@ -74,7 +74,7 @@ def _in_utc(moment: datetime) -> datetime:
 
 
 def _why_not(schedule: str) -> str:
-    """Reason why a schedule is invalid, in the library's words; empty where it is valid and occurs at some time."""
+    """Reason why a schedule is invalid, in the library's words; empty if it is valid and occurs at some time."""
     from cronsim import CronSim, CronSimError
 
     if len(schedule.split()) != FIELDS:

@@ -91,7 +91,7 @@ class LevelsProposal(StageProposal, frozen=True):
     """Work to do about levels.
 
     desired: feature to the level that it should have.
-    finalized: feature to its finalized level; empty where the levels could not be read.
+    finalized: feature to its finalized level; empty if the levels could not be read.
     drifted: changes that restore levels which were reached and then changed outside KafkaFeatures.
     by_stage: changes to be made, one tuple for each stage, in the order in which they are sent. If drift is only
         reported, drifted levels are left out, unless there are no others.
@@ -115,7 +115,7 @@ class LevelsProposal(StageProposal, frozen=True):
 
     @property
     def changes(self) -> tuple[UpdateFeature, ...]:
-        """Changes of the next stage; empty where no level has to be changed."""
+        """Changes of the next stage; empty if no level has to be changed."""
         return self.by_stage[0] if self.by_stage else ()
 
     @property

@@ -128,7 +128,7 @@ _WAY = (P.ZOOKEEPER, *(edge.end for edge in FORWARD))
 
 
 def next_edge(position: Position, desired: Desired, evidence: MigrationEvidence) -> Edge | NoEdge | None:
-    """The way that comes next; None where the cluster is where the document wants it."""
+    """The way that comes next; None if the cluster is at its goal; NoEdge if no way leads there."""
     if desired is Desired.ROLLED_BACK and evidence.has_progress and position in (P.ZOOKEEPER, P.RELEASED):
         return WITHDRAW
     if desired is Desired.ROLLED_BACK and position is P.ZOOKEEPER and evidence.absent != ():

@@ -94,7 +94,7 @@ class MigrationProgress(Struct, frozen=True, dict=True):
 
     @property
     def cluster_id(self) -> str:
-        """The id of the cluster in ZooKeeper; empty where it was not read."""
+        """The id of the cluster in ZooKeeper; empty if it was not read."""
         cluster_id = self.znodes.cluster_id
         return cluster_id if isinstance(cluster_id, str) else ""
 

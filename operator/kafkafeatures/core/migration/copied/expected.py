@@ -56,7 +56,7 @@ class Expected:
         return self._others
 
     def topic(self, name: str) -> str | None:
-        """The id of a topic; None where there is no such topic."""
+        """The id of a topic; None if there is no such topic."""
         number = self._numbers.get(name)
         return None if number is None else shown_id(self._partitions.topics[number].id_bytes)
 

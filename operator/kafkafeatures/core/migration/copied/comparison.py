@@ -1,10 +1,12 @@
-"""One round of a comparison: takes znodes as they are read, and keeps what the metadata log says otherwise.
+"""A round of the comparison of ZooKeeper with the metadata log: takes znodes as they are read, and keeps the
+differences.
 
-Pure. Called by `zookeeper/compare.py`, which decides by several rounds what of it counts. It holds what differs, and
-of the rest only which znodes it has seen: ZooKeeper may have a hundred thousand.
+Pure. Called by `zookeeper/compare.py`. As both sides change meanwhile, it makes several rounds, and decides by them
+which differences last. Of znodes that are equal only the paths are kept, as ZooKeeper may have a hundred thousand
+znodes.
 
-What differs is kept by *unit*: a topic with all its partitions, or any other znode, by its path. A unit is read again
-as a whole.
+Differences are kept by *unit*: a topic with all its partitions, or any other znode, by its path. In the next round a
+unit is read again as a whole.
 """
 
 from __future__ import annotations
@@ -32,16 +34,17 @@ _KINDS = {
 
 
 class Comparison:
-    """A `Sink` of one round. `only`: the units that are read; None: all that there are.
+    """A `Sink` (`survey.py`) of one round. `expected`: entries by the metadata log. `only`: paths of the units that are
+    read; None: all.
 
-    differing: by unit. more: differences that were not kept. failures: znodes that could not be read.
+    differing: differences by unit. more: number of further differences. failures: znodes that could not be read.
     """
 
     def __init__(self, expected: Expected, only: frozenset[str] | None = None) -> None:
         self._expected, self._only = expected, only
         self._seen: set[str] = set()
-        self._open: dict[str, tuple[Mapping[int, Placed], set[int]]] = {}  # topics of which states are still to come
-        self._paths: dict[str, str] = {}  # of units that lie at another path than they would be written to
+        self._open: dict[str, tuple[Mapping[int, Placed], set[int]]] = {}  # topics, until all their states were read
+        self._paths: dict[str, str] = {}  # of units at another path than Kafka 3.9 writes to
         self._kept = 0
         self.differing: dict[str, list[EntryDifference]] = {}
         self.more = 0
@@ -65,7 +68,7 @@ class Comparison:
             self._open[name] = expected, set(topic.partitions)
 
     def partition(self, topic: Topic, number: int, znode_state: State | ZnodeFinding) -> None:
-        if topic.name not in self._open:  # the log has no such topic, which is said already
+        if topic.name not in self._open:  # the log has no such topic, which is a difference of its own
             return
         expected, remaining = self._open[topic.name]
         unit, key = topic_path(topic.name), _partition(topic.name, number)
@@ -104,7 +107,7 @@ class Comparison:
         self.failures.append(failure)
 
     def finish(self) -> None:
-        """All was read: what ZooKeeper should have, and was not seen there, is absent."""
+        """End the round: expected topics and znodes that were not read count as absent from ZooKeeper."""
         if self._only is not None:
             return
         for name in self._expected.names:
@@ -115,15 +118,17 @@ class Comparison:
                 self.entries(path, {})
 
     def moved_in(self, later: Expected) -> frozenset[str]:
-        """The units that differ, and of which the log itself says something else by now."""
+        """Paths of the units that differ, but whose entries in the metadata log have changed since: they count
+        later.
+        """
         return frozenset(unit for unit in self.differing if self._expected.unit(unit) != later.unit(unit))
 
     def paths_of(self, units: Iterable[str]) -> frozenset[str]:
-        """Paths at which these are read again."""
+        """Paths at which these units are read again."""
         return frozenset(self._paths.get(unit, unit) for unit in units)
 
     def differences(self, but: Iterable[str] = ()) -> tuple[EntryDifference, ...]:
-        """The differences that are kept, in order, without those of these units."""
+        """The differences that were kept, sorted, without those of the units in `but`."""
         left_out = frozenset(but)
         return tuple(
             sorted(

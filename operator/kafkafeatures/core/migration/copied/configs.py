@@ -1,6 +1,8 @@
-"""Configs, quotas and SCRAM credentials as ZooKeeper has them: all that is below `/config`.
+"""Readers of configs, quotas and SCRAM credentials in ZooKeeper: the znodes below `/config`, and the paths of the same
+entries in the metadata log.
 
-Pure. As `ZkConfigMigrationClient` of Kafka 3.9 reads them. Quotas and credentials of a user are in one znode.
+Pure. Called by `places.py` for znodes, and by `expected.py` for the log. Znodes are read as `ZkConfigMigrationClient`
+of Kafka 3.9 reads them. Quotas and credentials of a user are in the same znode.
 """
 
 from __future__ import annotations
@@ -33,15 +35,16 @@ OF_TOPICS, OF_BROKERS, OF_USERS, OF_CLIENTS, OF_IPS = (
     f"{CONFIGS}/{of}" for of in ("topics", "brokers", "users", "clients", "ips")
 )
 CLIENTS_OF_USER = "clients"
-"""The child of a user's znode below which quotas of this user with certain clients are."""
+"""Child of a user's znode that has the quotas of this user together with a client id."""
 
 MECHANISMS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+"""SCRAM mechanisms, with their codes in the metadata log."""
 USER, CLIENT, IP = "user", "client-id", "ip"
 _TYPES = {OF_USERS: USER, OF_CLIENTS: CLIENT, OF_IPS: IP}
 
 _LOST = "the copy would leave it out without an error"
 _NUMBER = re.compile(r"\s*[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)\s*", re.ASCII)
-"""Text that Java takes for a double, without its hexadecimal form."""
+"""Text that `Double.parseDouble` of Java accepts, without its hexadecimal form."""
 _SCRAM = frozenset({"salt", "stored_key", "server_key", "iterations"})
 
 
@@ -50,7 +53,7 @@ class _Config(Struct, frozen=True):
 
 
 class _NoNumber(ValueError):
-    """A quota that is no number. key: which."""
+    """A quota that is no number. `key`: its name."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -58,7 +61,7 @@ class _NoNumber(ValueError):
 
 
 class _NoCredential(ValueError):
-    """A SCRAM credential that is none. mechanism: which."""
+    """A SCRAM credential that cannot be read. `mechanism`: its name."""
 
     def __init__(self, mechanism: str) -> None:
         super().__init__(mechanism)
@@ -71,7 +74,7 @@ def config_path(resource_type: int, name: str) -> str:
 
 
 def quota_path(entity: Entity) -> str | None:
-    """Path of the quotas of an entity; None for one that ZooKeeper has no place for."""
+    """Path of the quotas of an entity; None for a kind of entity that ZooKeeper has no path for."""
     names = {kind: DEFAULT if name is None else sanitized(name) for kind, name in entity}
     match sorted(names):
         case ["user"]:
@@ -87,7 +90,7 @@ def quota_path(entity: Entity) -> str | None:
 
 
 def read_configs(path: str, data: bytes) -> Entries | ZnodeFinding:
-    """Settings of a topic, or of a broker. Never raises."""
+    """Configs of a topic or broker; a finding if Kafka could not copy them. Never raises."""
     _, _, of, name = path.split("/", 3)
     broker = f"{CONFIGS}/{of}" == OF_BROKERS
     kind, type_ = (Kind.BROKER_CONFIG, BROKER_RESOURCE) if broker else (Kind.TOPIC_CONFIG, TOPIC_RESOURCE)
@@ -103,12 +106,14 @@ def read_configs(path: str, data: bytes) -> Entries | ZnodeFinding:
 
 
 def config_key(kind: Kind, name: str, config: str) -> EntryKey:
-    """The entry of one config of a resource."""
+    """Key of one config of a topic or broker; an empty `name` is the default of all brokers."""
     return EntryKey(kind, f"{name or 'default of all brokers'} {config}")
 
 
 def read_client(path: str, data: bytes) -> Entries | ZnodeFinding:
-    """Quotas, and of a user the credentials: of a znode below users, clients or ips. Never raises."""
+    """Quotas, and SCRAM credentials of a user, from a znode below users, clients or ips; a finding if Kafka could not
+    copy them. Never raises.
+    """
     settings = _read(path, data)
     if isinstance(settings, ZnodeFinding):
         return settings
@@ -136,7 +141,7 @@ def _of_client(path: str, config: Mapping[str, str]) -> Entries:
     entity = _entity(path)
     entries: dict[EntryKey, Value] = {}
     for name, value in config.items():
-        if name in MECHANISMS and len(entity) == 1:  # as Kafka reads it, of whichever type the entity is
+        if name in MECHANISMS and len(entity) == 1:  # like Kafka, also for entities that are no users
             user = DEFAULT if entity[0][1] is None else entity[0][1]
             entries[credential_key(user, MECHANISMS[name])] = _credential(name, value)
         elif _NUMBER.fullmatch(value):
@@ -147,7 +152,7 @@ def _of_client(path: str, config: Mapping[str, str]) -> Entries:
 
 
 def _entity(path: str) -> Entity:
-    """Whom a znode is for. Raises ValueError."""
+    """Entity that a znode is for, by its path. Raises ValueError if its name cannot be decoded."""
     _, _, of, *names = path.split("/")
     kinds = [_TYPES[f"{CONFIGS}/{of}"], CLIENT]
     parts = zip(kinds, names[::2], strict=False)
@@ -155,7 +160,9 @@ def _entity(path: str) -> Entity:
 
 
 def usual_path(path: str) -> str:
-    """The path at which Kafka writes what it read at this one: older releases encoded names in another way."""
+    """Path to which Kafka 3.9 writes the entries of this znode. Another one only if an older release, which encoded
+    names in another way, has written it.
+    """
     if not path.startswith((f"{OF_USERS}/", f"{OF_CLIENTS}/", f"{OF_IPS}/")):
         return path
     try:
@@ -165,13 +172,13 @@ def usual_path(path: str) -> str:
 
 
 def quota_key(entity: Entity, quota: str) -> EntryKey:
-    """The entry of one quota."""
+    """Key of one quota of an entity."""
     whose = ", ".join(f"default {kind}" if name is None else f"{kind} {name}" for kind, name in sorted(entity))
     return EntryKey(Kind.QUOTA, f"{whose} {quota}")
 
 
 def credential_key(user: str, mechanism: int) -> EntryKey:
-    """The entry of one credential."""
+    """Key of one SCRAM credential."""
     names = {code: name for name, code in MECHANISMS.items()}
     return EntryKey(Kind.CREDENTIAL, f"{user} {names.get(mechanism, mechanism)}")
 
@@ -192,7 +199,7 @@ def _credential(mechanism: str, text: str) -> Credential:
 
 
 def _read(path: str, data: bytes) -> Mapping[str, str] | ZnodeFinding:
-    """The configs in a znode: none where it is empty, as that of a user is who has quotas with clients only."""
+    """Configs in a znode; none if it is empty, as for a user who has quotas only together with client ids."""
     return read(path, data, _config, _LOST) if data else {}
 
 

@@ -1,7 +1,8 @@
-"""Entries of a znode, and those of the metadata log about the same, which can be compared. Pure.
+"""Entries: the values in a znode, and those in the metadata log, in a form in which both can be compared.
 
-No secret is an entry: of what may be one there is a digest (`kraftlog.digests`), of a password, which ZooKeeper has
-encoded and the log has not, only that it is set. Called by the readers of znodes in this room and by `expected.py`.
+Pure. Made by the readers of znodes in this folder, and by `expected.py` from the metadata log. No entry contains a
+secret: a value that may be secret is a digest (`kraftlog.digests`); of a password, which is encoded in ZooKeeper and
+plain in the log, an entry has only that it is set.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ PASSWORDS = (
     "ssl.keystore.password", "ssl.key.password", "ssl.truststore.password", "ssl.keystore.key",
     "ssl.keystore.certificate.chain", "ssl.truststore.certificates", "sasl.jaas.config",
 )  # fmt: skip
-"""Configs that can be changed while a broker runs, and that ZooKeeper has encoded with `password.encoder.secret`."""
+"""Ends of the names of configs that can be changed while a broker runs and that are encoded in ZooKeeper with
+`password.encoder.secret`.
+"""
 
 
 class Kind(StrEnum):
@@ -42,7 +45,7 @@ class Kind(StrEnum):
 
 
 class EntryKey(NamedTuple):
-    """Subject of an entry. name: for people, and one of its kind."""
+    """Key of an entry. `name`: for people; unique among entries of its kind."""
 
     kind: Kind
     name: str
@@ -52,19 +55,19 @@ class EntryKey(NamedTuple):
 
 
 class Flag(StrEnum):
-    """All that is known of a value, or all that there is to it."""
+    """Value of an entry that has none to compare."""
 
     SET = "(set)"  # a password
     GRANTED = "granted"  # an ACL, of which the name says everything
 
 
 IN_SYNC = ", in sync "
-"""Between where the replicas of a partition are, and what changes with each restart."""
+"""Text in a `Placed` that separates the replicas from leader and replicas in sync, which change with each restart."""
 
 
 class Placed(Struct, frozen=True):
-    """Placement of a partition. All but `replicas` in ascending order. recovers: its leader was elected without being
-    in sync (`leader_recovery_state` 1, which Kafka leaves out of a znode where it is 0).
+    """Placement of a partition: broker ids, in ascending order but for `replicas`. `recovers`: its leader was elected
+    without being in sync (`leader_recovery_state` 1; Kafka leaves the field out of a znode if it is 0).
     """
 
     replicas: tuple[int, ...]
@@ -85,7 +88,7 @@ class Placed(Struct, frozen=True):
 
 
 class Credential(Struct, frozen=True):
-    """A SCRAM credential: salt and keys only as a digest."""
+    """A SCRAM credential, with a digest of salt and keys."""
 
     iterations: int
     digest: Digest
@@ -95,10 +98,10 @@ class Credential(Struct, frozen=True):
 
 
 class NextId(Struct, frozen=True):
-    """The next producer id: one of these.
+    """The next producer id, one of `either`: a znode does not always show which one it is.
 
-    A broker writes the block that it was given, and the next id is behind it. A controller that writes for a migration
-    writes the block that begins with the next id, with the broker -1 (`ZkMigrationClient.writeProducerId`, Kafka 3.9).
+    A broker writes the block that it has taken, and the next id comes after it. A controller in a migration writes the
+    block that begins with the next id, with broker id -1 (`ZkMigrationClient.writeProducerId`, Kafka 3.9).
     """
 
     either: tuple[int, ...]
@@ -112,28 +115,28 @@ Entries: TypeAlias = Mapping[EntryKey, Value]
 
 
 def config_value(resource_type: int, name: str, value: str) -> str | Flag | Digest:
-    """The value of a config of a topic or broker, as it may be kept."""
+    """Value of a config of a topic or broker, without secrets."""
     if is_password(name):
         return Flag.SET
     return value if is_shown(resource_type, name) else digest_of(value)
 
 
 def is_password(name: str) -> bool:
-    """Tell whether ZooKeeper has it encoded (`DynamicBrokerConfig.isPasswordConfig`)."""
+    """Tell whether a config is a password, which is encoded in ZooKeeper (`DynamicBrokerConfig.isPasswordConfig`)."""
     return name.endswith(PASSWORDS)
 
 
 def are_the_same(in_zookeeper: Value | None, in_log: Value | None) -> bool:
-    """Tell whether both say the same; None: it is not there."""
+    """Tell whether two values are equal; None: the entry is absent there."""
     if isinstance(in_zookeeper, NextId) and isinstance(in_log, NextId):
         return not set(in_zookeeper.either).isdisjoint(in_log.either)
-    if isinstance(in_zookeeper, float) and isinstance(in_log, float):  # a quota that is NaN is like another one
+    if isinstance(in_zookeeper, float) and isinstance(in_log, float):  # two quotas that are NaN are equal
         return in_zookeeper == in_log or (isnan(in_zookeeper) and isnan(in_log))
     return in_zookeeper == in_log
 
 
 def shown(value: Value | None) -> str:
-    """For people; no secret."""
+    """The value for people, without secrets."""
     if value is None:
         return "absent"
     if isinstance(value, Token):

@@ -1,6 +1,6 @@
-"""Entries that ZooKeeper should have by the metadata log: the image of the log, by the paths of ZooKeeper.
+"""Entries that ZooKeeper should have: those of the metadata log, by the paths of their znodes.
 
-Pure. Called by `comparison.py`. Needs numpy, as partitions of an image do.
+Pure. Made by `zookeeper/compare.py`, read by `comparison.py`. Needs numpy, as the partitions of an image of the log do.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from kraftlog.image import Image
 from kraftlog.partitions import RECOVERING, Columns, Partitions, Replica
 
 NOWHERE = ""
-"""The path of what ZooKeeper has no place for: a quota of an unusual entity."""
+"""Path of entries that ZooKeeper has no path for, such as a quota of an unusual entity."""
 
 _BITS = tuple(map(int, (Replica.IN_SYNC, Replica.ADDING, Replica.REMOVING)))
 _KINDS = {TOPIC_RESOURCE: Kind.TOPIC_CONFIG, BROKER_RESOURCE: Kind.BROKER_CONFIG}
 
 
 class Expected:
-    """By the image. `names`: all topics. To make one takes a moment: beside the event loop where it matters."""
+    """Entries by an image of the metadata log. To make one takes a moment for a large image: in a thread, if there is
+    an event loop.
+    """
 
     def __init__(self, image: Image) -> None:
         self._partitions = image.partitions
@@ -52,7 +54,7 @@ class Expected:
 
     @property
     def paths(self) -> Iterable[str]:
-        """Paths of all znodes that should be there and are no topic's."""
+        """Paths of all expected znodes but those of topics."""
         return self._others
 
     def topic(self, name: str) -> str | None:
@@ -61,22 +63,24 @@ class Expected:
         return None if number is None else shown_id(self._partitions.topics[number].id_bytes)
 
     def partitions(self, name: str) -> Mapping[int, Placed]:
-        """The partitions of a topic, each made when it is asked for."""
+        """Placement of each partition of a topic, by number, made when it is looked up; empty if there is no such
+        topic.
+        """
         number = self._numbers.get(name)
         return {} if number is None else _Partitions([_of_topic(table, number) for table in self._tables])
 
     def entries(self, path: str) -> Entries:
-        """Expected entries of a znode that is no topic's."""
+        """Expected entries of a znode that is not one of a topic."""
         return self._others.get(path, {})
 
     def unit(self, path: str) -> object:
-        """All that is said of a topic, or of another znode: to see whether it changed."""
+        """All expected values of a topic, or of another znode, to be compared with those of a later image."""
         name = topic_name(path)
         return self.entries(path) if name is None else (self.topic(name), dict(self.partitions(name)))
 
 
 def _sorted(partitions: Partitions) -> Iterator[Columns]:
-    """All partitions with the same number of replicas together, by topic."""
+    """Tables of partitions, one for each number of replicas, each sorted by topic."""
     widths: dict[int, list[Columns]] = {}
     for chunk in partitions.chunks:
         widths.setdefault(chunk.replicas.shape[1], []).append(chunk)
@@ -115,7 +119,7 @@ class _Partitions(Mapping[int, Placed]):
 
 
 def _entries(image: Image) -> Iterator[tuple[str, EntryKey, Value]]:
-    """Path, key and value of all that is no topic's."""
+    """Path, key and value of each entry but those of topics and partitions."""
     clients, configured = image.clients, image.configs
     for (type_, name, config), value in configured.values.items():
         if type_ in _KINDS:

@@ -1,7 +1,8 @@
-"""Problem of a znode that is to be copied: its path, what Kafka would make of it, and what to do.
+"""Problems of znodes that a migration would copy: path, consequence and remedy of each; and a reader that finds them.
 
-Pure. Kafka 3.9 reads znodes in two ways: what is no JSON at all it takes for empty, and says nothing; a field that is
-missing, or of another type, ends the copy, and with it the controller (`ZkMigrationClient`, `KRaftMigrationDriver`).
+Pure. Called by the readers of znodes in this folder. Kafka 3.9 handles bad znodes in two ways: content that is no JSON
+at all counts as empty, without an error; a field that is missing, or of another type, ends the copy, and with it the
+controller (`ZkMigrationClient`, `KRaftMigrationDriver`).
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from kafkafeatures.core.words import printable
 T = TypeVar("T")
 
 ENDS = "the controller would exit during the copy"
+"""Consequence of a field that is missing or of another type."""
 NEAR_LIMIT = 900 * 1024
-"""Bytes of a znode; ZooKeeper takes less than 1 MiB of a request (`jute.maxbuffer`), and a change is written with
-others."""
+"""Bytes of a znode from which on a change may fail: ZooKeeper accepts requests below 1 MiB (`jute.maxbuffer`), and
+Kafka sends several changes in one.
+"""
 
 
 class ZnodeFinding(Struct, frozen=True):
-    """One znode, what is wrong with it, and what to do. then: what the copy would make of it; may be empty."""
+    """A problem of a znode, with a remedy. `then`: consequence for the copy; empty if that is not known."""
 
     path: str
     problem: str
@@ -32,7 +35,7 @@ class ZnodeFinding(Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """Text that says what is wrong, and what comes of it."""
+        """The problem and its consequence."""
         return f"{self.problem}; {self.then}" if self.then else self.problem
 
     def __str__(self) -> str:
@@ -40,14 +43,15 @@ class ZnodeFinding(Struct, frozen=True):
 
 
 def look_at(path: str) -> str:
-    """The remedy where only a person can tell what a znode should say."""
+    """Remedy if only a person can tell what the content of a znode should be."""
     return f"look at it: zookeeper-shell.sh HOST:PORT get {printable(path)}"
 
 
 def read(path: str, data: bytes, parse: Callable[[Any], T], otherwise: str) -> T | ZnodeFinding:
-    """Return what `parse` makes of the JSON document in a znode; it may raise ValueError. Never raises.
+    """Result of `parse` for the JSON document in a znode, or a finding. `parse` may raise ValueError; this never
+    raises.
 
-    otherwise: what the copy makes of it where it is no JSON.
+    otherwise: consequence for the copy if the content is no JSON.
     """
     try:
         document = json_of(data)
@@ -62,7 +66,7 @@ def read(path: str, data: bytes, parse: Callable[[Any], T], otherwise: str) -> T
 
 
 def too_large(path: str, size: int) -> ZnodeFinding | None:
-    """A znode that could not be written again with a little more in it."""
+    """Finding for a znode of this size in bytes, if it can hardly grow; else None."""
     if size < NEAR_LIMIT:
         return None
     return ZnodeFinding(

@@ -1,6 +1,7 @@
-"""Delegation tokens and the next producer id as ZooKeeper has them.
+"""Readers of delegation tokens and of the next producer id in ZooKeeper.
 
-Pure. As `DelegationTokenManagerZk` and `ProducerIdBlockZNode` of Kafka 3.9 read them.
+Pure. Called by `places.py` for znodes, and by `expected.py` for paths and keys. Znodes are read as
+`DelegationTokenManagerZk` and `ProducerIdBlockZNode` of Kafka 3.9 read them.
 """
 
 from __future__ import annotations
@@ -44,22 +45,22 @@ class _Block(Struct, frozen=True):
 
 
 def token_path(id_: str) -> str:
-    """Path of a token."""
+    """Path of the znode of a token."""
     return f"{TOKENS}/{id_}"
 
 
 def read_token(path: str, data: bytes) -> Entries | ZnodeFinding:
-    """One token. Never raises."""
+    """The token in a znode; a finding if Kafka could not copy it. Never raises."""
     return read(path, data, _token, _LOST) if data else {}
 
 
 def token_key(id_: str) -> EntryKey:
-    """The entry of a token."""
+    """Key of a token."""
     return EntryKey(Kind.TOKEN, id_)
 
 
 def comparable(token: Token) -> Token:
-    """The token as both sides have it: one without a requester was requested by its owner."""
+    """The token in the form that both sides share: sorted renewers, and the owner as requester if there is none."""
     return Token(
         token.owner,
         token.requester or token.owner,
@@ -71,12 +72,14 @@ def comparable(token: Token) -> Token:
 
 
 def read_producer_ids(path: str, data: bytes) -> Entries | ZnodeFinding:
-    """The next id. Never raises. A broker creates the znode without content, and it stays so until an id is needed."""
+    """The next producer id; none for an empty znode, as a broker creates it before any id is needed. A finding if Kafka
+    could not copy it. Never raises.
+    """
     return read(path, data, _next_id, ENDS) if data else {}
 
 
 PRODUCER_ID = EntryKey(Kind.PRODUCER_ID, "")
-"""The entry of the next producer id."""
+"""Key of the next producer id."""
 
 
 def _token(document: Any) -> Entries:

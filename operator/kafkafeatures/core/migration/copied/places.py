@@ -1,4 +1,7 @@
-"""Znodes that there are to read, and by which rules each is read. Pure. Called by `zookeeper/copied.py`."""
+"""Paths of the znodes that a migration copies, but those of topics, and the reader of each.
+
+Pure. Called by `zookeeper/copied.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from kafkafeatures.core.migration.copied.others import PRODUCER_IDS, TOKENS, rea
 from kafkafeatures.core.migration.copied.rights import RESOURCES, ROOTS, read_acl
 
 LISTS = (OF_TOPICS, OF_BROKERS, OF_USERS, OF_CLIENTS, OF_IPS, TOKENS)
-"""Paths of which each child is read."""
+"""Paths whose children are all read."""
 
 _READERS: Mapping[str, Callable[[str, bytes], Entries | ZnodeFinding]] = {
     **dict.fromkeys((OF_TOPICS, OF_BROKERS), read_configs),
@@ -31,7 +34,7 @@ _READERS: Mapping[str, Callable[[str, bytes], Entries | ZnodeFinding]] = {
 
 
 def read_entries(path: str, data: bytes | None) -> Entries | ZnodeFinding:
-    """Entries of a znode that is no topic's; none where it is absent. Never raises."""
+    """Entries of a znode; none if it is absent; a finding if Kafka could not copy them. Never raises."""
     if data is None:
         return {}
     if path == PRODUCER_IDS:
@@ -40,10 +43,10 @@ def read_entries(path: str, data: bytes | None) -> Entries | ZnodeFinding:
 
 
 def clients_of(user_path: str) -> str:
-    """Below which quotas of a user with certain clients are."""
+    """Path below which the quotas of a user together with a client id are."""
     return f"{user_path}/{CLIENTS_OF_USER}"
 
 
 def can_be(path: str) -> bool:
-    """Tell whether ZooKeeper could have a znode there: the log may hold names that it has no place for."""
+    """Tell whether ZooKeeper could have a znode with this path: the metadata log may have names that make no path."""
     return path.startswith("/") and "\0" not in path and not {"", ".", ".."} & set(path.split("/")[1:])

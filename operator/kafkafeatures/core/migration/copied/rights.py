@@ -1,8 +1,7 @@
-"""ACLs as ZooKeeper has them: `/kafka-acl/<type>/<name>`, and those of prefixes below `/kafka-acl-extended/prefixed`.
+"""Reader of ACLs in ZooKeeper: `/kafka-acl/<type>/<name>`, and those of prefixes below `/kafka-acl-extended/prefixed`.
 
-Pure. They are read as `AclAuthorizer.loadAllAcls` and `AclEntry` of Kafka 3.9 read them. Called by
-`places.py` for the entries of ZooKeeper and by `expected.py` for those of the metadata log, into which the controllers
-copy them during a migration; what that copy loses is a finding.
+Pure. Called by `places.py` for znodes, and by `expected.py` for paths and keys of ACLs in the metadata log. Znodes are
+read as `AclAuthorizer.loadAllAcls` and `AclEntry` of Kafka 3.9 read them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from kafkafeatures.core.migration.copied.findings import ZnodeFinding, read
 
 LITERAL, PREFIXED = 3, 4
 ROOTS = {"/kafka-acl": LITERAL, "/kafka-acl-extended/prefixed": PREFIXED}
-"""Paths below which the ACLs of each kind of pattern are."""
+"""Paths below which ACLs are, each with the code of their pattern type."""
 
 RESOURCES = {"Topic": 2, "Group": 3, "Cluster": 4, "TransactionalId": 5, "DelegationToken": 6, "User": 7}
 OPERATIONS = {
@@ -44,13 +43,13 @@ class _Acl(Struct, frozen=True):
 
 
 def acl_path(pattern: int, resource_type: int, name: str) -> str | None:
-    """Path of the ACLs of a resource; None for one that ZooKeeper has no place for."""
+    """Path of the ACLs of a resource; None for a type of resource or pattern that ZooKeeper has no path for."""
     root, type_ = _named(ROOTS, pattern), _named(RESOURCES, resource_type)
     return f"{root}/{type_}/{name}" if root and type_ else None
 
 
 def read_acl(path: str, data: bytes) -> Entries | ZnodeFinding:
-    """The ACLs of one resource. Never raises."""
+    """ACLs of one resource; a finding if Kafka could not copy them. Never raises."""
     root = next(prefix for prefix in ROOTS if path.startswith(f"{prefix}/"))
     type_, _, name = path.removeprefix(f"{root}/").partition("/")
     return read(path, data, partial(_entries, ROOTS[root], RESOURCES[type_], name), _LOST) if data else {}
@@ -59,14 +58,14 @@ def read_acl(path: str, data: bytes) -> Entries | ZnodeFinding:
 def right_key(
     permission: int, principal: str, operation: int, host: str, *, resource: int, name: str, pattern: int
 ) -> EntryKey:
-    """The entry of one ACL, whose name says all of it."""
+    """Key of one ACL. The key is the whole ACL; the value is always `Flag.GRANTED`."""
     does = f"{_named(PERMISSIONS, permission) or permission} {principal} {_named(OPERATIONS, operation) or operation}"
     on = f"{_named(RESOURCES, resource) or resource} {name}"
     return EntryKey(Kind.RIGHT, f"{does} from {host} on {on}" + (" (prefix)" if pattern == PREFIXED else ""))
 
 
 def not_copied(path: str) -> ZnodeFinding:
-    """Finding about what is below a type of resource that Kafka does not know."""
+    """Finding for ACLs of a type of resource that Kafka does not know."""
     return ZnodeFinding(path, "ACLs below it are not copied: unknown type of resource", "delete it, or set them again")
 
 
@@ -86,7 +85,9 @@ def _entries(pattern: int, resource: int, name: str, document: Any) -> Entries:
 
 
 def _code(codes: Mapping[str, int], name: str) -> int:
-    """By its name as Kafka writes it, or in capital letters, as older releases did."""
+    """Code of an operation or permission, by its name as Kafka writes it, or in capital letters, as older releases did.
+    Raises ValueError for any other name.
+    """
     code = codes.get(name) or {spelling.upper(): code for spelling, code in codes.items()}.get(name.upper())
     if code is None:
         raise ValueError(f"unknown operation or permission {name[:40]!r}")

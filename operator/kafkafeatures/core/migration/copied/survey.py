@@ -1,6 +1,7 @@
-"""A dry run of the copy: all znodes that Kafka would copy, read as it would read them, and what would go wrong.
+"""A dry run of the copy: all znodes that Kafka would copy, read as Kafka reads them, and the problems of the copy.
 
-Pure. `zookeeper/copied.py` reads the znodes and gives each to a `Surveyor`; preflight asks for `copy_findings`.
+Pure. `zookeeper/copied.py` reads the znodes and passes each to a `Surveyor`; `core/migration/preflight_znodes.py`
+reports the `copy_findings`.
 """
 
 from __future__ import annotations
@@ -17,34 +18,37 @@ from kafkafeatures.core.migration.copied.findings import ZnodeFinding
 from kafkafeatures.core.migration.copied.topics import State, Topic
 
 MOST_FINDINGS = 1000
-"""Kept of a survey; a cluster may have as many as znodes."""
+"""Most findings that a survey keeps; a cluster may have as many as it has znodes."""
 
 
 class Sink(Protocol):
-    """Takes what was read, znode by znode, in any order."""
+    """Receiver of znodes as they are read, in any order: a dry run or a comparison."""
 
     def topic(self, name: str, topic: Topic | ZnodeFinding | None) -> None:
-        """None: it is not there, or not any longer."""
+        """Take the znode of a topic. None: it is absent by now."""
 
     def partition(self, topic: Topic, number: int, znode_state: State | ZnodeFinding) -> None:
-        """The state of one partition of this topic."""
+        """Take the state of one partition of this topic."""
 
     def entries(self, path: str, entries: Entries | ZnodeFinding) -> None:
-        """Any other znode; no entries where it is not there."""
+        """Take any other znode; no entries if it is absent."""
 
     def remark(self, finding: ZnodeFinding) -> None:
-        """Finding about something else than what the znode says."""
+        """Take a finding that is not about the content of a znode, such as about its size."""
 
     def unread(self, failure: Failure) -> None:
-        """A znode that could not be read."""
+        """Take the failure of a znode that could not be read."""
 
 
 class Survey(Struct, frozen=True):
-    """Findings of a dry run of the copy.
+    """Result of a dry run of the copy.
 
-    findings: the first thousand; omitted: how many there are besides. failures: what could not be read. counts: of
-    entries, by their kind. passwords: znodes of broker configs that have one. assigned: by id of a broker, a partition
-    of which it has a replica. controller_epoch: the largest that a partition has; -1 without partitions.
+    findings: the first `MOST_FINDINGS`. omitted: number of further ones.
+    failures: znodes that could not be read.
+    counts: number of entries, by kind.
+    passwords: paths of broker configs with a password.
+    assigned: by broker id, a partition of which the broker has a replica.
+    controller_epoch: the highest in the states of partitions; -1 without partitions.
     """
 
     findings: tuple[ZnodeFinding, ...] = ()
@@ -70,8 +74,8 @@ class Surveyor:
 
     @property
     def survey(self) -> Survey:
-        """Survey of what was taken until now."""
-        findings = tuple(sorted(self._findings, key=lambda one: (one.path, one.problem)))
+        """Survey of the znodes that were taken so far."""
+        findings = tuple(sorted(self._findings, key=lambda finding: (finding.path, finding.problem)))
         assigned = dict(sorted(self._assigned.items()))
         return Survey(
             findings, self._more, tuple(self._failures), dict(self._counts), tuple(sorted(self._passwords)), assigned,
@@ -119,6 +123,8 @@ class Surveyor:
 
 
 def copy_findings(survey: Survey) -> tuple[ZnodeFinding, ...]:
-    """Problems that Kafka's copy would have. What could not be read is in `survey.failures`, and is asked first."""
+    """Problems that Kafka's copy would have, with a line for omitted ones. Znodes that could not be read are only in
+    `survey.failures`.
+    """
     text = f"{survey.omitted} more znodes have such findings"
     return (*survey.findings, ZnodeFinding("/", text, "correct these first")) if survey.omitted else survey.findings

@@ -1,6 +1,7 @@
-"""Topics and their partitions as ZooKeeper has them: `/brokers/topics/<topic>` and the states below it.
+"""Readers of topics and their partitions in ZooKeeper: `/brokers/topics/<topic>` and the partition states below it.
 
-Pure. As `ZkTopicMigrationClient` and `TopicZNode` of Kafka 3.9 read them.
+Pure. Called by `zookeeper/copied.py` for znodes, and by `comparison.py` and `expected.py` for paths. Znodes are read as
+`ZkTopicMigrationClient` and `TopicZNode` of Kafka 3.9 read them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _INVENTED = "the copy would write a state with all replicas in sync"
 
 
 class Assignment(NamedTuple):
-    """Replicas of a partition, and which of them are being added or removed."""
+    """Replicas of a partition, by broker id, and those that are being added or removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -34,7 +35,7 @@ class Assignment(NamedTuple):
 
 
 class Topic(Struct, frozen=True):
-    """Content of `/brokers/topics/<topic>`. id: as Kafka's tools show it."""
+    """Content of `/brokers/topics/<topic>`. `id`: topic id as Kafka's tools show it."""
 
     name: str
     id: str
@@ -67,7 +68,7 @@ def topic_path(name: str) -> str:
 
 
 def topic_name(path: str) -> str | None:
-    """The topic that is at a path; None for any other path."""
+    """Name of the topic with this path; None for any other path."""
     return path.removeprefix(f"{TOPICS}/") if path.startswith(f"{TOPICS}/") else None
 
 
@@ -77,7 +78,7 @@ def state_path(topic: str, partition: int) -> str:
 
 
 def read_topic(name: str, data: bytes) -> Topic | ZnodeFinding:
-    """Never raises."""
+    """The topic in a znode; a finding if Kafka could not copy it. Never raises."""
     path = topic_path(name)
     topic = read(path, data, partial(_topic, name), ENDS)
     if isinstance(topic, Topic) and not topic.id:
@@ -92,7 +93,9 @@ def read_topic(name: str, data: bytes) -> Topic | ZnodeFinding:
 
 
 def read_state(topic: str, partition: int, data: bytes | None) -> State | ZnodeFinding:
-    """None: it is absent, and Kafka invents one. Never raises."""
+    """State of a partition. A finding if Kafka could not copy it; also if the znode is absent (`data` None), as Kafka
+    then invents a state. Never raises.
+    """
     path = state_path(topic, partition)
     if data is None:
         return ZnodeFinding(
@@ -105,7 +108,7 @@ def read_state(topic: str, partition: int, data: bytes | None) -> State | ZnodeF
 
 
 def placed(assignment: Assignment, state: State) -> Placed:
-    """Both together."""
+    """Placement of a partition by its assignment and its state."""
     replicas, adding, removing = assignment
     in_sync = tuple(sorted(state.isr))
     recovers = bool(state.leader_recovery_state)
@@ -115,7 +118,7 @@ def placed(assignment: Assignment, state: State) -> Placed:
 
 
 def shown_id(raw: bytes) -> str:
-    """An id as Kafka's tools show it (`Uuid.toString`)."""
+    """A topic id as Kafka's tools show it (`Uuid.toString`)."""
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 

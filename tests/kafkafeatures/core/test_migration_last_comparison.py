@@ -18,10 +18,10 @@ from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.facts.observation import Known, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.znodes import MigrationZnode, StoreComparison
-from kafkafeatures.core.migration.read_requirements import demands_of
 from kafkafeatures.core.migration.memory import MigrationMemory
 from kafkafeatures.core.migration.not_desired import MIGRATION
 from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.migration.read_requirements import demands_of
 from tests.kafkafeatures.core.migrations import (
     SEEN_VOTERS,
     Look,

@@ -16,9 +16,9 @@ from kafkafeatures.core.facts.observation import Node, NodeState, Observation, U
 from kafkafeatures.core.facts.readings import NOT_ASKED
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.migration.led import not_led
-from kafkafeatures.core.migration.read_requirements import demands_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.progress import MigrationProgress, progress_of
+from kafkafeatures.core.migration.read_requirements import demands_of
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.migrations import Look, a_node, approved, cluster, looks, restarted, said, wanting

@@ -19,11 +19,11 @@ from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kafkafeatures.core.facts.znodes import StoreComparison
 from kafkafeatures.core.migration.copied.survey import Survey
-from kafkafeatures.core.migration.read_requirements import demands_of
 from kafkafeatures.core.migration.memory import DualWrite, MigrationMemory
 from kafkafeatures.core.migration.not_desired import MIGRATION
 from kafkafeatures.core.migration.positions import FLAG, Position
 from kafkafeatures.core.migration.progress import progress_of
+from kafkafeatures.core.migration.read_requirements import demands_of
 from kafkafeatures.core.migration.restarts import permit_for
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode

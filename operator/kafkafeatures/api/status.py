@@ -107,11 +107,7 @@ class BlockerStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class ExcusedTopics(StatusRecord, frozen=True, kw_only=True):
-    """Topics that the consent single-replica-topics covers, and the number of their partitions.
-
-    names: the first topics, for people.
-    digest, marks: by which the topics are recognised, see `core/roll/excuses.py`.
-    """
+    """Topics that the consent single-replica-topics covers, as `core/roll/excuses.py` makes them."""
 
     partitions: int = 0
     topics: int = 0
@@ -121,11 +117,8 @@ class ExcusedTopics(StatusRecord, frozen=True, kw_only=True):
 
 
 class PlannedStage(StatusRecord, frozen=True, kw_only=True):
-    """One stage of a plan, with everything that its hash, and so an approval, covers.
-
-    start, target: state before and after, by feature or StatefulSet.
-    excused: topics that its restarts make unavailable, by a consent.
-    voters: voters with their addresses, if the stage makes the quorum dynamic.
+    """One stage of a plan, with everything that its hash, and so an approval, covers: state before and after by feature
+    or StatefulSet, and the voters of a quorum that becomes dynamic.
     """
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {"start": "from", "target": "to"}
@@ -168,9 +161,7 @@ class PlanStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class Intent(StatusRecord, frozen=True, kw_only=True):
-    """Record of a step, written before it is sent. All fields but `kind` depend on the kind and are in `unknown`:
-    `core/kinds.py` reads them.
-    """
+    """Record of a step, written before it is sent. The fields of its kind are in `unknown` (`core/kinds.py`)."""
 
     kind: str = ""
 
@@ -183,10 +174,7 @@ class WayBack(StatusRecord, frozen=True, kw_only=True):
 
 
 class ReadyReason(StatusRecord, frozen=True, kw_only=True):
-    """The reason of the condition Ready, and since when: Ready may have been False for other reasons before.
-
-    subject: node, pod, topic or other object that is waited for, or that halts everything.
-    """
+    """The reason of Ready, and since when. `subject`: node, pod, topic or other object that is waited for, or halts."""
 
     reason: str
     subject: str = ""
@@ -194,9 +182,7 @@ class ReadyReason(StatusRecord, frozen=True, kw_only=True):
 
 
 class LogPosition(StatusRecord, frozen=True, kw_only=True):
-    """Position in the metadata log up to which all changes of levels are accounted for. `own`: later changes, made by
-    the operator itself.
-    """
+    """Position in the log up to which changes of levels are accounted for. `own`: later ones by the operator."""
 
     offset: int
     epoch: int
@@ -229,14 +215,8 @@ class NodesSince(StatusRecord, frozen=True, kw_only=True):
 
 
 class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
-    """What is remembered of one target of restarts (`core/roll/revisions.py`): a revision of a StatefulSet, or what a
-    person restarts nodes for.
-
-    since: when nodes could first be restarted to it.
-    nodes: nodes that were restarted for it, in the form of `core/facts/node_sets.py`.
-    left: number of pods that have not reached it.
-    reached: all pods have once reached it.
-    excused: the consent single-replica-topics covers its restarts.
+    """What is remembered of one target of restarts (`core/roll/revisions.py`). `since`: when nodes could first be
+    restarted to it. `nodes`: those that were. `left`: pods that have not reached it. `reached`: all of them have, once.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("name", "revision")
@@ -251,15 +231,8 @@ class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
-    """A roll, in progress or over.
-
-    total, done: number of nodes, and of those that are current.
-    unconfirmed: nodes whose pod is not certain.
-    behind: live brokers that are not in sync.
-    restarted, nodes: number of restarts, and the nodes that were restarted.
-    node_seconds: average duration of a restart, in seconds.
-    rounds, notes: as they were when the roll began (`core/roll/limits.py`).
-    disks: directories of the nodes (`core/roll/disks.py`).
+    """A roll. `done`: number of current nodes. `unconfirmed`: nodes whose pod is not certain. `behind`: live brokers
+    that are not in sync. `node_seconds`: average duration of a restart. `rounds`, `notes`: as they were at its start.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("id",)
@@ -288,9 +261,7 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class BrokersByMode(StatusRecord, frozen=True, kw_only=True):
-    """Number of answering brokers in each mode. `flagged`: in ZooKeeper mode with
-    `zookeeper.metadata.migration.enable`.
-    """
+    """Number of answering brokers in each mode. `flagged`: with `zookeeper.metadata.migration.enable`."""
 
     zoo_keeper: int = 0
     flagged: int = 0
@@ -306,11 +277,8 @@ class ComparisonState(StrEnum):
 
 
 class EqualityStatus(StatusRecord, frozen=True, kw_only=True):
-    """The last comparison of ZooKeeper with the metadata log.
-
-    state: a ComparisonState; while it is Unknown, the other fields are of the last comparison that had a result.
-    digest: digest of the differences.
-    written_at: last write of `/migration` before the comparison, by ZooKeeper's clock.
+    """The last comparison of ZooKeeper with the metadata log. `state`: a ComparisonState; while it is Unknown, the rest
+    is of the last one with a result. `digest`: of the differences. `written_at`: last write of `/migration` before it.
     """
 
     at: Stamp | None = None

@@ -60,13 +60,8 @@ logger = logging.getLogger(__name__)
 
 
 class OperatorContext(Struct, frozen=True):
-    """Injected context of the operator.
-
-    environment: clocks, sleep and random numbers.
-    operator: identity for writes and Events.
-    policy: addresses that may be connected to.
-    effects: called with each step right before it is sent.
-    open_ensemble: opens a ZooKeeper ensemble; None: no ensemble can be read, so that no migration takes a step.
+    """Injected context of the operator. operator: identity for writes and Events. policy: addresses that may be
+    connected to. open_ensemble: opens a ZooKeeper ensemble; None: no migration takes a step.
     """
 
     environment: Environment
@@ -77,10 +72,8 @@ class OperatorContext(Struct, frozen=True):
 
 
 class Controller:
-    """Reconciles resources; the queue calls `reconcile` and `failed`.
-
-    current: returns the resource version of a key that a watch shows; empty where none does.
-    watcher: listener of reconciliations, for metrics.
+    """Reconciles resources; the queue calls `reconcile` and `failed`. `current`: returns the resourceVersion of a key
+    that a watch shows; empty where none does.
     """
 
     def __init__(
@@ -232,9 +225,7 @@ class Controller:
         return cache.settlement  # it may be None by now: `discard_versions` may have been called while this waited
 
     async def _guarded(self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore) -> Pause:
-        """Reconcile, unless a second operator writes this status. If the API server drops fields of the status, stall
-        until a status is kept whole again.
-        """
+        """Reconcile, unless a second operator writes this status; stall if the API server drops fields of it."""
         rivals = self._operators.beside_us(store.raw)
         if rivals:
             await self._disconnect(key, cache)

@@ -14,7 +14,7 @@ longest upgrade fits into it with every step, reading and wait; a Kafka that con
 keep the operator busy.
 """
 ROLLING_REFILL_SECONDS = 1.0
-"""The same while nodes are in flight."""
+"""Seconds for a token while nodes are in flight."""
 
 
 class Pace:

@@ -88,22 +88,17 @@ NodeKey = tuple[int, tuple[Role, ...]]
 
 
 def plain_host(host: str) -> str:
-    """A host name for comparison: in lower case, and without the cluster domain after `.svc` ("cluster.local"), which
-    objects of Kubernetes do not show.
-    """
+    """A host name for comparison: without the cluster domain after `.svc`, which Kubernetes objects do not show."""
     host = host.rstrip(".").lower()
     head, service, _ = host.partition(".svc.")
     return f"{head}.svc" if service else host
 
 
 class Node(Struct, frozen=True):
-    """A broker, a controller or both; without roles, an unknown process that fetches the metadata log.
-
-    answer: the live process's answer about itself.
-    registered: supported ranges in its present registrations in the metadata log, by role and feature; empty where the
-        log was not read or has none.
-    broker_epoch: epoch of its registration as a broker; the czxid where it is registered in ZooKeeper alone. The two
-        are never compared with each other, as they count different things.
+    """A broker, a controller or both; without roles, an unknown process that fetches the metadata log. registered:
+    supported ranges in its registrations in the metadata log, by role and feature; empty where the log was not read or
+    has none. broker_epoch: the czxid where it is registered in ZooKeeper alone; the two are never compared with each
+    other, as they count different things.
     """
 
     id: int
@@ -239,12 +234,9 @@ class Node(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """Main source of an observation.
-
-    offset, epoch: end of the metadata log; -1 for API requests.
-    at: when the log was read.
-    features_offset: no level was changed at or after this offset; -1: not known.
-    files: path of a log that was read from disk, without asking any node; empty for a live cluster.
+    """Main source of an observation. offset, epoch: end of the metadata log; -1 for API requests. features_offset: no
+    level was changed at or after it; -1: not known. files: path of a log that was read from disk, without asking any
+    node; empty for a live cluster.
     """
 
     kind: SourceKind
@@ -256,12 +248,9 @@ class Source(Struct, frozen=True):
 
 
 class PastLevels(Struct, frozen=True):
-    """History of levels from the metadata log. Times are those of its records.
-
-    given_up_at: time at which a level above 0 was last changed to another one, by feature and level.
-    since: time from which the history is complete; None: it is complete from the beginning of the cluster.
-    at: time of the last record.
-    since_offset, moves: changes by feature, from that offset on.
+    """History of levels from the metadata log; times are those of its records. given_up_at: when a level above 0 was
+    last changed to another one, by feature and level. since: from when on this is complete; None: from the beginning of
+    the cluster. at: time of the last record. moves: changes by feature, from `since_offset` on.
     """
 
     given_up_at: Mapping[tuple[str, int], datetime]
@@ -273,11 +262,8 @@ class PastLevels(Struct, frozen=True):
 
 class LastRegistration(Struct, frozen=True):
     """The last registration of any broker, if all brokers are registered in KRaft mode: no broker has returned to
-    ZooKeeper mode since. Times are by the clock that stamps the log.
-
-    offset: offset of its record.
-    at: its latest possible time.
-    read_at: when the log was read.
+    ZooKeeper mode since. offset: of its record. at: its latest possible time. read_at: when the log was read. Times are
+    by the clock that stamps the log.
     """
 
     offset: int
@@ -286,11 +272,9 @@ class LastRegistration(Struct, frozen=True):
 
 
 class Returns(Struct, frozen=True):
-    """Last return of each registered node: its registration or unfencing. Times are by the clock that stamps the log.
-
-    times: latest possible time of the return, by id; it may change a little from one reading to the next.
-    read_at: when the log was read.
-    marks: identity of the return, by id, the same in every reading of this process.
+    """Last return of each registered node: its registration or unfencing. times: its latest possible time, by id, which
+    may change a little from reading to reading. marks: identity of the return, by id, the same in every reading of this
+    process. read_at: when the log was read. Times are by the clock that stamps the log.
     """
 
     times: Mapping[int, datetime]
@@ -299,13 +283,9 @@ class Returns(Struct, frozen=True):
 
 
 class Observation(Struct, frozen=True):
-    """All facts of one reading of a cluster. A field with `NOT_ASKED` was not needed by any stage.
-
-    gaps: failures of what could not be read, each with the address, ACL or setting that is missing.
-    zk_migration_state: as the number in the log; see `kraftlog.image.ZkMigrationState`.
-    named_controllers: ids of the nodes that each broker names as the controller, by broker.
-    former_controllers: by address of a controller that is gone, the failure that shows that none answers; None: one
-        does.
+    """All facts of one reading of a cluster. A field with `NOT_ASKED` was not needed by any stage. gaps: failures of
+    what could not be read. named_controllers: nodes that each broker names as the controller, by broker.
+    former_controllers: failure that shows that no controller answers any more, by address; None: one does.
     """
 
     at: datetime
@@ -397,9 +377,7 @@ class Observation(Struct, frozen=True):
 
     @property
     def shows_levels(self) -> bool:
-        """Tell whether the finalized levels are certain: read while there is a quorum, as a broker that is cut off from
-        it reports old ones.
-        """
+        """Tell whether the finalized levels are certain: a broker that is cut off from the quorum reports old ones."""
         return isinstance(self.finalized, Known) and (self.in_zookeeper_mode or self.no_quorum is None)
 
     def feature_names(self) -> tuple[str, ...]:

@@ -51,11 +51,8 @@ Refusal = Wait | Stalled
 
 
 class Restarting(Struct, frozen=True):
-    """A restart in flight.
-
-    step: the restart, with the node as it was before.
-    sent_step: what is remembered of it since it was decided.
-    state: how far it has come, by this observation.
+    """A restart in flight. step: the restart, with the node as it was before. sent_step: what is remembered of it since
+    it was decided. state: how far it has come, by this observation.
     """
 
     step: RestartNode
@@ -79,29 +76,17 @@ class Restarting(Struct, frozen=True):
 
 
 class RestartCheckInput(Struct, frozen=True, dict=True):
-    """Everything that the checks look at to decide whether one more node may be restarted now.
-
-    desired: what the document asks for.
-    observation: what was read of the cluster.
-    fleet: nodes in their pods, and which of them need a restart.
-    in_flight: restarts that are not over.
-    changes: levels that are still to be changed.
-    remembered: the status, and what this process remembers.
-    replication: all partitions; None where they could not be read.
-    excused: topics that this roll may make unavailable, by a consent.
-    permit: permit of a migration whose next position needs these restarts.
-    disks: directories of the nodes, and nodes that lost them.
-    """
+    """Everything that the checks look at to decide whether one more node may be restarted now."""
 
     desired: DesiredState
     observation: Observation
-    fleet: Fleet
+    fleet: Fleet  # nodes in their pods, and which of them need a restart
     in_flight: tuple[Restarting, ...]
-    changes: tuple[UpdateFeature, ...]
+    changes: tuple[UpdateFeature, ...]  # levels that are still to be changed
     remembered: RollContext
-    replication: Replication | None
-    excused: ExcusedPartitions | None = None
-    permit: Permit = NO_PERMIT
+    replication: Replication | None  # all partitions; None where they could not be read
+    excused: ExcusedPartitions | None = None  # topics that this roll may make unavailable, by a consent
+    permit: Permit = NO_PERMIT  # of a migration whose next position needs these restarts
     disks: NodeDisks = NodeDisks()
 
     def without(self, restart: Restarting) -> RestartCheckInput:
@@ -181,9 +166,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @property
     def pods_read_at(self) -> datetime:
-        """Time by which the ages of pods count: when they were read, by a clock that is not ahead of the API
-        server's; where they were not read, the time of this reconciliation.
-        """
+        """Time by which ages of pods count: when they were read, by a clock that is not ahead of the API server's."""
         return (
             self.observation.workloads.value.at
             if isinstance(self.observation.workloads, Known)
@@ -208,9 +191,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def ranges_of_binaries(self) -> Mapping[str, Mapping[str, VersionRange]]:
-        """Levels that the update revision of each StatefulSet supports, by the names of set and feature; without sets
-        of which that is not known.
-        """
+        """Levels that the update revision of each StatefulSet supports, if known, by names of set and feature."""
         ranges_of_sets: dict[str, Mapping[str, VersionRange]] = {}
         for id_ in self.fleet.needing:
             owner = self.fleet.sets.get(id_)
@@ -242,9 +223,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         return None
 
     def is_of_unknown_binary(self, id_: int) -> bool:
-        """Tell whether it is not known which levels its new image supports. The first node of each such image restarts
-        alone.
-        """
+        """Tell whether the levels of its new image are not known. The first node of each such image restarts alone."""
         owner = self.fleet.sets.get(id_)
         if owner is None or owner.name in self.ranges_of_binaries:
             return False

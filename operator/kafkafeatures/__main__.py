@@ -1,4 +1,6 @@
-"""`python -m kafkafeatures` and the programs that are installed. Ctrl-C is seen to before anything is imported."""
+"""Entry points: `python -m kafkafeatures` and the installed programs. Ctrl-C is handled before anything is imported
+(`interrupts.py`).
+"""
 
 import _signal  # type: ignore[import-not-found]  # built in, and loaded
 
@@ -14,10 +16,10 @@ import sys
 
 
 def main() -> None:
-    """`kafkafeatures`, and `kubectl-kafkafeatures`. Does not return."""
-    if sys.argv[1:2] != ["run"]:  # what a command makes it keeps: looking for garbage took a fifteenth of `describe`
+    """Run `kafkafeatures` or `kubectl-kafkafeatures`. Does not return."""
+    if sys.argv[1:2] != ["run"]:  # a command makes little garbage, and to search for it took a fifteenth of `describe`
         gc.set_threshold(200_000)
-    if sys.argv[1:2] == ["__complete"]:  # of kubectl, and of what `completion` prints
+    if sys.argv[1:2] == ["__complete"]:  # called by kubectl, and by the scripts that `completion` prints
         from kafkafeatures.cli.kube.offers import complete as command_line
     else:
         from kafkafeatures.cli.shell.main import main as command_line
@@ -26,7 +28,7 @@ def main() -> None:
 
 
 def complete() -> None:
-    """`kubectl_complete-kafkafeatures`. Does not return either."""
+    """Run `kubectl_complete-kafkafeatures`, which kubectl calls for completion. Does not return."""
     sys.argv.insert(1, "__complete")
     main()
 

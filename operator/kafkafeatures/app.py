@@ -1,7 +1,8 @@
-"""The operator, put together: Kopf watches, the queue wakes the controller, which reconciles a resource.
+"""The operator, assembled from its parts: Kopf holds the watches (`handlers.py`), `resources.py` tracks resources, the
+queue decides when to reconcile one, and the controller does it.
 
-Everything runs in one loop and one task group, Kopf too: the death of a part is the end of the process, and Kubernetes
-starts it anew.
+Called by the command `run`. All parts, Kopf too, run in one event loop and one task group: if one fails, the process
+ends, and Kubernetes starts it anew.
 """
 
 from __future__ import annotations
@@ -42,17 +43,20 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 
 THREADS = 256
 """Threads of the process. Names are resolved in threads, and a name that does not resolve holds its thread for many
-seconds. Each cluster takes a few (`kafka/wire/lookups.py`); with asyncio's default, a few clusters would take all."""
+seconds. Each cluster takes a few (`kafka/wire/lookups.py`); with asyncio's default, a few clusters would take all.
+"""
 
 logger = logging.getLogger(__name__)
 
 
 Opener = Callable[[ClusterSettings, Recorder], OpenCluster]
+"""Makes a cluster from its settings; each request to it is passed to the recorder, which counts them."""
 Host = Callable[[Hosted, tuple[str, ...], Environment], Awaitable[None]]
+"""Runs the operator with watches of these namespaces until it is to end: `host` of `handlers.py`, or that of a test."""
 
 
 def real_clusters(settings: OperatorSettings, environment: Environment) -> Opener:
-    """Opens real clusters. They share the memory that there is for what comes from Kafka, of partitions above all."""
+    """Opener of real clusters. They share the memory for data from Kafka, of which partitions take the most."""
     memory = MemoryBudget(
         MemoryLimits(
             settings.memory_per_cluster,
@@ -72,7 +76,7 @@ def real_clusters(settings: OperatorSettings, environment: Environment) -> Opene
 
 
 def real_ensembles(environment: Environment) -> OpenEnsembleOf:
-    """ZooKeeper beside clusters. Imported only where a migration is wanted: it brings a client with threads."""
+    """Function that opens a real ensemble. kazoo, a client with threads, is imported only where one is opened."""
 
     def opened(ensemble: Ensemble, cluster: OpenCluster) -> ZooKeeperPort:
         from kafkafeatures.zookeeper.client import ZooKeeper
@@ -83,9 +87,9 @@ def real_ensembles(environment: Environment) -> OpenEnsembleOf:
 
 
 class Operator:
-    """Reconciles resources that come and go. `Hosted` of `handlers.py`, and of every test that is its host.
+    """The parts of the operator. It implements `Hosted` of `handlers.py`, so that Kopf, or a test, can host it.
 
-    `prepare`: what has to be done before anything is connected to.
+    prepare: called before anything is connected to.
     """
 
     def __init__(
@@ -128,7 +132,7 @@ class Operator:
             settings.namespaces,
             environment,
             changed=self._wake,
-            gone=self._queue.wake,  # its reconciliation finds that out, and discards what is known of it
+            gone=self._queue.wake,  # the reconciliation of a deleted resource discards what is known of it
             restored=self._controller.discard_versions,
             every=settings.resync,
         )
@@ -137,7 +141,7 @@ class Operator:
         self.answered = metrics.answered
         self.health = Health(lambda: str(self._queue.hung() or ""), self._resources.unready, metrics.registry)
         self.pages = AsyncExitStack()
-        """What answers probes. Closed at the end: the host waits for whatever is still open then."""
+        """Pages for probes and metrics. They are closed at the end, as the host waits for everything that is open."""
         self._stopping, self._over = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> None:
@@ -154,7 +158,7 @@ class Operator:
                 self._queue.stop()
                 listing.cancel()
                 await asyncio.wait((reconciling,), timeout=self._settings.grace)
-                reconciling.cancel()  # the intent of what it interrupts is written: the next operator settles it
+                reconciling.cancel()  # the intent of an interrupted step is written, so the next process settles it
             await self._controller.close()
         finally:
             if self._recorder is not None:
@@ -230,6 +234,8 @@ def log_fatal_failure() -> Iterator[None]:
 
 
 def _policy(settings: OperatorSettings, api_server: ApiServer) -> AddressPolicy:
-    """In a pod its own loopback is refused too; its own address is by the settings. Nothing of a tenant's is there."""
+    """Addresses that documents may name. In a pod its loopback is refused too, and the pod's address by the settings:
+    no Kafka of a tenant is there.
+    """
     denied = (*NEVER, *settings.denied, *(LOOPBACK if in_pod() else ()))
     return AddressPolicy(denied, settings.allowed, api_server)

@@ -1,8 +1,8 @@
 """Time and chance: every clock, pause and random number of the operator comes from an `Environment`.
 
-It is an argument of what needs one; `SYSTEM` is that of a process, made here and nowhere else, so that a test, or a
-simulation, can have another one and be repeated. Deadlines (`asyncio.timeout`) go by the event loop, which such a test
-replaces as well. Imports nothing of ours; `core` needs none: the time is an argument there.
+Whatever needs one gets it as an argument. `SYSTEM` is that of a real process; tests and the simulation pass another, so
+that their runs can be repeated. Deadlines (`asyncio.timeout`) follow the event loop, which such tests replace too.
+`core` needs no environment: there the time is an argument. This module imports no other of this package.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ def _now() -> datetime:
 
 
 _SINCE_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""The monotonic clock that also counts while the machine is suspended; without CLOCK_BOOTTIME, CLOCK_MONOTONIC does."""
+"""Monotonic clock that also counts while the machine is suspended; CLOCK_MONOTONIC does so where there is no
+CLOCK_BOOTTIME.
+"""
 
 
 def _monotonic() -> float:
@@ -29,7 +31,7 @@ def _monotonic() -> float:
 
 
 class Environment(Struct, frozen=True):
-    """The clocks, the random numbers and the pauses of a process."""
+    """Clocks, random numbers and pauses of a process."""
 
     clock: Callable[[], datetime] = _now
     """The wall clock, in UTC. It may be wrong, and be set at any time."""

@@ -1,14 +1,15 @@
-"""Everything Kopf calls: it hosts the process, holds the watches, and says which resource changed. That is all.
+"""Handlers of Kopf, the framework that hosts the process and holds the watches. It is used only to learn which resource
+has changed.
 
-No handler returns a value and none touches Kopf's `patch`: Kopf writes nothing to our resources, no finalizer, no
-annotation. Its create/update/delete handlers, timers and daemons are not used: they keep state in annotations or add a
-finalizer, and one failed PATCH ends a daemon permanently while the process looks alive. Probes have pages of their own
-(`health.py`): Kopf has one for liveness, and none for readiness and metrics. All of ours are coroutines: Kopf would
-give each plain function a thread.
+Called by `app.py` (`host`). No handler returns a value or uses Kopf's `patch`, so Kopf writes nothing to resources,
+neither a finalizer nor an annotation. Its create, update and delete handlers, timers and daemons are not used: they
+keep state in annotations or add a finalizer, and one failed PATCH ends a daemon permanently while the process looks
+alive. Probes have pages of their own (`health.py`), as Kopf has none for readiness and metrics. All handlers are
+coroutines: Kopf would run a plain function in a thread.
 
-Kopf ends at a request, or an event, that fails in a way it does not expect, continues a watch from the last version it
-saw, and remembers each resource until a watch shows its deletion. The session that we give it corrects all three: see
-`Watches`, and docs/upstream for the patches that would replace this.
+Three habits of Kopf are corrected by the HTTP session that it gets here (`Watches`; docs/upstream has patches that
+would replace this): it ends the process at a request or an event that fails unexpectedly, it continues a watch from the
+last version that it read, and it remembers each resource until a watch shows its deletion.
 """
 
 from __future__ import annotations
@@ -30,49 +31,49 @@ from kafkafeatures.environment import Environment
 from kafkafeatures.kube.client import USER_AGENT, account
 
 WATCH_TIMEOUT = 3600
-"""Seconds for one watch request, a whole number as the API server wants it."""
+"""Seconds of one watch request; an integer, as the API server requires."""
 RETRY_DELAY = 5.0
 """Seconds between two tries of a request, between two logins, and between two watches of the same namespace."""
 LONGEST_DELAY = 60.0
 """Seconds between two watches that the API server ends with an error: twice as long each time, up to this."""
 _TRIED_AGAIN = frozenset({401, 403, 429})
-"""HTTP codes, besides 5xx, after which Kopf itself logs in anew, or tries again."""
+"""HTTP codes, besides 5xx, after which Kopf logs in anew or tries again by itself."""
 _NAMED = ("uid", "namespace", "name", "resourceVersion")
 _METADATA = {"ADDED": _NAMED, "MODIFIED": _NAMED, "DELETED": _NAMED, "BOOKMARK": ("resourceVersion",)}
-"""The metadata that each type of event must have: Kopf and we read it."""
+"""Fields of the metadata that each type of event must have, as Kopf and this module read them."""
 
 logger = logging.getLogger(__name__)
 
 
 class Hosted(Protocol):
-    """The operator, as Kopf's handlers see it."""
+    """Interface of the operator that the handlers call."""
 
     async def begin(self) -> None:
-        """Return as soon as watching can begin."""
+        """Wait until the watches can begin."""
 
     def watching(self, namespace: str, *, holds: bool) -> None:
-        """Note that a watch of the namespace began (`holds`) or ended; an empty name stands for all namespaces."""
+        """Note that a watch of the namespace began (`holds`) or ended; an empty name means all namespaces."""
 
     def show(self, resource: Mapping[str, Any], *, gone: bool) -> None:
-        """Take in what a watch shows."""
+        """Note a resource that a watch shows: new or changed, or deleted (`gone`)."""
 
     def answered(self, code: int) -> None:
-        """The API server answered a request with this HTTP status."""
+        """Note that the API server answered a request of Kopf with this HTTP status."""
 
     def missed(self, namespace: str) -> Sequence[Mapping[str, Any]]:
-        """Resources gone since the last call, though no watch of the namespace showed it: `metadata` of each."""
+        """The `metadata` of resources whose deletion no watch of the namespace has shown, since the last call."""
 
     def stop(self) -> None:
-        """The process was asked to end: from this moment on nothing is begun, and nothing sent."""
+        """Note that the process was asked to end: from this moment on nothing is begun, and nothing is sent."""
 
     async def end(self) -> None:
         """Wait until reconciliations that are under way have ended."""
 
 
 async def host(operator: Hosted, namespaces: tuple[str, ...], environment: Environment) -> None:
-    """Run until SIGTERM or SIGINT. Raises what Kopf ends with."""
+    """Run the operator within Kopf until SIGTERM or SIGINT. Raises the error that ends Kopf."""
     ready, ending = asyncio.Event(), asyncio.Event()
-    hearing = asyncio.create_task(_hear_signals(operator, ready, ending), name="signals")
+    signals = asyncio.create_task(_hear_signals(operator, ready, ending), name="signals")
     try:
         await kopf.operator(
             registry=registry_of(operator, environment, ending),
@@ -84,21 +85,23 @@ async def host(operator: Hosted, namespaces: tuple[str, ...], environment: Envir
             namespaces=namespaces,
         )
     finally:
-        hearing.cancel()
-        await operator.end()  # also where Kopf was stopped before it began
+        signals.cancel()
+        await operator.end()  # it has not been called yet if Kopf was stopped before it began
 
 
 def registry_of(operator: Hosted, environment: Environment, ending: asyncio.Event) -> kopf.OperatorRegistry:
-    """The handlers. `ending`: set when Kopf is to end."""
+    """Kopf's registry with the handlers. `ending`: event that makes Kopf end."""
     registry, watches = kopf.OperatorRegistry(), Watches(operator, environment)
 
     @kopf.on.startup(registry=registry)
     async def begin(settings: kopf.OperatorSettings, **_: Any) -> None:
-        settings.peering.standalone = True  # a foreign peering object would pause us silently
-        settings.scanning.disabled = True  # our resource is known by name: no right to list CRDs and namespaces needed
-        settings.posting.enabled = False  # Events are ours to post, with `regarding` and `action`
+        settings.peering.standalone = True  # another operator's peering object would pause this one silently
+        settings.scanning.disabled = (
+            True  # the kind is known by name, so no right to list CRDs and namespaces is needed
+        )
+        settings.posting.enabled = False  # the controller posts Events, with `regarding` and `action`
         settings.persistence.diffbase_storage = _NothingToCompare()
-        settings.watching.initial_streaming = True  # lists are ours
+        settings.watching.initial_streaming = True  # `resources.py` makes the lists
         settings.watching.server_timeout = WATCH_TIMEOUT
         settings.watching.client_timeout = WATCH_TIMEOUT + 10
         settings.networking.request_timeout = 30
@@ -129,10 +132,11 @@ def registry_of(operator: Hosted, environment: Environment, ending: asyncio.Even
 
 
 async def _hear_signals(operator: Hosted, ready: asyncio.Event, ending: asyncio.Event) -> None:
-    """Handle signals in the place of Kopf, which tells us only after all its watches have ended: a step could still be
-    sent until then.
+    """Handle signals instead of Kopf, which reports them only after all its watches have ended: until then a step could
+    still be sent.
 
-    `ready`: set once Kopf runs, and has installed its own handlers. `ending`: set to make Kopf end.
+    ready: event that is set once Kopf runs, and has installed its own signal handlers, which are replaced here.
+    ending: event that makes Kopf end.
     """
 
     def stop() -> None:
@@ -155,11 +159,13 @@ class _NothingToCompare(kopf.DiffBaseStorage):
         return None
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
-        """Kopf writes nothing."""
+        """Store nothing."""
 
 
 class _Backoffs:
-    """Endless delays between tries: a refused namespace may be granted again, and an API server returns."""
+    """Delays in seconds between retries, without an end: access to a namespace may be granted again, and an API server
+    comes back.
+    """
 
     def __iter__(self) -> Iterator[float]:
         yield RETRY_DELAY / 5
@@ -168,28 +174,28 @@ class _Backoffs:
 
 
 class Watches:
-    """The requests that Kopf sends, and what they say of the watches."""
+    """HTTP session for Kopf that observes and corrects its watch requests."""
 
     def __init__(self, operator: Hosted, environment: Environment) -> None:
         self._operator, self._environment = operator, environment
         self._next: dict[str, float] = {}
         self._delay: dict[str, float] = {}
-        """The last pause before a retry, for each watch that ended with an error."""
+        """Last pause in seconds before a retry, by path of each watch that ended with an error."""
         self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
-        """Kopf's, one for each watch."""
+        """Kopf's tasks, one for each watch."""
 
     def end(self) -> None:
-        """Cancel all watches. Where one fails, Kopf leaves the others running and later cancels them together with what
-        pauses them. A watch between two requests takes that for a pause and continues, and Kopf waits for it for ever.
+        """Cancel all watches. Kopf itself cancels them too late, together with the task that can pause them: a watch
+        between two requests then believes that it is paused, and Kopf waits for it for ever.
         """
         for task in self._tasks:
             task.cancel()
 
     async def session(self) -> kopf.AiohttpSession:
-        """A session with the same credentials that our own requests use.
+        """A session with the same credentials as the operator's own requests.
 
-        Kopf's own ways in know no login plugins of a kubeconfig, and in a pod they ask for the API server by its name:
-        where names do not resolve, Kopf would give up.
+        Kopf's own logins know no plugins of a kubeconfig, and in a pod they use the name of the API server: where names
+        do not resolve, Kopf would give up.
         """
         await self._pause("login")
         info = kopf.ConnectionInfo(**(await account())._asdict())
@@ -210,14 +216,14 @@ class Watches:
             self._tasks.add(cast(asyncio.Task[Any], asyncio.current_task()))
             self._operator.watching(_namespace(request.url.path), holds=False)
             await self._pause(request.url.path)
-            # From what there is now, never from where another watch ended: an etcd that was restored has not come that
-            # far yet, and the API server takes such a request and shows nothing until it has.
+            # A watch begins with the present state, never where an earlier watch ended: a restored etcd may not have
+            # reached that version yet, and the API server would accept the request and show nothing until then.
             request.url = request.url.without_query_params("sendInitialEvents", "resourceVersionMatch")
             request.url = request.url.update_query(resourceVersion="0")
         response = await send(request)
         self._operator.answered(response.status)
         if response.status != 200 and response.status < 500 and response.status not in _TRIED_AGAIN:
-            # A kind that is not served, or no longer, above all. Kopf would end; it tries a lost connection again.
+            # For example 404, while the kind is not served. Kopf would end; after a lost connection it tries again.
             response.close()
             raise aiohttp.ClientConnectionError(f"the API server answered {response.status}")
         if watched and response.status == 200:
@@ -226,8 +232,8 @@ class Watches:
         return response
 
     def _events(self, path: str, content: aiohttp.StreamReader) -> aiohttp.StreamReader:
-        """The events of one watch: at first the deletions that earlier ones missed, so that Kopf drops those resources
-        too.
+        """The events of one watch, after DELETED events for resources whose deletion earlier watches missed, so that
+        Kopf forgets these too.
         """
         began, namespace = self._environment.monotonic(), _namespace(path)
         missed = [
@@ -236,8 +242,8 @@ class Watches:
 
         def failed(reason: str) -> None:
             monotonic_time = self._environment.monotonic()
-            lasted = monotonic_time - began >= LONGEST_DELAY
-            self._delay[path] = RETRY_DELAY if lasted else min(2 * self._delay.get(path, RETRY_DELAY), LONGEST_DELAY)
+            was_long = monotonic_time - began >= LONGEST_DELAY
+            self._delay[path] = RETRY_DELAY if was_long else min(2 * self._delay.get(path, RETRY_DELAY), LONGEST_DELAY)
             self._next[path] = monotonic_time + self._delay[path]
             self._operator.watching(namespace, holds=False)
             scope, seconds = namespace or "all namespaces", self._delay[path]
@@ -246,20 +252,22 @@ class Watches:
         return cast(aiohttp.StreamReader, _Events(content, [json.dumps(event).encode() for event in missed], failed))
 
     async def _pause(self, subject: str) -> None:
-        """Wait before the next try; not before a first one, nor after one that went well for long enough."""
+        """Wait until the next try of this subject (a login, or the path of a watch) is due."""
         await self._environment.sleep(max(self._next.get(subject, 0.0) - self._environment.monotonic(), 0.0))
         self._next[subject] = self._environment.monotonic() + RETRY_DELAY
 
 
 class _Events:
-    """The content of a watch, as far as Kopf reads it: `first`, then whole lines.
+    """Content of a watch, with the methods of a StreamReader that Kopf uses: `first`, then the received lines.
 
-    It ends before an error, which is given to `failed` only: Kopf would end the process, and with it all other watches.
+    It ends before a line with an error, which is passed to `failed` instead: Kopf would end the process, and with it
+    all other watches.
     """
 
     def __init__(self, content: aiohttp.StreamReader, first: list[bytes], failed: Callable[[str], None]) -> None:
         self._content, self._first, self._failed = content, first, failed
-        # aiohttp's, when it releases the response. No more than that: who reads in another way would read past us.
+        # aiohttp calls these two when it releases the response. There are no others: another way of reading would pass
+        # by the checks below.
         self.exception, self.set_exception = content.exception, content.set_exception
 
     async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
@@ -288,7 +296,7 @@ def _error_in(line: bytes) -> str:
         if all(isinstance(metadata[field], str) and metadata[field] for field in _METADATA[event["type"]]):
             return ""
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        pass  # as below
+        pass  # not an event at all
     return "an invalid event; check that the address is the API server's"
 
 

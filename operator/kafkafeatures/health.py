@@ -1,7 +1,7 @@
-"""/healthz, /readyz and /metrics on one port.
+"""Pages for probes and Prometheus on one port: /healthz, /readyz and /metrics.
 
-Alive: no reconciliation hangs. That Kafka or the API server cannot be reached does not count. Ready: at least one
-namespace is listed and watched.
+Called by `app.py`. Alive means that no reconciliation hangs; a Kafka or an API server that cannot be reached does not
+count. Ready means that at least one namespace is listed and watched.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 
 class Health(Struct, frozen=True):
-    """Sources of the pages. `hung`: a resource whose reconciliation hangs. `missing`: namespaces that are not watched
-    while none is. Both return an empty text while all is well. `metrics`: of /metrics.
+    """Sources of the pages.
+
+    hung: returns a resource whose reconciliation hangs; empty for none.
+    missing: returns the namespaces if none of them is watched; empty as soon as one is.
+    metrics: registry that /metrics shows.
     """
 
     hung: Callable[[], str]
@@ -30,7 +33,8 @@ class Health(Struct, frozen=True):
 @asynccontextmanager
 async def serving(health: Health, host: str, port: int) -> AsyncIterator[int]:
     """Context in which the pages are served; its value is the port. Raises OSError if the port is taken."""
-    # A thousand resources take a second. Not one of asyncio's threads: names that do not resolve may hold them all.
+    # The metrics of a thousand resources take a second, so they are made in a thread. It is not one of asyncio's, which
+    # names that do not resolve may all hold.
     thread = ThreadPoolExecutor(1, "metrics")
 
     async def alive(request: web.Request) -> web.Response:

@@ -1,9 +1,10 @@
-"""Ctrl-C: exit code 130 and not a word, from the first instruction of ours to the last.
+"""Handling of Ctrl-C: the program ends with exit code 130 and without a traceback, from its first line to its last.
 
-Imported before anything else, so it imports only what Python itself has loaded by then. While a program starts or ends
-there is nothing to clean up, and it is left at once. While a command runs Ctrl-C is KeyboardInterrupt, so that locks,
-folders and processes are given back. What was started with SIGINT ignored (in the background of a script) ignores it.
-What comes before our first line (Python's `site`, the lines that pip writes into a command) is not ours to guard.
+Called by `__main__.py`, and by commands that run an event loop (`raising`). It is imported before everything else, so
+it imports only modules that Python has loaded by then. While a program starts or ends there is nothing to clean up, and
+the process ends at once. While a command runs, Ctrl-C is KeyboardInterrupt, so that locks, folders and processes are
+released. A program that was started with SIGINT ignored, as in the background of a script, ignores it. What runs before
+the first line of this program (Python's `site`, the script that pip installs) is not covered.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ EXIT_CODE = 130
 
 
 def guard() -> None:
-    """End the program without a traceback at Ctrl-C from now on; one that was held back until now ends it here."""
+    """End the program without a traceback at Ctrl-C from now on. If SIGINT came while it was blocked, it ends here."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, leave)
         uncaught, unraisable = sys.excepthook, sys.unraisablehook
@@ -29,21 +30,21 @@ def guard() -> None:
         def of_uncaught(kind: Any, error: Any, trace: Any) -> None:
             leave() if issubclass(kind, KeyboardInterrupt) else uncaught(kind, error, trace)
 
-        def of_unraisable(found: Any) -> None:  # in a destructor, or while Python waits for threads at its end
-            leave() if isinstance(found.exc_value, KeyboardInterrupt) else unraisable(found)
+        def of_unraisable(problem: Any) -> None:  # in a destructor, or while Python waits for threads at its end
+            leave() if isinstance(problem.exc_value, KeyboardInterrupt) else unraisable(problem)
 
         sys.excepthook, sys.unraisablehook = of_uncaught, of_unraisable
     _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGINT,))
 
 
 def leave(*_: Any) -> NoReturn:
-    """Ends the process, as Ctrl-C does."""
+    """End the process with the exit code of Ctrl-C."""
     end(EXIT_CODE)
 
 
 def end(code: int) -> NoReturn:
-    """End the process now, with this exit code. It waits neither for threads that resolve names nor for Python's own
-    cleanup, a tenth of a short command's time. Output is flushed before.
+    """End the process with this exit code, after output is flushed. It waits neither for threads that resolve names nor
+    for Python's own cleanup, which takes a tenth of the time of a short command.
     """
     try:
         for stream in (sys.stdout, sys.stderr):
@@ -54,12 +55,12 @@ def end(code: int) -> NoReturn:
 
 
 def raising(run: Callable[[], int]) -> int:
-    """Run the function with Ctrl-C as KeyboardInterrupt, which asyncio handles as it does by default."""
+    """Run the function with Ctrl-C as KeyboardInterrupt, Python's default, which asyncio handles."""
     if _signal.getsignal(_signal.SIGINT) is not leave:
         return run()
     import warnings
 
-    # Of a coroutine that was made, and interrupted before it began.
+    # Python would warn about a coroutine that was interrupted before it began.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning, append=True)
     try:
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)

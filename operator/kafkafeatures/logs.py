@@ -1,4 +1,4 @@
-"""Log lines: JSON in a pod, for people on a terminal. Each about a resource carries its namespace and name."""
+"""Format of log lines: JSON in a pod, text on a terminal. A line about a resource has its namespace and name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _FIELDS = {"asctime": "timestamp", "levelname": "severity", "name": "logger"}
 
 
 def configure(kind: str | None, level: str = "info") -> None:
-    """`kind`: json or text; None: text where stderr is a terminal. `level`: info, warning or error. Of Kopf's own lines
-    nothing below a warning is shown.
+    """Configure logging. Kopf, aiohttp and the Kubernetes client log nothing below a warning.
+
+    kind: json or text; None: text if stderr is a terminal, else json.
+    level: info, warning or error.
     """
     kind = kind or ("text" if sys.stderr.isatty() else "json")
     handler = logging.StreamHandler(sys.stderr)
@@ -27,6 +29,8 @@ def configure(kind: str | None, level: str = "info") -> None:
 
 
 class _Text(logging.Formatter):
+    """Formatter that adds the resource to the message, such as "InSync: ... [kafka/orders]"."""
+
     def format(self, record: logging.LogRecord) -> str:
         resource = getattr(record, "resource", "")
         about = f" [{getattr(record, 'namespace', '')}/{resource}]" if resource else ""

@@ -29,13 +29,13 @@ from kafkafeatures.kube.api import ResourceKey
 
 _OF_RESOURCE = ("namespace", "name")
 _LEVELS = ("finalized", "desired", "supported_min", "supported_max")
-"""The fields of a feature in a status that are metrics."""
+"""Fields of a feature in a status that are metrics."""
 _PHASES = tuple(phase.value for phase in Phase)
-"""All phases of a migration; any other word, of another release, has no series."""
+"""All phases of a migration. An unknown one, of another release, has no series."""
 _REASONS = frozenset(Reason)
-"""All reasons of conditions; any other, of another release, is `Other`: a label has few values."""
+"""All reasons of conditions. An unknown one, of another release, is `Other`, so that the label has few values."""
 _BETWEEN = frozenset({Phase.MIGRATING, Phase.FINALIZING, Phase.ROLLING_BACK})
-"""Phases that no cluster should stay in."""
+"""Phases in which no cluster should stay."""
 
 
 class Metrics:
@@ -45,7 +45,7 @@ class Metrics:
         self._clock = environment.clock
         disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which is not needed
         self.registry = CollectorRegistry()
-        self._said: dict[ResourceKey, Status] = {}
+        self._shown: dict[ResourceKey, Status] = {}
         self._passes = Counter(
             "kafkafeatures_reconciliations", "Reconciliations that ended.", ("result",), registry=self.registry
         )
@@ -169,8 +169,10 @@ class Metrics:
             self._passes.labels(result)
 
     def follow(self, waiting: Callable[[], int], watched: Mapping[str, Callable[[], bool]]) -> None:
-        """Ask at each scrape for figures of the process, and these. waiting: how many resources wait; watched: by
-        namespace, empty for all.
+        """Have these values read at each scrape, with those of the process.
+
+        waiting: returns the number of resources that wait for a reconciliation.
+        watched: tells whether a namespace is watched, by namespace; an empty name means all.
         """
         ProcessCollector(registry=self.registry)
         self._depth.set_function(waiting)
@@ -178,15 +180,15 @@ class Metrics:
             self._watched.labels(namespace or "*").set_function(holds)
 
     def answered(self, code: int) -> None:
-        """Counts one answer of the API server, by its HTTP status."""
+        """Count an answer of the API server, by its HTTP status."""
         self._answers.labels(str(code)).inc()
 
     def of_recorder(self) -> RecorderMetrics:
-        """The metrics of recorded metadata logs: called once."""
+        """The metrics of recorded metadata logs; to be called once."""
         return RecorderMetrics(self.registry, self._clock)
 
     def sent(self, address: Address, frame: bytes) -> None:
-        """One request, as the connection's `Recorder` says: its length, then its api key, two bytes."""
+        """Count a request to Kafka. `frame`: four bytes of length, then the api key in two bytes."""
         key = int.from_bytes(frame[4:6])
         self._requests.labels(API_NAMES.get(key, str(key))).inc()
 
@@ -194,7 +196,7 @@ class Metrics:
         """Answers are not counted."""
 
     def waited(self, seconds: float) -> None:
-        """Counts the seconds that one wake-up waited."""
+        """Count the seconds between a wake-up and its reconciliation."""
         self._waited.observe(seconds)
 
     def passed(self, key: ResourceKey, result: str, seconds: float, status: Status) -> None:
@@ -204,7 +206,7 @@ class Metrics:
             return
         self._seconds.observe(seconds)
         self._success.labels(*key).set(self._clock().timestamp())
-        previous_status, self._said[key] = self._said.get(key), status
+        previous_status, self._shown[key] = self._shown.get(key), status
         if previous_status != status:
             self._show(key, previous_status or EMPTY, status)
 
@@ -214,12 +216,14 @@ class Metrics:
 
     def forgot(self, key: ResourceKey) -> None:
         """See `ReconciliationListener` of the controller."""
-        self._show(key, self._said.pop(key, EMPTY), EMPTY)
+        self._show(key, self._shown.pop(key, EMPTY), EMPTY)
         for gauge in (self._drift, self._suspended, self._approval, self._approval_since, self._success):
             gauge.remove(*key)
 
     def _show(self, key: ResourceKey, previous_status: Status, status: Status) -> None:
-        """Show the difference, series by series: the library finds those of one resource only by a look at all."""
+        """Update the series that have changed. To remove all series of a resource, the library would search all series
+        of all resources.
+        """
         for gauge, series_of in (
             (self._condition, _conditions),
             (self._reason, _reasons),
@@ -244,16 +248,16 @@ class Metrics:
         self._approval_since.labels(*key).set(since)
 
     def _show_progress(self, key: ResourceKey, previous_status: Status, status: Status) -> None:
-        """Show when a migration that is between two phases last made progress, as far as this process has seen."""
-        was, is_ = _movement(previous_status), _movement(status)
-        if is_ and is_ != was:
+        """Update the time at which a migration last made progress, in phases in which it should not stay."""
+        previous_movement, movement = _movement(previous_status), _movement(status)
+        if movement and movement != previous_movement:
             self._progress.labels(*key).set(self._clock().timestamp())
-        elif was and not is_:
+        elif previous_movement and not movement:
             self._progress.remove(*key)
 
 
 class RecorderMetrics:
-    """The `RecordingListener` of the recorder. Counters may be counted up in its thread."""
+    """Implements `RecordingListener` of `kafka/recorder`, which calls it, also from its thread."""
 
     def __init__(self, registry: CollectorRegistry, clock: Callable[[], datetime]) -> None:
         self._clock = clock
@@ -292,7 +296,7 @@ class RecorderMetrics:
             self._failures.labels(reason)
 
     def recorded(self, resource: tuple[str, str]) -> None:
-        """See `RecordingListener` of the recorder, as all of these."""
+        """See `RecordingListener`, as for all methods here."""
         self._success.labels(*resource).set(self._clock().timestamp())
 
     def forgot(self, resource: tuple[str, str]) -> None:
@@ -346,8 +350,10 @@ def _phases(status: Status) -> dict[tuple[str, ...], float]:
 
 
 def _modes(status: Status) -> dict[tuple[str, ...], float]:
-    of = status.migration.brokers if status.migration is not None else None
-    return {} if of is None else {("zookeeper",): of.zoo_keeper, ("flagged",): of.flagged, ("kraft",): of.kraft}
+    modes = status.migration.brokers if status.migration is not None else None
+    if modes is None:
+        return {}
+    return {("zookeeper",): modes.zoo_keeper, ("flagged",): modes.flagged, ("kraft",): modes.kraft}
 
 
 def _lag(status: Status) -> dict[tuple[str, ...], float]:

@@ -1,9 +1,13 @@
-"""Tracks all resources: watches show changes, and lists of our own find what watches miss.
+"""Tracking of all resources: watches show changes, and lists find what watches miss.
 
-All namespaces are listed before any resource is reconciled, because the owner of each cluster must be known. After that
-a namespace is listed when its watch begins (no watch shows earlier deletions, and etcd may have been restored), at a
-jittered resync (a watch may have become silent), and every few seconds while it has no watch. A namespace that refuses,
-or does not exist, does not delay the others. `handlers.py`, which holds the watches, calls `watching` and `show`.
+Made by `app.py`; `handlers.py`, which holds the watches, calls `watching` and `show`. All namespaces are listed before
+any resource is reconciled, because the owner of each cluster must be known. After that a namespace is listed
+
+- when its watch begins: no watch shows earlier deletions, and etcd may have been restored;
+- at a jittered interval: a watch may have become silent;
+- every few seconds while it has no watch.
+
+A namespace that cannot be listed, as without a right, does not delay the others.
 """
 
 from __future__ import annotations
@@ -24,14 +28,18 @@ RELIST_DELAY = 5.0
 
 Resource = Mapping[str, Any]
 Version = tuple[str, str]
+"""Uid and resourceVersion of a resource; the version is empty where it is not known."""
 logger = logging.getLogger(__name__)
 
 
 class Resources:
     """The resources of some namespaces; of all namespaces if none is given.
 
-    `changed` is called with resources that are new or changed; `gone` with each that was deleted; `restored`, before
-    that, where etcd has an older state than before. `every`: seconds between lists while all is well.
+    changed: called with resources that are new or changed.
+    gone: called with the key of each resource that was deleted.
+    restored: called before these if etcd has an older state than before.
+    every: seconds between lists of a namespace that is watched.
+    known: event that is set once every namespace was listed, or refused to be.
     """
 
     def __init__(
@@ -50,21 +58,20 @@ class Resources:
         self._changed, self._gone, self._restored, self._every = changed, gone, restored, every
         self._unlisted, self._unwatched = set(self._namespaces), set(self._namespaces)
         self._turned = {namespace: asyncio.Event() for namespace in self._namespaces}
-        """Set when the watch of a namespace holds, or holds no longer."""
+        """Events that are set when the watch of a namespace begins or ends."""
         self._logged: dict[str, str] = {}
         self._latest: dict[ResourceKey, Version] = {}
         self._missed: dict[str, dict[str, ResourceKey]] = {namespace: {} for namespace in self._namespaces}
-        """By uid: they are gone, and it was a list that said so."""
+        """Resources, by namespace and uid, whose deletion a list showed, not a watch."""
         self.known = asyncio.Event()
-        """Every namespace was listed, or refused to be."""
 
     def missing(self) -> str:
-        """The namespaces whose resources are not known now; empty while all are."""
+        """Namespaces that are not listed and watched now, for people; empty if all are."""
         return ", ".join(sorted(namespace or "all namespaces" for namespace in self._unlisted | self._unwatched))
 
     def unready(self) -> str:
-        """The namespaces that are missing while nothing can be worked on; empty as soon as one namespace is watched.
-        Another that refuses, or is gone, is for an alert: it keeps none of the others waiting.
+        """Missing namespaces, if none is watched; empty as soon as one is. Another one that cannot be watched is a
+        matter for an alert, not for the readiness of the process.
         """
         some = self.known.is_set() and any(map(self.holds, self._namespaces))
         return "" if some else self.missing()
@@ -74,12 +81,12 @@ class Resources:
         return namespace not in self._unlisted and namespace not in self._unwatched
 
     def current(self, key: ResourceKey) -> str:
-        """The current version of the resource, if its namespace is watched; otherwise empty."""
+        """The current resourceVersion of the resource, if its namespace is watched; otherwise empty."""
         is_watched = not {key.namespace, ""} & (self._unlisted | self._unwatched)
         return self._latest.get(key, ("", ""))[1] if is_watched else ""
 
     def watching(self, namespace: str, *, holds: bool) -> None:
-        """Note whether the API server has taken a watch request that still holds."""
+        """Note that a watch of the namespace began (`holds`) or ended."""
         if holds:
             self._unwatched.discard(namespace)
             self._turned[namespace].set()
@@ -88,15 +95,16 @@ class Resources:
             self._turned[namespace].set()
 
     def show(self, resource: Resource, *, gone: bool = False) -> None:
-        """Take in what a watch shows. It begins with all that are there, also with those that were listed already."""
+        """Note a resource that a watch shows. A watch begins with all existing resources, even those listed already."""
         if gone:
-            if self._uid(ResourceKey.of(resource)) == resource["metadata"]["uid"]:  # else of an earlier life
+            # With another uid it is about an earlier resource of the same name.
+            if self._uid(ResourceKey.of(resource)) == resource["metadata"]["uid"]:
                 self._forget(ResourceKey.of(resource))
         elif self._is_new(resource):
             self._changed([resource])
 
     def missed(self, namespace: str) -> list[dict[str, str]]:
-        """Resources that are gone since the last call, though no watch of the namespace showed it."""
+        """The `metadata` of resources whose deletion no watch of the namespace has shown, since the last call."""
         gone, self._missed[namespace] = self._missed[namespace], {}
         return [
             {"namespace": key.namespace, "name": key.name, "uid": uid}
@@ -116,7 +124,7 @@ class Resources:
                 parts.create_task(self._follow(namespace), name=f"lists of {namespace or 'all namespaces'}")
 
     async def _first(self, namespace: str) -> Listing | None:
-        """The first list; None where it is refused. A server that does not answer is asked again."""
+        """The first list of a namespace; None where it is refused. If the server does not answer, it is tried again."""
         while True:
             try:
                 return await self._list(namespace)
@@ -126,6 +134,7 @@ class Resources:
                 await self._environment.sleep(not_before(RELIST_DELAY, error))
 
     async def _follow(self, namespace: str) -> None:
+        """List a namespace again and again, at the times that the module names."""
         turned, pause = self._turned[namespace], 0.0
         while True:
             is_watched = self.holds(namespace)
@@ -137,7 +146,7 @@ class Resources:
             lost = turned.is_set() and namespace in self._unwatched
             turned.clear()
             if lost:
-                continue  # it may hold again in a moment, and is listed then; if not, it is listed all the same
+                continue  # the watch may begin again in a moment; otherwise the namespace is listed after RELIST_DELAY
             previous_versions = dict(self._latest)
             try:
                 self._take({namespace: await self._list(namespace)}, previous_versions)
@@ -161,7 +170,9 @@ class Resources:
         return listing
 
     def _take(self, listings: Mapping[str, Listing], previous: Mapping[ResourceKey, Version]) -> None:
-        """`previous`: the latest when the list began. What a watch showed meanwhile may be newer than the list."""
+        """Note the resources of lists. `previous`: versions that were known when the lists began: for a resource that a
+        watch has shown since, it is not known which of the two is newer.
+        """
         if any(listing.restored for listing in listings.values()):
             self._doubt(self._latest)  # the same versions stand for other contents
             self._restored()
@@ -169,7 +180,7 @@ class Resources:
         listed = {ResourceKey.of(resource) for resource in resources}
         overtaken = {key for key in listed if self._latest.get(key) != previous.get(key)}
         self._changed([resource for resource in resources if self._is_new(resource)])
-        self._doubt(overtaken)  # which of the two is newer is not known: it is read
+        self._doubt(overtaken)  # so that the reconciliation reads them
         for key in [key for key in self._latest if key.namespace in listings or "" in listings]:
             if key not in listed:
                 self._miss(key, self._uid(key))
@@ -183,6 +194,7 @@ class Resources:
         self._latest.update({key: (self._uid(key), "") for key in keys})
 
     def _is_new(self, resource: Resource) -> bool:
+        """Note the version of a resource; return whether it is another one than before."""
         key, metadata = ResourceKey.of(resource), resource["metadata"]
         version = metadata["uid"], metadata["resourceVersion"]
         previous_version, self._latest[key] = self._latest.get(key), version
@@ -191,6 +203,7 @@ class Resources:
         return previous_version != version
 
     def _miss(self, key: ResourceKey, uid: str) -> None:
+        """Note that no watch has shown the deletion of this resource."""
         self._missed[key.namespace if key.namespace in self._missed else ""][uid] = key
 
     def _forget(self, key: ResourceKey) -> None:

@@ -1,4 +1,4 @@
-"""How one operator runs: what it watches, how much at once, where it listens. Never anything of a resource.
+"""Settings of the operator's process: what it watches, its limits, where it listens; nothing about single resources.
 
 Made by `cli/kube/run.py` from flags and their environment variables; read by `app.py`.
 """
@@ -15,13 +15,22 @@ from kafkafeatures.kafka.wire.addresses import Network
 
 
 class OperatorSettings(Struct, frozen=True):
-    """`namespaces` empty: all of them. `deadline` in seconds for one reconciliation; `grace` for all at the end.
+    """Settings of the operator. Times are in seconds.
 
-    `listen_host` empty: all addresses, IPv4 and IPv6; probes and scrapes come from outside the pod.
-    `allowed`: where given, no other addresses are connected to. `denied`: besides those that never are.
-    `memory_*`: bytes that what comes from Kafka may take; all else needs some 200 MiB for a thousand resources.
-    `max_partition_images`: clusters whose partitions are in memory at once, because their nodes are restarted.
-    `recorder`: where the metadata logs are recorded; None: nowhere.
+    namespaces: namespaces to watch; empty: all.
+    listen_host, listen_port: address for probes and metrics; empty: all addresses, IPv4 and IPv6, as probes and
+        scrapes come from outside the pod.
+    at_once: reconciliations that run at the same time.
+    deadline: limit of one reconciliation.
+    grace: time for reconciliations in progress to end once the process is stopped.
+    resync: interval of lists of a namespace that is watched.
+    operator: identity of this process.
+    allowed: if any, no other addresses are connected to.
+    denied: addresses that are not connected to, besides those that never are.
+    memory_per_cluster, memory_all_clusters: bytes that data from Kafka may take; everything else needs some 200 MiB
+        for a thousand resources.
+    max_partition_images: clusters whose partitions are in memory at once, because their nodes are restarted.
+    recorder: where metadata logs are recorded; None: nowhere.
     """
 
     namespaces: tuple[str, ...] = ()

@@ -28,7 +28,7 @@ STEP = "from kafkafeatures.core.unregistration.step import UnregisterBroker\n"
 STAGE = "from kafkafeatures.core.unregistration.stage import Unregistrations\n"
 ARM = """        case UnregisterBroker() as broker:
             return await _carry_out(context, evaluation, step, Via.CONTROLLER, partial(broker.send, context.kafka))
-        case _ as unheard_of:
+        case _ as unknown_kind:
 """
 REGISTERED = (
     ("import Rolls\n", f"import Rolls\n{STAGE}{STEP}"),
@@ -38,7 +38,7 @@ REGISTERED = (
         "= (Unregistrations(), Migrations(), InterBrokerProtocols(), Rolls(), Levels())\n",
     ),
 )
-SENT = (("        case _ as unheard_of:\n", ARM), ("import RestartNode\n", f"import RestartNode\n{STEP}"))
+SENT = (("        case _ as unknown_kind:\n", ARM), ("import RestartNode\n", f"import RestartNode\n{STEP}"))
 NAMED = (
     (
         '    NODES_ROLLED = "NodesRolled"',

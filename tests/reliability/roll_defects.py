@@ -18,7 +18,12 @@ ROLL_DEFECTS = (
         "disks-of-restarts-only",
         "a node that was drained in mid-roll and came back on an empty disk is overlooked",
         f"{CORE}.disks",
-        (("        if is_on_new_disk(had, node):\n", "        if is_on_new_disk(had, node) and node.id in flying:\n"),),
+        (
+            (
+                "        if is_on_new_disk(before, node):\n",
+                "        if is_on_new_disk(before, node) and node.id in flying:\n",
+            ),
+        ),
         of_rolls=True,
     ),
     Defect(

@@ -1,4 +1,4 @@
-"""A parsed document to types, or every problem found in it. Called by the stores of a resource."""
+"""Make types of a parsed document, or list every problem in it. Called by the stores of resources (`reconcile/`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafkafeatures.api.values import replace
 
 
 class InvalidDocument(ValueError):
-    """The document cannot be understood. `str()` is one line per problem."""
+    """The document is invalid. `str()` has one line for each problem."""
 
     reason: ClassVar[Reason] = Reason.INVALID_SPEC
 

@@ -1,4 +1,6 @@
-"""Who writes a status: the operator that is named in it, and to the API server's `managedFields`."""
+"""Identity of an operator that writes statuses: as it stands in `status.operator`, and in the `managedFields` of the
+API server. Two operators that write the same status are detected by it (`reconcile/operators.py`).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ MAX_MANAGER = 128
 
 
 class OperatorIdentity(Struct, frozen=True):
-    """`instance`: which of its processes; in a pod, the pod's name. Outside of pods there is no namespace."""
+    """An operator and one of its processes.
+
+    namespace, name: those of its Deployment; outside of a pod the namespace is empty.
+    instance: the process; in a pod, the pod's name.
+    """
 
     namespace: str
     name: str
@@ -26,20 +32,20 @@ class OperatorIdentity(Struct, frozen=True):
 
     @property
     def manager(self) -> str:
-        """The field manager of the operator: of all its processes the same, or `managedFields` would grow with each
-        restart.
+        """The field manager of the operator. It is the same for all its processes; otherwise `managedFields` would grow
+        with each restart.
         """
         return "/".join(filter(None, (GROUP, self.namespace, self.name)))[:MAX_MANAGER]
 
     @property
     def shape(self) -> dict[str, str]:
-        """The operator as `status.operator` names it."""
+        """The operator as it stands in `status.operator`."""
         fields = {"namespace": self.namespace, "name": self.name, "instance": self.instance}
         return {name: value for name, value in fields.items() if value}
 
     @classmethod
     def of(cls, resource: Mapping[str, Any]) -> OperatorIdentity | None:
-        """The one that wrote its status last; None where none is named."""
+        """The operator that wrote the status of this resource last; None where none is named."""
         shape = (resource.get("status") or {}).get("operator")
         if not isinstance(shape, Mapping) or not shape.get("instance"):
             return None

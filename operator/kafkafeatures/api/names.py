@@ -1,4 +1,4 @@
-"""Names that users write and other software reads: one place for each."""
+"""Names that users write and other software reads, such as annotations and consents: each is defined only here."""
 
 GROUP = "kafkafeatures.dev"
 VERSION = "v1alpha1"

@@ -1,7 +1,7 @@
 """Conditions, reasons, verdicts of plans, and kinds of blockers: closed lists.
 
-Each name is written here once. `core/report/status.py` puts them into a status; no other module may invent one. The
-row of a reason is also its row of docs/reference/reasons.md and the head of its runbook.
+Decisions and blockers refer to these members, and `core/report/status.py` puts them into a status; no other name is
+ever used. The row of a reason is also its row of docs/reference/reasons.md and the head of its runbook.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ class Condition(StrEnum):
     DRIFT_DETECTED = "DriftDetected"  # only while True
 
 
+# Outcomes of reasons, as docs/reference/reasons.md shows them.
 AUTOMATIC = "resolves automatically"
 ACTION = "action required"
 NO_ACTION = ""
+# Sets of conditions that have the same reason.
 _READY = (Condition.READY,)
 _RECONCILING = (Condition.READY, Condition.RECONCILING)
 _STALLED = (Condition.READY, Condition.STALLED)
@@ -41,7 +43,7 @@ _ROLLED = (Condition.NODES_ROLLED,)
 class Reason(StrEnum):
     """Reasons, each with the conditions that have it, its outcome, and its meaning for users.
 
-    One that requires action (`ACTION`) has a runbook beside it: `docs/make/runbook_texts.py` or a module beside that.
+    A reason that requires action (`ACTION`) has a runbook in `docs/make/runbook_texts.py` or a module beside it.
     """
 
     conditions: tuple[Condition, ...]
@@ -51,7 +53,7 @@ class Reason(StrEnum):
     def __new__(
         cls, value: str, conditions: tuple[Condition, ...] = (), outcome: str = NO_ACTION, meaning: str = ""
     ) -> Self:
-        """Make a member of its row. The defaults are for mypy, which takes `Reason("InSync")` for a call of this."""
+        """Make a member from its row. The defaults are for mypy, which takes `Reason("InSync")` for a call of this."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.conditions, member.outcome, member.meaning = conditions, outcome, meaning
@@ -248,7 +250,7 @@ class Reason(StrEnum):
 
 
 class PlanVerdict(StrEnum):
-    """The result of a plan: `verdict` of its document. Said by `core/report/plan_document.py` alone."""
+    """The result of a plan: `verdict` of its document, computed by `core/report/plan_document.py`."""
 
     IN_SYNC = "InSync"
     CHANGES = "Changes"
@@ -258,15 +260,17 @@ class PlanVerdict(StrEnum):
 
 
 class BlockerKind(StrEnum):
-    """Kinds of blockers, each with the reason that it leads to, and the subject of one that names neither nodes nor a
-    feature. The change is stalled if its reason requires action, else it waits.
+    """Kinds of blockers. A change is stalled by a blocker whose reason requires action, else it waits.
+
+    reason: reason of the condition Ready, unless the blocker has one of its own.
+    subject: what is waited for, if the blocker names neither nodes nor a feature.
     """
 
     reason: Reason
     subject: str
 
     def __new__(cls, value: str, reason: Reason, subject: str) -> Self:
-        """Make a member of its row."""
+        """Make a member from its row."""
         member = str.__new__(cls, value)
         member._value_ = value
         member.reason, member.subject = reason, subject

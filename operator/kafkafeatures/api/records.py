@@ -1,7 +1,7 @@
 """Records: frozen Structs that are read from JSON leniently and written back whole.
 
-The types of the fields say what is read. A field that another release added is kept in `unknown` and written back; one
-that has the wrong shape makes the record unreadable. Used by `api/status.py`; it knows nothing of what the fields mean.
+Used by `api/status.py`. The types of the fields define what is read. A field that another release of the operator added
+is kept in `unknown` and written back; a known field with the wrong shape makes the record unreadable.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ Stamp = NewType("Stamp", str)
 
 
 def stamp(moment: datetime) -> Stamp:
-    """The moment in UTC, in whole seconds."""
+    """The stamp of a moment, in UTC and in whole seconds."""
     utc = moment.astimezone(UTC).replace(tzinfo=None)
     return Stamp(utc.isoformat(timespec="seconds") + "Z")  # strftime takes ten times as long
 
 
 class StatusRecord(Struct, frozen=True, kw_only=True):
-    """`unknown`: fields that this release does not know. `JSON_NAMES`: those that are not their own in camel case.
-    `KEY`: attributes that tell which one of a list it is, or whether it is the one of before.
+    """Base class of the records of a status.
+
+    unknown: fields that this release does not know, by name in JSON.
+    JSON_NAMES: names in JSON that are not the attribute in camel case, by attribute.
+    KEY: attributes that identify a record: in a list, and in a newer status.
     """
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {}
@@ -43,7 +46,7 @@ class StatusRecord(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, raw: Any) -> Self:
-        """Raises ValueError where a known field is missing or has the wrong shape."""
+        """Read a record. Raises ValueError where a required field is missing, or a known one has the wrong shape."""
         if type(raw) is not dict and not isinstance(raw, Mapping):
             raise ValueError(f"expected an object, found {type(raw).__name__}")
         shape = _shape(cls)
@@ -64,7 +67,9 @@ class StatusRecord(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read_valid(cls, raw: Mapping[str, Any]) -> tuple[Self, tuple[str, ...]]:
-        """The record without the fields that have the wrong shape, and the names of those. All fields are optional."""
+        """The record without fields that have the wrong shape, and the names of these. For a class of which all fields
+        are optional.
+        """
         readers = _shape(cls).readers
         values, unknown, invalid = {}, {}, []
         for name, value in raw.items():
@@ -92,10 +97,10 @@ R = TypeVar("R", bound=StatusRecord)
 
 
 def keeping_unknown(record: R, previous: R) -> R:
-    """The record with what another release wrote into the one of before, and into the records in it.
+    """The record with the unknown fields of its previous version, also in the records that it contains.
 
-    Of a list, into the one with the same key; what has another key is another one, and where there is no key each is
-    written once and stays as it is.
+    An inner record keeps those of the previous one with the same `KEY`. A list whose records have no key is left as it
+    is: they never change once they are written.
     """
     changes: Json = {}
     if previous.unknown.keys() - record.unknown.keys():
@@ -114,6 +119,7 @@ def keeping_unknown(record: R, previous: R) -> R:
 
 
 def _each_keeping(records: tuple[Any, ...], before: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The records, each with the unknown fields of the previous one with the same key."""
     if not records[0].KEY:
         return records
     previous = {_key(record): record for record in before if has_unknown(record)}
@@ -129,12 +135,12 @@ def _key(record: StatusRecord) -> tuple[Any, ...]:
 
 
 def has_unknown(record: StatusRecord) -> bool:
-    """Tell whether another release wrote something into it, or into a record in it."""
+    """Tell whether the record, or a record in it, has unknown fields."""
     return bool(record.unknown) or any(map(has_unknown, _inner(record)))
 
 
 def without_unknown(record: R) -> R:
-    """The record as this release alone would have written it."""
+    """The record, and all records in it, without unknown fields."""
     changes: Json = {"unknown": {}}
     for name in _shape(type(record)).nested:
         value = getattr(record, name)
@@ -155,10 +161,15 @@ def _inner(record: StatusRecord) -> Iterator[StatusRecord]:
 
 
 class _Shape(NamedTuple):
-    """The way in which a class of records is read and written. `readers`: JSON name to attribute, the type whose values
-    are taken as they are, if any, and what reads others. `defaults`: JSON name and default, NODEFAULT where there is
-    none. `values`: gives a record's values in that order, and `unknown` behind them. `required`: attributes. `names`:
-    by attribute, as in JSON. `nested`: attributes that hold records.
+    """The way in which a class of records is read and written; computed once, as a status is read in each
+    reconciliation.
+
+    readers: by name in JSON: the attribute; the type whose values are taken as they are, if any; the reader of others.
+    defaults: name in JSON and default of each field; NODEFAULT where there is none.
+    values: returns a record's values in that order, and `unknown` after them.
+    required: attributes of required fields.
+    names: name in JSON by attribute.
+    nested: attributes that hold records.
     """
 
     readers: Mapping[str, tuple[str, type | None, Reader]]
@@ -216,11 +227,12 @@ _PLAIN = frozenset({str, int, bool})
 
 
 def _reader(hint: Any) -> Reader:
+    """Function that reads a value of this type. Raises ValueError for a value of another shape."""
     simple = _SIMPLE.get(hint)
     if simple is not None:
         return simple
     origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):  # of a type and None, which stands for a field that is not there
+    if origin in (Union, UnionType):  # a type and None, which is the default of an optional field
         return _one_of([_reader(argument) for argument in arguments if argument is not type(None)])
     if origin is tuple:
         return _each(_reader(arguments[0]))
@@ -271,15 +283,15 @@ def _exactly(kind: type) -> Reader:
 
 
 read_text = _exactly(str)
-"""Raises ValueError for anything but a text."""
+"""Return a text. Raises ValueError for any other value."""
 read_number = _exactly(int)
-"""Raises ValueError for anything but a whole number."""
+"""Return an integer. Raises ValueError for any other value."""
 _TYPES: Mapping[Reader, type] = {read_text: str, read_number: int}
 """For readers that return their argument, the type that they accept."""
 
 
 def read_stamp(value: Any) -> Stamp:
-    """Raises ValueError for anything but a moment with a time zone."""
+    """Return a stamp. Raises ValueError for anything but a moment with a time zone."""
     if datetime.fromisoformat(read_text(value)).tzinfo is None:
         raise ValueError("a moment without a time zone")
     return Stamp(value)

@@ -1,7 +1,8 @@
-"""Strict reading: a parsed YAML or JSON document to frozen Structs, with every problem found, in words for people.
+"""Strict reading of a parsed YAML or JSON document into frozen Structs, with every problem reported at once.
 
-The types of the fields say what is allowed (`api/spec.py`); what holds between fields is checked in `__post_init__`.
-Called by `api/document.py`. It never repeats a value that could be a secret: where people put a password by mistake.
+Called by `api/document.py`. The types of the fields define what is allowed (`api/spec.py`); rules between fields are
+checked in `__post_init__`. No message repeats a value that could be a secret, as in fields in which people put a
+password by mistake.
 """
 
 from __future__ import annotations
@@ -22,7 +23,12 @@ Path = tuple[str | int, ...]
 
 
 class Text(Struct, frozen=True):
-    """Limits of a text: so many characters, of this pattern, which means `meaning` to people."""
+    """Limits of a text.
+
+    longest, shortest: number of characters.
+    pattern: regular expression of the whole text; empty: any text.
+    meaning: the pattern in words for people.
+    """
 
     longest: int
     shortest: int = 0
@@ -30,7 +36,7 @@ class Text(Struct, frozen=True):
     meaning: str = ""
 
     def why_not(self, value: str) -> str:
-        """The expectation that the text does not meet; empty where it may be this one."""
+        """The expectation that a text does not meet; empty where it meets all."""
         try:
             value.encode()
         except UnicodeEncodeError:  # half a character: JSON can hold it, YAML cannot
@@ -43,7 +49,7 @@ class Text(Struct, frozen=True):
 
 
 class AtMost(Struct, frozen=True):
-    """The number of items that a list may have, and must have."""
+    """Limits of a list: the most items that it may have, and the least."""
 
     items: int
     least: int = 0
@@ -54,14 +60,14 @@ _BROKEN: Any = object()  # stands for a value with a problem
 
 
 def read_strictly(kind: type[T], document: object) -> tuple[T | None, tuple[str, ...]]:
-    """The document as `kind`, or None and what is wrong with it, a line per problem."""
+    """The document as a value of `kind`, and no problems; or None, and one line for each problem."""
     reading = _Reading()
     value = reading.value(kind, document, ())
     return None if value is _BROKEN else value, tuple(reading.problems)
 
 
 def as_json(value: object) -> Any:
-    """The value that was read, with all its defaults."""
+    """The JSON form of a value that was read, including all defaults."""
     if isinstance(value, Struct):
         return {name: as_json(getattr(value, field.name)) for name, field in fields_of(type(value)).items()}
     return [as_json(element) for element in value] if isinstance(value, tuple) else value
@@ -69,13 +75,13 @@ def as_json(value: object) -> Any:
 
 @cache
 def fields_of(kind: type[Struct]) -> Mapping[str, FieldInfo]:
-    """Fields that a mapping may hold, by name in the document. One with a factory is none of the document's."""
+    """Fields that a mapping may have, by name in the document. A field with a default factory is not in documents."""
     return {json_name(field.name): field for field in fields(kind) if field.default_factory is NODEFAULT}
 
 
 @cache
 def _parts(hint: Any) -> tuple[Any, Any, tuple[Any, ...], Any]:
-    """A type, what it is made from and with, and what an annotation of it allows."""
+    """Parts of a type: the type without `Annotated`, its origin and arguments, and the annotation; None for none."""
     allowed: Any = None
     if get_origin(hint) is Annotated:
         hint, allowed = get_args(hint)
@@ -83,7 +89,7 @@ def _parts(hint: Any) -> tuple[Any, Any, tuple[Any, ...], Any]:
 
 
 class _Reading:
-    """Reads on after a problem, so that all of them are reported at once."""
+    """Reading of one document. It continues after a problem, so that all of them are reported at once."""
 
     def __init__(self) -> None:
         self.problems: dict[str, None] = {}  # in order, each once
@@ -144,7 +150,9 @@ class _Reading:
         return _BROKEN if len(self.problems) > problem_count else self._checked(lambda: kind(**values), path, value)
 
     def _checked(self, make: Callable[[], Any], path: Path, value: object) -> Any:
-        """The value that is made, or the words of a check of ours: all of them, or as what is expected."""
+        """The value that `make` returns. A ValueError is noted as a problem: with the invalid value before it, if its
+        message begins with "expected".
+        """
         try:
             return make()
         except ValueError as error:
@@ -164,15 +172,15 @@ class _Reading:
 
 
 def _in_quotes(value: object, *, hidden: bool) -> str:
-    """YAML makes numbers and truth values of what has no quotes."""
+    """Remedy for a text without quotes, which YAML reads as a number or a boolean; empty for other values."""
     if isinstance(value, bool) or (hidden and isinstance(value, int | float)):
         return "; write it in quotes"
     return f'; write it in quotes: "{_shown(value)}"' if isinstance(value, int | float) else ""
 
 
 def _words_of(name: object) -> str:
-    """The first word of the name of a field that holds secrets: to YAML, `password:hunter2` (without a space) is a
-    name.
+    """The first word of the name of an unknown field beside secrets: YAML reads `password:hunter2`, without a space, as
+    a name.
     """
     match = re.match(r"[A-Za-z]+", str(name))
     return match[0] if match else "(a field)"
@@ -187,6 +195,7 @@ _HOLD_SECRETS = frozenset({"sasl", "tls", "digestSecretRef"})
 
 
 def _shown(value: object) -> str:
+    """An invalid value in a message: short, and without its content if it is a collection."""
     if isinstance(value, Mapping):
         return "(a mapping)"
     if isinstance(value, list | tuple | set):
@@ -200,6 +209,7 @@ def _shown(value: object) -> str:
 
 
 def _valid(known: Mapping[str, object], name: str) -> str:
+    """The valid names of fields, and the one that is closest to an unknown name."""
     import difflib
 
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)

@@ -1,8 +1,8 @@
-"""Records as people are shown them: all that is written in one, also of another release, or by hand, or damaged.
+"""Reading of records for display: everything that is written in a status, even by another release, by hand, or damaged.
 
-A decision reads records strictly (`api/records.py`), and what it cannot understand it does without. People are shown
-the rest as well: a text that is missing is empty, a number that is none is left out, and whatever is a text is shown
-even where it should have been a moment or a word of ours.
+Used by commands that show a status. Decisions read records by `api/records.py`, which leaves out what does not have the
+right shape. Here as much as possible is shown: a required text that is missing is empty, a number that is not one is
+left out, and any text is shown even where a moment or a known word should be.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kafkafeatures.api.records import Stamp, StatusRecord, json_name
 
 R = TypeVar("R", bound=StatusRecord)
 Reader = Callable[[Any], Any]
-"""None for what is not there: the field has its default then."""
+"""Function that reads a value; None if it cannot, so that the field gets its default."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 _MISSING: Mapping[Any, Any] = {str: "", Stamp: "", int: -1, bool: False}
-"""What stands for a required field that cannot be shown; NOTHING for one that has fields of its own."""
+"""Values of required fields that cannot be shown, by type; NOTHING for a field that is a record."""
 
 
 def shown(kind: type[R], raw: object) -> R:
-    """The record with everything that can be read of it. Never raises."""
+    """The record with everything that can be read. Never raises."""
     readers, values = _readers(kind)
     attributes, unknown = dict(values), {}
     for name, value in raw.items() if isinstance(raw, Mapping) else ():
@@ -42,7 +42,7 @@ def shown(kind: type[R], raw: object) -> R:
 
 
 def time_of(value: object) -> datetime | None:
-    """The moment that is written there; None for what is none, or has no time zone."""
+    """The moment that a value stands for; None if it is not one, or has no time zone."""
     try:
         timestamp = datetime.fromisoformat(str(value))
     except ValueError:
@@ -52,7 +52,7 @@ def time_of(value: object) -> datetime | None:
 
 @cache
 def _readers(kind: type[StatusRecord]) -> tuple[dict[str, tuple[str, Reader]], dict[str, Any]]:
-    """By JSON name the attribute and its reader; and what stands for required fields."""
+    """Attribute and reader of each field, by name in JSON; and values of required fields that are missing."""
     known_fields = [field for field in fields(kind) if field.name != "unknown"]
     readers = {
         kind.JSON_NAMES.get(field.name) or json_name(field.name): (field.name, _reader(field.type))

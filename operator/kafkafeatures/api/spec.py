@@ -1,8 +1,8 @@
-"""The resource as frozen types: what a user may write, and nothing that does nothing.
+"""The spec of the resource as frozen types: everything that a user may write.
 
-A field enters here together with the behaviour behind it. Its type says what is allowed, and `api/schema.py` reads it
-so: the types are needed while the program runs, so they are not postponed here. The schema is in
-`crds/kafkafeatures.yaml`, with what each field means.
+`api/schema.py` reads documents by these types, so annotations must be evaluated at run time: this module has no
+`from __future__ import annotations`. The meaning of each field is in the schema, `crds/kafkafeatures.yaml`. There is no
+field without behaviour behind it.
 """
 
 import re
@@ -38,14 +38,14 @@ _PERCENT = re.compile(r"^([1-9]|[1-3][0-9])%$")
 
 
 class SecretKeyRef(Struct, frozen=True, kw_only=True):
-    """One key of a Secret (or of a ConfigMap) in the namespace of the resource."""
+    """One key of a Secret, or of a ConfigMap, in the namespace of the resource."""
 
     name: Name
     key: SecretKey = "ca.crt"
 
 
 class ClientSecretRef(Struct, frozen=True, kw_only=True):
-    """A client certificate with its key, both PEM."""
+    """Secret with a client certificate and its private key, both PEM."""
 
     name: Name
     cert_key: SecretKey = "tls.crt"
@@ -53,7 +53,7 @@ class ClientSecretRef(Struct, frozen=True, kw_only=True):
 
 
 class TlsSpec(Struct, frozen=True, kw_only=True):
-    """`{}` is TLS with the system's trust."""
+    """TLS settings; `{}` is TLS with the CA certificates of the system."""
 
     ca_secret_ref: SecretKeyRef | None = None
     ca_config_map_ref: SecretKeyRef | None = None
@@ -61,7 +61,7 @@ class TlsSpec(Struct, frozen=True, kw_only=True):
 
 
 class LoginSecretRef(Struct, frozen=True, kw_only=True):
-    """The Secret that has user name and password (or token)."""
+    """Secret with a user name and a password, or a token."""
 
     name: Name
     username_key: SecretKey = "username"
@@ -69,7 +69,7 @@ class LoginSecretRef(Struct, frozen=True, kw_only=True):
 
 
 class SaslSpec(Struct, frozen=True, kw_only=True):
-    """One mechanism; its secrets are never in the document itself."""
+    """SASL mechanism. Its secrets are never in the document itself."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
     username: Annotated[str, Text(256)] | None = None
@@ -77,7 +77,7 @@ class SaslSpec(Struct, frozen=True, kw_only=True):
 
 
 class ListenerSpec(Struct, frozen=True, kw_only=True):
-    """Security of the controllers' listener, if it differs from the brokers'."""
+    """Security of the controllers' listener, where it differs from the brokers'."""
 
     tls: TlsSpec | None = None
     sasl: SaslSpec | None = None
@@ -94,10 +94,11 @@ def _refuse_unencrypted_secrets(tls: TlsSpec | None, sasl: SaslSpec | None) -> N
 
 
 class ZooKeeperSpec(Struct, frozen=True, kw_only=True):
-    """The ensemble of a cluster in ZooKeeper mode. `connect`: servers and chroot, as the brokers' `zookeeper.connect`.
+    """The ensemble of a cluster in ZooKeeper mode. `connect`: servers and chroot, as in the brokers'
+    `zookeeper.connect`.
 
-    A digest may go without TLS, as with `--zookeeper-config`: few ensembles have a port for TLS, and refused it would
-    leave only znodes that everybody may change.
+    A digest is allowed without TLS, as with `--zookeeper-config`: few ensembles have a port for TLS, and without a
+    digest a user would have to let everybody change the znodes.
     """
 
     connect: Bootstrap
@@ -106,7 +107,7 @@ class ZooKeeperSpec(Struct, frozen=True, kw_only=True):
 
 
 class ClusterSpec(Struct, frozen=True, kw_only=True):
-    """Addresses of the cluster, and how to speak to it."""
+    """Addresses of the cluster, and the security of its listeners."""
 
     bootstrap_servers: Bootstrap | None = None
     bootstrap_controllers: Bootstrap | None = None
@@ -152,7 +153,7 @@ class LevelSpec(Struct, frozen=True, kw_only=True):
 
 
 class FeaturesSpec(Struct, frozen=True, kw_only=True):
-    """A feature that is not named is left alone. `levels` win over the bundle of `releaseVersion`."""
+    """Desired levels. A feature that is not named is left alone; `levels` override the levels of `releaseVersion`."""
 
     release_version: Release | None = None
     finalize_after: SecondsToHours = "0s"
@@ -174,7 +175,10 @@ class FeaturesSpec(Struct, frozen=True, kw_only=True):
 
 
 class StatefulSetSpec(Struct, frozen=True, kw_only=True):
-    """The StatefulSets that the nodes run in, in the namespace of the resource; combined nodes stand under brokers."""
+    """StatefulSets of the nodes, in the namespace of the resource. Combined nodes are listed under `brokers`.
+
+    container: name of the container that runs Kafka.
+    """
 
     brokers: Annotated[tuple[StatefulSetName, ...], AtMost(32, least=1)]
     controllers: Annotated[tuple[StatefulSetName, ...], AtMost(8)] = ()
@@ -187,17 +191,15 @@ class StatefulSetSpec(Struct, frozen=True, kw_only=True):
 
 
 class WorkloadSpec(Struct, frozen=True, kw_only=True):
-    """The driver that restarts nodes. None: nothing does; Manual: a person, one node after the other. Which drivers
-    there are, and what they need here, is known to `core/roll/drivers.py`.
-    """
+    """The driver that restarts nodes; `core/roll/drivers.py` has all drivers, and checks the name."""
 
     driver: Annotated[str, Text(64)] = "None"
     stateful_set: StatefulSetSpec | None = None
 
 
 class WindowSpec(Struct, frozen=True, kw_only=True):
-    """A window opens at each moment of the schedule and stays open for the duration. `core/engine/windows.py` says
-    which schedules are valid.
+    """A window in which changes may begin: it opens at each moment of the schedule and stays open for the duration. The
+    schedule is checked by `core/engine/windows.py`.
     """
 
     schedule: Annotated[str, Text(64)]
@@ -221,14 +223,16 @@ def _max_parallel(value: object) -> int | str:
 
 
 class Availability(StrEnum):
-    """`spec.rollout.availability`: what every partition keeps while a node is away."""
+    """`spec.rollout.availability`: rule that every partition keeps while a node restarts; `core/facts/replication.py`
+    defines it.
+    """
 
     NO_UNDER_REPLICATED = "NoUnderReplicated"
     RESPECT_MIN_ISR = "RespectMinISR"
 
 
 class RolloutSpec(Struct, frozen=True, kw_only=True):
-    """Rules for restarts of nodes, where there is a driver."""
+    """Rules for restarts of nodes, if a driver restarts them."""
 
     max_parallel: Annotated[int | str, _max_parallel] = 1
     availability: Literal["NoUnderReplicated", "RespectMinISR"] = "NoUnderReplicated"
@@ -252,7 +256,7 @@ class RolloutSpec(Struct, frozen=True, kw_only=True):
 
 
 class Desired(StrEnum):
-    """`spec.migration.desired`: where a migration from ZooKeeper to KRaft is to be (KIP-866)."""
+    """`spec.migration.desired`: the phase that a migration from ZooKeeper to KRaft should reach (KIP-866)."""
 
     NONE = "None"
     PRE_MIGRATION = "PreMigration"
@@ -277,14 +281,14 @@ class MigrationSpec(Struct, frozen=True, kw_only=True):
 
 
 class ApprovalSpec(Struct, frozen=True, kw_only=True):
-    """The plans that need approval, and the hash of the one that was approved."""
+    """Which plans need approval, and the hash of the plan that is approved."""
 
     policy: Literal["Never", "IrreversibleOnly", "Always"] = "IrreversibleOnly"
     plan_hash: PlanHash | None = None
 
 
 class DriftSpec(Struct, frozen=True, kw_only=True):
-    """The answer to a level that was changed outside KafkaFeatures; the interval of checks of a resource in sync."""
+    """Reaction to a level that was changed outside KafkaFeatures, and the interval of checks of a resource in sync."""
 
     on_drift: Literal["Report", "Correct"] = "Report"
     check_every: SecondsToHours = "1m"
@@ -299,6 +303,7 @@ class DriftSpec(Struct, frozen=True, kw_only=True):
 
 
 LEAST_CHECK_EVERY = 10
+"""Smallest `checkEvery` in seconds."""
 
 
 class Spec(Struct, frozen=True, kw_only=True):
@@ -339,17 +344,17 @@ class Spec(Struct, frozen=True, kw_only=True):
 
     @property
     def wants_migration(self) -> bool:
-        """Tell whether a migration is to go anywhere."""
+        """Tell whether the document asks for a migration."""
         return self.migration is not None and Desired(self.migration.desired) is not Desired.NONE
 
     @property
     def wants_ensemble(self) -> bool:
-        """Tell whether ZooKeeper is needed: only while a migration or an inter.broker.protocol.version is wanted."""
+        """Tell whether ZooKeeper is needed: for a migration, or an inter.broker.protocol.version."""
         return self.wants_migration or self.inter_broker_protocol_version is not None
 
 
 class Metadata(Struct, frozen=True, kw_only=True):
-    """Names of the resource. Other metadata (labels, annotations) may be there; a file is also an API object."""
+    """Names of the resource. Other metadata, such as labels and annotations, is allowed and ignored."""
 
     OTHERS_ALLOWED: ClassVar[bool] = True
 
@@ -358,7 +363,7 @@ class Metadata(Struct, frozen=True, kw_only=True):
 
 
 class KafkaFeatures(Struct, frozen=True, kw_only=True):
-    """The whole resource, without its status. `raw_spec`: its spec as its author wrote it."""
+    """The whole resource, without its status. `raw_spec`: its spec as it was written, to detect changes."""
 
     api_version: Literal["kafkafeatures.dev/v1alpha1"]
     kind: Literal["KafkaFeatures"]

@@ -1,7 +1,7 @@
-"""The status of a resource as types: what is reported, and all that is remembered from one reconciliation to the next.
+"""The status of a resource as types: what is reported, and what is remembered from one reconciliation to the next.
 
-What each field means is written once, as its description in `crds/kafkafeatures.yaml`. Words are open strings where
-they are read, since another release may have other ones; this release writes the members of the enums below.
+The meaning of each field is its description in `crds/kafkafeatures.yaml`. Fields with one of several words are read as
+any text, since another release may write other words; this release writes the members of the enums below.
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ class ApprovedBy(StrEnum):
 
 
 class Via(StrEnum):
-    """`intents[].via`: where a request went. A broker that forwards it may keep it for minutes."""
+    """`intents[].via`: receiver of a request. A broker that forwards it may keep it for minutes."""
 
     CONTROLLER = "Controller"
     BROKER = "Broker"
     API_SERVER = "ApiServer"  # an eviction
     ZOOKEEPER = "ZooKeeper"  # a transaction
-    PERSON = "Person"  # who was asked to do it
+    PERSON = "Person"  # a person was asked to restart a node
 
 
 class Result(StrEnum):
-    """`history[].result`: how an act ended."""
+    """`history[].result`: how a step ended."""
 
     APPLIED = "Applied"  # the level was read back
-    CORRECTED = "Corrected"  # the same, of a level that was changed outside KafkaFeatures
+    CORRECTED = "Corrected"  # Applied, of a level that had been changed outside KafkaFeatures
     NOT_APPLIED = "NotApplied"  # the metadata log shows that nothing was changed
-    REJECTED = "Rejected"  # by the active controller; `message` holds its words
+    REJECTED = "Rejected"  # the receiver rejected it; `message` holds its words
     NOT_SENT = "NotSent"  # no request left the process
     SUPERSEDED = "Superseded"  # another change came after it
-    UNVERIFIED = "Unverified"  # not there; without the metadata log it is unknown whether it was applied and reverted
+    UNVERIFIED = "Unverified"  # its effect is not there; without the log it may have been applied and reverted
 
 
 class StatusCondition(StatusRecord, frozen=True, kw_only=True):
-    """`type` and `reason` are a Condition and a Reason, or words of another release."""
+    """A condition. `type` and `reason` are a Condition and a Reason, or words of another release."""
 
     KEY: ClassVar[tuple[str, ...]] = ("type",)
 
@@ -76,7 +76,7 @@ class StatusCondition(StatusRecord, frozen=True, kw_only=True):
 
 
 class FeatureStatus(StatusRecord, frozen=True, kw_only=True):
-    """Levels are None where they are not known, or not desired."""
+    """One feature. Levels are None where they are not known, or not desired."""
 
     KEY: ClassVar[tuple[str, ...]] = ("name",)
 
@@ -89,7 +89,7 @@ class FeatureStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class BlockerStatus(StatusRecord, frozen=True, kw_only=True):
-    """One entry of what prevents the next step: nodes of which the same is true share it."""
+    """A blocker of the next step; nodes with the same problem share one. `wanted`: the level that it blocks."""
 
     KEY: ClassVar[tuple[str, ...]] = ("kind", "node_id", "feature", "wanted")
 
@@ -107,7 +107,7 @@ class BlockerStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class ExcusedTopics(StatusRecord, frozen=True, kw_only=True):
-    """Topics that the consent single-replica-topics was given for. See `core/roll/excuses.py`."""
+    """Topics that the consent single-replica-topics covers, as `core/roll/excuses.py` makes them."""
 
     partitions: int = 0
     topics: int = 0
@@ -117,7 +117,9 @@ class ExcusedTopics(StatusRecord, frozen=True, kw_only=True):
 
 
 class PlannedStage(StatusRecord, frozen=True, kw_only=True):
-    """One stage as an approval covers it, and the hash of its plan."""
+    """One stage of a plan, with everything that its hash, and so an approval, covers: state before and after by feature
+    or StatefulSet, and the voters of a quorum that becomes dynamic.
+    """
 
     JSON_NAMES: ClassVar[Mapping[str, str]] = {"start": "from", "target": "to"}
 
@@ -129,7 +131,7 @@ class PlannedStage(StatusRecord, frozen=True, kw_only=True):
 
 
 class StepStatus(StatusRecord, frozen=True, kw_only=True):
-    """A step of the plan, for people."""
+    """A step of the plan, for people. No decision reads it."""
 
     KEY: ClassVar[tuple[str, ...]] = ("action", "detail")
 
@@ -145,7 +147,7 @@ class StepStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class PlanStatus(StatusRecord, frozen=True, kw_only=True):
-    """The standing plan. `steps` are computed anew in each reconciliation; `stages` are what was approved."""
+    """The plan in force. `stages` are what the hash covers; `steps` are computed anew in each reconciliation."""
 
     KEY: ClassVar[tuple[str, ...]] = ("hash",)
 
@@ -159,24 +161,20 @@ class PlanStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class Intent(StatusRecord, frozen=True, kw_only=True):
-    """An act that was written down before it was done. Everything but its kind is its own: see
-    `core/kinds.py`.
-    """
+    """Record of a step, written before it is sent. The fields of its kind are in `unknown` (`core/kinds.py`)."""
 
     kind: str = ""
 
 
 class WayBack(StatusRecord, frozen=True, kw_only=True):
-    """Until when one can still go back, and how."""
+    """How the cluster can still go back, and until when."""
 
     until: Stamp | None = None
     how: str
 
 
 class ReadyReason(StatusRecord, frozen=True, kw_only=True):
-    """The reason of Ready, and since when it is that: Ready may have been False for other reasons before. `subject`:
-    the node, pod, topic or object that is waited for, or that halts it.
-    """
+    """The reason of Ready, and since when. `subject`: node, pod, topic or other object that is waited for, or halts."""
 
     reason: str
     subject: str = ""
@@ -184,7 +182,7 @@ class ReadyReason(StatusRecord, frozen=True, kw_only=True):
 
 
 class LogPosition(StatusRecord, frozen=True, kw_only=True):
-    """An end of the metadata log, and which changes behind it are accounted for."""
+    """Position in the log up to which changes of levels are accounted for. `own`: later ones by the operator."""
 
     offset: int
     epoch: int
@@ -203,22 +201,22 @@ class WorkloadStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class NodeSince(StatusRecord, frozen=True, kw_only=True):
-    """Since when something is so of a node."""
+    """A node, and since when it is in the state that the field is about."""
 
     node_id: int
     since: Stamp
 
 
 class NodesSince(StatusRecord, frozen=True, kw_only=True):
-    """Since when it is exactly these nodes, as `core/facts/node_sets.py` writes them."""
+    """A set of nodes, in the form of `core/facts/node_sets.py`, and since when the state is that of exactly these."""
 
     nodes: str
     since: Stamp
 
 
 class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
-    """One target of restarts: a revision of a StatefulSet, or what a person restarts nodes for. See
-    `core/roll/revisions.py`. `left`: pods that have not reached it. `reached`: all of them have, once.
+    """What is remembered of one target of restarts (`core/roll/revisions.py`). `since`: when nodes could first be
+    restarted to it. `nodes`: those that were. `left`: pods that have not reached it. `reached`: all of them have, once.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("name", "revision")
@@ -233,7 +231,9 @@ class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
-    """A rolling restart. `rounds` and `notes` stay as they were when it began. `disks`: see `core/roll/disks.py`."""
+    """A roll. `done`: number of current nodes. `unconfirmed`: nodes whose pod is not certain. `behind`: live brokers
+    that are not in sync. `node_seconds`: average duration of a restart. `rounds`, `notes`: as they were at its start.
+    """
 
     KEY: ClassVar[tuple[str, ...]] = ("id",)
 
@@ -261,7 +261,7 @@ class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class BrokersByMode(StatusRecord, frozen=True, kw_only=True):
-    """The number of brokers that run in each mode, of those that answer."""
+    """Number of answering brokers in each mode. `flagged`: with `zookeeper.metadata.migration.enable`."""
 
     zoo_keeper: int = 0
     flagged: int = 0
@@ -277,9 +277,8 @@ class ComparisonState(StrEnum):
 
 
 class EqualityStatus(StatusRecord, frozen=True, kw_only=True):
-    """The last comparison of ZooKeeper with the metadata log. `state`: a ComparisonState; where that is Unknown, all
-    else is of the last one that had a result. `digest`: of what differs. `written_at`: when `/migration` was last
-    written before it, by ZooKeeper's clock.
+    """The last comparison of ZooKeeper with the metadata log. `state`: a ComparisonState; while it is Unknown, the rest
+    is of the last one with a result. `digest`: of the differences. `written_at`: last write of `/migration` before it.
     """
 
     at: Stamp | None = None
@@ -290,7 +289,7 @@ class EqualityStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class VoterStatus(StatusRecord, frozen=True, kw_only=True):
-    """A voter of the quorum. `address`: at which it proved last who it is; empty where it never did. `pod`: its pod."""
+    """A voter of the quorum. `address`: where it last proved its identity; empty if it never did. `pod`: its pod."""
 
     KEY: ClassVar[tuple[str, ...]] = ("node_id",)
 
@@ -300,7 +299,7 @@ class VoterStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class ConsentRequest(StatusRecord, frozen=True, kw_only=True):
-    """A consent that was asked for while the document did not have it. `about`: for what."""
+    """A consent that was asked for while the document did not have it. `about`: what it is needed for."""
 
     KEY: ClassVar[tuple[str, ...]] = ("consent",)
 
@@ -310,7 +309,7 @@ class ConsentRequest(StatusRecord, frozen=True, kw_only=True):
 
 
 class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
-    """The phase in which a migration was last seen. For people: decisions rest on what each look reads."""
+    """A migration as it was last observed. The phase is for people: decisions depend on readings."""
 
     KEY: ClassVar[tuple[str, ...]] = ("phase",)
 
@@ -333,7 +332,7 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
-    """The end of an act. `action` is for people, `target` for programs."""
+    """The end of a step. `action` describes it for people; `target` is the object that it acted on, for programs."""
 
     at: Stamp
     action: str
@@ -347,7 +346,7 @@ class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
 
 
 class Status(StatusRecord, frozen=True, kw_only=True):
-    """The whole status of a resource, but for the name of its writer, which the store of the resource adds."""
+    """The whole status of a resource, without `operator`, the name of its writer, which the store adds."""
 
     observed_generation: int = 0
     progress: str = ""
@@ -379,7 +378,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     last_handled_reconcile_at: str = ""
 
     def condition(self, kind: Condition) -> StatusCondition | None:
-        """The condition of this type, of whatever generation."""
+        """The condition of this type, of any generation; None if it is absent."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
     def reason(self, kind: Condition) -> str:
@@ -396,5 +395,5 @@ EMPTY = Status()
 
 
 def read_status(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
-    """The readable part of a status, and the names of the fields that cannot."""
+    """The readable part of a status, and the names of the fields that cannot be read."""
     return Status.read_valid(raw)

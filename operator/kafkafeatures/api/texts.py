@@ -1,6 +1,7 @@
-"""What the texts of a document may be: names, releases, consents, durations. Their patterns are those of `crds/`.
+"""Types of the texts in a document: names, releases, consents, durations, each with its limits and its pattern.
 
-Used by `api/spec.py` in the types of its fields, which `api/schema.py` reads.
+Used by `api/spec.py` as types of fields, by which `api/schema.py` checks a document. The patterns are the same as in
+`crds/`.
 """
 
 import re
@@ -41,11 +42,11 @@ MinutesToHours = Annotated[str, Text(16, 0, r"^[0-9]+(m|h)$", "a duration in m o
 _DURATION = re.compile(r"^([0-9]{1,15})(ms|s|m|h)$")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 LONGEST = 8760 * 3600
-"""Seconds, a year: how long a soak, a window or a time-out may be."""
+"""Longest soak, window or time-out in seconds: a year."""
 
 
 def seconds(duration: str) -> float:
-    """The time that such a text stands for."""
+    """Seconds that a duration such as "15m" stands for. Raises ValueError for any other text."""
     match = _DURATION.match(duration)
     if match is None:
         raise ValueError(f"{duration!r:.60} is not a duration")

@@ -1,6 +1,7 @@
-"""`replace` for the values of this code, which are frozen Structs, and for the few that must be dataclasses.
+"""`replace` for frozen Structs and for dataclasses, with field names that mypy checks.
 
-mypy checks the names of fields only in calls of `dataclasses.replace`, there for Structs too: so it is shown that one.
+mypy checks field names only in calls of `dataclasses.replace`, but there for Structs too. So it is shown that function,
+while at run time the one below is called.
 """
 
 import dataclasses
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 else:
 
     def replace(value: Any, /, **changes: Any) -> Any:
-        """Another value of the same kind, which differs in these fields."""
+        """Copy of a value with other values for these fields."""
         return (structs.replace if isinstance(value, Struct) else dataclasses.replace)(value, **changes)
 
 

@@ -1,8 +1,8 @@
-"""Registry of the kinds of steps and of stages: the one place where a new kind is added.
+"""Registry of the kinds of steps and of stages: the only place where a new kind is added.
 
-Pure. Called wherever intents or entries of the history are read, since their kind tells how; and by
-`reconcile/evaluate.py` to request readings, make proposals and judge stages. The packages of the kinds (`core/levels/`,
-`core/roll/`) use the common engine (`core/engine/`), which knows none of them.
+Pure. Called by `reconcile/evaluate.py` to request readings, make proposals and judge all stages; and wherever an intent
+or an entry of the history is read, whose fields depend on its kind. The packages of the kinds (`core/levels/`,
+`core/roll/`, `core/migration/`, `core/ibp/`) use the common engine (`core/engine/`), which knows none of them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def sent_in(status: Status) -> tuple[InFlight, ...]:
 
 
 def kind_of(ended: HistoryEntry) -> type[Step] | None:
-    """The kind of step of an entry in the history; None for a kind of another release."""
+    """The kind of step that an entry of the history is about; None for a kind of another release of the operator."""
     return _RECORDED.get(ended.kind)
 
 
@@ -83,7 +83,7 @@ def follows(status: Status) -> bool:
 
 
 def is_changing(status: Status) -> bool:
-    """Tell whether a step is in flight that counts as progress of a plan; an unknown kind may."""
+    """Tell whether a step in flight counts as progress of a plan. A step of an unknown kind is taken to."""
     kinds = (KINDS.get(intent.kind) for intent in status.intents)
     return any(kind is None or kind.counts for kind in kinds)
 
@@ -92,9 +92,9 @@ def is_changing(status: Status) -> bool:
 
 
 def without_withdrawn_plan(status: Status, desired: DesiredState, workloads: WorkloadsReading | Failure) -> Status:
-    """The status without its plan, and so without its approval, where the document now asks for something else.
+    """The status without its plan, and so without its approval, if the document now asks for something else.
 
-    For a reading that does not show the levels. Where it does, the plan is compared with the proposal instead.
+    Used where the levels could not be read. Otherwise the plan is compared with the proposal, which is more exact.
     """
     stages = status.plan.stages if status.plan is not None else ()
     by_kind = ((kind, [stage for stage in stages if stage.kind == kind.kind]) for kind in STAGES)
@@ -118,7 +118,7 @@ def propose(facts: StageInput) -> Proposal:
         parts = (kind.propose(facts, parts), *parts)
     migrates = any(part.kind == MIGRATION and (part.stages or not part.is_known) for part in parts)
     desired, observation, memory = facts.desired, facts.observation, facts.memory
-    is_kept = memory.plan is not None and not observation.shows_levels  # the plan of the status stays
+    is_kept = memory.plan is not None and not observation.shows_levels  # the plan in the status stays as it is
     plan = plan_of(
         tuple(map(_later, parts)) if migrates else parts,
         uid=desired.uid,
@@ -132,13 +132,13 @@ def propose(facts: StageInput) -> Proposal:
 
 
 def _later(part: StageProposal) -> StageProposal:
-    """The proposal in the plan of a migration: without levels. None is changed meanwhile, and those to change differ
-    from phase to phase: an approval would be for another plan in each.
+    """The proposal as it is in the plan of a migration: without levels. These are changed only after it, and what is to
+    be changed differs from phase to phase: the plan would need another approval in each.
     """
     return replace(part, by_stage=()) if isinstance(part, LevelsProposal) else part
 
 
 def assess(facts: StageInput) -> tuple[Proposal, tuple[StageState, ...]]:
-    """Proposals with their plan, and the state of each stage. It takes a second for a million partitions."""
+    """Proposals with their plan, and the state of each stage. With a million partitions it takes a second."""
     proposal = propose(facts)
     return proposal, tuple(stage for kind in STAGES if (stage := kind.judge(facts, proposal)) is not None)

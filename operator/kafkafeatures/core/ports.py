@@ -1,4 +1,5 @@
-"""Protocols by which a reconciliation reaches a Kafka cluster: raw readings, and the few requests that change it.
+"""Protocols (ports) by which a reconciliation reaches a Kafka cluster, its pods and its ZooKeeper: readings, and the
+few requests that change something.
 
 Implemented by `kafka/cluster.py`, `kube/workloads/` and `zookeeper/client.py`, and by the simulator in
 `kafkasim/ports.py`. A port judges nothing: `core/facts/observe.py` makes an observation of its readings.
@@ -26,20 +27,21 @@ if TYPE_CHECKING:
 
 
 Withheld = Callable[[], str | None]
-"""Called right before the first byte of a request is sent. Returns why it must not be sent; None where it may."""
+"""Function that is called right before the first byte of a request is sent. It returns the reason why the request must
+not be sent; None where it may.
+"""
 
 
 class PreparedUpdate(Protocol):
-    """One change with its connection, which is authenticated; nothing of the change was sent."""
+    """One change with its authenticated connection; nothing of the change was sent yet."""
 
     @property
     def via(self) -> Via:
         """Receiver of the request: the active controller, or a broker that forwards it."""
 
     async def send(self, withheld: Withheld) -> Outcome:
-        """Send one UpdateFeatures for one feature, at most once, on this connection.
-
-        NotSent also where the node now reports another level than the one from which the change starts.
+        """Send one UpdateFeatures for one feature, at most once, on this connection. Returns NotSent where it was
+        withheld, and where the node now reports another level than the one that the change starts from.
         """
 
 
@@ -55,27 +57,28 @@ class KafkaPort(Protocol):
     ) -> Readings:
         """Read every node and follow the metadata log, concurrently. What could not be read is a `Failure`.
 
-        settings: names of settings to be read of each node, which also proves the node's identity. partitions: read
-        every partition too, last. It takes memory; without it, partitions of earlier readings are dropped. claim:
-        `/controller` in ZooKeeper, read before, which tells which source has the partitions. Partitions read on this
-        basis name the claim, and count only if it is the same afterwards (`core/facts/partition_source.py`).
+        partitions: read every partition too, last. It takes memory; without it, partitions of earlier readings are
+            dropped.
+        settings: names of settings to be read of each node, which also proves the node's identity.
+        claim: `/controller` in ZooKeeper, read before, which decides which source has the partitions. They count only
+            if it is the same afterwards (`core/facts/partition_source.py`).
         """
 
     async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
-        """Readings on which a restart is decided, at this moment: the quorum, the end of the metadata log, and last the
-        partitions.
+        """Readings by which a restart is confirmed right before it is sent: the quorum, the end of the metadata log,
+        and last the partitions.
 
         Nodes are not read again: their answers are those of the last `read`, which must have been with partitions.
         """
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
-        """By broker, the nodes that it named as controller when it was asked several times; -1 for none. A broker that
-        follows the KRaft quorum names any broker, by chance.
+        """Ids of the nodes that each broker named as controller when it was asked several times, by broker; -1 for
+        none. A broker that follows the KRaft quorum names brokers at random.
         """
 
     async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
-        """By address (host:port), why no controller answers there; None where one does. All are tried, whatever the
-        document names.
+        """Failure that shows that no controller answers, by address (host:port); None where one answers. All addresses
+        are tried, whatever the document names.
         """
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
@@ -84,8 +87,8 @@ class KafkaPort(Protocol):
         """
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
-        """One validateOnly of all changes together, never with kraft.version; nothing is changed. `directly`: only at
-        the active controller itself, never through a broker.
+        """Dry run (validateOnly) of all changes in one request, never with kraft.version; nothing is changed.
+        `directly`: only at the active controller itself, never through a broker.
         """
 
     def prepared(self, change: UpdateFeature) -> AbstractAsyncContextManager[PreparedUpdate | NotSent]:
@@ -101,15 +104,13 @@ class WorkloadPort(Protocol):
         """Every StatefulSet of the document with its pods, and the PodDisruptionBudgets for them, at this moment."""
 
     async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
-        """Request once the restart of exactly this pod, by name and uid.
-
-        Applied also where that pod is gone. Rejected with code 429 where it is not allowed now, such as by a
-        PodDisruptionBudget.
+        """Request once the restart of exactly this pod, by name and uid. The outcome is Applied also if that pod is
+        gone, and Rejected with code 429 if it is not allowed now, such as by a PodDisruptionBudget.
         """
 
 
 class PreparedDeletion(Protocol):
-    """One transaction with its session; nothing of it was sent."""
+    """One transaction with its session; nothing of it was sent yet."""
 
     async def send(self, withheld: Withheld) -> Outcome:
         """Send the transaction, at most once, and only on the connection that exists already."""
@@ -132,7 +133,7 @@ class ZooKeeperPort(Protocol):
         """
 
     async def survey(self, within: float) -> Survey | Failure:
-        """All znodes that Kafka copies, as it would read them, at most `within` seconds old."""
+        """All znodes that a migration copies, as Kafka would read them; read at most `within` seconds ago."""
 
     def prepared(self, step: DeleteZnodes) -> AbstractAsyncContextManager[PreparedDeletion | NotSent]:
         """Begin the session of the transaction before its intent is written. NotSent, with the reason, where no server

@@ -1,6 +1,8 @@
-"""Resolve a document into the state on which the core decides: names and release versions become levels as numbers.
+"""Resolve a document into the `DesiredState`, on which all decisions rest: names of levels and releases become numbers,
+durations and windows become values.
 
-Called by both stores of a resource. References to Secrets are not resolved here.
+Pure. Called by both stores of resources (`reconcile/file_store.py`, `reconcile/kubernetes_store.py`). References to
+Secrets are not resolved here.
 """
 
 from __future__ import annotations
@@ -43,10 +45,14 @@ def wanted_of(
 ) -> DesiredState:
     """Resolve the document.
 
-    approvals: hashes from outside the document. annotated: an approval in an annotation. paused: suspended by an
-    annotation. accepted_log: the restored log that was accepted.
     Raises InvalidDocument, such as for a window with an invalid schedule or time zone; its subclass UnknownRelease for
     a name that this version does not know.
+
+    approvals: hashes of approved plans from outside the document.
+    annotated: hash in the annotation that approves a plan; empty for none.
+    paused: an annotation suspends the resource.
+    accepted_log: cluster id and leader epoch of the restored metadata log that a person has accepted, joined by "@";
+        empty for none.
     """
     spec = resource.spec
     all_approvals = approvals | ({annotated, spec.approval.plan_hash or ""} - {""})
@@ -73,7 +79,7 @@ def wanted_of(
 
 def _ibp(text: str | None) -> str:
     """The inter.broker.protocol.version; empty for none. Raises UnknownRelease for an unknown one: Kafka would not
-    start with it, and it could not be compared with another.
+    start with it, and it could not be compared with others.
     """
     if text is None:
         return ""
@@ -105,7 +111,7 @@ def _rollout(workload: WorkloadSpec, rollout: RolloutSpec) -> Rollout:
 
 
 def migration_in(spec: Spec) -> Migration | None:
-    """The migration that the document asks for, which requires reading the ensemble; None for none."""
+    """The migration that the document asks for; None for none. With one, ZooKeeper has to be read."""
     migration = spec.migration
     if migration is None or migration.desired == "None":
         return None
@@ -181,8 +187,8 @@ def _bundle(release: str | None) -> dict[str, int]:
     levels = bundle(release)
     if levels is None:
         kafka = kafka_in_confluent(release)
-        meant = f"Confluent Platform {release} is Kafka {kafka}: use {kafka!r}" if kafka else ""
-        meant = meant or "name levels instead, or use a newer version of this tool"
-        message = f"unknown Kafka release {release!r}; {meant}"
+        remedy = f"Confluent Platform {release} is Kafka {kafka}: use {kafka!r}" if kafka else ""
+        remedy = remedy or "name levels instead, or use a newer version of this tool"
+        message = f"unknown Kafka release {release!r}; {remedy}"
         raise UnknownRelease((f"spec.features.releaseVersion: {message}",))
     return levels

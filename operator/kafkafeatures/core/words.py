@@ -1,8 +1,8 @@
-"""Foreign text made fit to be shown and stored: without control characters, and no longer than there is room.
+"""Text for people: foreign text made harmless and short, numbers with their nouns, and durations.
 
-Pure. A Kafka, an API server or a status may contain anything: escape sequences that write to a clipboard, characters
-that change the direction of a line, breaks that make one line look like two. Called where such text is read (`kafka/`),
-where it is stored (`core/report/status.py`), and last before a terminal (`cli/shell/output.py`).
+Pure. Text from a Kafka, an API server or a status may contain anything: escape sequences that write to a clipboard,
+characters that change the direction of a line, breaks that make one line look like two. It is made harmless where it is
+read (`kafka/`), where it is stored (`core/report/status.py`), and last before a terminal (`cli/shell/output.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from datetime import timedelta
 from math import ceil
 
 STAND_IN = "\N{REPLACEMENT CHARACTER}"
+"""Character in place of one that must not be shown."""
 
 
 def printable(text: str, *, printable_marks: str = "") -> str:
@@ -30,7 +31,9 @@ def printable(text: str, *, printable_marks: str = "") -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Printable text that keeps its line breaks and tabs, which must be our own."""
+    """Printable text that keeps its line breaks and tabs: for text that this program composed, never for foreign text
+    alone.
+    """
     return "\n".join(printable(line, printable_marks="\t") for line in text.split("\n"))
 
 

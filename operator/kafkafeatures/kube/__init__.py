@@ -1,1 +1,1 @@
-"""The Kubernetes adapter: resources and their statuses, Secrets and ConfigMaps, Events."""
+"""The Kubernetes adapter: resources and their statuses, Secrets and ConfigMaps, Events, and pods."""

@@ -1,6 +1,5 @@
-"""What the operator asks of an API server, as a protocol. `KubeApi` of `kube/client.py` is the real one.
-
-Errors are those of `kube/errors.py`.
+"""Protocols of the requests that the operator sends to an API server. `KubeApi` of `kube/client.py` implements them;
+tests have others. Errors are those of `kube/errors.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class ResourceKey(NamedTuple):
-    """Namespace and name of a resource. Another life of the same name has the same key and another uid."""
+    """Namespace and name of a resource. If it is deleted and created again, it has the same key and another uid."""
 
     namespace: str
     name: str
@@ -26,7 +25,9 @@ class ResourceKey(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """Resources. `restored`: etcd is at an older state than before, and the same versions stand for other contents."""
+    """Resources of a list. `restored`: etcd is at an older state than before, so that the same resourceVersions stand
+    for other contents.
+    """
 
     resources: list[dict[str, Any]]
     restored: bool = False
@@ -37,21 +38,20 @@ class WorkloadsApi(Protocol):
 
     @property
     def answered_at(self) -> datetime | None:
-        """The time of the last answer, by the API server's clock; None where it does not say."""
+        """Time of the last answer, by the API server's clock (its Date header); None where it has none."""
 
     async def get(self, path: str) -> dict[str, Any]:
         """One object. Raises Gone where there is none."""
 
     def listed(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
-        """The objects of a collection, read in pages. `query`: such as a labelSelector."""
+        """The objects of a collection, read in pages. `query`: query parameters, such as labelSelector."""
 
     async def send(self, method: str, path: str, body: Mapping[str, Any]) -> None:
-        """Ask once for a change; PATCH is a merge patch.
+        """Send a change once; PATCH is a merge patch.
 
-        Raises Withheld where it must not leave after all (`kube/first_byte.py`).
-
-        Raises Gone where there is no such object, Conflict where it has another uid or was just changed, Throttled
-        where a PodDisruptionBudget, or the server's load, does not allow it now.
+        Raises WriteWithheld where the request must not leave after all (`kube/first_byte.py`), Gone where there is no
+        such object, Conflict where it has another uid or was just changed, Throttled where a PodDisruptionBudget or the
+        server's load does not allow it now.
         """
 
 
@@ -60,31 +60,31 @@ class KubernetesApi(WorkloadsApi, Protocol):
 
     @property
     def began(self) -> datetime | None:
-        """The time of the first answer, by the API server's clock."""
+        """Time of the first answer, by the API server's clock; None before it."""
 
     async def serves_resources(self) -> bool:
-        """True if discovery names our kind. A kind that was just installed can be listed before discovery names it."""
+        """True if discovery lists our kind, which watches need. A kind that was just installed can be listed before."""
 
     async def resource(self, key: ResourceKey) -> dict[str, Any]:
         """One KafkaFeatures as it is now. Raises Gone."""
 
     async def resources(self, namespace: str = "") -> Listing:
-        """Every resource of a namespace; of all namespaces where it is empty."""
+        """All KafkaFeatures of a namespace; an empty name means all namespaces."""
 
     async def replace_status(
         self, resource: Mapping[str, Any], status: Mapping[str, Any], *, manager: str, dry_run: bool = False
     ) -> dict[str, Any]:
-        """Write the whole status of exactly this version of the resource; what the server made of it.
+        """Replace the whole status of exactly this version of the resource. Returns the resource as the server has it
+        then. Raises Conflict where it was changed since, Invalid where the schema does not allow the status.
 
-        `manager`: the name under which the server notes who wrote it, and when. Raises Conflict where it was written in
-        between, Invalid where the schema says no.
+        manager: field manager, under which the server notes in `managedFields` who wrote it, and when.
         """
 
     async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
-        """The texts of a Secret that carries our label; None for one that does not, and for one that is not there."""
+        """The texts of a Secret that has the label `CREDENTIALS`; None for one without it, or if there is none."""
 
     async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
-        """The texts of a ConfigMap; None where there is none."""
+        """The texts of a ConfigMap; None if it does not exist."""
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """Post one event of events.k8s.io/v1."""

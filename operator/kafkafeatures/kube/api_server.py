@@ -1,9 +1,10 @@
-"""Where the API server is, for those who must not connect to it: not a Kafka that a tenant names, not a token endpoint.
+"""Addresses of the API server, to which connections for Kafka, ZooKeeper and tokens must not lead: a tenant could name
+them in a document, and have the operator send requests to the API server from inside the cluster.
 
-Its own names lead to some of its addresses, and those are refused before a byte is sent. It may answer elsewhere as
-well: on every address of the nodes it runs on, behind a load balancer, on a node that was added since. No list has them
-all, but there it can be recognised: nothing else can prove to be `kubernetes.default.svc` to the CA we know it by.
-Called by `app.py`, which puts it into the address policy of all clusters.
+Called by `app.py`, which puts it into the address policy of all clusters. The names of the API server resolve to some
+of its addresses, which are refused before a byte is sent. It may answer at others too: on every address of the nodes
+that it runs on, behind a load balancer, on a node that was added since. There it is recognised by its certificate:
+only the API server can prove to be `kubernetes.default.svc` to its own CA.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from kafkafeatures.kube.client import KubeApi
 REFRESH = 60.0
 """Seconds until its names are resolved, and its CA is read, again."""
 PROOF = 2.0
-"""Seconds for it to prove who it is; it needs milliseconds."""
+"""Deadline in seconds for a TLS handshake, which takes milliseconds."""
 NAME = "kubernetes.default.svc"
-"""Every API server has a certificate for it: what is in pods asks for that."""
+"""Name that every API server has in its certificate, as pods connect to it by this name."""
 
 logger = logging.getLogger(__name__)
 
 
 class ApiServer:
-    """`endpoints` of (IP address, port), as found by the last `refresh` that found any."""
+    """The API server. `endpoints`: its (IP address, port) pairs by the last `refresh` in which a name resolved."""
 
     def __init__(self, api: KubeApi, environment: Environment) -> None:
         self._api, self._environment = api, environment
@@ -35,15 +36,15 @@ class ApiServer:
         self.endpoints: frozenset[tuple[str, int]] = frozenset()
 
     async def refresh(self) -> None:
-        """Resolve the names of the API server, and read its CA, now."""
+        """Resolve the names of the API server, and read its CA."""
         self.endpoints = await self._api.endpoints() or self.endpoints
         try:
             self._trust = await asyncio.to_thread(self._api.trust)
-        except OSError as error:  # also of a file that is no certificate
+        except OSError as error:  # ssl.SSLError too, for a file that is no certificate
             logger.warning("the CA of the API server cannot be read: %s", error)
 
     async def keep_looking(self) -> None:
-        """Look up the addresses again and again, for ever."""
+        """Refresh every `REFRESH` seconds, until cancelled."""
         while True:
             await self._environment.sleep(REFRESH)
             await self.refresh()

@@ -1,8 +1,8 @@
 """Client of the API server for KafkaFeatures and their statuses, Secrets, ConfigMaps, Events, and pods.
 
 Called by `reconcile/kubernetes_store.py`, `reconcile/controller.py`, `kube/workloads/` and `app.py`. Every request has
-a deadline and none is repeated here: the queue tries the whole reconciliation again. The token is read again every
-minute in a pod, and when it is refused.
+a deadline, and none is repeated here: the queue repeats the whole reconciliation. In a pod the token is read again
+every minute, and after an answer 401.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from kafkafeatures.kube.errors import RAISED, Gone, NoAccount, Unavailable, tran
 from kafkafeatures.kube.first_byte import before_first_byte
 
 REQUEST_TIMEOUT = 10.0
-"""Seconds for one request."""
+"""Deadline of one request in seconds."""
 NAMES = 5.0
-"""Seconds for a name of the API server to resolve; probes wait meanwhile."""
+"""Deadline in seconds to resolve a name of the API server; probes wait meanwhile."""
 PAGE = 500
+"""Objects in one page of a list."""
 USER_AGENT = f"kafka-features-operator/{__version__}"
-"""Our name in the audit log of the API server."""
+"""Name of the operator in the audit log of the API server."""
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 
 logger = logging.getLogger(__name__)
@@ -57,16 +58,16 @@ SESSION: dict[str, Any] = {
     "trust_env": False,  # or ~/.netrc is read for every single request
     "request_class": _Request,
 }
-"""What the HTTP client needs besides its configuration."""
+"""Arguments for the session of the HTTP client."""
 
 
 def in_pod() -> bool:
-    """True if the account of a pod is used: this process runs in one, and KUBECONFIG is not set."""
+    """True if the account of a pod is used: this process runs in a pod, and KUBECONFIG is not set."""
     return "KUBECONFIG" not in os.environ and os.path.exists(config.incluster_config.SERVICE_TOKEN_FILENAME)
 
 
 class Account(NamedTuple):
-    """Our credentials for the API server, and its address."""
+    """Address of the API server, and the credentials for it."""
 
     server: str
     ca_path: str | None
@@ -78,7 +79,7 @@ class Account(NamedTuple):
 
 
 async def account() -> Account:
-    """The address and credentials, read from their files now: kubelet renews a pod's token. Raises NoAccount."""
+    """Read the address and the credentials from their files: kubelet renews a pod's token. Raises NoAccount."""
     configuration = await _configuration()
     scheme, _, token = configuration.api_key.get("BearerToken", "").partition(" ")
     files = configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
@@ -87,7 +88,7 @@ async def account() -> Account:
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[KubeApi]:
-    """A client with the account of the pod, or that of KUBECONFIG outside of one."""
+    """A client with the account of the pod; outside of a pod, with that of KUBECONFIG."""
     async with client.ApiClient(await _configuration()) as api:
         yield KubeApi(api)
 
@@ -105,7 +106,7 @@ async def _load(configuration: client.Configuration) -> None:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
         else:
             await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
-    except Exception as error:  # a file that is no kubeconfig raises whatever their loader stumbles over
+    except Exception as error:  # for a file that is no kubeconfig, the loader raises errors of any kind
         kubeconfig = os.environ.get("KUBECONFIG") or "~/.kube/config"
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise NoAccount(f"no API server: {reason}; run it in a pod, or check {kubeconfig} (KUBECONFIG)") from None
@@ -114,18 +115,18 @@ async def _load(configuration: client.Configuration) -> None:
 class KubeApi:
     """`KubernetesApi` over HTTP. Raises KubeError.
 
-    Paths and plain objects instead of the client's generated classes: `CoreV1Api` alone takes 23 MB.
+    It uses paths and plain objects instead of the client's generated classes, of which `CoreV1Api` alone takes 23 MB.
     """
 
     def __init__(self, api: client.ApiClient) -> None:
         self._api = api
         self._newest = 0
-        """The highest resourceVersion of any answer. In etcd it is a number that only ever grows, but for a restore."""
+        """The highest resourceVersion of any answer. With etcd it is a number that grows, except after a restore."""
         self.began: datetime | None = None
-        """When the first answer came, by the API server's clock."""
+        """Time of the first answer, by the API server's clock."""
         self._date = ""
         self.answered: Callable[[int], None] = lambda code: None
-        """Hears the HTTP status of each answer."""
+        """Function that is called with the HTTP status of each answer, for metrics."""
         api.user_agent = USER_AGENT
 
     @property
@@ -135,7 +136,7 @@ class KubeApi:
         return None
 
     async def endpoints(self) -> frozenset[tuple[str, int]]:
-        """(IP address, port) of the API server, by every name we have for it that resolves soon."""
+        """(IP address, port) pairs of the API server, by all its known names that resolve within `NAMES`."""
         url = urlsplit(self._api.configuration.host)
         port = url.port or 443
         addresses = set()
@@ -148,7 +149,7 @@ class KubeApi:
         return frozenset(addresses)
 
     def trust(self) -> ssl.SSLContext:
-        """The TLS context for the API server. Raises OSError where the file of its CA cannot be used."""
+        """TLS context that trusts the CA of the API server alone. Raises OSError where the file cannot be used."""
         return ssl.create_default_context(cafile=self._api.configuration.ssl_ca_cert)
 
     async def serves_resources(self) -> bool:
@@ -162,7 +163,7 @@ class KubeApi:
         return self._known(await self._ask("GET", _path(key.namespace, key.name)))
 
     async def resources(self, namespace: str = "") -> Listing:
-        """All resources and the version of the list; read in pages."""
+        """All resources, read in pages. etcd was restored if the version of the list is lower than an earlier one."""
         resources: list[dict[str, Any]] = []
         newest, version = self._newest, 0
         async for page in self._pages(_path(namespace)):
@@ -183,8 +184,8 @@ class KubeApi:
         return self._known(await self._ask("PUT", path, body, query=query))
 
     async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
-        """The values of a labelled Secret; None where it is absent or has no label. The two are not distinguished: who
-        writes a resource must not learn which Secrets exist.
+        """The values of a labelled Secret; None where it is absent or has no label. The two are not distinguished: a
+        user who writes a resource must not learn which Secrets exist.
         """
         try:
             secret = await self._ask("GET", f"/api/v1/namespaces/{namespace}/secrets/{name}")
@@ -255,7 +256,7 @@ class KubeApi:
             data = await reply.read()  # type: ignore[no-untyped-call]  # theirs
             if reply.status == 401:
                 with suppress(NoAccount):
-                    await _load(self._api.configuration)  # for the next request
+                    await _load(self._api.configuration)  # a new token, for the next request
             if not 200 <= reply.status < 300:
                 raise ApiException(http_resp=reply, body=data.decode("utf-8", "replace"))
             return _read(data)
@@ -264,8 +265,8 @@ class KubeApi:
 
 
 def _read(data: bytes) -> dict[str, Any]:
-    """Decodes JSON, three times as fast as `json`, which reads what msgspec refuses, such as half of a pair of
-    surrogates.
+    """Decode JSON by msgspec, which is three times as fast as `json`; by `json` if msgspec refuses it, as an unpaired
+    surrogate.
     """
     try:
         document: dict[str, Any] = msgspec.json.decode(data)
@@ -275,7 +276,7 @@ def _read(data: bytes) -> dict[str, Any]:
 
 
 def _revision(answer: Mapping[str, Any]) -> int:
-    """The resource version as a number; 0 if it is none."""
+    """The resourceVersion as a number; 0 if it is not one."""
     version = str(answer["metadata"].get("resourceVersion", ""))
     return int(version) if version.isdecimal() else 0
 

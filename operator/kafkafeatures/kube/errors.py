@@ -1,18 +1,18 @@
-"""What can go wrong between us and the API server, as a small tree.
+"""Errors of requests to the API server, as a small tree of exceptions.
 
     KubeError
-    ├── Gone             404: it does not exist
-    ├── Conflict         409: it was changed since it was read; read again, decide again
-    ├── Refused          400, 405, 413, 415: it will not be taken as it is; the server's words say why
-    │   ├── Forbidden    403: a role, or an admission webhook, says no
-    │   └── Invalid      422: the schema of the object says no
-    ├── Withheld         we gave it up ourselves right before its first byte; nothing was sent
-    ├── NoAccount        nothing says where the API server is and who we are to it; before any request
+    ├── Gone             404: the object does not exist
+    ├── Conflict         409: it was changed since it was read; read and decide again
+    ├── RequestRefused   400, 405, 413, 415: the server does not take the request; its message says why
+    │   ├── Forbidden    403: a role or an admission webhook does not allow it
+    │   └── Invalid      422: the schema of the object does not allow it
+    ├── WriteWithheld    the operator withheld the request right before its first byte; nothing was sent
+    ├── NoAccount        neither a kubeconfig nor a pod's account was found; before any request
     └── Unavailable      401, 5xx, no connection, no answer in time: try again, not before `retry_after`
-        ├── ServerFailed 5xx: it has failed, or what it asks before it answers, such as a webhook
-        └── Throttled    429: it did nothing, because it has too much to do, or a PodDisruptionBudget says no
+        ├── ServerFailed 5xx: the server failed, or something that it calls before it answers, such as a webhook
+        └── Throttled    429: nothing was done, because of load, or because of a PodDisruptionBudget
 
-The mapping from the client's exceptions is `translated`, and nowhere else.
+Only `translated` makes these of the exceptions that the HTTP client raises.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kubernetes.aio.client import ApiException
 
 
 class KubeError(Exception):
-    """Any failure of a request to the API server. `retry_after`: seconds it asks to wait, 0 where it does not say."""
+    """Failure of a request to the API server. `retry_after`: seconds that the server asks to wait; 0 for none."""
 
     retry_after = 0.0
 
@@ -38,23 +38,23 @@ class Conflict(KubeError):
 
 
 class RequestRefused(KubeError):
-    """The server understood and will not do it."""
+    """The server understood the request and refuses it."""
 
 
 class Forbidden(RequestRefused):
-    """The operator has no right to do this."""
+    """The operator has no right to this request, or an admission webhook does not allow it."""
 
 
 class Invalid(RequestRefused):
-    """The object does not fit the schema that the API server has."""
+    """The object does not match the schema that the API server has."""
 
 
 class WriteWithheld(KubeError):
-    """The request must not leave after all."""
+    """The request was withheld right before its first byte (`kube/first_byte.py`)."""
 
 
 class NoAccount(KubeError):
-    """No kubeconfig, and not in a pod."""
+    """There is no usable kubeconfig, and this process is not in a pod."""
 
 
 class Unavailable(KubeError):
@@ -80,10 +80,10 @@ RAISED = (ApiException, ClientError, TimeoutError, OSError, *NO_JSON)
 
 
 def translated(error: Exception, subject: str) -> KubeError:
-    """One of `RAISED`, as a KubeError. `subject`: the request, for people."""
+    """The KubeError for an exception of `RAISED`. `subject`: the request, for people."""
     if isinstance(error, ApiException):
         return _of(error, subject)
-    if isinstance(error, NO_JSON):  # a gateway in between, with a page of its own
+    if isinstance(error, NO_JSON):  # such as an HTML page of a gateway in between
         return Unavailable(f"{subject}: the answer is not JSON; check that the address is the API server's")
     return Unavailable(f"{subject}: {str(error) or type(error).__name__}")
 
@@ -101,7 +101,7 @@ def _of(error: ApiException, subject: str) -> KubeError:
             return Forbidden(text)
         case 400 | 405 | 413 | 415:
             return RequestRefused(text)
-        case 429:  # which budget says no is not in the message of an eviction
+        case 429:  # for an eviction, only the causes name the PodDisruptionBudget
             return Throttled(" ".join((text, *_causes(error))), retry_after=_retry_after(error))
         case code:
             kind = ServerFailed if code is not None and code >= 500 else Unavailable

@@ -1,7 +1,8 @@
-"""Events of events.k8s.io/v1 about a resource. Best effort: an event that cannot be posted fails no reconciliation.
+"""Bodies of Events (events.k8s.io/v1) about a resource.
 
-The note is the sentence that `kubectl describe` shows. The facts go into an annotation, which the API server keeps:
-an Event has no other fields for them, and its note is nothing that a program could read.
+Called by `reconcile/controller.py`, which posts them; an Event that cannot be posted fails no reconciliation. The note
+is the sentence that `kubectl describe` shows. For programs the facts are in an annotation, as an Event has no fields
+for them.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from kafkafeatures.core.engine.event_records import EventRecord
 from kafkafeatures.environment import Environment
 
 CONTROLLER = f"{GROUP}/operator"
-MOST_OF_A_NOTE = 1024  # bytes; the API server refuses a longer one
+MOST_OF_A_NOTE = 1024
+"""Longest note in bytes that the API server takes."""
 
 
 def event_of(
     record: EventRecord, resource: Mapping[str, Any], *, environment: Environment, instance: str
 ) -> dict[str, Any]:
-    """The body of one event. `instance`: which operator speaks, at most 128 characters."""
+    """The body of one Event. `instance`: process of the operator that reports it; cut to 128 characters."""
     metadata, facts = resource["metadata"], record.facts.as_json()
     related = {"apiVersion": "v1", "kind": "Pod", "name": record.facts.pod, "namespace": metadata["namespace"]}
     annotations = {EVENT_FACTS: json.dumps(facts, separators=(",", ":"))}

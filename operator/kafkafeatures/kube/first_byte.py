@@ -1,7 +1,8 @@
-"""The moment before the first byte of a request leaves, at which it may still be withheld.
+"""The last moment at which a request may still be withheld: once its connection is open, before its first byte leaves.
 
-A driver asks for a restart inside of `withholding`; `kube/client.py` calls `before_first_byte` once the connection is
-there. What a driver sends meanwhile is asked about each time.
+A driver sends the request for a restart within `withholding`; `kube/client.py` calls `before_first_byte` for every
+request once the connection is open. So a slow connection cannot delay a restart past the last check
+(`reconcile/last_second.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _WITHHELD: ContextVar[Callable[[], str | None]] = ContextVar("withheld", default
 
 @contextmanager
 def withholding(withheld: Callable[[], str | None]) -> Iterator[None]:
-    """Ask this before the first byte of each request: why it must not leave; None where it may."""
+    """Context in which `withheld` is called before the first byte of each request. It returns the reason why the
+    request must not leave; None where it may.
+    """
     token = _WITHHELD.set(withheld)
     try:
         yield
@@ -26,6 +29,6 @@ def withholding(withheld: Callable[[], str | None]) -> Iterator[None]:
 
 
 def before_first_byte() -> None:
-    """Ask whether the request that has a connection now may leave. Raises Withheld."""
+    """Check that the request whose connection is open now may leave. Raises WriteWithheld."""
     if (reason := _WITHHELD.get()()) is not None:
         raise WriteWithheld(reason)

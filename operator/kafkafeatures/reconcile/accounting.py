@@ -1,8 +1,10 @@
-"""Comparison of a status with the metadata log: whether it is the same log, and whether the status has each change of a
-level.
+"""Comparison of a status with the metadata log: whether it is still the same log, and whether the status accounts for
+every change of a level in it.
 
-Called by `reconcile/evaluate.py` at each reading of a resource's cluster, before and after steps are settled. It judges
-by `core/levels/accounted.py`, and reads older parts of the log where something depends on them.
+Called by `reconcile/evaluate.py` at each reading of a resource's cluster, before and after steps are settled. The rules
+are in `core/levels/accounted.py`; here older parts of the log are read where something depends on them. A log can be
+another one after a restore from a backup; a change that the status does not have was made outside KafkaFeatures, and
+voids consents and approvals.
 """
 
 from __future__ import annotations
@@ -43,11 +45,12 @@ from kafkafeatures.reconcile.ports import Resource
 async def held_against_the_log(
     kafka: KafkaPort, ages: Ages, resource: Resource, observation: Observation, *, at: Stamp, age_of: AgeOf
 ) -> tuple[Resource, Stalled | Wait | None, EarlierMoves]:
-    """Compare the status with the metadata log. Returns the resource; a decision where the log is not that of the
-    status, else None; and changes of levels from before this reading that the status may not have.
+    """Compare the status with the metadata log. Returns the resource; a decision if the log is not that of the status,
+    or that could not be read, else None; and changes of levels from before this reading that the status may not have.
 
-    Where a person accepts another log, nothing is known any more of steps, approvals and consents. The acceptance is
-    used once: otherwise it would also accept the next log that begins with the same epoch.
+    If a person has accepted another log, steps in flight end unverified, and approvals and consents are void, as the
+    log does not show what became of them. An acceptance is used once: otherwise it would also accept the next log that
+    begins with the same epoch.
     """
     cluster_id = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
     if keeps_no_log(observation):  # after a migration was rolled back, its log is wiped, and the next one begins anew
@@ -79,11 +82,11 @@ async def held_against_the_log(
 
 
 async def _earlier_moves(kafka: KafkaPort, resource: Resource, observation: Observation) -> EarlierMoves | Failure:
-    """Changes of levels between the status's position and the beginning of the reading, read only where something
-    depends on them, since a log may be large.
+    """Changes of levels between the position in the status and the beginning of the reading. A log may be large, so
+    they are read only if a plan or an unspent consent depends on them.
 
-    Where there is nothing in between, the log is still asked whether it ever had the position: a restored log soon
-    grows past its former end. A status that knows its cluster and has no position is compared from the first offset.
+    If there is nothing in between, the log is still asked whether it ever had that position: a restored log soon grows
+    past its former end. A status that knows its cluster but has no position is compared from the first offset.
     """
     status, past = resource.status, observation.past_levels
     if past is None or (status.log_position is None and (not status.cluster_id or past.since_offset <= FIRST_OFFSET)):
@@ -100,8 +103,9 @@ async def _earlier_moves(kafka: KafkaPort, resource: Resource, observation: Obse
 
 
 def accounted(resource: Resource, status: Status, observation: Observation, earlier: Mapping[str, Moves]) -> Status:
-    """The status after comparison with the log: consents and approvals that foreign changes void, and consents that may
-    have been used at a first contact. `status`: with settled steps closed.
+    """The status after comparison with the log: without consents and approvals that are void because levels were
+    changed outside KafkaFeatures, and with consents noted as unverified that may have been used before. `status`: with
+    settled steps closed.
     """
     previous_status, consents = resource.status, resource.desired.consents
     moved = moved_unremembered(previous_status, status, observation, earlier)

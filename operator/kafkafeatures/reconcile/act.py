@@ -1,7 +1,11 @@
 """The second half of a reconciliation: write the status, and send at most one step.
 
-The only place where an effect leaves the process. The intent is written before the step is sent; the next
-reconciliation settles it in `reconcile/evaluate.py`.
+Called by `reconcile/controller.py` and by `apply`. No other module lets an effect leave the process. The intent of a
+step is written into the status before the step is sent, so that its outcome can be settled even if this process dies in
+between: the next reconciliation does that, in `reconcile/evaluate.py`.
+
+A step may have been sent before, by an intent that is still open (`asked_before`, as an eviction that is repeated).
+Then a failure now proves nothing about the earlier request, and the intent stays.
 """
 
 from __future__ import annotations
@@ -50,7 +54,8 @@ class Reconciliation(Struct, frozen=True):
 
     decision: the decision; a Failure where no node answered.
     requeue_after: seconds until the next one; 0 for at once; None: nothing is due by itself.
-    outcome: of sending a step; None where none was sent.
+    status: the status that was written, or would have been if it differed.
+    outcome: outcome of sending a step; None where none was sent.
     """
 
     decision: Decision | Failure
@@ -65,9 +70,9 @@ async def reconcile(context: ReconcileContext, resource: Resource) -> Reconcilia
 
 
 async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) -> Reconciliation:
-    """Write the status of an evaluation, and send its step if there is one. An error of `before_act` ends it with
-    nothing done. `before_act` is also called when a soak begins: a person who is asked at its end, and hesitates, would
-    begin it anew.
+    """Write the status of an evaluation, and send its step if there is one. `context.before_act` is called first; if it
+    raises, nothing is done. It is called during a soak too, to ask a person early: while that person hesitates at the
+    end of the soak, nothing is read, and the soak would begin anew.
     """
     if isinstance(evaluation, Unread):
         await write_if_changed(context.store, evaluation.resource, evaluation.status)
@@ -85,18 +90,18 @@ def _is_soaking(decision: Decision) -> bool:
 
 
 async def write_if_changed(store: ResourceStore, previous: KeptStatus, status: Status) -> None:
-    """Write the status if it differs: a quiet resource causes no writes."""
+    """Write the status if it differs from the previous one: a resource at rest causes no writes."""
     if needs_write(previous, status):
         await store.write_status(status)
 
 
 Send = Callable[[Withheld], Awaitable[Outcome]]
-"""Sends a step, unless it is withheld at the last moment."""
+"""Function that sends a step, unless it is withheld at the last moment."""
 
 
 async def _act(context: ReconcileContext, evaluation: Evaluation, step: Step) -> Reconciliation:
-    """Connect before the intent is written: the slow part is then over, and without a connection no intent is
-    needed.
+    """Connect, then write the intent and send the step. Connecting is the slow part, and without a connection no intent
+    is needed.
     """
     match known(step):
         case UpdateFeature() as change:
@@ -114,11 +119,12 @@ async def _act(context: ReconcileContext, evaluation: Evaluation, step: Step) ->
                 if isinstance(transaction, NotSent):
                     return await _not_begun(context, evaluation, step, transaction)
                 return await _carry_out(context, evaluation, step, Via.ZOOKEEPER, transaction.send)
-        case _ as unheard_of:
-            assert_never(unheard_of)
+        case _ as unknown_kind:
+            assert_never(unknown_kind)
 
 
 async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withheld: Withheld) -> Outcome:
+    """Have the driver restart the pod. Where a person restarts the node, nothing is sent."""
     if not step.pod:
         if reason := withheld():
             return NotSent(reason)
@@ -129,9 +135,9 @@ async def _ask_for_restart(context: ReconcileContext, step: RestartNode, withhel
 
 
 async def _not_begun(context: ReconcileContext, evaluation: Evaluation, step: Step, outcome: NotSent) -> Reconciliation:
-    """Report a step that could not be sent at all. It is recorded once, however often it is tried."""
-    never = step.begin(context.stamp(), Via.CONTROLLER, evaluation.observation)
-    status = _ended(context, evaluation.status, never, Result.NOT_SENT, outcome.reason)
+    """Report a step for which there is no connection. The history gets one entry, however often it is tried."""
+    unsent_step = step.begin(context.stamp(), Via.CONTROLLER, evaluation.observation)
+    status = _ended(context, evaluation.status, unsent_step, Result.NOT_SENT, outcome.reason)
     await write_if_changed(context.store, evaluation.resource, status)
     return Reconciliation(Act(step), 1.0, status, outcome)
 
@@ -139,6 +145,9 @@ async def _not_begun(context: ReconcileContext, evaluation: Evaluation, step: St
 async def _carry_out(
     context: ReconcileContext, evaluation: Evaluation, step: Step, via: Via, send: Send
 ) -> Reconciliation:
+    """Write the intent, make the last checks, send the step, and write its outcome. `via`: its route. `send`: sends it,
+    on a connection that exists already.
+    """
     began, status = context.monotonic(), evaluation.status
     earlier = (candidate for candidate in sent_in(status) if step.is_asked_for_by(candidate.step))
     in_flight = next(earlier, None) or step.begin(
@@ -148,7 +157,7 @@ async def _carry_out(
         corrects_drift=any(stage.corrects_drift(step) for stage in evaluation.stages),
     )
     asked_before = in_flight.intent is not None
-    # Spent before it is used: if the process dies in between, no later revert can use the consent again.
+    # The consent is spent before it is used: if the process dies in between, no later step can use it again.
     spent = sorted({*status.spent_consents, step.consent} - {""})
     other_intents = tuple(intent for intent in status.intents if intent != in_flight.to_intent())
     status = replace(status, intents=(*other_intents, in_flight.to_intent()), spent_consents=tuple(spent))
@@ -166,14 +175,14 @@ async def _carry_out(
         context.on_settled()
     match outcome:
         case Applied():
-            # The intent stays until the level was read back: the next reconciliation closes it. It records that the
-            # controller accepted, so that a level that is reverted meanwhile does not look as if never changed.
+            # The intent stays until a reading shows the effect: the next reconciliation closes it. It records that the
+            # step was accepted, so that a level that someone reverts meanwhile does not look as if never changed.
             accepted = replace(in_flight, accepted=True).to_intent()
             status = replace(status, intents=(*status.intents[:-1], accepted))
             await context.store.write_status(status)
             return Reconciliation(Act(step), 0.0, status, outcome)
         case OutcomeUnknown(reason):
-            if asked_before:  # else the next reading shows the outcome
+            if asked_before:  # a new step needs no report, as the next reading shows its outcome
                 status = await _left_open(context, evaluation, status, step, reason)
             return Reconciliation(Act(step), SETTLE_SECONDS, status, outcome)
         case NotSent(reason):
@@ -186,7 +195,7 @@ async def _carry_out(
             rejection = step.rejection(code, message)
             if rejection.recorded:
                 status = _ended(context, status, in_flight, Result.REJECTED, rejection.recorded)
-            elif not asked_before:  # else the earlier request may still be under way
+            elif not asked_before:  # with `asked_before`, the earlier request may still be under way
                 status = without(status, in_flight)
             refused = with_decision(context, evaluation, _refused(step, rejection), status)
             return await _report(context, refused, outcome)
@@ -197,38 +206,39 @@ async def _carry_out(
 async def _held_back(
     context: ReconcileContext, evaluation: Evaluation, status: Status, sent_step: InFlight, refused: Refusal
 ) -> Reconciliation:
-    """Report that a step was not sent. The intent of an earlier request stays: it may still be under way."""
+    """Report that a step was refused at the last moment. The intent of an earlier request stays."""
     if sent_step.intent is None:
         status = _ended(context, status, sent_step, Result.NOT_SENT, refused.message)
     return await _report(context, with_decision(context, evaluation, refused, status), NotSent(refused.message))
 
 
 async def _intend(context: ReconcileContext, evaluation: Evaluation, status: Status, sent_step: InFlight) -> None:
-    """Write the intent, and everything else that must be written before the step is sent. Where the intent is there
-    already, the status is not written for its texts or its log position alone.
+    """Write the intent, and everything else that must be written before the step is sent. If the intent is there
+    already, and only texts or the log position differ, nothing is written.
     """
 
-    def without_words(status: Status) -> Status:
+    def without_texts(status: Status) -> Status:
         rollout = status.rollout and replace(status.rollout, waiting_for="", waiting_since=None)
         return replace(status, conditions=(), ready_reason=None, rollout=rollout, log_position=None)
 
     resource, asked_before = evaluation.resource, sent_step.intent is not None
-    if asked_before and not resource.invalid_fields and without_words(status) == without_words(resource.status):
+    if asked_before and not resource.invalid_fields and without_texts(status) == without_texts(resource.status):
         return
     await context.store.write_status(status)
-    if not asked_before:  # not earlier: another process may write the same time, and win
+    if not asked_before:  # only after the write: another process may have written an intent of the same time instead
         context.ages.begins(sent_step.at)
 
 
 _NUMBER = re.compile(r"\d+")
 OUTCOME_IS_OPEN = "see what the message says about the connection, and repair it: nothing else is sent meanwhile"
+"""Remedy while the outcome of a step is not known."""
 
 
 async def _left_open(
     context: ReconcileContext, evaluation: Evaluation, kept: Status, step: Step, reason: str
 ) -> Status:
-    """The status with the reason why the outcome of a repeated request is still unknown. `kept`: the status with the
-    intent. It is built on the remembered status, so that the beginning of the wait is kept.
+    """Write and return the status with the reason why the outcome of a repeated request is still unknown. It is built
+    on the remembered status, so that the wait keeps its beginning. `kept`: the status with the intent.
     """
     message, rollout = f"{step.request}: its outcome is not known: {reason}", evaluation.remembered.rollout
     previous_message = without_time(rollout.waiting_for) if rollout is not None else ""
@@ -258,12 +268,12 @@ def _may_be_on_its_way(sent_step: InFlight, outcome: Outcome, *, asked_before: b
 
 
 def _withheld(context: ReconcileContext, evaluation: Evaluation, last_look: LastLook, began: float) -> str | None:
-    """Reason not to send; None to send. Called right before the first byte. Another process relies on an intended step
-    not being sent later than SEND_WITHIN.
+    """Reason not to send; None to send. Called right before the first byte. Other processes rely on it that no step is
+    sent later than SEND_WITHIN after its intent.
     """
     within = SEND_WITHIN.total_seconds()
-    if (took := context.monotonic() - began) > within:
-        return f"it took {took:.0f} s since its intent; a change is sent within {within:g} s or not at all"
+    if (elapsed := context.monotonic() - began) > within:
+        return f"it took {elapsed:.0f} s since its intent; a change is sent within {within:g} s or not at all"
     refused = too_late(context, evaluation, last_look)
     return refused.message if refused is not None else None
 
@@ -271,8 +281,8 @@ def _withheld(context: ReconcileContext, evaluation: Evaluation, last_look: Last
 def with_decision(
     context: ReconcileContext, evaluation: Evaluation, decision: Decision, remembered: Status
 ) -> Evaluation:
-    """The evaluation with a decision that was changed at the last moment. A wait of the previous status is not
-    interrupted by the step that was not sent.
+    """The evaluation with another decision, made at the last moment. Conditions of the previous status stay the basis,
+    so that a wait in it goes on as if no step had been tried.
     """
     previous_status = evaluation.resource.status
     remembered = replace(remembered, conditions=previous_status.conditions, ready_reason=previous_status.ready_reason)

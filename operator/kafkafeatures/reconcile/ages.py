@@ -1,10 +1,11 @@
 """Ages of the times in a status, by a monotonic clock.
 
-A status holds stamps of the wall clock, which may be a day wrong and corrected at any time. So a stamp is used only
-once, when this process first meets it, and one in the future counts as new. From then on the monotonic clock counts.
-Where something must not happen too early, the stamp is not trusted at all: `known_for` counts from when this process
-met it. One instance for each resource, as long as the process works on it. Used by `reconcile/evaluate.py`. The
-process's memory of stages and of the metadata log is kept here too: no stamp proves these.
+Used by `reconcile/evaluate.py`; one object for each resource, for as long as the process works on it. A status holds
+stamps of the wall clock, which may be a day wrong and corrected at any time. So the wall clock is compared with a stamp
+only once, when this process first reads the stamp; one in the future counts as new. From then on the monotonic clock
+counts. Where something must not happen too early, even that is not trusted: `known_for` counts from when this process
+first read the stamp. The memory of stages, and the end of the metadata log, are kept here too, as they last as long as
+these ages.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.engine.stage import StageMemory
 
 COUNTED = 2.0
-"""Seconds that count of a time in which the cluster was not read: as between two ordinary readings."""
+"""Seconds that count of a long time in which the cluster was not read: as between two ordinary readings."""
 MOST = 256
 """Most stamps that are kept: more than a status holds."""
 
@@ -28,21 +29,22 @@ MOST = 256
 class Ages:
     """Ages of the stamps of one resource.
 
-    monotonic: clock in seconds. kept: by kind of stage, its memory of the last reading. read_until: by cluster id, the
-    end of the metadata log at the last reading.
+    monotonic: clock in seconds.
+    kept: memory of the last reading, by kind of stage.
+    read_until: end of the metadata log at the last reading, by cluster id.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.monotonic = monotonic
         self.kept: Mapping[str, StageMemory] = {}
         self.read_until: dict[str, LogPosition] = {}
-        self._met: dict[str, tuple[float, float]] = {}  # by stamp, monotonic times: when it was met, when it was made
+        self._met: dict[str, tuple[float, float]] = {}  # by stamp, monotonic times: when it was first read, and made
         self._looked: float | None = None
         self._ours: set[str] = set()
 
     def looked(self, stamps: Iterable[str]) -> None:
-        """Note that the cluster was read. `stamps`: times since when something has been observed. A long time without
-        readings counts only as one ordinary interval for them, so that what is rarely observed ages slowly.
+        """Note that the cluster was read. `stamps`: times since when something has been observed without interruption.
+        For their ages, a long time without readings counts only as one ordinary interval: nobody was watching.
         """
         monotonic_time = self.monotonic()
         if self._looked is not None and monotonic_time - self._looked > LONGEST_GAP:
@@ -65,6 +67,7 @@ class Ages:
                 self._met[stamp] = met_at, made_at
 
     def _meet_anew(self, stamps: Iterable[str]) -> None:
+        """Count `known_for` of these stamps from now on."""
         for stamp in stamps:
             if stamp in self._met:
                 self._met[stamp] = self.monotonic(), self._met[stamp][1]
@@ -90,6 +93,7 @@ class Ages:
         return timedelta(seconds=self.monotonic() - met_at)
 
     def _of(self, stamp: str, current_time: datetime) -> tuple[float, float]:
+        """Monotonic times at which the stamp was first read here, and at which it was made."""
         times = self._met.get(stamp)
         if times is None:
             met_at = self.monotonic()

@@ -1,11 +1,14 @@
-"""Ownership of Kafka clusters and StatefulSets: of several `Apply` resources the oldest is the owner, by creation time
-and uid.
+"""Ownership of Kafka clusters and StatefulSets: of several resources in mode Apply the oldest is the owner, by creation
+time and uid.
 
-Kept in memory; filled from the API server's list at start, from its events, and by reconciliations. A resource whose
-cluster was not read yet may own any cluster; this keeps younger ones from acting, not from reading. No resource acts
-while a step of another one may be under way on its cluster, even if that one was deleted: the owner may change
-meanwhile. This ends when the outcome is known, and after a limited time in any case: a step whose outcome is still
-unknown then no longer arrives. `Observe` resources own nothing. Called by `reconcile/controller.py`.
+Called by `reconcile/controller.py`. Kept in memory; filled from the API server's list at start, from its watch, and by
+reconciliations. Three rules:
+
+- A resource whose cluster was not read yet may own any cluster. That keeps younger ones from acting, not from reading.
+- No resource acts while a step of another one may be under way on its cluster, even if that one was deleted: the owner
+  may have changed since. This ends when the outcome is known, and at the latest after `SENT_FOR`, as a step no longer
+  arrives then.
+- Resources in mode Observe own nothing.
 """
 
 from __future__ import annotations
@@ -26,21 +29,27 @@ from kafkafeatures.kube.api import ResourceKey
 
 K = TypeVar("K")
 _Life = tuple[ResourceKey, str]
-"""Key and uid of a resource, which tell it from a later one of the same name."""
+"""Key and uid of a resource, which distinguish it from a later one of the same name."""
 
 SENT_FOR = BROKER_KEEPS.total_seconds()
-"""Seconds for which a step may be under way; an eviction takes no longer than a change of a level."""
+"""Seconds for which a step may be under way at most: a broker may forward a change as late as that, and an eviction
+takes no longer.
+"""
 STRAIGHT_FOR = ON_ITS_WAY.total_seconds()
 """Seconds for which a step may be under way that is sent directly to where it is carried out."""
 _STRAIGHT = (Via.CONTROLLER, Via.ZOOKEEPER)
+"""Routes of such steps."""
 
 
 class _Acting(Struct, frozen=True):
     """A step that may be under way.
 
-    cluster_id: its cluster. until: monotonic time at which it no longer is. seconds: how long it may be under way,
-    where it was read in a status. noted: it was read in a status, not sent by this process. via: its route. passed_on:
-    time until which a broker may forward an earlier one; no answer ends that sooner.
+    cluster_id: its cluster.
+    until: monotonic time in seconds at which it can no longer be under way.
+    seconds: how long it may be under way, if it was read in a status.
+    noted: it was read in a status, not sent by this process.
+    via: its route.
+    passed_on: monotonic time until which a broker may forward an earlier step; no answer ends that sooner.
     """
 
     cluster_id: str
@@ -54,10 +63,11 @@ class _Acting(Struct, frozen=True):
 class Claim(Struct, frozen=True):
     """The cluster and the StatefulSets that one resource may change.
 
-    applies: mode Apply.
-    cluster_id: empty: no cluster was read yet.
-    passed: it was reconciled since the operator started.
-    stateful_sets: those that its driver restarts, in its own namespace.
+    created: creation time of the resource, as in its metadata.
+    applies: the mode is Apply.
+    cluster_id: its cluster; empty: none was read yet.
+    passed: a reconciliation of it has ended since the operator started.
+    stateful_sets: StatefulSets that its driver restarts, in its own namespace.
     """
 
     created: str
@@ -93,8 +103,8 @@ class Claims:
         return len(self._of_cluster)
 
     def note(self, resource: Mapping[str, Any], *, was_read: bool = False) -> None:
-        """Note the claim of a resource as a watch showed it, which may be outdated. `was_read`: it was read or written
-        just now.
+        """Note the claim of a resource, and the steps in flight in its status. `was_read`: it was read or written just
+        now; False: a watch showed it, and it may be outdated.
         """
         metadata, spec = resource["metadata"], resource.get("spec") or {}
         key = ResourceKey.of(resource)
@@ -130,7 +140,8 @@ class Claims:
         monotonic_time, claim = self._monotonic(), self._claims.get(key)
         if claim is None:
             return
-        # Ended steps of existing resources are kept: else an outdated status with their intents would begin them anew.
+        # Ended steps of existing resources stay listed: otherwise an outdated status that still has their intents would
+        # make them count once more.
         self._acting = {
             life: step for life, step in self._acting.items() if step.until > monotonic_time or self._is_there(life)
         }
@@ -141,11 +152,11 @@ class Claims:
         self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, via=via, passed_on=passed_on)
 
     def acted(self, key: ResourceKey) -> None:
-        """Note that the resource's last step is no longer under way, even where its status cannot show it: it may be
-        deleted.
+        """Note that the resource's last step is no longer under way. Its status alone need not show that, as the
+        resource may have been deleted.
         """
         claim = self._claims.get(key)
-        if claim is not None:  # kept as ended, not removed: a watch may show the intent only now
+        if claim is not None:  # the step is kept as ended, not removed, as a watch may show its intent later
             previous_step = self._acting.get((key, claim.uid))
             passed_on = (
                 previous_step.passed_on
@@ -165,11 +176,11 @@ class Claims:
             _discard(self._of_set, (key.namespace, name), key)
 
     def competing_owner(self, key: ResourceKey, cluster_id: str) -> Owner | None:
-        """The older resource that owns the cluster; else one that has a step in flight there; else one that may turn
-        out to be the owner; None for none.
+        """The older resource that owns this cluster; else a resource that may have a step under way there; else an
+        older one whose cluster is not known yet; None for none.
 
-        The caller has read that this is its cluster, so its claim counts from now on: a reconciliation that fails after
-        its step would otherwise leave the cluster to a younger resource.
+        The caller has read that this is the cluster of `key`, so its claim counts from now on: otherwise a younger
+        resource would get the cluster if this reconciliation failed after its step.
         """
         ours = self._claims.get(key)
         if ours is None:
@@ -197,7 +208,7 @@ class Claims:
         return f"KafkaFeatures {older.name}" if older else ""
 
     def _note_step(self, life: _Life, cluster_id: str, seconds: float) -> None:
-        """Note a step from a status. Its time begins when it is first read, and anew where a slower step
+        """Note a step from a status. Its time begins when it is first read, and anew if a step that may take longer
         replaces it.
         """
         step = self._acting.get(life)
@@ -205,6 +216,7 @@ class Claims:
             self._acting[life] = _Acting(cluster_id, self._monotonic() + seconds, seconds, noted=True)
 
     def _oldest(self, keys: Iterable[ResourceKey], than: Claim) -> ResourceKey | None:
+        """The oldest of these resources that is older than `than`; None for none."""
         claims = ((self._claims[key].age, key) for key in keys)
         older = [(age, key) for age, key in claims if age < than.age]
         return min(older)[1] if older else None
@@ -245,7 +257,7 @@ def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _on_its_way_for(intents: Any) -> float:
-    """Seconds for which the intents of a status, which may have any form, may be under way."""
+    """Seconds for which steps with these intents may be under way. A status may have been edited to any form."""
     if not isinstance(intents, list):
         return SENT_FOR
     straight = (
@@ -257,7 +269,7 @@ def _on_its_way_for(intents: Any) -> float:
 
 
 def _was_passed_on(resource: Mapping[str, Any]) -> bool:
-    """Tell whether a broker forwarded a change of this resource and may do so once more, which only time ends."""
+    """Tell whether the history has a change that a broker forwarded, and may forward once more until time is over."""
     history = (resource.get("status") or {}).get("history")
     entries = history if isinstance(history, list) else []
     return any(isinstance(entry, Mapping) and entry.get("via") == Via.BROKER for entry in entries)

@@ -1,5 +1,5 @@
-"""Open connections of each resource: its cluster, and its ensemble where needed. Opened from its spec and Secrets, and
-again when one of them changes.
+"""Open connections of each resource: to its cluster, and to its ZooKeeper ensemble where needed. They are opened from
+its spec and Secrets, and anew when one of these changes.
 
 Called by `reconcile/controller.py`. Nothing else in the operator reads Secrets.
 """
@@ -32,8 +32,8 @@ from kafkafeatures.reconcile.credentials import (
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 LONGEST_REQUEST = 30.0
-"""Most seconds of a `requestTimeout`. Reading silent nodes takes two of them, and a reconciliation reads twice: with
-more it would exceed its deadline, and the status would never show which node is silent.
+"""Largest `requestTimeout` in seconds that is used. To read nodes that do not answer takes two of them, and a
+reconciliation reads twice: with more it would exceed its deadline, and the status would never name such a node.
 """
 
 
@@ -41,11 +41,11 @@ class OpenCluster(KafkaPort, Protocol):
     """A cluster with its connections."""
 
     async def unchanged(self) -> bool:
-        """Tell whether surely nothing has changed since the last reading."""
+        """Tell whether certainly nothing has changed since the last reading."""
 
     def release_partitions(self, *, at_once: bool = True) -> None:
-        """Free the partitions in memory for other clusters: no restart is decided for a while. Not `at_once`: the roll
-        may continue at any moment, so only if others wait, and after its turn.
+        """Free the memory for partitions, as no restart is decided for a while. With `at_once` False the roll may
+        continue at any moment: then only if other clusters wait for the memory, and after this cluster's turn.
         """
 
     async def release_idle_connections(self) -> None:
@@ -56,6 +56,7 @@ class OpenCluster(KafkaPort, Protocol):
 
 
 OpenClusterOf = Callable[[ClusterSettings], OpenCluster]
+"""Makes an open cluster from its settings, without connecting."""
 
 OpenEnsembleOf = Callable[[Ensemble, OpenCluster], ZooKeeperPort]
 """Makes the port to the ensemble of an open cluster, without connecting. Called only where the ensemble is needed."""
@@ -78,8 +79,10 @@ class _OpenConnection(Struct, frozen=True):
 
 
 class Connections:
-    """The open connections of all resources. `policy`: addresses that may be connected to. `open_ensemble` None: no
-    ensemble can be read, so that no migration takes a step.
+    """The open connections of all resources.
+
+    policy: addresses that may be connected to.
+    open_ensemble: opens a ZooKeeper ensemble; None: no ensemble can be read, so that no migration takes a step.
     """
 
     def __init__(
@@ -94,8 +97,8 @@ class Connections:
         self._open: dict[ResourceKey, _OpenConnection] = {}
 
     async def opened(self, key: ResourceKey, spec: Spec) -> Connected:
-        """Return the open connections; open them anew where the document, or a Secret or ConfigMap that it names, has
-        changed. Those of an ensemble are read only where it is needed. Raises CredentialsInvalid.
+        """Return the open connections; open them anew if the document, or a Secret or ConfigMap that it names, has
+        changed. References for the ensemble are read only if the document needs it. Raises CredentialsInvalid.
         """
         cluster, in_zookeeper = spec.cluster, spec.wants_ensemble
         material = {

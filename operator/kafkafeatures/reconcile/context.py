@@ -1,4 +1,8 @@
-"""The injected context of a reconciliation: its store, ports, clocks and callbacks."""
+"""The injected context of a reconciliation: its store, ports, clocks and callbacks.
+
+Made by `reconcile/controller.py` in the operator, and by the command line; the simulator injects its own clocks and
+ports.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from kafkafeatures.reconcile.look import Ports
 from kafkafeatures.reconcile.ports import ResourceStore
 
 CompetingOwner = Callable[[str], Owner | None]
-"""From a cluster id to the older resource that owns the cluster or may own it; None for none."""
+"""Function that returns, for a cluster id, the older resource that owns the cluster or may own it; None for none."""
 
 
 def no_other_owner(cluster_id: str) -> Owner | None:
@@ -27,7 +31,7 @@ def no_other_owner(cluster_id: str) -> Owner | None:
 
 
 class EffectRecord(Struct, frozen=True):
-    """A step that leaves this process: its resource, the cluster on which it was decided, and its route."""
+    """A step that leaves this process: its resource, the cluster for which it was decided, and its route."""
 
     resource: str
     cluster_id: str
@@ -46,16 +50,17 @@ def ignore(effect: EffectRecord) -> None:
 class ReconcileContext(Struct, frozen=True):
     """The injected context of a reconciliation.
 
-    store: the resource. kafka: the cluster.
-    clock: the wall clock. monotonic: a monotonic clock, in seconds.
-    ages: the same for all reconciliations of a resource in a process.
+    store: store of the resource.
+    kafka, workloads, zookeeper: ports to the cluster, its pods and its ensemble; None where the document needs none.
+    clock: the wall clock.
+    monotonic: a monotonic clock, in seconds.
+    ages: ages of times in the status; one object for all reconciliations of a resource in a process.
     competing_owner: finds an older resource for a cluster id.
     before_act: called before the status is written; if it raises, nothing is written or sent.
     effects: called right before a step is sent.
     on_settled: called once no step of this resource can still be under way.
-    workloads: None where no pods are restarted. zookeeper: None where it is not needed.
-    hand_over: seconds for which another process may still send what its intent says.
-    is_stopping: this process was asked to end, and begins nothing new.
+    hand_over: seconds for which another process may still send a step whose intent it wrote.
+    is_stopping: tells whether this process was asked to end, and so begins nothing new.
     """
 
     store: ResourceStore
@@ -79,10 +84,11 @@ class ReconcileContext(Struct, frozen=True):
         return Ports(self.kafka, self.workloads, self.zookeeper)
 
     def stamp(self) -> Stamp:
+        """The current time, in the form that a status has."""
         return stamp(self.clock())
 
     def age_of(self, moment: str) -> timedelta:
-        """Age of a time in the status."""
+        """Age of a time in the status, as well as clocks show it."""
         return self.ages.of(moment, self.clock())
 
     def known_for(self, moment: str) -> timedelta:

@@ -1,8 +1,8 @@
 """One reconciliation of one resource of the API server, with its connections, Events and pace.
 
-Called by the queue. Returns the seconds until the next one is due; None for a resource that was deleted. Between
-reconciliations it keeps pace, open connections and what spares a reading (`process_cache.py`), never what a decision
-needs: it may be killed at any point.
+Called by the queue (`reconcile/queue.py`). Returns the seconds until the next one is due; None for a resource that was
+deleted. Between reconciliations it keeps the pace, open connections and what saves a reading (`process_cache.py`), but
+nothing that a decision needs: the process may be killed at any point.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ from kafkafeatures.reconcile.pods import Pods, pods_of
 from kafkafeatures.reconcile.process_cache import ProcessCache, Settlement, Until
 
 FULL_LOOK_EVERY = 600.0
-"""Seconds between full readings. In between, the nodes of a settled cluster are not asked while its log shows no
-change.
+"""Seconds between full readings of a resource at rest. In between, its nodes are not asked as long as the metadata log
+shows no change.
 """
 
 logger = logging.getLogger(__name__)
 
 
 class OperatorContext(Struct, frozen=True):
-    """Injected context. `operator`: identity for writes and Events. `policy`: addresses that may be connected to.
-    `open_ensemble` None: no ensemble can be read, so that no migration takes a step.
+    """Injected context of the operator. operator: identity for writes and Events. policy: addresses that may be
+    connected to. open_ensemble: opens a ZooKeeper ensemble; None: no migration takes a step.
     """
 
     environment: Environment
@@ -72,8 +72,8 @@ class OperatorContext(Struct, frozen=True):
 
 
 class Controller:
-    """Reconciles resources; the queue calls `reconcile` and `failed`. `current`: by key, the resource version that a
-    watch shows; empty where none does.
+    """Reconciles resources; the queue calls `reconcile` and `failed`. `current`: returns the resourceVersion of a key
+    that a watch shows; empty where none does.
     """
 
     def __init__(
@@ -152,8 +152,8 @@ class Controller:
         return self._until_next(key, cache, store.version, pause.seconds)
 
     async def failed(self, key: ResourceKey, error: BaseException) -> None:
-        """Write a failure into the status. Not while the API server is away: that is no defect, and nothing can be
-        written.
+        """Log a failed reconciliation, and write it into the status. Not while the API server is away: that is no
+        defect of a reconciliation, and nothing can be written.
         """
         self._claims.passed(key)
         self._watcher.passed(key, "failed", 0.0, EMPTY)
@@ -175,7 +175,7 @@ class Controller:
         try:
             await store.fetch()
             if store.status.is_stalled(Reason.SCHEMA_OUTDATED):
-                return  # action is required there, and it may be all that is left of what the schema did not keep
+                return  # a person has to act on that, and this status may be the last that has the dropped fields
             status = status_of_failed_reconciliation(
                 message, generation=store.generation, previous=store.status, at=self._clock()
             )
@@ -184,7 +184,7 @@ class Controller:
             logger.warning("the API server: %s", again, extra=_labels(key))
 
     def hand_over(self) -> None:
-        """Call when the process is being stopped: its successor may begin before the last reconciliation ends."""
+        """Note that the process is being stopped: its successor may begin before the last reconciliation ends."""
         self._operators.hand_over()
 
     async def close(self) -> None:
@@ -194,9 +194,9 @@ class Controller:
     # --- one reconciliation ---
 
     async def _at_rest(self, key: ResourceKey, began: float) -> float | None:
-        """Seconds until the next reconciliation, where the API server need not be asked for anything; else None. A
-        watch shows the version that the last one wrote, and the cluster, in sync then, shows that nothing has changed
-        since.
+        """Seconds until the next reconciliation, if this one can end without asking the API server; else None. It can
+        if a watch still shows the version that the last reconciliation wrote, and either its pause is not over, or the
+        cluster was in sync then and shows no change since.
         """
         cache, version = self._known.get(key), self._current(key)
         if cache is None or not version:
@@ -211,21 +211,21 @@ class Controller:
         return self._until_next(key, cache, version, settled.check_every)
 
     async def _settled(self, key: ResourceKey, cache: ProcessCache, version: str) -> Settlement | None:
-        """The settlement, while it is valid: same version, no change in the log. Checked before anything is read where
-        a watch shows the version; else once the resource and its Secrets were read.
+        """The settlement, if the resource is still at rest: it has the same version, no other owner, and neither the
+        metadata log nor the pods have changed; else None.
         """
         settled = cache.settlement
         if settled is None or not settled.holds(version, self._monotonic()):
-            return None  # and kept: a watch may show a version older than the last write
+            return None  # the settlement stays, as a watch may show a version older than the last write
         if settled.applies and self._claims.competing_owner(key, settled.status.cluster_id):
             return None
         still = await settled.cluster.unchanged() and (settled.pods is None or await settled.pods.are_as_before())
         if not still:
             cache.settlement = None
-        return cache.settlement  # None as well where versions were discarded meanwhile
+        return cache.settlement  # it may be None by now: `discard_versions` may have been called while this waited
 
     async def _guarded(self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore) -> Pause:
-        """Reconcile, unless a second operator writes this status or the API server drops fields."""
+        """Reconcile, unless a second operator writes this status; stall if the API server drops fields of it."""
         rivals = self._operators.beside_us(store.raw)
         if rivals:
             await self._disconnect(key, cache)
@@ -240,7 +240,7 @@ class Controller:
         except SchemaOutdated as error:
             cache.unkept = store.generation, error.status
             if store.kept.cluster_id:
-                # What was approved and is over, or was reached, is so also where not all of that could be written.
+                # That an approved plan is over, or a level was reached, is true even if the rest could not be written.
                 store.kept = replace(store.kept, plan=error.status.plan, features=error.status.features)
             await self._stall(key, store, Reason.SCHEMA_OUTDATED, str(error))
             pause = Pause("success", SLOWEST_WAIT)
@@ -248,6 +248,7 @@ class Controller:
         return pause
 
     async def _read_and_reconcile(self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore) -> Pause:
+        """Read the document, open its cluster, reconcile once, and note whether the resource is at rest."""
         if store.status == EMPTY:
             await store.write_status(status_of_pending(generation=store.generation, at=self._clock()))
         previous = store.status
@@ -281,7 +282,7 @@ class Controller:
         rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
         rejected = isinstance(last.outcome, Rejected) and last.status.is_stalled(Reason.CONTROLLER_REJECTED)
         is_over = (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None)
-        if is_over and not resource.desired.rests_on_zookeeper:  # the log alone does not tell what happens in ZooKeeper
+        if is_over and not resource.desired.rests_on_zookeeper:  # the log does not show what happens in ZooKeeper
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.desired.mode is Mode.APPLY
             cache.settlement = Settlement(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = is_held_back(last.decision, last.status)
@@ -317,8 +318,8 @@ class Controller:
         self._context.effects(effect)
 
     async def _stall(self, key: ResourceKey, store: KubernetesStore, reason: Reason, message: str) -> None:
-        """Write a halt on top of the last status that was kept whole. The cluster id, and consents that may have been
-        used before, stay in any case.
+        """Write a halt on top of the last status that the API server kept whole (`store.kept`), but with the cluster id
+        and the unverified consents of the present one.
         """
         base, last = store.kept, store.status
         unverified = tuple(sorted({*base.unverified_consents, *last.unverified_consents}))
@@ -328,7 +329,7 @@ class Controller:
             status_of_invalid(reason, message, generation=store.generation, previous=previous, at=self._clock())
         )
 
-    # --- when the next one is due ---
+    # --- pauses ---
 
     def _until_next(self, key: ResourceKey, cache: ProcessCache, version: str, pause: float) -> float:
         seconds = max(pause, self._throttle(key, cache))
@@ -336,13 +337,14 @@ class Controller:
         return seconds
 
     def _again(self, key: ResourceKey, cache: ProcessCache) -> float:
-        """The resource was changed meanwhile: read, decide and write again. One that is written all the time must not
-        keep younger resources waiting until it is known what it owns.
+        """Seconds until a reconciliation begins again whose resource was changed meanwhile. After the first repetition
+        it counts as passed: younger resources wait until it is known what this one owns, and must not wait for ever for
+        one that is written all the time.
         """
-        again = cache.pace.backoff(("conflict",), 0.05, 1.0)
+        seconds = cache.pace.backoff(("conflict",), 0.05, 1.0)
         if cache.pace.repeats:
             self._claims.passed(key)
-        return max(again, self._throttle(key, cache))
+        return max(seconds, self._throttle(key, cache))
 
     def _throttle(self, key: ResourceKey, cache: ProcessCache) -> float:
         seconds = cache.pace.throttle()
@@ -350,7 +352,7 @@ class Controller:
             logger.warning("reconcile rate limit reached; next reconciliation in %.0f s", seconds, extra=_labels(key))
         return seconds
 
-    # --- what is kept in between ---
+    # --- kept between reconciliations ---
 
     def _store(self, key: ResourceKey) -> KubernetesStore:
         return KubernetesStore(self._api, key, lambda: self._operators.writer, self._of(key).last)
@@ -374,7 +376,7 @@ class Controller:
         await self._connections.close(key)
         logger.info("deleted; its cluster is left unchanged", extra=_labels(key))
 
-    # --- what is said of it ---
+    # --- logs and Events ---
 
     def _log(self, key: ResourceKey, generation: int, text: str) -> None:
         """Log a text, unless it was logged last."""

@@ -1,8 +1,8 @@
-"""Resolve the references of a document into settings that contain its secrets.
+"""Resolve the addresses of a document and its references to Secrets into settings of connections.
 
-Called where a cluster is opened for a document. A function reads the secrets: from a folder on the command line
-(`--secrets-dir DIR/<secret-name>/<key>`), from labelled Secrets in the operator. No error contains the value of a
-secret.
+Called where a cluster is opened for a document. The secrets are read by a function (`Read`): from a folder on the
+command line (`--secrets-dir`, DIR/<secret-name>/<key>), from labelled Secrets in the operator. No error contains the
+value of a secret.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class Reference(NamedTuple):
 
 
 Read = Callable[[Reference, str], str | None]
-"""(reference, key) -> text; None without such a key. Raises CredentialsInvalid where the reference cannot be read."""
+"""Function that returns the text of a key of a reference; None if it has no such key. Raises CredentialsInvalid if the
+reference cannot be read.
+"""
 
 Material = Mapping[Reference, Mapping[str, str] | None]
 """Content of each reference; None where it does not exist, or may not be read."""
@@ -57,7 +59,7 @@ class BootstrapAddresses(NamedTuple):
 
 
 def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
-    """Parse the addresses; no Secret is needed. Raises InvalidDocument for invalid lists, also that of ZooKeeper."""
+    """Parse the addresses; no Secret is needed. Raises InvalidDocument for invalid lists, including ZooKeeper's."""
     address_lists, problems = [], []
     for text, field_path in (
         (cluster.bootstrap_servers, "spec.cluster.bootstrapServers"),
@@ -80,10 +82,13 @@ def bootstrap_of(cluster: ClusterSpec) -> BootstrapAddresses:
 
 
 def references(cluster: ClusterSpec, *, ensemble: bool = False) -> tuple[Reference, ...]:
-    """References to be read before `settings_of`, without duplicates. `ensemble`: those for `ensemble_of` too."""
+    """References that `settings_of` needs, without duplicates, to be read before. `ensemble`: also those that
+    `ensemble_of` needs.
+    """
     all_references: list[Reference] = []
 
     def note(reference: Reference, key: str) -> str:
+        """Note a reference instead of reading it, so that the functions below list what they would read."""
         all_references.append(reference)
         return ""
 
@@ -98,7 +103,7 @@ def references(cluster: ClusterSpec, *, ensemble: bool = False) -> tuple[Referen
 
 
 def material_of(material: Material) -> Read:
-    """Reader of Secrets that were read from the API server."""
+    """Function that returns texts of Secrets and ConfigMaps which were read from the API server before."""
 
     def read(reference: Reference, key: str) -> str | None:
         texts = material[reference]
@@ -106,7 +111,7 @@ def material_of(material: Material) -> Read:
             return texts.get(key)
         if reference.kind == "ConfigMap":
             raise CredentialsInvalid(f"ConfigMap {reference.name} not found")
-        # One text for both: a user who may write a resource must not learn which Secrets exist.
+        # The same text for both causes: a user who may write a resource must not learn which Secrets exist.
         raise CredentialsInvalid(
             f'Secret {reference.name} does not exist, or does not have the label {CREDENTIALS}: "true"'
         )
@@ -115,7 +120,7 @@ def material_of(material: Material) -> Read:
 
 
 def secrets_in(folder: Path | None) -> Read:
-    """Reader of Secrets in a folder of folders, as they are mounted into pods."""
+    """Function that reads Secrets from a folder: one folder for each Secret, one file for each key, as in a pod."""
 
     def read(reference: Reference, key: str) -> str | None:
         name = reference.name
@@ -135,8 +140,8 @@ def secrets_in(folder: Path | None) -> Read:
 
 
 def settings_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | None = None) -> ClusterSettings:
-    """Resolve all settings of a cluster. `policy`: addresses that may be connected to, also those learned from nodes.
-    Raises InvalidDocument for an invalid address, before any secret is read; CredentialsInvalid.
+    """Resolve all settings of a cluster. Raises InvalidDocument for an invalid address, before any secret is read;
+    CredentialsInvalid. `policy`: addresses that may be connected to, also of those that nodes report.
     """
     bootstrap = bootstrap_of(cluster)
     brokers = Security(_tls(cluster.tls, reader), _sasl(cluster.sasl, reader))
@@ -231,7 +236,9 @@ def _sasl(spec: SaslSpec | None, reader: Read) -> Sasl | None:
 
 
 def _oauth(login: Reference, reader: Read) -> OAuthToken | OAuthClient:
-    """A Secret with `token` holds the token itself; one with `token-url` says where to fetch it (RFC 6749, 4.4)."""
+    """Token or client for OAUTHBEARER: a Secret has either `token`, or `token-url` with the credentials of a client
+    that fetches a token there (RFC 6749, section 4.4).
+    """
     token = reader(login, "token")
     if token is not None:
         return OAuthToken(token.strip())

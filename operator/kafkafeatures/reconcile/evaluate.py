@@ -11,9 +11,9 @@
     7. Look for an older owner of the cluster, and have the server judge the next changes (a dry run).
     8. Decide, through the gates (`core/engine/gates.py`); each stage remembers what it needs of the decision.
 
-Sends nothing but a validateOnly, and writes nothing. `plan` is this alone; `apply` and the operator continue with
-`execute` of `reconcile/act.py`. Level-triggered: nothing is remembered from one reconciliation to the next but the
-status, how old the moments in it are, and what a process may lose: the memory of its stages (`ages.py`).
+It sends nothing but a dry run (validateOnly), and writes nothing. `plan` does this alone; `apply` and the operator
+continue with `execute` of `reconcile/act.py`. It is level-triggered: a reconciliation starts from the status alone.
+What a process remembers besides, the ages of times in the status and the memory of stages, it may lose (`ages.py`).
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ if TYPE_CHECKING:
 class _Comparison(Struct, frozen=True):
     """A reading, compared with the status.
 
-    resource: its status, without what an accepted log voids. is_ours: the reading is of the status's cluster and log.
-    log_decision: decision where the log is not that of the status; else None. earlier: changes of levels that the
-    status may not have.
+    resource: the resource; where a person has accepted a restored log, without what that voids in its status.
+    is_ours: the reading is of the cluster and of the metadata log that the status describes.
+    log_decision: decision if the log is not that of the status, or that could not be read; else None.
+    earlier: changes of levels from before this reading that the status may not have.
     """
 
     resource: Resource
@@ -71,8 +72,8 @@ class _Comparison(Struct, frozen=True):
 
 
 async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool = False) -> Evaluation | Unread:
-    """Decide on the present state, in the numbered steps above. `again`: only the readings for a restart are made once
-    more, a moment after a full one.
+    """Decide on the present state, in the numbered steps above. `again`: a moment after a full reading, make only those
+    readings once more that a restart depends on.
     """
     read_at, monotonic_read_at = context.monotonic(), context.ages.monotonic()
     read_context = await read_context_of(context, resource)
@@ -144,7 +145,7 @@ async def _compare(context: ReconcileContext, resource: Resource, observation: O
 async def _settle(
     context: ReconcileContext, compared: _Comparison, observation: Observation
 ) -> tuple[Settled, Replication | None]:
-    """Settle steps that were sent; not where another cluster answers, which shows nothing of them."""
+    """Settle steps that were sent, and account for changes of levels; neither where another cluster answers."""
     resource, replication = compared.resource, await replication_in(observation)
     if not compared.is_ours:
         return Settled(observation, resource.status), replication
@@ -156,7 +157,7 @@ async def _settle(
 
 
 def _without_used_up(status: Status, desired: DesiredState) -> Status:
-    """The status without used consents that the document no longer has: added again, they are new."""
+    """The status without spent consents that the document no longer has. If they are added again, they count as new."""
     current_consents = {*desired.consents, desired.accepted_log}
     spent_consents = tuple(consent for consent in status.spent_consents if consent in current_consents)
     return replace(status, spent_consents=spent_consents)
@@ -185,7 +186,7 @@ def _stage_input(
 
 
 def _with_ended(context: ReconcileContext, status: Status, stages: tuple[StageState, ...]) -> Status:
-    """The status after steps that are withdrawn or over, with what each stage has to remember of this reading."""
+    """The status in which steps are closed that are withdrawn or over, with what each stage has to remember."""
 
     def closed(intent: InFlight, result: Result, message: str = "") -> Status:
         return with_result(status, intent, result, at=context.stamp(), age_of=context.age_of, message=message)
@@ -206,8 +207,8 @@ def _competing_owner(context: ReconcileContext, desired: DesiredState, observati
 
 
 def _restarts_nodes(context: ReconcileContext, desired: DesiredState) -> bool:
-    """Tell whether nodes can be restarted from here: by a person on request, or by the operator, which alone
-    has pods.
+    """Tell whether this process can have nodes restarted: by a person on request, or through pods, which the command
+    line cannot.
     """
     driver = driver_of(desired.rollout)
     return driver.asks_people or (driver.reads_pods and context.workloads is not None)
@@ -216,8 +217,8 @@ def _restarts_nodes(context: ReconcileContext, desired: DesiredState) -> bool:
 async def _with_verdict(
     kafka: KafkaPort, desired: DesiredState, stages: tuple[StageState, ...], observation: Observation
 ) -> tuple[tuple[StageState, ...], DryRun | None]:
-    """The stages, with the server's answer to a dry run of all changes that are due. None is made where the resource
-    only observes or is suspended.
+    """The stages, with the active controller's answer to a dry run of all changes that are due; None where none is
+    made: nothing is due, or the resource only observes or is suspended.
     """
     stage = due_in(stages)
     if not stage.dry_run or not observation.in_kraft_mode or desired.suspend or desired.mode is Mode.OBSERVE:

@@ -1,4 +1,6 @@
-"""An evaluation: the result of `reconcile/evaluate.py` before anything is sent, and the status that reports it."""
+"""Result of `reconcile/evaluate.py`: the decision, what it rests on, and the status that reports it. Nothing was sent
+yet; `reconcile/act.py` and the commands `plan` and `apply` continue from here.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from kafkafeatures.reconcile.ports import Resource
 
 
 class Unread(Struct, frozen=True):
-    """Result where no node of the cluster answered."""
+    """Result if no node of the cluster answered. `status`: the status that reports the failure."""
 
     resource: Resource
     failure: Failure
@@ -58,6 +60,7 @@ class Evaluation(Struct, frozen=True, dict=True):
 
     @property
     def desired(self) -> DesiredState:
+        """What the document asks for."""
         return self.resource.desired
 
     @property
@@ -87,5 +90,5 @@ class Evaluation(Struct, frozen=True, dict=True):
         )
         position = position_of(self.observation) if self.is_accounted and not sent_by(status) else None
         if position is None or (status == self.resource.status and status.log_position is not None):
-            return status  # the log always grows: its end is written only with other changes
+            return status  # the log grows all the time, so its end alone is no reason to write the status
         return keeping_unknown(replace(status, log_position=position), status)

@@ -70,8 +70,10 @@ def _owner_in(document: Mapping[str, Any], resource: KafkaFeatures) -> tuple[Any
 class FileStore:
     """`ResourceStore` for one document and its state file. A context manager: it holds the lock.
 
-    state: None: the status lives as long as the process. approves_by_name: as in `DesiredState`. again: reads the
-    document once more; None for stdin.
+    state: path of the state file; None: the status is lost when the process ends.
+    approve: hash of a plan that is approved.
+    accepted_log, approves_by_name: as in `DesiredState`.
+    again: reads the document once more; None for a document from stdin.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class FileStore:
     ) -> None:
         self._resource, self._again = resource, again
         self.why_over = ""
-        """Why nothing more is sent for it; empty as long as the document is what it was."""
+        """Reason why nothing more is sent for this document; empty as long as it is unchanged."""
         approvals = frozenset({approve} if approve else ())
         desired_state = wanted_of(resource, approvals=approvals, accepted_log=accepted_log)
         self._wanted = replace(desired_state, may_approve_unseen=True, approves_by_name=approves_by_name)
@@ -127,7 +129,7 @@ class FileStore:
         return f"{self._resource.metadata.namespace}/{self._resource.metadata.name}"
 
     def peek(self) -> Resource:
-        """The resource with the status that is on disk now, for readers: takes no lock."""
+        """The resource with the status that is on disk now, for commands that only read: takes no lock."""
         self._load()
         return self._now()
 
@@ -180,12 +182,12 @@ class FileStore:
         }
         if self._state is None:
             return
-        beside = self._state.with_name(f".{self._state.name}.{os.getpid()}")
-        with beside.open("w", encoding="utf-8") as file:
+        new_file = self._state.with_name(f".{self._state.name}.{os.getpid()}")
+        with new_file.open("w", encoding="utf-8") as file:
             yaml.dump(document, file, Dumper=_DUMPER, sort_keys=False, allow_unicode=True)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(self._state)
+        new_file.replace(self._state)
         folder = os.open(self._state.parent, os.O_RDONLY)
         try:
             os.fsync(folder)  # the rename itself
@@ -197,6 +199,7 @@ class FileStore:
         return "sha256:" + hashlib.sha256(spec.encode()).hexdigest()
 
     def _load(self) -> None:
+        """Read the state file, if there is one. Raises StateUnreadable."""
         try:
             data = self._state.read_bytes() if self._state else None
         except FileNotFoundError:
@@ -216,20 +219,20 @@ class FileStore:
         if not isinstance(document, dict) or document.get("kind") != KIND or "status" not in document:
             raise StateUnreadable(f"{self._state} is not a {KIND} state file; name another with --state")
         if not _belongs_to(document, self._resource):
-            whose = "/".join(map(str, _owner_in(document, self._resource)))
-            raise StateUnreadable(f"{self._state} belongs to {whose}, not to {self.name}; name another with --state")
+            owner = "/".join(map(str, _owner_in(document, self._resource)))
+            raise StateUnreadable(f"{self._state} belongs to {owner}, not to {self.name}; name another with --state")
         is_same_spec = document.get("specDigest") == self._digest()
         try:
             self._generation = int(document["metadata"]["generation"]) + (0 if is_same_spec else 1)
-            self._status, odd = read_status(document["status"])
-            if "intent" in self._status.unknown:  # the format of older releases: it may have been sent
-                odd += ("intent",)
+            self._status, invalid_fields = read_status(document["status"])
+            if "intent" in self._status.unknown:  # of an early release, whose step may have been sent
+                invalid_fields += ("intent",)
             self._unverified &= frozenset(document.get("unverifiedConsents") or ())
         except (TypeError, ValueError, KeyError, AttributeError):
-            odd = ("metadata",)
-        if odd:
+            invalid_fields = ("metadata",)
+        if invalid_fields:
             raise StateUnreadable(
-                f"{self._state} was edited and is no longer valid ({', '.join(odd)}); "
+                f"{self._state} was edited and is no longer valid ({', '.join(invalid_fields)}); "
                 "restore it, or name another with --state"
             )
 
@@ -248,6 +251,6 @@ class FileStore:
 
     def _release(self) -> None:
         if self._lock is not None:
-            # The file stays: removing it would let two processes lock two files of the same name.
+            # The file is not removed: otherwise two processes could hold locks on two files of the same name.
             os.close(self._lock)
             self._lock = None

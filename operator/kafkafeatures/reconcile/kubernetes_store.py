@@ -1,9 +1,9 @@
-"""Store of a resource in the API server: read once per reconciliation, its status replaced unless it changed meanwhile.
+"""Store of a resource in the API server: read once in a reconciliation, its status replaced unless it changed since.
 
-Used by the operator. One writer owns the whole status, and every write names the version on which it was decided: a
-lost race raises Conflict, and the reconciliation starts again from the new version. The server's answer to a write is
-compared with what was sent: an older schema silently drops fields, and with them what keeps a step from being sent
-twice.
+Used by the operator, for one reconciliation. The operator owns the whole status, and every write names the
+resourceVersion on which it was decided: if another client was faster, Conflict is raised, and the reconciliation starts
+again from the new version. The server's answer to a write is compared with what was sent: an older schema of the CRD
+silently drops fields, and with them an intent or a spent consent, so that a step could be sent twice.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from kafkafeatures.kube.errors import Conflict, Invalid, KubeError
 from kafkafeatures.reconcile.ports import NotReadable, Resource, needs_write
 
 _ALWAYS = {"spentConsents": [], "unverifiedConsents": [], "clusterId": ""}
-"""Fields that are sent even if empty: so a schema that drops them is noticed before a consent is used, or anything is
-sent to a cluster to which the status could not be bound.
+"""Fields that are sent even if empty, so that a schema that drops them is noticed early: before a consent is used, and
+before anything is sent to a cluster that the status could not record.
 """
 
 _REMEMBERED = {
     "intents": "intents", "history": "history", "changeCount": "change_count", "spentConsents": "spent_consents",
 }  # fmt: skip
-"""Fields on which decisions rest, by name in JSON; an older schema may drop them from one write to the next."""
+"""Fields that decisions depend on, by name in JSON. If an older schema drops them, this process keeps their values."""
 
 MAX_REQUEST = 64
 """Most characters of `status.lastHandledReconcileAt`."""
@@ -49,10 +49,10 @@ class SchemaOutdated(Exception):
 
 @dataclass
 class LastStatus:
-    """The status of a resource that was read or written last, so that the same version is not read again.
+    """The status of a resource that was read or written last, so that the same version is not parsed again.
 
-    dropped: by attribute, values that the server once had and dropped at the last write. dropped_of: uid and cluster id
-    of their resource.
+    dropped: values that the server once had and dropped at the last write, by attribute of `Status`.
+    dropped_of: uid and cluster id of the resource that they belong to.
     """
 
     dropped: Mapping[str, Any] = field(default_factory=dict)
@@ -69,10 +69,12 @@ class LastStatus:
 class KubernetesStore:
     """`ResourceStore` for one reconciliation. Call `fetch` first.
 
-    writer: returns the identity for each write. last: state from earlier reconciliations.
-    raw: the object as the API server is known to have it. status: its readable part; invalid_fields: names of the
-    others.
-    written: versions that writes have made. kept: the last status that the server kept whole.
+    writer: returns the identity of the operator for each write.
+    last: state from earlier reconciliations.
+    raw: the object as the API server had it last.
+    status, invalid_fields: the readable part of its status, and the names of the other fields.
+    written: resourceVersions that the writes of this reconciliation have made.
+    kept: the last status that the server kept whole.
     """
 
     def __init__(
@@ -100,11 +102,12 @@ class KubernetesStore:
 
     @property
     def generation(self) -> int:
+        """Number of the document's version."""
         return int(self.raw["metadata"]["generation"])
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether the server has all fields on which decisions rest, none dropped."""
+        """Tell whether the server has all fields that decisions depend on."""
         return not self._last.dropped
 
     @property
@@ -130,8 +133,8 @@ class KubernetesStore:
         return self.resource(read_document(self.raw))
 
     async def read_again(self) -> Resource:
-        """The resource at this moment; the next write replaces that version. Raises NotReadable; Conflict where another
-        client has written the status meanwhile, which a write would undo.
+        """The resource, read anew; the next write replaces that version. Raises NotReadable; Conflict if another client
+        has written the status since, which a write would undo.
         """
         ours = self.status
         try:
@@ -155,7 +158,9 @@ class KubernetesStore:
         return Resource(str(self._key), self.generation, desired_state, self.status, self.invalid_fields)
 
     async def write_status(self, status: Status) -> None:
-        """Write the status. Raises SchemaOutdated, Conflict, Refused, Gone; Unavailable: it may have been written."""
+        """Write the status. Raises SchemaOutdated, Conflict, RequestRefused, Gone; Unavailable, after which it may have
+        been written all the same.
+        """
         dropped = await self._replace(status)
         _check(dropped, status)
         self.kept = status
@@ -167,18 +172,18 @@ class KubernetesStore:
         _check(await self._replace(status, dry_run=True), status)
 
     async def write_what_is_kept(self, status: Status) -> None:
-        """Write a status even if the server drops parts of it; not where it would change nothing."""
+        """Write a status, even if the server drops parts of it, unless it would change nothing."""
         if needs_write(self, status):
             await self._replace(status)
 
     async def answer_request(self) -> None:
-        """Write that the request to reconcile, as it was at `fetch`, was handled, unless that is written already."""
+        """Note in the status that the request to reconcile (an annotation, as it was at `fetch`) was handled."""
         if self._request:
             await self.write_what_is_kept(replace(self.status, last_handled_reconcile_at=self._request))
 
     async def _replace(self, status: Status, *, dry_run: bool = False) -> list[str]:
-        """Replace the status; return the paths of dropped fields. Raises Conflict where the resource is now another
-        document: after a restore of etcd the same resourceVersion may belong to something else.
+        """Replace the status; return the paths of dropped fields. Raises Conflict if the answer has another document:
+        after a restore of etcd the same resourceVersion may stand for another state.
         """
         writer = self._writer()
         body = {**_ALWAYS, **status.as_json(), "operator": writer.shape}
@@ -198,9 +203,8 @@ class KubernetesStore:
         return dropped
 
     def _adopt(self, raw: Mapping[str, Any], last_status: Status | None = None) -> None:
-        """Take over the server's object. The name of the writer is left out of the status: no decision reads it.
-        `last_status`: the status in it, where this process wrote it. Values that the server dropped stay, such as a
-        sent step.
+        """Take over the server's object. Values that the server has dropped stay, such as the intent of a step that was
+        sent. `last_status`: the status in it, if this process has just written it, so that it need not be parsed.
         """
         self.raw, last = raw, self._last
         if last_status is not None:
@@ -209,15 +213,17 @@ class KubernetesStore:
             self.status, self.invalid_fields = last.status, last.invalid_fields
         else:
             self.status, self.invalid_fields = _read(raw)
-            # Without a cluster id it was lost or had no contact yet; with another uid it is another resource's.
+            # A status without a cluster id was deleted, or had no contact yet; one of another uid belongs to another
+            # resource.
             if self.status.cluster_id and last.dropped_of == (raw["metadata"]["uid"], self.status.cluster_id):
                 self.status = replace(self.status, **last.dropped)
         last.version, last.status, last.invalid_fields = self.version, self.status, self.invalid_fields
 
 
 def _remembered(previous_status: Status, sent: Status, dropped: Iterable[str]) -> Mapping[str, Any]:
-    """By attribute, the server's former values of the dropped fields. `dropped`: paths. Used consents and counts of a
-    write without a new intent stay. A step whose intent could not be written was not sent, and has used nothing.
+    """Values to keep for dropped fields, by attribute of `Status`: those that the server had before the write. Consents
+    that `sent` has spent are added only if it has no new intent: a step whose intent could not be written was not sent,
+    and has used nothing. `dropped`: paths of the dropped fields.
     """
     names = {path.split(".")[1].removesuffix("[]") for path in dropped if "." in path}
     values = {
@@ -239,9 +245,9 @@ def _document_of(raw: Mapping[str, Any]) -> tuple[Any, ...]:
 def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
     """The status, and the names of its invalid fields.
 
-    Where the schema dropped the list of used consents, all of the document's count as used; where it dropped the
-    unverified ones, all count as unverified. Both are part of the next write, so that they outlive the signs from which
-    they are derived.
+    If the schema dropped the list of spent consents, all consents of the document count as spent; if it dropped the
+    unverified ones, all count as unverified. Both become part of the next write, so that they stay when nothing else
+    shows any more that the schema dropped them.
     """
     stored = raw.get("status") or {}
     status, invalid_fields = read_status({name: value for name, value in stored.items() if name != "operator"})
@@ -256,7 +262,7 @@ def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
 
 
 def dropped_fields(sent: Any, kept: Any, path: str = "status") -> Iterator[str]:
-    """Paths that were sent and are missing in `kept`. Values are not compared: the server may write them
+    """Paths of fields that were sent and are missing in `kept`. Values are not compared, as the server may format them
     differently.
     """
     if isinstance(sent, dict):

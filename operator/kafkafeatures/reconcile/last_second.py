@@ -1,10 +1,11 @@
 """The last check before a step leaves the process: whether it would still be decided.
 
-Between a reading and its step lie a write of the status, and whatever delays the API server or the network: half a
-minute, or more. Meanwhile an approval is withdrawn, a window closes, a partition falls out of sync. So once the intent
-is written, everything that forbids its step is checked again. For a restart that is the whole decision, by the same
-code, on a reading not older than `FRESH`. For any step it is the resource as it is now, and whether this process is to
-end. Called by `reconcile/act.py` at one place, for steps of all kinds. What cannot be read is a refusal.
+Called by `reconcile/act.py` for steps of all kinds, once the intent is written. Between the reading and the step lie a
+write of the status and any delay of the API server or the network, which may be half a minute. Meanwhile an approval
+may be withdrawn, a window close, or a partition fall out of sync. For a restart the whole decision is therefore made
+again, by the same code, on a reading not older than `FRESH`. For any step it is checked that the resource has not
+changed, that no other resource owns the cluster, that the window is open, and that this process is not being stopped.
+What cannot be read is a refusal.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from kafkafeatures.reconcile.evaluation import Evaluation, Unread
 from kafkafeatures.reconcile.ports import NotReadable, Resource
 
 FRESH = 2.0
-"""Seconds from the start of the reading on which a restart is decided to the first byte of its request."""
+"""Largest age in seconds of the reading by which a restart is decided, from its start to the first byte of the request.
+"""
 NOT_SENT = "nothing was sent: "
 AGAIN = 1.0
 """Seconds until the next reconciliation after a refusal."""
@@ -38,8 +40,8 @@ Refusal = Wait | Stalled | Held
 class LastLook(NamedTuple):
     """Evidence on which a step is sent.
 
-    read_at: when its reading began; None where the step is not decided again.
-    at_any_time: no window holds the step back; so where no partition has a leader, or the cluster no controller.
+    read_at: when the last reading began, in seconds of the monotonic clock; None where the step is not decided again.
+    at_any_time: the step may be sent outside of windows, as where no partition has a leader.
     """
 
     read_at: float | None
@@ -49,10 +51,10 @@ class LastLook(NamedTuple):
 async def why_not_now(
     context: ReconcileContext, evaluation: Evaluation, kept: Status, sent_step: InFlight, *, asked_before: bool
 ) -> Refusal | LastLook:
-    """Reason not to send the step of this intent; the evidence on which it is sent where there is none.
+    """Refusal to send the step of this intent; if there is none, the evidence on which it is sent.
 
-    kept: the status with the intent, as it was written. asked_before: the intent is from an earlier reconciliation, and
-    may have been sent.
+    kept: the status with the intent, as it was written.
+    asked_before: the intent is from an earlier reconciliation, and the step may have been sent.
     """
     step = sent_step.step
     last_look = LastLook(None, step.goes_at_any_time)
@@ -83,9 +85,7 @@ def _decided_otherwise(again: Evaluation, step: Step) -> Refusal | None:
 
 
 def _changed(earlier: Resource, current: Resource, sent_step: InFlight) -> Refusal | None:
-    """Refuse where the document or the intent was changed since: suspended, paused, an approval or consent withdrawn,
-    or else.
-    """
+    """Refusal if the document or the intent has changed, such as by a suspension, or an approval that is withdrawn."""
     if (current.generation, current.desired) != (earlier.generation, earlier.desired):
         return not_sent("the resource was changed in the meantime")
     if sent_step.to_intent() not in current.status.intents:
@@ -94,17 +94,17 @@ def _changed(earlier: Resource, current: Resource, sent_step: InFlight) -> Refus
 
 
 def too_late(context: ReconcileContext, evaluation: Evaluation, last_look: LastLook) -> Refusal | None:
-    """Refuse where something forbids the step at this very moment. Called once the intent is written, and again right
-    before the first byte. It waits for nothing.
+    """Refusal if something forbids the step at this very moment. Called once the intent is written, and again right
+    before the first byte, so it must not wait for anything.
     """
     task = asyncio.current_task()
     if context.is_stopping() or (task is not None and task.cancelling()):
         return not_sent("this process is shutting down; its successor continues")
     cluster_id, windows = evaluation.observation.cluster_id, evaluation.desired.rollout.windows
     if isinstance(cluster_id, Known):
-        owned = owned_by(context.competing_owner(cluster_id.value))
-        if owned is not None:
-            return owned
+        refused = owned_by(context.competing_owner(cluster_id.value))
+        if refused is not None:
+            return refused
     if windows and not last_look.at_any_time and (opens := closed_until(windows, context.clock())) is not None:
         at = opens.isoformat(timespec="minutes")
         return Wait(

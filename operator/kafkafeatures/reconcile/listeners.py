@@ -16,7 +16,7 @@ class ReconciliationListener(Protocol):
         """A reconciliation has ended. `result`: success, requeued or failed."""
 
     def suspended(self, key: ResourceKey, holds: bool) -> None:
-        """Called wherever it may have changed whether the resource is suspended."""
+        """Called when the resource may have been suspended or resumed. `holds`: it is suspended now."""
 
     def forgot(self, key: ResourceKey) -> None:
         """The resource was deleted."""
@@ -26,7 +26,7 @@ class RecorderPort(Protocol):
     """Recorder of the metadata logs that are followed: see `kafka/recorder/recorder.py`."""
 
     def saw(self, resource: ResourceKey, cluster: OpenCluster, status: Status) -> None:
-        """A reading of the resource's cluster has ended with this status. Returns at once."""
+        """A reconciliation has read the resource's cluster and ended with this status. Returns at once."""
 
     def forgot(self, resource: ResourceKey) -> None:
         """The resource was deleted."""

@@ -1,9 +1,9 @@
-"""One reading of a cluster, with all that the stages of its document need.
+"""Read a cluster through its ports, with everything that the stages of its document need.
 
-Pods and znodes are read before the nodes and the metadata log, so that the log is never older: steps are judged by the
-log, and the reading of ZooKeeper is valid only as far as the log was read after it. `/controller` is read once more
-where partitions rest on it. Called through `reconcile/reading.py`. It judges nothing, and keeps nothing between two
-readings.
+Called through `reconcile/reading.py`. Order matters: pods and znodes are read before the nodes and the metadata log, so
+that the log is never older than they are. Steps are judged by the log, and a reading of ZooKeeper is valid only with a
+log that was read after it. If the source of the partitions depends on the znode `/controller`, that is read once more
+at the end. Nothing is judged here, and nothing kept between two readings.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ async def pods(ports: Ports) -> WorkloadsReading | Failure:
 
 
 async def look(ports: Ports, read_context: ReadContext, is_ours: Callable[[Observation], bool]) -> Observation:
-    """The cluster at this moment. Some stages know what they need only once nodes were read; then everything is read
-    anew. `is_ours`: tells whether it is the document's cluster; of another one only the first reading is made.
+    """Read the cluster. Some stages know what they need only once the nodes were read; then everything is read anew.
+    `is_ours`: tells whether it is the document's cluster; of another one only the first reading is made.
     """
     demands = demands_of(read_context)
-    observation = await _seen(ports, read_context, demands)
+    observation = await _read(ports, read_context, demands)
     if not is_ours(observation):
         return observation
     all_demands = demands | demands_of(replace(read_context, observation=observation))
     if _of_nodes(all_demands) != _of_nodes(demands):
-        observation = await _seen(ports, read_context, all_demands)
+        observation = await _read(ports, read_context, all_demands)
     observation = await _surveyed(ports, await _named(ports, observation, all_demands), all_demands)
     return await _compared(ports, observation) if all_demands.comparison else observation
 
@@ -67,14 +67,15 @@ def _of_nodes(demands: ReadRequirements) -> ReadRequirements:
 
 
 def _fact(found: T | Failure, location: str, observation: Observation) -> Known[T] | Unknown:
+    """Reading of ZooKeeper as a fact."""
     return (
         Unknown(found) if isinstance(found, Failure) else Known(found, SourceKind.ZOOKEEPER, location, observation.at)
     )
 
 
 async def look_again(ports: Ports, read_context: ReadContext) -> Observation:
-    """Read once more what a restart is decided on, a moment after the full reading; znodes too, where a stage needs
-    them. A survey or comparison of all znodes may be that of the full reading: each stage sets its greatest age.
+    """Read once more what a restart depends on, a moment after the full reading; znodes too, where a stage needs them.
+    A survey of all znodes may be that of the full reading: the stage that needs it sets its greatest age.
     """
     zookeeper = await _znodes(ports, demands_of(read_context))
     readings = await _while_claimed(ports, await ports.kafka.look_again(claim=_claim_in(zookeeper)))
@@ -92,7 +93,7 @@ async def replication_in(observation: Observation) -> Replication | None:
     return await run_in_thread(partial(Replication, observation.partitions.value))
 
 
-async def _seen(ports: Ports, read_context: ReadContext, demands: ReadRequirements) -> Observation:
+async def _read(ports: Ports, read_context: ReadContext, demands: ReadRequirements) -> Observation:
     zookeeper = await _znodes(ports, demands)
     claim = _claim_in(zookeeper)
     readings = await ports.kafka.read(partitions=demands.partitions, settings=demands.settings, claim=claim)
@@ -104,7 +105,7 @@ def _claim_in(zookeeper: ZooKeeperReading | Failure) -> Read[ControllerClaim]:
 
 
 async def _while_claimed(ports: Ports, readings: Readings) -> Readings:
-    """The readings, without the partitions where they rest on `/controller` and it changed meanwhile."""
+    """The readings; without the partitions if their source depends on `/controller`, and that has changed since."""
     partitions = readings.partitions
     if isinstance(partitions, Failure) or partitions.claim is None:
         return readings

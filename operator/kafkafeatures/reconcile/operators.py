@@ -1,11 +1,15 @@
-"""Operators that write a status: detection of two that write the same ones.
+"""Detection of a second operator that writes the same statuses.
 
-Every write of a status names its operator. Another operator's write from before this process began is a hand-over: a
-pod was replaced. A later one means that both run; then neither may continue, for each would take the other's steps for
-its own. This is remembered until the process ends. A process that is being stopped no longer names its instance: it
-finishes its reconciliations while its successor may have begun. A process that was replaced by force (`kubectl delete
-pod --force`, a lost node) may write a little longer: that is waited for. Called by `reconcile/controller.py`. Nothing
-is read or written for it: the writer is in the resource, and the time in its `managedFields`.
+Called by `reconcile/controller.py`. Every write of a status names its operator, and Kubernetes notes its time in
+`managedFields`, so nothing else has to be read or written.
+
+- A write by another operator from before this process began is a hand-over: the pod was replaced.
+- A later write means that both run. Then neither may continue, as each would take the other's steps for its own. This
+  is remembered until the process ends.
+- A process that is being stopped leaves its instance out of its writes: it finishes its reconciliations, while its
+  successor may have begun.
+- A process that was replaced by force (`kubectl delete pod --force`, a lost Kubernetes node) may write a little longer.
+  That is waited for (`HAND_OVER`).
 """
 
 from __future__ import annotations
@@ -22,8 +26,8 @@ from kafkafeatures.core.engine.settling import ON_ITS_WAY
 from kafkafeatures.kube.api import ResourceKey
 
 HAND_OVER = ON_ITS_WAY.total_seconds()
-"""Seconds from this process's start in which an earlier process of the same operator may still write; kubelet ends it
-within a few.
+"""Seconds from the start of this process in which an earlier process of the same operator may still write; kubelet ends
+such a process within a few seconds.
 """
 
 _REPORTED = "more than one operator writes this status"
@@ -32,8 +36,10 @@ _REPORTED = "more than one operator writes this status"
 class Operators:
     """The operators that write statuses.
 
-    us: this operator. began: when this process first heard from the API server, by the API server's clock. monotonic:
-    seconds of a monotonic clock.
+    us: this operator.
+    began: time, by the API server's clock, at which this process first heard from it; None: not yet.
+    monotonic: clock in seconds.
+    writer: identity that this operator puts into its next write.
     """
 
     def __init__(
@@ -42,11 +48,10 @@ class Operators:
         self._us, self._began, self._monotonic = us, began, monotonic
         self._over: float | None = None
         self.writer = us
-        """How a status that is written now names its operator."""
         self._others: dict[ResourceKey, tuple[str, frozenset[OperatorIdentity]]] = {}
 
     def hand_over(self) -> None:
-        """Call when this process is being stopped: its later writes are not those of a second operator."""
+        """Note that this process is being stopped: its later writes are not those of a second operator."""
         self.writer = replace(self._us, instance="")
 
     @property
@@ -72,7 +77,7 @@ class Operators:
 
     @property
     def hand_over_ends_in(self) -> float:
-        """Seconds until an earlier process of this operator has surely ended; counted from the first call."""
+        """Seconds until an earlier process of this operator has certainly ended; counted from the first call."""
         if self._over is None:
             self._over = self._monotonic() + HAND_OVER
         return max(self._over - self._monotonic(), 0.0)

@@ -1,4 +1,5 @@
-"""Pace of the reconciliations of one resource: slower while the result is the same, and bounded over time.
+"""Pace of the reconciliations of one resource: slower while the result is the same (backoff), and never more than a
+number over time (token bucket).
 
 Called by `reconcile/controller.py`, with one pace for each resource. It decides only when to reconcile.
 """
@@ -8,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 BURST, REFILL_SECONDS = 100, 5.0
-"""A token bucket: `BURST` reconciliations may follow one another freely, further ones at one in `REFILL_SECONDS`.
-Every step, reading and wait of the longest upgrade fits; a Kafka that contradicts itself does not keep the operator
-busy."""
+"""Token bucket: `BURST` reconciliations may follow one another freely, further ones at one in `REFILL_SECONDS`. The
+longest upgrade fits into it with every step, reading and wait; a Kafka that contradicts itself all the time does not
+keep the operator busy.
+"""
 ROLLING_REFILL_SECONDS = 1.0
+"""Seconds for a token while nodes are in flight."""
 
 
 class Pace:
@@ -20,20 +23,23 @@ class Pace:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._tokens, self._at = float(BURST), monotonic()
-        self._found: tuple[object, ...] = ()
+        self._last_key: tuple[object, ...] = ()
         self.repeats = 0
+        """How often the key of the backoff was the same as before."""
         self.rolling = False
-        """Nodes are in flight: they are looked at once a second, for hours."""
+        """Nodes are in flight, so that the cluster is read once a second, for hours."""
 
     def backoff(self, key: tuple[object, ...], first: float, longest: float) -> float:
-        """Seconds to wait: `first`, doubled each time the key is the same, up to `longest`."""
-        self.repeats = self.repeats + 1 if self._found == key else 0
-        self._found = key
+        """Seconds to wait: `first`, doubled each time the key (the result of a reconciliation) is the same as before,
+        up to `longest`.
+        """
+        self.repeats = self.repeats + 1 if self._last_key == key else 0
+        self._last_key = key
         return min(first * 2.0 ** min(self.repeats, 20), longest)
 
     def progress(self) -> None:
         """Reset the backoff: something was done, or there is nothing to do."""
-        self._found = ()
+        self._last_key = ()
 
     def throttle(self) -> float:
         """Seconds to wait for the token of this reconciliation: zero while tokens are left."""

@@ -1,7 +1,7 @@
 """Pause until the next reconciliation of a resource, by the result of the last one.
 
-Called by `reconcile/controller.py` after each reconciliation. The pace of the resource (`reconcile/pace.py`) makes
-pauses longer while the result is the same.
+Called by `reconcile/controller.py` after each reconciliation. While the result is the same, the pauses get longer
+(`reconcile/pace.py`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ CHECK_EVERY = 60.0
 """Seconds between reconciliations of a resource that does not set them, or whose document is invalid."""
 HALTED_WAIT = 10.0
 """Seconds between reconciliations while a roll waits for a user's action and nodes are in flight."""
-SLOWEST_WAIT = LOOKS_WITHIN  # longest pause while something is waited for
+SLOWEST_WAIT = LOOKS_WITHIN
+"""Longest pause in seconds while something is waited for."""
 
 
 class Pause(Struct, frozen=True):
@@ -45,14 +46,14 @@ def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_ever
     if isinstance(last.decision, Act):
         return Pause("requeued", last.requeue_after or 0.0)
     if isinstance(last.decision, Done | Held):
-        often = min(check_every, LOOKS_WITHIN) if last.status.soak_started_at else check_every
-        return Pause("success", often)
+        seconds = min(check_every, LOOKS_WITHIN) if last.status.soak_started_at else check_every
+        return Pause("success", seconds)
     first = last.requeue_after or 2.0
     if isinstance(last.outcome, NotSent):
-        # Withheld at the last moment, after two writes of the status: it is tried less and less often.
+        # Withheld at the last moment. Each try costs two writes of the status, so it is tried less and less often.
         is_watched = follows(last.status) or last.status.soak_started_at is not None
-        seldom = min(check_every, SLOWEST_WAIT) if is_watched else check_every
-        return Pause("requeued", pace.backoff((resource.generation, NotSent), first, max(first, seldom)))
+        longest = min(check_every, SLOWEST_WAIT) if is_watched else check_every
+        return Pause("requeued", pace.backoff((resource.generation, NotSent), first, max(first, longest)))
     pace.rolling = follows(last.status) and driver_of(resource.desired.rollout).restarts_nodes
     if pace.rolling:  # each second counts, unless a user has to act first
         return Pause("requeued", HALTED_WAIT if isinstance(last.decision, Stalled) else first)

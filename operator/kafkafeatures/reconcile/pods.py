@@ -1,7 +1,7 @@
-"""The pods of one resource: read for a reconciliation, and compared while the resource is at rest.
+"""The pods of one resource: read for a reconciliation, and compared with that while the resource is at rest.
 
-A changed image changes neither the generation of a KafkaFeatures resource nor the metadata log: only the StatefulSets
-show it. Called by `reconcile/controller.py`.
+Called by `reconcile/controller.py`. A new image changes neither the generation of a KafkaFeatures resource nor the
+metadata log; only the StatefulSets show it.
 """
 
 from __future__ import annotations

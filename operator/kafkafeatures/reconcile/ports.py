@@ -1,6 +1,6 @@
-"""Store of a resource: a file, or the API server. The cluster is the other port (`core/ports.py`).
+"""Protocol of the store of a resource, which is a file or the API server (`file_store.py`, `kubernetes_store.py`).
 
-A reconciliation reaches the outside world only through these two; clock and sleep are injected.
+A reconciliation reaches the outside world only through its store and the ports of `core/ports.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from kafkafeatures.core.engine.desired_state import DesiredState
 class Resource(Struct, frozen=True):
     """A resource as read from its store.
 
+    name: namespace and name, for people.
+    generation: number of the document's version, as in its metadata.
     desired: what the document asks for, names resolved.
     status: the previous status, without `invalid_fields`.
     invalid_fields: names of fields of the status that cannot be read.
@@ -39,7 +41,7 @@ class KeptStatus(Protocol):
 
 
 def needs_write(previous: KeptStatus, status: Status) -> bool:
-    """Tell whether the status differs from the stored one; a damaged one is always written anew."""
+    """Tell whether the status differs from the stored one. A stored status with invalid fields is always replaced."""
     return status != previous.status or bool(previous.invalid_fields)
 
 

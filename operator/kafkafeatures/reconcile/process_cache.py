@@ -1,6 +1,7 @@
-"""State that the controller keeps of a resource between reconciliations: pace, ages, and what saves a reading.
+"""State that a process keeps of a resource between reconciliations: pace, ages, and what saves a reading.
 
-Never facts about the cluster: all of it may be lost at any moment, and the next reconciliation reads what it needs.
+Made and used by `reconcile/controller.py`. No decision rests on it: all of it may be lost at any moment, and the next
+reconciliation reads what it needs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kafkafeatures.reconcile.pods import Pods
 
 
 class Until(Struct, frozen=True):
-    """A state that is valid for one version of a resource, until a time."""
+    """A state that is valid for one resourceVersion, until a time in seconds of the monotonic clock."""
 
     version: str
     until: float
@@ -34,12 +35,13 @@ class Until(Struct, frozen=True):
 
 
 class Settlement(Until, frozen=True):
-    """A resource at rest: in sync, or its change rejected. Until it ends, only the metadata log or the pods can change
-    that.
+    """A resource at rest: in sync, or its change was rejected. Until this ends, only a change in the metadata log or of
+    the pods can end the rest, so only these are read.
 
-    applies: mode Apply: the resource claims its cluster.
+    applies: the mode is Apply, so the resource claims its cluster.
     check_every: seconds between reconciliations.
-    status: the last status. cluster, pods: what to watch; `pods` None where the driver reads none.
+    status: the last status.
+    cluster, pods: open cluster and pods to compare; `pods` is None where the driver reads none.
     """
 
     applies: bool
@@ -53,13 +55,14 @@ class Settlement(Until, frozen=True):
 class ProcessCache:
     """State of a resource that is kept between reconciliations.
 
-    own_versions: resource versions that the last reconciliation wrote.
+    own_versions: resourceVersions that the last reconciliation wrote.
     settlement: set while the resource is at rest.
     next_due: until then no reconciliation is due.
-    unkept: generation, and a status of which the API server dropped a part. While the generation is the same, this
-    status is written first.
+    unkept: generation, and a status of which the API server dropped a part. While the generation is the same, a dry
+        run shows first whether the server now keeps that status.
     logged: generation and message that were logged last.
-    document: the parsed document. last: the status that was read or written last.
+    document: the parsed document.
+    last: the status that was read or written last.
     """
 
     pace: Pace

@@ -1,10 +1,13 @@
-"""The work queue: one task per key, so that no two reconciliations of a key run at once.
+"""The work queue: one task for each key, so that no two reconciliations of a key run at once.
 
-Wake-ups coalesce: a key is reconciled after a wake-up or at the end of its pause, whichever is first. `work` returns
-the pause in seconds; None, and only None, removes the key. An error in `work` ends nothing: it is counted, and the key
-is retried at growing intervals, not before the error's `retry_after` seconds if it has them. Every reconciliation has a
-hard deadline. At most `at_once` hold a slot. One that has not ended after `hold` seconds is waiting for something
-outside, and gives its slot to the next. Knows nothing of Kafka or Kubernetes; called by `app.py`.
+Called by `app.py`; it knows nothing of Kafka or Kubernetes.
+
+- A key is reconciled after a wake-up or at the end of its pause, whichever is first; several wake-ups count as one.
+- `work` returns the pause in seconds. None, and nothing else, removes the key.
+- After an error in `work` the key is retried at growing intervals, and not before the error's `retry_after` seconds.
+- Every reconciliation has a deadline.
+- At most `at_once` reconciliations hold a slot. One that has not ended after `hold` seconds is waiting for something
+  outside, and gives its slot to the next.
 """
 
 from __future__ import annotations
@@ -18,17 +21,23 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 FIRST_RETRY, LAST_RETRY = 1.0, 60.0
+"""Seconds until the first retry after an error, and between later ones at most."""
 HOLD = 5.0
-"""Seconds for which a reconciliation holds its slot, since many clusters may not answer. Long enough for
-reconciliations on a busy processor: if these lost their slots, ever more would begin and none would end.
+"""Seconds for which a reconciliation holds its slot: not longer, as many clusters may not answer; and not shorter, as
+on a busy processor ever more reconciliations would begin, and none would end.
 """
 HUNG_AFTER = 600.0
+"""Seconds after which a reconciliation, or a key that waits for a slot, counts as hung."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Entry:
+    """State of a key. Times are monotonic: when it was woken, when its reconciliation began, since when it waits for a
+    slot; None where that does not apply.
+    """
+
     task: asyncio.Task[None]
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     woken_at: float | None = None
@@ -39,9 +48,12 @@ class _Entry:
 class Queue(Generic[K]):
     """Queue of keys. Times are in seconds.
 
-    work: reconciles a key, and returns its pause. failed: receives the key and the error of `work`. at_once: number of
-    slots. deadline: limit of each reconciliation. hold: for how long one holds its slot. waited: receives the seconds
-    between a wake-up and its reconciliation.
+    work: reconciles a key, and returns its pause.
+    failed: receives the key and the error of `work`.
+    at_once: number of slots.
+    deadline: limit of each reconciliation.
+    hold: time for which a reconciliation holds its slot.
+    waited: receives the time between a wake-up and its reconciliation.
     """
 
     def __init__(
@@ -129,7 +141,7 @@ class Queue(Generic[K]):
                     async with asyncio.timeout(self._deadline):
                         pause = await self._work(key)
                     failures = 0
-                except (Exception, asyncio.CancelledError) as error:  # an error that leaves this task would end the key
+                except (Exception, asyncio.CancelledError) as error:  # one that left this task would end the key's work
                     if is_meant(error):
                         raise
                     pause = retry_in(failures, error)
@@ -193,8 +205,8 @@ def not_before(own_delay: float, error: BaseException) -> float:
 
 
 def is_meant(error: BaseException) -> bool:
-    """Tell whether the current task itself is being cancelled. An awaited task that others cancelled raises the same
-    error.
+    """Tell whether the error means that the current task is being cancelled. The same error comes from an awaited task
+    that something else cancelled.
     """
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

@@ -1,4 +1,7 @@
-"""One reading of a resource's cluster, and the check that it is the right cluster."""
+"""One reading of a resource's cluster, and the check that it is the right cluster.
+
+Called by `reconcile/evaluate.py` and `reconcile/settle.py`; the reading itself is made in `reconcile/look.py`.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ async def read_context_of(context: ReconcileContext, resource: Resource) -> Read
 async def observe_cluster(
     context: ReconcileContext, resource: Resource, read_context: ReadContext, *, again: bool = False
 ) -> Observation:
-    """The cluster at this moment. `again`: only the readings on which a restart is decided, a moment after a full one.
-    Raises ClusterUnreachable where no node answers.
+    """Read the cluster. Raises ClusterUnreachable if no node answers. `again`: a moment after a full reading, make only
+    those readings that a restart depends on.
     """
     if again:
         return await look_again(context.ports, read_context)
@@ -31,9 +34,9 @@ async def observe_cluster(
 
 
 def is_ours(resource: Resource, observation: Observation) -> bool:
-    """Tell whether this is the cluster of the status and of the document, as far as these name one. A document that
-    names another cluster than its status never matches: the history is not that cluster's. For a status that lost its
-    id, the document must name the cluster.
+    """Tell whether the observation is of the cluster that the status and the document name, as far as they name one. If
+    they name two, none matches, as the history would be that of another cluster. If the status lost its cluster id, the
+    document must name the cluster.
     """
     if isinstance(observation.cluster_id, Unknown):
         return False

@@ -1,6 +1,8 @@
-"""Settling of steps that were sent: which have ended, which are followed, and which must be settled first.
+"""Settle steps that were sent: close those that have ended, and list those that must end before anything else is sent.
 
-A step that is not followed is settled by two readings, a second apart if the first one is not enough.
+Called by `reconcile/evaluate.py` in every reconciliation. Each kind of step decides by itself whether it has ended
+(`InFlight.settle`). Beside a step that is followed (`is_followed`, such as a restart) others may be sent, so it may
+stay open. Any other step is settled by this reading or, if that is not enough, by a second one a moment later.
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ SETTLE_SECONDS = 1.0
 class Settled(Struct, frozen=True):
     """The newest observation, and the status in which every intent with a known outcome is closed.
 
-    followed: steps in flight beside which others may be sent.
-    unsettled: steps that must be settled before anything else is sent.
-    open_outcome: what they wait for.
+    followed: open steps beside which others may be sent.
+    unsettled: open steps that must end before anything else is sent.
+    open_outcome: what is missing to settle these.
     """
 
     observation: Observation
@@ -67,7 +69,7 @@ async def settle(
         return Settled(observation, status, followed, unknown_steps)
 
     await context.sleep(SETTLE_SECONDS)
-    unjudged = why_unjudged(await _nothing_judged(context.kafka, observation))
+    unjudged = why_unjudged(await _dry_run_of_nothing(context.kafka, observation))
     second = await _second_reading(context, resource, status, observation)
     if second is not None:
         second_pair = replace(_pair(context, resource, observation, second, replication), unjudged=unjudged)
@@ -102,8 +104,10 @@ def _pair(
     )  # fmt: skip
 
 
-async def _nothing_judged(kafka: KafkaPort, observation: Observation) -> DryRun | None:
-    """Answer to a dry run that changes nothing; None where the present level is not known."""
+async def _dry_run_of_nothing(kafka: KafkaPort, observation: Observation) -> DryRun | None:
+    """Answer to a dry run of the present levels; None where these are not known. The active controller answers requests
+    in order, so after this answer no earlier request is still waiting there.
+    """
     changes = unchanged_level(observation)
     return await kafka.validate(changes, directly=True) if changes else None
 

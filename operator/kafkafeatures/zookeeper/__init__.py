@@ -1,4 +1,4 @@
-"""ZooKeeper, as far as a cluster still keeps its metadata there: read in one session, through kazoo.
+"""The ZooKeeper adapter, by the client library kazoo, for clusters that still keep their metadata there.
 
 Imported only where a document or a flag names an ensemble.
 """

@@ -1,4 +1,8 @@
-"""The ensemble of one cluster behind `ZooKeeperPort` of `core/ports.py`. Each call opens a session of its own."""
+"""Implementation of `ZooKeeperPort` (`core/ports.py`) for the ensemble of one cluster.
+
+Made by `app.py` and by commands. Each call opens a session of its own, so that no session is held between
+reconciliations.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,10 @@ from kafkafeatures.zookeeper.reader import read_controller, read_zookeeper
 
 
 class ZooKeeper:
-    """An ensemble. `environment`: its clock gives the time of a reading. `whole_log`: opens the metadata log of the
-    cluster; None: nothing is compared with it. Between calls only the last survey is kept.
+    """An ensemble. Between calls only the last survey is kept.
+
+    environment: its clock gives the time of a reading.
+    whole_log: opens the metadata log of the cluster, to be read as a whole; None: nothing is compared with it.
     """
 
     def __init__(
@@ -45,7 +51,7 @@ class ZooKeeper:
         return await read_controller(self._ensemble)
 
     async def compare(self, cluster_id: str) -> StoreComparison | Failure:
-        """Compare everything that Kafka copied with the metadata log, in at most three rounds (see `compare.py`)."""
+        """Compare everything that Kafka copied with the metadata log (`compare.py`)."""
         if self._whole_log is None:
             return NOT_ASKED
         began = self._environment.monotonic()
@@ -64,7 +70,7 @@ class ZooKeeper:
                 assert_never(equality)
 
     async def survey(self, within: float) -> Survey | Failure:
-        """All znodes that Kafka copies."""
+        """Survey of all znodes that Kafka copies: the last one, if it is not older than `within` seconds."""
         began = self._environment.monotonic()
         if self._surveyed is not None and began - self._surveyed[0] < within:
             return self._surveyed[1]

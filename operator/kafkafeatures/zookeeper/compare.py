@@ -1,9 +1,10 @@
-"""Comparison of ZooKeeper with the metadata log: both read, and what differs read again before it counts.
+"""Comparison of ZooKeeper with the metadata log during a dual write: whether both have the same metadata.
 
 Called by `migration compare`, and before a migration closes a way back. A change takes a moment from the log to
-ZooKeeper, so a single difference proves nothing. It is read again once `/migration` says that ZooKeeper has everything
-up to the offset at which the log was read, in at most three rounds. If the log has changed there by then, the result is
-unknown; a difference that remains is a write that was lost (`core/migration/equality.py`).
+ZooKeeper, so a difference in one reading proves nothing. Znodes that differ are read again, once `/migration` shows
+that ZooKeeper has everything up to the offset at which the log was read; in at most three rounds. If the log has
+changed for such a znode by then, the result is unknown. A difference that remains is a write to ZooKeeper that was lost
+(`core/migration/equality.py`).
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ T = TypeVar("T")
 
 ROUNDS = 3
 CAUGHT_UP_WITHIN = 15.0
-"""Seconds for ZooKeeper to reach the offset of the log; an idle controller moves the offset twice a second."""
+"""Seconds in which ZooKeeper must reach the offset of the log; an idle controller writes the offset twice a second."""
 PAUSE = 0.25
-"""Seconds between two looks at `/migration`."""
+"""Seconds between two readings of `/migration`."""
 
 LOG = "metadata log"
+"""Location of failures of the log."""
 
 
 class Log(Protocol):
@@ -47,11 +49,13 @@ class Log(Protocol):
         """The image of all records that are committed by now."""
 
     def without_secrets(self, reading: T) -> T:
-        """The reading without our own secrets, so that it may be shown."""
+        """The reading without the secrets of this client, so that it may be shown."""
 
 
 async def compare(ensemble: Ensemble, log: Log, cluster_id: str, environment: Environment) -> Equality:
-    """Compare in at most three rounds. `cluster_id`: of the nodes whose log is read."""
+    """Compare in at most three rounds; Unknown where that is not possible. `cluster_id`: of the nodes whose log is
+    read; an ensemble of another cluster is not compared.
+    """
     try:
         async with Session(ensemble) as session:
             outcome = await _Rounds(session, log, environment).of(cluster_id)
@@ -67,6 +71,7 @@ class _Rounds:
         self._session, self._log, self._environment = session, log, environment
 
     async def of(self, cluster_id: str) -> Equality | Failure:
+        """Compare all znodes, then in later rounds only those that differed."""
         image = await self._not_comparable(cluster_id) or await self._image()
         if isinstance(image, Failure):
             return image
@@ -99,6 +104,7 @@ class _Rounds:
         return comparison
 
     async def _image(self) -> Image | Failure:
+        """The metadata log as it is now; a Failure unless it is in the state of a dual write."""
         image = await self._log.image()
         if isinstance(image, Failure) or image.zk_migration_state == ZkMigrationState.MIGRATION:
             return image
@@ -114,7 +120,7 @@ class _Rounds:
         )
 
     async def _not_comparable(self, cluster_id: str) -> Failure | None:
-        """Failure where the ensemble holds another cluster, or nothing was copied."""
+        """Failure where the ensemble is that of another cluster, or `/migration` cannot be read; else None."""
         identity = await cluster_znode(self._session, cluster_id)
         if isinstance(identity, Failure):
             return identity
@@ -141,6 +147,7 @@ class _Rounds:
             await self._environment.sleep(PAUSE)
 
     async def _offset(self) -> int | Failure:
+        """Offset up to which the log was written to ZooKeeper; -1 for none."""
         failure = await self._session.synced("/migration")
         if failure is not None:
             return failure
@@ -151,7 +158,9 @@ class _Rounds:
 
 
 def _judged(comparison: Comparison, image: Image, later: Image) -> Equality | Failure:
-    """Outcome of the last round."""
+    """Outcome of the last round: differences without znodes that changed in the log in between. `later`: the log after
+    the round.
+    """
     moved = comparison.moved_in(Expected(later))
     differences = comparison.differences(but=moved)
     if differences:

@@ -1,10 +1,10 @@
-"""Decisions that kazoo is not trusted with: which addresses it connects to, which certificates it believes, how many
-bytes it takes from a peer, and on which connection it sends what changes something.
+"""Connections for kazoo, the ZooKeeper client, with checks that kazoo does not make.
 
-kazoo 2.11 resolves names by itself, does not check host names of certificates, asks the kernel for as many bytes as
-four bytes of the peer claim, and sends on a later connection what it could not on the one before. So the connection,
-the limit, and the last moment of a transaction are here; kazoo keeps the session and the requests. The version is
-pinned: `tests/kafkafeatures/zookeeper` notice where a newer one goes around this.
+Used by `session.py`. kazoo 2.11 resolves names by itself, does not check the host names of certificates, allocates as
+many bytes as the length field of an answer claims, and sends a request on a new connection if the old one failed. Here
+connections follow the address policy and verify certificates (`Sockets`), the length of an answer is limited, and a
+transaction leaves on one connection or not at all (`Frames`). kazoo keeps the session and encodes the requests. Its
+version is pinned; `tests/kafkafeatures/zookeeper` would show if a newer one bypassed this.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from kafkafeatures.kafka.wire.connection import end_by_reset
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 LARGEST_FRAME = 4 * 1024 * 1024
-"""Bytes of one answer: a znode holds 1 MiB at most (`jute.maxbuffer`), a list of children may be longer."""
+"""Largest answer in bytes: a znode has 1 MiB at most (`jute.maxbuffer`), a list of children may be longer."""
 
 
 class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
-    """Makes connections that the ensemble's address policy permits. `failure`: of the last attempt; None: it succeeded.
-    `answered`: IP address and port of the last connection.
+    """Makes connections that the ensemble's address policy permits.
+
+    failure: failure of the last attempt; None: it succeeded.
+    answered: IP address and port of the last connection.
     """
 
     def __init__(self, ensemble: Ensemble) -> None:
@@ -44,21 +46,21 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         self._ended = False
 
     def end(self) -> None:
-        """End the connection, on which an answer may never come, so that the waiting thread ends as well. No further
-        connection is made.
+        """End the connection, so that a thread of kazoo which waits for an answer ends as well. No further connection
+        is made.
         """
         self._ended = True
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
-    def create_connection(self, *_: Any, **asked: Any) -> socket.socket:
+    def create_connection(self, *_: Any, **arguments: Any) -> socket.socket:
         """A connection to one server. Raises ConnectionDropped, after which kazoo tries the next server."""
-        host, port = asked["address"]
+        host, port = arguments["address"]
         if self._ended:
             raise ConnectionDropped("ended")
         try:
-            connection = self._connected(host, port, asked["timeout"])
+            connection = self._connected(host, port, arguments["timeout"])
         except KafkaError as error:
             self.failure = error
             raise ConnectionDropped(str(error)) from None
@@ -66,19 +68,20 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         return connection
 
     def _connected(self, host: str, port: int, timeout: float) -> socket.socket:
-        ensemble, last = self._ensemble, None
+        """A connection to one of the addresses of a name. Raises KafkaError."""
+        ensemble, last_error = self._ensemble, None
         try:
             addresses = [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
         except (OSError, UnicodeError, ValueError):
             raise Unreachable("the host name is not known", remedy="check the name") from None
         policy = ensemble.policy
         if policy is not None and not all(policy.permits(address, port) for address in addresses):
-            raise AddressRefused  # if any address of the name is not permitted, as for Kafka
+            raise AddressRefused  # even if only one address of the name is not permitted, as for Kafka
         for address in dict.fromkeys(addresses):
             try:
                 connection = socket.create_connection((address, port), timeout)
             except OSError as error:
-                last = error
+                last_error = error
                 continue
             self.answered = address, port
             try:
@@ -87,7 +90,7 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
                 connection.close()
                 raise
         raise Unreachable(
-            f"connection failed ({last.strerror if last and last.strerror else last})",
+            f"connection failed ({last_error.strerror if last_error and last_error.strerror else last_error})",
             remedy="check host, port and that ZooKeeper runs",
         )
 
@@ -107,8 +110,8 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
 
 
 class Frames(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
-    """Frames of a bounded length, from servers that are resolved only where they are connected to; and transactions
-    that leave on one connection, or not at all.
+    """kazoo's handler of a connection, with a limit for the length of answers, and with transactions that leave on one
+    connection or not at all. Names are resolved only by `Sockets`.
     """
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -118,18 +121,18 @@ class Frames(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         self._has_begun = False
 
     def hold(self) -> None:
-        """Let a transaction from now on leave on the current connection only. It is closed by a reset, and the kernel
-        drops bytes that the server does not acknowledge.
+        """Allow a transaction from now on, but only on the current connection. That connection is set to end by a
+        reset, and the kernel drops bytes that the server does not acknowledge in time (`DELIVERED_WITHIN`).
         """
         link = self._socket
         if link is not None:
-            with suppress(OSError):  # it was closed meanwhile, and nothing leaves
+            with suppress(OSError):  # it may be closed by now, and then nothing leaves
                 end_by_reset(link, DELIVERED_WITHIN.total_seconds())
         with self._last_moment:
             self._held = link
 
     def let_go(self) -> bool:
-        """Let no transaction leave from now on. True if a byte of one may have left already."""
+        """Allow no transaction from now on. Returns True if a byte of one may have left already."""
         with self._last_moment:
             self._held = None
             return self._has_begun

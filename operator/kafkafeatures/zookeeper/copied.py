@@ -1,6 +1,7 @@
-"""Reads all znodes that Kafka copies, or some of them, and passes each to a `Sink`. It judges nothing.
+"""Reading of all znodes that a migration copies, or of some of them; each is passed to a `Sink`.
 
-Called by `compare.py`, and by preflight for a dry run of the copy. No znode is kept here.
+Called by `compare.py`, and by `client.py` for a survey, the dry run of the copy in a preflight. Nothing is judged and
+no znode is kept here.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ async def dry_run(ensemble: Ensemble) -> Survey | Failure:
 
 
 async def read_copied(session: Session, sink: Sink, selected: Iterable[str] | None = None) -> Failure | None:
-    """Read znodes into the sink. `selected`: paths of topics and of other znodes; None: all. A Failure if no server can
-    be reached any more; the failure of a single znode goes to the sink.
+    """Read znodes into the sink. Returns a Failure if no server can be reached any more; the failure of a single znode
+    goes to the sink. `selected`: paths of topics and of other znodes; None: all.
     """
     pipeline = Pipeline(session)
     reader = _Reader(pipeline, sink)
@@ -43,12 +44,15 @@ async def read_copied(session: Session, sink: Sink, selected: Iterable[str] | No
 
 
 class _Reader:
-    """Reads znodes, and the znodes that these name. Lists of names are iterated only as their reads are sent."""
+    """Makes the reads of znodes, and of the znodes that these name. Reads are generated only as they are sent, so that
+    few of them are in memory.
+    """
 
     def __init__(self, pipeline: Pipeline, sink: Sink) -> None:
         self._pipeline, self._sink = pipeline, sink
 
     def all(self) -> Iterator[Read]:
+        """Reads of everything that Kafka copies."""
         yield self._names(topics.PENDING_DELETIONS, self._topics)
         for root in places.LISTS:
             yield self._names(root, partial(self._below, root))
@@ -57,6 +61,7 @@ class _Reader:
         yield from self.unit(PRODUCER_IDS)
 
     def unit(self, path: str) -> Iterator[Read]:
+        """Read of one topic, with the partitions that follow, or of one other znode."""
         name = topics.topic_name(path)
         if not places.can_be(path):
             self._sink.entries(path, {})
@@ -66,7 +71,7 @@ class _Reader:
             yield self._topic(name)
 
     def _names(self, root: str, reads: Callable[[tuple[str, ...]], Iterable[Read]]) -> Read:
-        """A read of the names below a path. `reads`: makes the reads that follow from the names."""
+        """Read of the names below a path. `reads`: makes the reads that follow from the names."""
 
         def taken(names: Names) -> None:
             if isinstance(names, Failure):
@@ -84,6 +89,7 @@ class _Reader:
                 yield self._names(places.clients_of(path), partial(self._below, places.clients_of(path)))
 
     def _types(self, root: str, names: tuple[str, ...]) -> Iterator[Read]:
+        """Reads of the ACLs below a root, by resource type; a type that Kafka does not copy is remarked on."""
         for name in names:
             path = f"{root}/{name}"
             if name in rights.RESOURCES:

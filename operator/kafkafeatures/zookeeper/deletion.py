@@ -1,4 +1,8 @@
-"""The one transaction in ZooKeeper (`core/migration/delete_znodes.py`), over a session of its own."""
+"""Sending of the only transaction in ZooKeeper, which deletes znodes on the way back from a migration.
+
+Called by `client.py`. The step, and what it deletes, is in `core/migration/delete_znodes.py`; here it becomes a
+transaction of kazoo, in a session of its own, and its results become an `Outcome`.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ from kafkafeatures.zookeeper.reader import CLUSTER_ID, cluster_znode
 from kafkafeatures.zookeeper.session import Session
 
 NOT_EMPTY = -111
+"""Error code of ZooKeeper for a deletion of a znode that has children."""
 _MEANS: Mapping[int, str] = {
     BAD_VERSION: "it was written meanwhile",
     NO_NODE: "it was deleted meanwhile",
@@ -27,8 +32,11 @@ _MEANS: Mapping[int, str] = {
 
 
 class Operation(Struct, frozen=True):
-    """An operation of the transaction. path: the znode. right: the right that it needs and the znode, for people (of a
-    deletion the parent). add: adds it to the request.
+    """An operation of the transaction.
+
+    path: path of its znode.
+    right: right that it needs, with the znode that has to grant it (for a deletion the parent), for people.
+    add: adds it to the request.
     """
 
     path: str
@@ -37,8 +45,11 @@ class Operation(Struct, frozen=True):
 
 
 def operations_of(step: DeleteZnodes, identity: int, parent: str = "/") -> tuple[Operation, ...]:
-    """The cluster first, then the epoch: a repeat fails there, also where what it deletes is there again. identity: the
-    version of `/cluster/id` by which this session was seen to be one with the ensemble of the cluster.
+    """Operations of the transaction, in order: check the cluster, check or raise the epoch, then delete. A repeated
+    transaction fails at the epoch, even if the znodes to delete have been created again.
+
+    identity: version of `/cluster/id` as this session has read it with the id of the cluster.
+    parent: path of the chroot, for messages.
     """
     epoch = step.epoch
     of_cluster = Operation(CLUSTER_ID, f"READ on {CLUSTER_ID}", lambda it: it.check(CLUSTER_ID, identity))
@@ -56,8 +67,9 @@ def operations_of(step: DeleteZnodes, identity: int, parent: str = "/") -> tuple
 
 @asynccontextmanager
 async def prepared(ensemble: Ensemble, step: DeleteZnodes) -> AsyncIterator[Deletion | NotSent]:
-    """A session for one transaction; NotSent where no server can be asked, or the one that can is of another cluster:
-    the names of a connect string may lead to two ensembles, and another session than this one has read the znodes.
+    """A session for one transaction; NotSent where no server can be reached, or the server is that of another cluster.
+    That is checked again here, as another session has read the znodes, and the names of a connect string may lead to
+    two ensembles.
     """
     async with AsyncExitStack() as stack:
         try:
@@ -89,7 +101,9 @@ class Deletion:
 
 
 def outcome(operations: tuple[Operation, ...], results: tuple[object, ...]) -> Outcome:
-    """Outcome of the transaction. If it failed, every result is an error, and one of them has the reason."""
+    """Outcome of the transaction. If it failed, the result of every operation is an error; that of the operation which
+    failed by itself has the cause.
+    """
     if len(results) != len(operations):
         return OutcomeUnknown(f"ZooKeeper answered {len(results)} of {len(operations)} operations")
     failed = [

@@ -1,4 +1,6 @@
-"""Addresses of an ensemble and how to speak to it, resolved: no reference to any Secret is left in here."""
+"""Settings of connections to an ensemble: addresses, TLS, user. References to Secrets are resolved already
+(`reconcile/credentials.py`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from kafkafeatures.kafka.wire.pem import Tls
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A user of ZooKeeper's digest scheme, which knows users by what they may read, and refuses none."""
+    """User name and password of ZooKeeper's digest scheme. ZooKeeper accepts any: a wrong password only shows in znodes
+    that cannot be read.
+    """
 
     username: str
     password: str = field(repr=False)
@@ -19,9 +23,11 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Ensemble:
-    """`chroot`: the path below which Kafka's znodes are; empty for the root. `timeout`: seconds for each step.
+    """An ensemble.
 
-    `policy` None: any address may be connected to.
+    chroot: path below which Kafka's znodes are; empty for the root.
+    policy: addresses that may be connected to; None: any.
+    timeout: seconds for each step, such as a connection or a request.
     """
 
     servers: tuple[Address, ...]
@@ -36,9 +42,9 @@ class Ensemble:
 
 
 def parse_connect(text: str, location: str) -> tuple[tuple[Address, ...], str]:
-    """Servers and chroot of a text as `zookeeper.connect` has it: `host:port,host:port/chroot`.
+    """Servers and chroot of a text in the form of `zookeeper.connect`: `host:port,host:port/chroot`.
 
-    Raises ValueError that names what is wrong with it.
+    Raises ValueError with the problem. `location`: field or flag that the text is from, for the message.
     """
     servers, slash, path = text.strip().partition("/")
     chroot = (slash + path).rstrip("/")

@@ -1,8 +1,9 @@
-"""Sends many reads in one session, with hundreds outstanding: a cluster may have a hundred thousand znodes.
+"""Pipeline of many reads in one session, with hundreds of them outstanding: a cluster may have a hundred thousand
+znodes.
 
-Called by `copied.py`. Answers come from threads of kazoo, and are handled in the event loop, a few at a time, so that
-the rest of the process can run. Reads that were added last are sent first: a topic's partitions before the next topics,
-so that few topics are half read. Fewer reads are outstanding while answers are large.
+Called by `copied.py`. Answers come from threads of kazoo and are handled in the event loop, a few at a time, so that
+other tasks can run. Reads that were added last are sent first: the partitions of a topic before the next topics, so
+that few topics are half read. While answers are large, fewer reads are outstanding.
 """
 
 from __future__ import annotations
@@ -19,25 +20,31 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.zookeeper.session import Session
 
 MOST_OUTSTANDING, LEAST_OUTSTANDING = 500, 8
+"""Limits of the number of outstanding reads."""
 MOST_BYTES = 32 * 1024 * 1024
 """Bytes of outstanding answers at most, estimated from earlier answers."""
 
 TURN, TURN_BYTES = 16, 128 * 1024
 """Answers, and their bytes, after which the event loop runs other tasks."""
 
-_FIRST = 1024 * 1024  # bytes of the largest answer, before any has come
-_LESS = 0.9
+_FIRST = 1024 * 1024  # estimate of the largest answer in bytes, before any has come
+_DECAY = 0.9  # factor by which that estimate shrinks with each answer
 
 _OF_ONE = (FailureKind.AUTHORIZATION, FailureKind.REJECTED)
 """Failures of a single znode: others can still be read."""
 
 Data: TypeAlias = bytes | Failure | None
+"""Data of a znode; None if there is no such znode."""
 Names: TypeAlias = tuple[str, ...] | Failure | None
+"""Names of the children of a znode, sorted; None if there is no such znode."""
 
 
 class Read(NamedTuple):
-    """A read. path: of the znode. take: handles its data. take_names: handles the names below it instead; one of both
-    is None.
+    """A read of a znode's data or of the names of its children; one of the two handlers is None.
+
+    path: path of the znode.
+    take: handler of its data.
+    take_names: handler of the names.
     """
 
     path: str
@@ -46,7 +53,7 @@ class Read(NamedTuple):
 
 
 class Pipeline:
-    """The reads of one session, see the module. Handlers of answers may add more reads."""
+    """The reads of one session. Handlers of answers may add more reads."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -58,8 +65,8 @@ class Pipeline:
         self._loop = asyncio.get_running_loop()
 
     def add(self, reads: Iterable[Read]) -> None:
-        """Add reads, to be sent before those that wait. The iterable, which must not add reads itself, is consumed as
-        they are sent.
+        """Add reads, to be sent before those that wait already. The iterable is consumed as they are sent, and must not
+        itself add reads.
         """
         self._waiting.append(iter(reads))
 
@@ -89,15 +96,18 @@ class Pipeline:
         if reader.take is not None:
             data = found if found is None or isinstance(found, Failure) else found[0] or b""
             size = len(data) if isinstance(data, bytes) else 0
-            self._largest = max(float(size), _LESS * self._largest, 1.0)
+            self._largest = max(float(size), _DECAY * self._largest, 1.0)
             reader.take(data)
         elif reader.take_names is not None:
             reader.take_names(tuple(sorted(found)) if isinstance(found, list) else found)
         return size
 
     def _send(self) -> None:
+        """Send waiting reads, up to the number that may be outstanding."""
         window = max(LEAST_OUTSTANDING, min(MOST_OUTSTANDING, int(MOST_BYTES / self._largest)))
-        for _ in range(2 * TURN):  # more than are taken, so that more are outstanding each time
+        for _ in range(
+            2 * TURN
+        ):  # more than answers are handled in a turn, so that the number of outstanding ones grows
             request = self._next() if self._outstanding < window else None
             if request is None:
                 return
@@ -111,7 +121,7 @@ class Pipeline:
             handle.rawlink(partial(self._is_done, request))
 
     def _next(self) -> Read | None:
-        """The next read; None where none waits."""
+        """The next read; None if none waits."""
         while self._waiting:
             request = next(self._waiting[-1], None)
             if request is not None:
@@ -120,12 +130,13 @@ class Pipeline:
         return None
 
     def _is_done(self, reader: Read, done: IAsyncResult) -> None:
-        """In a thread of kazoo."""
+        """Note an answer. Called in a thread of kazoo."""
         self._answered.append((reader, done))
         if len(self._answered) == 1:
             self._loop.call_soon_threadsafe(self._any.set)
 
     async def _is_answered(self) -> bool:
+        """Wait for an answer; False if none came within the timeout."""
         try:
             async with asyncio.timeout(self._session.timeout):
                 while not self._answered and self._outstanding:

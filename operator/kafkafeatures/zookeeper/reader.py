@@ -1,4 +1,7 @@
-"""Reads the znodes that a migration depends on. Called by `zookeeper/client.py`, and by `describe --zookeeper`."""
+"""Reading of the znodes that a migration depends on, in one session.
+
+Called by `zookeeper/client.py`, and by `describe --zookeeper`. The formats are those of `core/facts/znodes.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,9 @@ T = TypeVar("T")
 
 CLUSTER_ID = "/cluster/id"
 SYNCED = ("/controller", "/controller_epoch", "/migration")
-"""Znodes that decide the phase of a migration: they are never read from a server that is behind its leader."""
+"""Znodes that decide the phase of a migration. They are synced before they are read, as a server may be behind the
+leader of the ensemble.
+"""
 
 
 async def read_zookeeper(ensemble: Ensemble, clock: Callable[[], datetime]) -> ZooKeeperReading | Failure:
@@ -84,7 +89,9 @@ async def _read(session: Session, path: str, shape: Callable[[Znode], T]) -> Rea
 
 
 async def _brokers(session: Session) -> Mapping[int, RegisteredBroker | Failure] | Failure | None:
-    """The registered brokers by id, without those that left meanwhile. None: no broker has ever registered."""
+    """The registered brokers by id, without those that went away during the reading. None: no broker has ever
+    registered.
+    """
     children = await session.children("/brokers/ids")
     if children is None or isinstance(children, Failure):
         return children

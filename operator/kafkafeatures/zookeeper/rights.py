@@ -1,7 +1,9 @@
-"""Rights that the user of an ensemble has to Kafka's znodes: `check --rights --zookeeper`. Only reads.
+"""Check of the rights that the user of an ensemble has to Kafka's znodes, for `check --rights --zookeeper`. It only
+reads.
 
 READ is proven by reading. WRITE and DELETE, which only the way back of a migration needs, are judged by the ACLs of the
-znodes. ZooKeeper has no answer to "who am I": an identity that TLS gives, or that of a superuser, is not known here.
+znodes. How ZooKeeper identifies this client is not read: an identity that comes from a TLS certificate, or a
+superuser's, is not known here.
 """
 
 from __future__ import annotations
@@ -22,14 +24,20 @@ READ = (
     CLUSTER_ID, EPOCH, "/brokers/ids", "/brokers/topics", "/config/brokers", "/config/topics", "/config/users",
     "/kafka-acl", "/delegation_token/tokens",
 )  # fmt: skip
-"""Znodes of each kind that Kafka keeps, among them all that it protects from readers."""
+"""Znodes that are read as samples: one for each kind of metadata, including all that Kafka protects from readers."""
 ALL = "all znodes"
 SUPERUSER = "super"
+"""User name of ZooKeeper's superuser, whom no ACL limits."""
 
 
 class ZnodeRight(Struct, frozen=True):
-    """A right on znodes. `right`: such as READ. `on`: the znodes, for people. `goal`: what needs it. `is_granted`: a
-    Failure: not known. `missing_on`: paths of znodes on which it is missing.
+    """A right on znodes.
+
+    right: its name, such as READ.
+    on: the znodes, for people.
+    goal: what it is needed for.
+    is_granted: a Failure if that is not known.
+    missing_on: paths of znodes on which it is missing.
     """
 
     right: str
@@ -40,7 +48,7 @@ class ZnodeRight(Struct, frozen=True):
 
 
 async def znode_rights(ensemble: Ensemble, *, goes_back: bool) -> tuple[ZnodeRight, ...] | Failure:
-    """READ; with `goes_back` also what the one transaction of a way back needs."""
+    """The right to read; with `goes_back` also those that the transaction of the way back needs."""
     try:
         async with Session(ensemble) as session:
             rights = [await _reading(session)]
@@ -68,7 +76,7 @@ async def _reading(session: Session) -> ZnodeRight:
 
 
 async def _read(session: Session, path: str) -> Failure | None:
-    """The znode, and the first one below it."""
+    """Read a znode and the first one below it; a Failure if one of them cannot be read."""
     znode = await session.get(path)
     below = await session.children(path) if not isinstance(znode, Failure) else znode
     if isinstance(below, Failure):
@@ -78,6 +86,7 @@ async def _read(session: Session, path: str) -> Failure | None:
 
 
 async def _by_acl(session: Session, ensemble: Ensemble, right: str, path: str, goal: str) -> ZnodeRight:
+    """Judge a right by the ACL of a znode: granted, not granted, or not known."""
     shown_path = (ensemble.chroot or "/") if path == "/" else path
     acls = await session.acl(path)
     if isinstance(acls, Failure):
@@ -87,9 +96,9 @@ async def _by_acl(session: Session, ensemble: Ensemble, right: str, path: str, g
             right, shown_path, goal, Failure(FailureKind.REJECTED, f"znode {path}", "there is no such znode")
         )
     granting = [acl.id for acl in acls if acl.perms & getattr(Permissions, right)]
-    if any(each.scheme == "world" or each.id in _identities(ensemble) for each in granting):
+    if any(identity.scheme == "world" or identity.id in _identities(ensemble) for identity in granting):
         return ZnodeRight(right, shown_path, goal, True)
-    if any(_may_be_ours(each.scheme, each.id, ensemble) for each in granting):
+    if any(_may_be_ours(identity.scheme, identity.id, ensemble) for identity in granting):
         text = f"whether its ACL grants {right} to this user is not shown"
         remedy = f"see zookeeper-shell.sh HOST:PORT getAcl {shown_path}"
         return ZnodeRight(right, shown_path, goal, Failure(FailureKind.REJECTED, f"znode {shown_path}", text, remedy))
@@ -97,15 +106,15 @@ async def _by_acl(session: Session, ensemble: Ensemble, right: str, path: str, g
 
 
 def _may_be_ours(scheme: str, identity: str, ensemble: Ensemble) -> bool:
-    """True if an entry of an ACL may mean us: an address or a certificate may be ours; a user that may not administer a
-    znode sees digests without their hash; and a superuser of ZooKeeper needs no entry.
+    """True if an entry of an ACL may stand for this client. It may be its address or its certificate; a user without
+    ADMIN on the znode is shown digests without their hash; and ZooKeeper's superuser needs no entry.
     """
     user = ensemble.digest.username if ensemble.digest is not None else ""
     return scheme not in ("digest", "sasl") or user == SUPERUSER or bool(user and identity == f"{user}:x")
 
 
 def _identities(ensemble: Ensemble) -> frozenset[str]:
-    """The id of our digest, as an ACL has it."""
+    """Ids of this client in ACLs."""
     digest = ensemble.digest
     if digest is None:
         return frozenset()

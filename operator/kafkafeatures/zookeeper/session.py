@@ -1,7 +1,8 @@
-"""A session with an ensemble, and the bytes of its znodes. It judges nothing; `core/facts/znodes.py` decodes the bytes.
+"""A session with an ensemble: asynchronous requests for znodes, and one transaction.
 
-kazoo has three threads of its own for each session; answers come back to the event loop. A session lasts for one
-reading or transaction: nothing is watched, and no znode is created.
+Used by all modules of this package that read or write; `core/facts/znodes.py` decodes the bytes of znodes. A session
+lasts for one reading or transaction: nothing is watched, and no znode is created. kazoo has three threads for each
+session; answers are passed back to the event loop.
 """
 
 from __future__ import annotations
@@ -29,17 +30,19 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 T = TypeVar("T")
 
 SESSION = 10.0
-"""Seconds after which ZooKeeper ends the session of a process that was killed: no request of it arrives after that."""
+"""Seconds after which ZooKeeper ends the session of a process that was killed; no request of it is accepted later."""
 
 LEAVES_WITHIN = 1.0
-"""Seconds for the first byte of a transaction, once it may leave."""
+"""Seconds in which the first byte of a transaction must leave, once it was passed to kazoo."""
 
 _SILENT = logging.getLogger("kafkafeatures.zookeeper.kazoo")
-_SILENT.disabled = True  # it writes requests into its log, and so the password of a digest
+_SILENT.disabled = True  # kazoo logs its requests, and with them the password of a digest
 
 
 class Session:
-    """Open it with `async with`. Raises KafkaError where no server of the ensemble can be asked."""
+    """A session, to be opened with `async with`, which raises KafkaError where no server of the ensemble can be
+    reached. A missing znode is None, and a znode that cannot be read a Failure.
+    """
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
@@ -82,7 +85,9 @@ class Session:
         await self._closed()
 
     async def _no_session(self) -> KafkaError:
-        """Reason why there is no session. Answers of the API server, which may be at any address, are not reported."""
+        """Error because of which there is no session. If the Kubernetes API server answers at the address, nothing of
+        its answer is reported: a tenant must not learn of it.
+        """
         policy, answered = self._ensemble.policy, self._sockets.answered
         if policy is not None and answered is not None and await policy.is_api_server(*answered):
             return AddressRefused()
@@ -97,13 +102,13 @@ class Session:
         return str(self._ensemble)
 
     async def synced(self, path: str) -> Failure | None:
-        """Sync this path: later reads are not older than this call, although servers may be behind their leader."""
-        answer = await self._asked(path, self._client.sync_async)
+        """Have the server catch up with its leader, so that later reads of this path are not older than this call."""
+        answer = await self._answer(path, self._client.sync_async)
         return answer if isinstance(answer, Failure) else None
 
     async def get(self, path: str) -> Znode | Failure | None:
         """One znode; None where it is absent."""
-        answer = await self._asked(path, self._client.get_async)
+        answer = await self._answer(path, self._client.get_async)
         if answer is None or isinstance(answer, Failure):
             return answer
         data, stat = answer
@@ -112,22 +117,24 @@ class Session:
         )
 
     async def children(self, path: str) -> tuple[str, ...] | Failure | None:
-        """Names of what lies below a path, in order; None where it is absent."""
-        answer = await self._asked(path, self._client.get_children_async)
+        """Names of the children of a znode, sorted; None where it is absent."""
+        answer = await self._answer(path, self._client.get_children_async)
         return tuple(sorted(answer)) if isinstance(answer, list) else answer
 
     async def acl(self, path: str) -> tuple[ACL, ...] | Failure | None:
         """ACL of one znode; None where it is absent."""
-        answer = await self._asked(path, self._client.get_acls_async)
+        answer = await self._answer(path, self._client.get_acls_async)
         return answer if answer is None or isinstance(answer, Failure) else tuple(answer[0])
 
     async def transact(
         self, operations: Callable[[TransactionRequest], None], withheld: Withheld
     ) -> tuple[Any, ...] | NotSent | OutcomeUnknown:
-        """Send one transaction, at most once: what came of each operation, an exception where it was rejected.
+        """Send one transaction, at most once. Returns the result of each operation, which is an exception if it was
+        rejected.
 
-        `withheld` is asked right before it is handed over to the thread that writes it, which then has `LEAVES_WITHIN`
-        for its first byte. Where no answer came no other connection is made: kazoo would continue the session on it.
+        `withheld` is called right before the transaction is passed to the thread of kazoo that writes it; its first
+        byte must then leave within `LEAVES_WITHIN`. If no answer comes, no other connection is made, on which kazoo
+        would continue the session.
         """
         transaction = self._client.transaction()
         operations(transaction)
@@ -136,29 +143,29 @@ class Session:
         if not self._client.connected:
             return NotSent(f"ZooKeeper {self._ensemble}: the session has ended meanwhile")
         self._frames.hold()
-        late = asyncio.get_running_loop().call_later(LEAVES_WITHIN, self._frames.let_go)
+        deadline = asyncio.get_running_loop().call_later(LEAVES_WITHIN, self._frames.let_go)
         answer = None
         try:
             async with asyncio.timeout(self._ensemble.timeout):
                 answer = tuple((await _settled(transaction.commit_async())).get(block=False))
             return answer
-        except Exception as error:  # whatever it is, there is no answer
+        except Exception as error:  # of any kind: there is no answer
             if not self._frames.let_go():
                 return NotSent(f"ZooKeeper {self._ensemble}: the session has ended meanwhile")
             reason = _name_of(error) if isinstance(error, KazooException) else f"no answer ({type(error).__name__})"
             return OutcomeUnknown(f"ZooKeeper {self._ensemble}: {reason}")
         finally:
-            late.cancel()
+            deadline.cancel()
             self._frames.let_go()
             if answer is None:
                 self._sockets.end()
 
     def asks_for(self, path: str) -> IAsyncResult:
-        """Ask for one znode; `outcome` says what came of it."""
+        """Request one znode without waiting; `outcome` returns the answer."""
         return self._client.get_async(path)
 
     def asks_for_children(self, path: str) -> IAsyncResult:
-        """Ask for the names below a path; `outcome` says what came of it."""
+        """Request the children of a znode without waiting; `outcome` returns the answer."""
         return self._client.get_children_async(path)
 
     @property
@@ -167,7 +174,7 @@ class Session:
         return self._ensemble.timeout
 
     def outcome(self, path: str, done: IAsyncResult) -> Any:
-        """Answer to a request that is done; None where there is no such znode, a Failure where it was not read."""
+        """Answer to a request that is done; None if there is no such znode, a Failure if it was not read."""
         try:
             return done.get(block=False)
         except NoNodeError:
@@ -185,7 +192,7 @@ class Session:
             return Failure(FailureKind.DISCONNECTED, f"znode {path}", f"the session ended ({_name_of(error)})", "")
 
     def late(self, path: str = "") -> Failure:
-        """Failure where no answer came: about one znode, or about none of them."""
+        """Failure because no answer came for a znode; without a path, for any."""
         return Failure(
             FailureKind.TIMED_OUT,
             f"znode {path}" if path else f"ZooKeeper {self._ensemble}",
@@ -193,7 +200,8 @@ class Session:
             "check that a majority of the ensemble runs",
         )
 
-    async def _asked(self, path: str, request: Callable[[str], IAsyncResult]) -> Any:
+    async def _answer(self, path: str, request: Callable[[str], IAsyncResult]) -> Any:
+        """Send a request and wait for its answer, in the form of `outcome`."""
         try:
             async with asyncio.timeout(self._ensemble.timeout):
                 return self.outcome(path, await _settled(request(path)))
@@ -201,7 +209,7 @@ class Session:
             return self.late(path)
 
     def failed(self, error: KafkaError) -> Failure:
-        """Reason why the ensemble could not be asked."""
+        """Failure because the ensemble could not be reached."""
         return to_failure(error, f"ZooKeeper {self._ensemble}")
 
     async def _closed(self) -> None:
@@ -217,7 +225,7 @@ def _name_of(error: KazooException) -> str:
 
 
 async def _settled(request: IAsyncResult) -> IAsyncResult:
-    """The request, once it is done, back in the event loop."""
+    """Wait, in the event loop, until a request of kazoo is done."""
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
     request.rawlink(lambda _: loop.call_soon_threadsafe(done.set))

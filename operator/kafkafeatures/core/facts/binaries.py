@@ -1,9 +1,9 @@
-"""Kafka release that a pod template runs, and the levels that it supports, before any of its nodes was started.
+"""Kafka release of a pod template, and the levels that a release supports, known before any of its nodes is started.
 
-Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/check_input.py`: a node that
-is restarted into a binary that does not support a finalized level cannot register again. A release that is not stated
-is unknown; it is never guessed. Reports also use the opposite direction, which release reports such ranges; nothing is
-decided by that.
+Pure. Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/check_input.py`: a node
+that is restarted into a binary that does not support a finalized level cannot register again. A release that is not
+stated is unknown; it is never guessed. Reports also use the opposite direction, the release of a node by its ranges,
+which no decision depends on.
 
 Source of the ranges: `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches. Those of
 3.9, 4.1, 4.3 and 4.4 are compared with answers of real nodes (`tests/golden/conformance`).
@@ -23,6 +23,7 @@ from kafkafeatures.core.facts.releases import FEATURE_LEVELS, metadata_version_n
 VERSION_LABEL = "app.kubernetes.io/version"
 
 Ranges = Mapping[str, VersionRange]
+"""Supported range of each feature."""
 
 
 def _number(release: str) -> tuple[int, ...]:
@@ -98,8 +99,8 @@ def inferred_release(node: Node) -> str:
 
 def release_of(labels: Mapping[str, str], annotations: Mapping[str, str], image: str) -> str:
     """The Kafka release of a pod template, such as "4.1"; empty where it is not known. The annotation `KAFKA_VERSION`
-    is made for this purpose and wins. The common label and the tag of the image have other purposes: either is enough;
-    where they name different known releases, neither counts.
+    is made for this purpose, so it wins. Otherwise the label `app.kubernetes.io/version` or the tag of the image is
+    enough, unless both name known releases that differ.
     """
     if KAFKA_VERSION in annotations:
         return _written(annotations[KAFKA_VERSION])

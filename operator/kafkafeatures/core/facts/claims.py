@@ -1,4 +1,4 @@
-"""Claim to be the controller of a cluster that keeps or kept its metadata in ZooKeeper. A value."""
+"""Content of the znode `/controller`: the claim of a node to be the controller of a cluster with ZooKeeper. A value."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from msgspec import Struct
 
 
 class ControllerClaim(Struct, frozen=True):
-    """Content of `/controller`: the node that is controller. kraft_epoch: -1 for a broker that was elected in
-    ZooKeeper.
+    """Claim of a node to be the controller.
+
+    kraft_epoch: epoch of the leader of a KRaft quorum; -1 for a broker that was elected in ZooKeeper.
+    is_ephemeral: the znode goes away with the session of its broker.
+    czxid, version: id of the transaction that created the znode, and number of its writes.
     """
 
     node_id: int

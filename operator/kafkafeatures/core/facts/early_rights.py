@@ -1,7 +1,8 @@
-"""Rights on controllers before a migration has copied metadata: only their own files grant them, no ACL does.
+"""Remedy for a right that is missing on controllers before a migration has copied the metadata from ZooKeeper.
 
-Pure. Before the copy, controllers have no ACLs; one that is added with `kafka-acls.sh` is written to ZooKeeper, where
-controllers do not look. Called where an observation is made, and where nodes are asked for their settings.
+Pure. Called where an observation is made, and where nodes are asked for their settings. Before the copy, controllers
+have no ACLs: one that is added with `kafka-acls.sh` is written to ZooKeeper, which controllers do not read. Only the
+setting `super.users` in their own files grants a right, so the usual remedy would mislead.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def is_before_the_copy(probe: ClusterProbe, log: LogReading | Failure, zookeeper
 
 
 def by_files(reading: T) -> T:
-    """The answer of a controller; for a missing right, with the remedy that helps before the copy."""
+    """The answer of a controller as it is; a Failure for a missing right gets the remedy that helps before the copy."""
     if isinstance(reading, Failure) and reading.kind is FailureKind.AUTHORIZATION:
         return replace(reading, remedy=GRANT)
     return reading

@@ -1,12 +1,13 @@
-"""Identity of nodes: the registration to which an answer belongs. A node is a role, an id and one run of a process.
+"""Identity of nodes: which registration an answer belongs to, and whether two answers are of one quorum.
 
 Pure. Called by `core/facts/observe.py` before nodes are judged, by `core/facts/membership.py` for each of them, and by
 `kafka/cluster.py`, which asks doubtful processes for their identity.
 
-An address belongs to the newest registration that names it, an unfenced one first; an answer from there says nothing of
-older registrations. The identity that a process gives in DescribeConfigs counts more. A process that refuses a name,
-there or in ApiVersions (KIP-1242), is not that node. Broker and controller of one id have separate registrations: where
-the process itself has only one of the two roles, the other registration is a ghost, whatever the process answers.
+An answer comes from an address, and several registrations may name the same address, as after a node was replaced. The
+address belongs to the newest of them, an unfenced one first; the answer says nothing about the others. Better evidence
+is the id that a process confirms in DescribeConfigs. A process that rejects an id, there or in ApiVersions (KIP-1242),
+is not that node. A broker and a controller with the same id have separate registrations: if the process has only one of
+the two roles, the other registration is a ghost, whatever the process answers.
 """
 
 from __future__ import annotations
@@ -39,13 +40,15 @@ RegistrationKey = tuple[Role, int]
 """Role and id of a registration, whichever node it belongs to."""
 Address = tuple[str, int]
 Rank = tuple[bool, int]
-"""Rank of a registration: whether the cluster counts on its node, and the offset of its record; -1 where not known."""
+"""Rank of a registration, higher for a newer one: whether the cluster counts on its node (it is unfenced, or a voter),
+and the offset of its record; -1 where not known.
+"""
 _UNKNOWN: Rank = (False, -1)
 
 
 def in_doubt(probe: ClusterProbe, log: LogReading | Failure) -> frozenset[RegistrationKey]:
-    """Answering nodes that have to prove their identity: something answers at the address of a fenced broker, of a
-    controller that is no voter, or of an id whose two registrations may be of two processes.
+    """Registrations whose answering process has to prove its identity: those of fenced brokers, of controllers that are
+    no voters, and of ids whose broker and controller may be two processes. During a migration none is asked.
     """
     image = None if isinstance(log, Failure) else log.image
     if image is not None and image.is_migrating is not False:
@@ -89,8 +92,10 @@ def voters_of(probe: ClusterProbe, image: Image | None) -> set[int]:
 
 
 class QuorumView(Struct, frozen=True):
-    """An answer about the quorum. `at`: the addresses through which it was read. `voters`: the voters' addresses, if it
-    names them.
+    """An answer about the quorum.
+
+    at: bootstrap addresses through which it was read.
+    voters: addresses of the voters by id, as far as the answer has them.
     """
 
     at: str
@@ -117,7 +122,7 @@ def log_of_another_quorum(probe: ClusterProbe, log: LogReading) -> Failure | Non
     if not isinstance(quorum, QuorumAnswer) or quorum.leader_id == log.leader_id:
         return None
     reign = _reign_of(quorum)
-    voters = log.image.voters  # without its leader once that is removed; None of a static quorum
+    voters = log.image.voters  # they may lack the leader, while it is being removed; None: a static quorum
     of_log = frozenset((log.leader_id, *(voter.id for voter in voters))) if voters is not None else reign.voters
     if _may_follow(reign, Reign(log.leader_epoch, log.leader_id, of_log)):
         return None
@@ -129,7 +134,7 @@ def log_of_another_quorum(probe: ClusterProbe, log: LogReading) -> Failure | Non
 
 
 class Reign(NamedTuple):
-    """A leader with the voters that it knows, including itself, even while it is being removed."""
+    """A leader in one epoch, with the voters that it knows; these include itself, even while it is being removed."""
 
     epoch: int
     leader: int
@@ -143,7 +148,7 @@ def _reign_of(quorum: QuorumAnswer) -> Reign:
 
 def _may_follow(first: Reign, second: Reign) -> bool:
     """Tell whether both may be leaders of one quorum: an epoch has one leader, the next leader was a voter before, and
-    voters, the leader too, are added and removed one at a time.
+    voters are added and removed one at a time.
     """
     older, newer = sorted((first, second), key=lambda reign: reign.epoch)
     if len(older.voters ^ newer.voters) > 1 or (older.epoch == newer.epoch and older.leader != newer.leader):
@@ -161,7 +166,9 @@ def _of_two(ways: str) -> Failure:
 
 
 def unsettled(failure: Failure) -> Failure:
-    """Failure where the nodes did not answer again, such as during an election."""
+    """Failure where two answers seem to be of two quorums, and the nodes did not answer again to confirm it: there may
+    have been an election in between.
+    """
     remedy = "an election may be under way; if this lasts for more than 2 minutes, see the logs of the controllers"
     return Failure(FailureKind.STALE, failure.subject, f"if there was no election just now, {failure.message}", remedy)
 
@@ -176,20 +183,20 @@ def _controller_at(probe: ClusterProbe, id_: int) -> str:
 
 
 def role_given_up(probed: Iterable[ProbedNode], *, is_fenced: bool, is_voter: bool) -> Role | None:
-    """The role in which an id is still registered although its process no longer has it. None where the process does
-    not tell, where the cluster still counts on the node in that role, or where something answers in it: a dynamic
-    quorum allows a broker and a controller with the same id.
+    """The role in which an id is still registered although its process no longer has it (`process.roles`). None where
+    the process did not report its roles, where the cluster still counts on the node in that role, or where something
+    answers in it: a dynamic quorum allows a broker and a controller with the same id.
     """
-    has: set[str] = set()
+    process_roles: set[str] = set()
     answering: set[Role] = set()
     for node in probed:
         if node.proved_at and PROCESS_ROLES in node.settings:
-            has.update(role.strip() for role in (node.settings[PROCESS_ROLES].value or "").split(","))
+            process_roles.update(role.strip() for role in (node.settings[PROCESS_ROLES].value or "").split(","))
         elif isinstance(node.answer, NodeAnswer):
             answering.add(Role.BROKER if METADATA in node.answer.apis else Role.CONTROLLER)
-    if has == {"controller"} and is_fenced and Role.BROKER not in answering:
+    if process_roles == {"controller"} and is_fenced and Role.BROKER not in answering:
         return Role.BROKER
-    if has == {"broker"} and not is_voter and Role.CONTROLLER not in answering:
+    if process_roles == {"broker"} and not is_voter and Role.CONTROLLER not in answering:
         return Role.CONTROLLER
     return None
 
@@ -201,6 +208,10 @@ def only_in_the_other_role(id_: int, given_up: Role, address: str) -> Failure:
 
 
 def _own_answer(node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[RegistrationKey, Rank]) -> ProbedNode:
+    """The node, with a Failure for its answer if its address belongs to another registration, or may.
+
+    claims: all registrations that name this address.
+    """
     other_keys = sorted((role, id_) for role, id_ in claims if id_ != node.id)
     if node.id is None or node.proved_at or not other_keys:
         return node
@@ -224,12 +235,12 @@ def _owner_of(
     node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[RegistrationKey, Rank]
 ) -> RegistrationKey | None:
     """The newest registration of the address, in the role that answers there; None where two are equally new."""
-    able = [key for key in claims if key[1] != node.id] if _is_denied(node) else [*claims]
+    candidates = [key for key in claims if key[1] != node.id] if _is_denied(node) else [*claims]
     if isinstance(node.answer, NodeAnswer) and len({role for role, _ in claims}) > 1:
         role = Role.BROKER if METADATA in node.answer.apis else Role.CONTROLLER  # no controller offers METADATA
-        able = [key for key in claims if key[0] is role]
-    newest = max((ranks.get(key, _UNKNOWN) for key in able), default=_UNKNOWN)
-    owners = [key for key in able if ranks.get(key, _UNKNOWN) == newest]
+        candidates = [key for key in claims if key[0] is role]
+    newest = max((ranks.get(key, _UNKNOWN) for key in candidates), default=_UNKNOWN)
+    owners = [key for key in candidates if ranks.get(key, _UNKNOWN) == newest]
     return owners[0] if len(owners) == 1 else None
 
 
@@ -271,4 +282,5 @@ def _fenced_brokers(probe: ClusterProbe, image: Image | None) -> set[int]:
 
 
 def _is_denied(node: ProbedNode) -> bool:
+    """Tell whether the process at its address rejected this id."""
     return isinstance(node.answer, Failure) and node.answer.kind is FailureKind.ANOTHER_NODE

@@ -1,4 +1,4 @@
-"""Ranges of levels, used by everything else."""
+"""Ranges of feature levels, and of API versions. Values only."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class VersionRange(Struct, frozen=True):
 
 
 def common(ranges: Iterable[VersionRange]) -> VersionRange | None:
-    """The range from the highest minimum to the lowest maximum; min > max where no level is in all ranges. None without
-    ranges.
+    """The part that all ranges share, from the highest minimum to the lowest maximum; empty (min > max) where no level
+    is in all of them. None if there are no ranges.
     """
     shared = None
     for version_range in ranges:

@@ -1,7 +1,7 @@
 """Members of the cluster, and the state of each node in it.
 
-Called by `core/facts/observe.py` with the readings. It sends no request. Where the state of a node is not known, the
-state that promises least is used.
+Pure. Called by `core/facts/observe.py` with the readings. Where the state of a node is not known, the one that promises
+least is used.
 
 State of a node in the cluster (KIP-631, KIP-853; `ClusterControlManager.java`):
 
@@ -18,20 +18,20 @@ State of a node in the cluster (KIP-631, KIP-853; `ClusterControlManager.java`):
     not known    no           it fetches the log                  Unreachable, without a role
     no           yes          -                                   Refused; Live if registrations are not known
 
-`core/facts/identity.py` tells whose an answer is. Each id has one node, and a second one, a Ghost, for a role in which
-it is still registered though its process no longer has it. A node that fetches without any registration has no role:
-controllers register, from metadata.version 15 on, but not in their first seconds. A node that was unregistered after
-its last fetch was stopped.
+`core/facts/identity.py` decides which node an answer belongs to. Each id has one node, and a second one, a Ghost, for a
+role in which it is still registered although its process no longer has it. A node that fetches without any registration
+has no role: it may be a controller, as these register only from metadata.version 15 on, and some seconds after their
+start. A node that was unregistered after its last fetch is left out, as it was stopped.
 
-Where it is not known whether a broker is fenced, one that does not answer is Unreachable.
+If it is not known whether a broker is fenced, one that does not answer is Unreachable.
 
-While a broker in ZooKeeper mode is the controller, brokers are counted by `/brokers/ids`, where that was read:
+While a broker in ZooKeeper mode is the controller, brokers are registered in `/brokers/ids`, where that was read:
 
     a znode      answers us   the cluster counts on it            state
     yes          yes          -                                   Live
     yes          no           its session is alive                Unreachable
     no           yes          no session; or a new one by now     Fenced
-    no           no           -                                   as the log has it; Unreachable if it does not
+    no           no           -                                   as in the log; Unreachable if it is not there
 """
 
 from __future__ import annotations
@@ -68,12 +68,14 @@ if TYPE_CHECKING:  # the types alone: core runs without the library that reads l
 T = TypeVar("T")
 
 FETCHING_WITHIN_MS = 10_000
-"""An observer whose last fetch is at most this old, by the leader's clock, is running. Observers stay in DescribeQuorum
+"""Age of the last fetch, by the leader's clock, up to which an observer is taken to run. DescribeQuorum lists observers
 for about five minutes after they stop, so being listed proves nothing.
 """
 
 PENDING_FETCH_MS = 1_000
-"""A fetch that waits when its node dies is answered within 500 ms, and so looks newer (KafkaRaftClient.java)."""
+"""Error of the time of a last fetch: one that waits at the leader when its node dies is dated up to 500 ms later
+(`KafkaRaftClient.java`).
+"""
 
 FENCED_UNSEEN = Failure(
     FailureKind.UNSUPPORTED,
@@ -82,11 +84,14 @@ FENCED_UNSEEN = Failure(
     "grant access to the metadata log (CLUSTER_ACTION, bootstrapControllers), or use Kafka 4.0+",
 )
 
-_range = lru_cache(maxsize=4096)(VersionRange)  # the nodes of a cluster share a few
+_range = lru_cache(maxsize=4096)(VersionRange)  # the nodes of a cluster share a few ranges, so each is made once
 
 
 class Membership:
-    """Readings, indexed by node. `log`, `zookeeper`: None where they were not read."""
+    """Readings, indexed by node. `log`, `zookeeper`: None where they were not read.
+
+    by_znodes: brokers are registered in `/brokers/ids` (second table above).
+    """
 
     def __init__(self, probe: ClusterProbe, log: LogReading | None, zookeeper: ZooKeeperReading | None = None) -> None:
         self.probe = probe
@@ -178,7 +183,9 @@ class Membership:
         return claim is not None and not isinstance(claim, Failure) and claim.is_kraft
 
     def _unregistered_observers(self) -> set[int]:
-        """Nodes that fetched after they were unregistered, or never were. Both times are the leader's."""
+        """Nodes that fetch, without those that were unregistered after their last fetch. Both times are by the leader's
+        clock.
+        """
         if self.image is None and not isinstance(self.probe.brokers, BrokerList):
             return set()  # without any list of brokers an observer may well be a registered one
         gone = self.image.unregistered if self.image else {}
@@ -187,8 +194,8 @@ class Membership:
         }
 
     def _is_left_to_zookeeper(self, id_: int) -> bool:
-        """Tell whether the log of a waiting quorum does not decide about this broker: a broker is still the controller,
-        and this one is registered in ZooKeeper. The log only has brokers that already have the flag.
+        """Tell whether this broker is registered in ZooKeeper, so that the log of a quorum which waits for the
+        migration does not decide about it: the log has only brokers with `zookeeper.metadata.migration.enable`.
         """
         if self.image is None or self.is_claimed or (self.image.zk_migration_state or 0) not in _NOTHING_COPIED:
             return False
@@ -200,6 +207,7 @@ class Membership:
         return self.image.zk_migration_state == _WAITS and id_ not in self.image.brokers and id_ in self._brokers
 
     def _given_up(self, id_: int) -> Role | None:
+        """Role in which this id is still registered although its process no longer has it; None for none."""
         if self.by_znodes or self._is_left_to_zookeeper(id_) or id_ in self._fetching_twice:
             return None
         is_registered, is_fenced = self._broker_registration(id_)
@@ -208,7 +216,7 @@ class Membership:
         return role_given_up(self.probed.get(id_, ()), is_fenced=is_ghost, is_voter=may_vote)
 
     def _ghost_of(self, id_: int, role: Role) -> Node:
-        """The registration of a role that the process with this id no longer has."""
+        """The Ghost for a role that the process with this id no longer has."""
         node = self._node(id_, is_broker=role is Role.BROKER, is_controller=role is Role.CONTROLLER)
         failure = only_in_the_other_role(id_, role, f"{node.host}:{node.port}")
         return replace(node, state=NodeState.GHOST, answer=Unknown(failure), is_voter=False, metadata_dir="")
@@ -261,6 +269,7 @@ class Membership:
         )
 
     def _state(self, id_: int, answers: bool, *, is_broker: bool, is_controller: bool) -> NodeState:
+        """State of a node by the tables above. A combined node that does not answer is judged as a controller."""
         registered_broker, fenced = self._broker_registration(id_)
         if not is_broker and not is_controller:
             is_known = self.image is not None or isinstance(self.probe.controllers, ControllerList)
@@ -272,7 +281,7 @@ class Membership:
                     return NodeState.LIVE if answers else NodeState.UNREACHABLE
                 if answers:
                     return NodeState.FENCED
-                registered_broker = registered_broker or None  # no KRaft controller could refuse it
+                registered_broker = registered_broker or None  # no KRaft controller refuses it, so it is not Refused
             if registered_broker is False:
                 return NodeState.REFUSED
             if fenced is None or registered_broker is None:
@@ -293,7 +302,7 @@ class Membership:
         return any(isinstance(answer, Failure) and answer.kind is FailureKind.STALE for answer in answers)
 
     def _broker_registration(self, id_: int) -> tuple[bool | None, bool | None]:
-        """Pair of booleans (registered, fenced); each None where it is not known."""
+        """Two facts: whether it is registered, and whether it is fenced; each None where it is not known."""
         if self.image is not None and not self._is_left_to_zookeeper(id_):
             registration = self.image.brokers.get(id_)
             return registration is not None, registration.fenced if registration else None
@@ -316,7 +325,7 @@ def by_id(nodes: Iterable[Node]) -> dict[int, Node]:
 
 
 def _counts_by_znodes(zookeeper: ZooKeeperReading, image: Image | None) -> bool:
-    """Tell whether a broker in ZooKeeper mode is the controller, or will be elected before anything was copied."""
+    """Tell whether a broker in ZooKeeper mode is the controller, or one will be elected as nothing was copied yet."""
     claim = zookeeper.controller
     if isinstance(claim, Failure) or isinstance(zookeeper.brokers, Failure):
         return False
@@ -368,7 +377,7 @@ def _fetching(quorum: QuorumAnswer) -> dict[int, int]:
 
 
 def _fetching_twice(quorum: QuorumAnswer) -> frozenset[int]:
-    """Ids with two processes, a controller and a broker. One that recovers its log fetches, but does not answer."""
+    """Ids that two processes fetch with: a controller and a broker."""
     counts = Counter(replica.id for replica in _recent(quorum))
     return frozenset(id_ for id_, count in counts.items() if count > 1)
 

@@ -1,7 +1,7 @@
-"""One observation of the cluster: every fact is Known, with its source and time, or Unknown, with its reason.
+"""One observation of the cluster: every fact is Known, with its source and time, or Unknown, with its failure.
 
-Made by `core/facts/observe.py` from the probe and the metadata log; read by every decision and every report. Nothing
-here does I/O, and nothing turns an Unknown into a default.
+Pure. Made by `core/facts/observe.py` from the answers of the nodes and the metadata log; read by every decision and
+every report. Nothing here turns an Unknown into a default.
 """
 
 from __future__ import annotations
@@ -84,19 +84,21 @@ REPLACED = (FailureKind.ANOTHER_NODE, FailureKind.OTHER_ROLE)
 
 
 NodeKey = tuple[int, tuple[Role, ...]]
+"""Id and roles of a node, as in `Node.key`."""
 
 
 def plain_host(host: str) -> str:
-    """A host name for comparison: without the cluster domain after `.svc`, which objects do not have."""
+    """A host name for comparison: without the cluster domain after `.svc`, which Kubernetes objects do not show."""
     host = host.rstrip(".").lower()
     head, service, _ = host.partition(".svc.")
     return f"{head}.svc" if service else host
 
 
 class Node(Struct, frozen=True):
-    """A broker, a controller or both. Without roles: an unknown process that fetches the metadata log. answer: what the
-    live process says of itself. registered: by role, its present registration in the metadata log; empty where the log
-    was not read or has none. broker_epoch: the czxid where it is registered in ZooKeeper alone.
+    """A broker, a controller or both; without roles, an unknown process that fetches the metadata log. registered:
+    supported ranges in its registrations in the metadata log, by role and feature; empty where the log was not read or
+    has none. broker_epoch: the czxid where it is registered in ZooKeeper alone; the two are never compared with each
+    other, as they count different things.
     """
 
     id: int
@@ -108,9 +110,8 @@ class Node(Struct, frozen=True):
     registered: Mapping[Role, Known[Mapping[str, VersionRange]]] = field(default_factory=dict)
     is_voter: bool = False
     migrating_from_zookeeper: bool = False
-    registered_flag: bool | None = None  # migration flag in its last registration as a controller
-    broker_epoch: int = -1  # of its registration as a broker; -1: none, or not known. A czxid and an epoch of KRaft are
-    # never compared: they count different things
+    registered_flag: bool | None = None  # zookeeper.metadata.migration.enable in its last registration as a controller
+    broker_epoch: int = -1  # -1: not registered as a broker, or not known
     czxid: int = -1  # of its znode in `/brokers/ids`, in ZooKeeper mode; -1: none, or not read
     incarnation: str = ""  # of the process that registered last; empty where it is not known
     listeners: tuple[tuple[str, int], ...] = ()  # (host, port) of all registered listeners
@@ -149,14 +150,14 @@ class Node(Struct, frozen=True):
         two differ: one of them is of an earlier process, and a later reading will tell. `NOT_SUPPORTED` for a feature
         that it lacks.
         """
-        reported, recorded = self._said(feature), self._written(feature)
+        reported, recorded = self._reported(feature), self._recorded(feature)
         if reported is not None and recorded is not None and recorded != reported:
             return Unknown(
                 Failure(
                     FailureKind.STALE,
                     f"{self.host}:{self.port}",
                     f"{self.title} reports {feature} {reported}, its registration has {recorded}",
-                    self._while_it_differs(),
+                    self._remedy_of_difference(),
                 )
             )
         if reported is not None and isinstance(self.answer, Known):
@@ -166,8 +167,8 @@ class Node(Struct, frozen=True):
             return Known(recorded, registered.source, registered.origin, registered.at)
         return Unknown(self._why(feature))
 
-    def _while_it_differs(self) -> str:
-        """Remedy while process and registration differ: that of an earlier process stays for a moment."""
+    def _remedy_of_difference(self) -> str:
+        """Remedy where process and registration differ. That is normal for a moment, until a new process registers."""
         remedy = f"it may be restarting; if this lasts for more than 2 minutes, see the log of {self.title}"
         if len(self.roles) < 2 or self.state is not NodeState.FENCED:
             return f"{remedy}, and restart it"
@@ -178,7 +179,7 @@ class Node(Struct, frozen=True):
 
     def known_range_of(self, feature: str) -> VersionRange | None:
         """The supported range of a feature; None where `range_of` is Unknown."""
-        reported, recorded = self._said(feature), self._written(feature)
+        reported, recorded = self._reported(feature), self._recorded(feature)
         if reported is None or recorded is None:
             return recorded if reported is None else reported
         return reported if reported == recorded else None
@@ -197,7 +198,8 @@ class Node(Struct, frozen=True):
                 return False
         return True
 
-    def _said(self, feature: str) -> VersionRange | None:
+    def _reported(self, feature: str) -> VersionRange | None:
+        """The range that the process reports; None where it does not answer, or its answer may lack the feature."""
         if isinstance(self.answer, Unknown) or self._names_no_feature:
             return None
         answer = self.answer.value
@@ -209,7 +211,7 @@ class Node(Struct, frozen=True):
         """Tell whether it runs in ZooKeeper mode, where a process reports no features, whatever its binary supports."""
         return self.runs_in_kraft_mode is False and isinstance(self.answer, Known) and not self.answer.value.supported
 
-    def _written(self, feature: str) -> VersionRange | None:
+    def _recorded(self, feature: str) -> VersionRange | None:
         """The registered range. A combined node has two registrations: their common range, which the controller
         checks.
         """
@@ -232,9 +234,9 @@ class Node(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """Reading on which most of the observation rests. offset, epoch: end of the metadata log; -1 for API requests.
-    features_offset: no level was changed at or after it; -1 where not known. files: path of a log that was read from
-    disk, without asking any node; empty for a live cluster.
+    """Main source of an observation. offset, epoch: end of the metadata log; -1 for API requests. features_offset: no
+    level was changed at or after it; -1: not known. files: path of a log that was read from disk, without asking any
+    node; empty for a live cluster.
     """
 
     kind: SourceKind
@@ -246,9 +248,9 @@ class Source(Struct, frozen=True):
 
 
 class PastLevels(Struct, frozen=True):
-    """History of levels from the metadata log. given_up_at: by feature and level above 0, when the level was last left,
-    in the log's own time. since: from when on this is complete; None: from the beginning. at: time of the log's end.
-    moves: changes by feature, from `since_offset` on.
+    """History of levels from the metadata log; times are those of its records. given_up_at: when a level above 0 was
+    last changed to another one, by feature and level. since: from when on this is complete; None: from the beginning of
+    the cluster. at: time of the last record. moves: changes by feature, from `since_offset` on.
     """
 
     given_up_at: Mapping[tuple[str, int], datetime]
@@ -259,8 +261,9 @@ class PastLevels(Struct, frozen=True):
 
 
 class LastRegistration(Struct, frozen=True):
-    """The last registration of any broker, where all registered in KRaft mode: none has returned to ZooKeeper mode
-    since. offset: of its record. at: its latest possible time. read_at: when the log was read. Times are the log's own.
+    """The last registration of any broker, if all brokers are registered in KRaft mode: no broker has returned to
+    ZooKeeper mode since. offset: of its record. at: its latest possible time. read_at: when the log was read. Times are
+    by the clock that stamps the log.
     """
 
     offset: int
@@ -269,8 +272,9 @@ class LastRegistration(Struct, frozen=True):
 
 
 class Returns(Struct, frozen=True):
-    """Last registration or unfencing of each registered node. times: by id, the latest possible time. read_at: when the
-    log was read. Times are the log's own. marks: by id, identity of a return in this process: stable, unlike `times`.
+    """Last return of each registered node: its registration or unfencing. times: its latest possible time, by id, which
+    may change a little from reading to reading. marks: identity of the return, by id, the same in every reading of this
+    process. read_at: when the log was read. Times are by the clock that stamps the log.
     """
 
     times: Mapping[int, datetime]
@@ -279,8 +283,9 @@ class Returns(Struct, frozen=True):
 
 
 class Observation(Struct, frozen=True):
-    """All facts of one reading. `gaps`: what could not be read, each with the address, ACL or setting that is
-    missing.
+    """All facts of one reading of a cluster. A field with `NOT_ASKED` was not needed by any stage. gaps: failures of
+    what could not be read. named_controllers: nodes that each broker names as the controller, by broker.
+    former_controllers: failure that shows that no controller answers any more, by address; None: one does.
     """
 
     at: datetime
@@ -303,8 +308,8 @@ class Observation(Struct, frozen=True):
     past_levels: PastLevels | None = None  # None: no metadata log was read
     last_registration: LastRegistration | None = None  # None: not known, or a broker is not in KRaft mode
     returns: Returns | None = None  # None: no metadata log was read
-    named_controllers: Mapping[int, frozenset[int] | Failure] = field(default_factory=dict)  # by each broker
-    former_controllers: Mapping[str, Failure | None] = field(default_factory=dict)  # by address, why none answers
+    named_controllers: Mapping[int, frozenset[int] | Failure] = field(default_factory=dict)
+    former_controllers: Mapping[str, Failure | None] = field(default_factory=dict)
 
     def level_of(self, feature: str) -> int | None:
         """The finalized level, 0 for none; None where the levels could not be read."""
@@ -322,22 +327,22 @@ class Observation(Struct, frozen=True):
 
     @property
     def in_zookeeper_mode(self) -> bool:
-        """Tell whether the cluster surely keeps its metadata in ZooKeeper."""
+        """Tell whether the cluster certainly keeps its metadata in ZooKeeper."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.ZOOKEEPER
 
     @property
     def in_kraft_mode(self) -> bool:
-        """Tell whether the cluster surely keeps its metadata in KRaft alone: no migration is open."""
+        """Tell whether the cluster certainly keeps its metadata in KRaft alone: no migration is open."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.KRAFT
 
     @property
     def is_migrating(self) -> bool:
-        """Tell whether a migration from ZooKeeper is surely open."""
+        """Tell whether a migration from ZooKeeper is certainly open."""
         return isinstance(self.mode, Known) and self.mode.value is MetadataMode.MIGRATING
 
     @property
     def has_left_zookeeper(self) -> bool:
-        """Tell whether the metadata log says that a migration is finalized: ZooKeeper may be switched off then."""
+        """Tell whether the metadata log shows that a migration is finalized, so that ZooKeeper is no longer needed."""
         state = self.zk_migration_state
         return isinstance(state, Known) and state.value == ZkMigrationState.POST_MIGRATION
 
@@ -372,7 +377,7 @@ class Observation(Struct, frozen=True):
 
     @property
     def shows_levels(self) -> bool:
-        """Tell whether the finalized levels are certain: a broker that is cut off reports old ones."""
+        """Tell whether the finalized levels are certain: a broker that is cut off from the quorum reports old ones."""
         return isinstance(self.finalized, Known) and (self.in_zookeeper_mode or self.no_quorum is None)
 
     def feature_names(self) -> tuple[str, ...]:
@@ -387,7 +392,7 @@ class Observation(Struct, frozen=True):
 
 
 def supported_by_all(observation: Observation, names: Iterable[str]) -> dict[str, VersionRange | None]:
-    """By feature, the highest minimum and the lowest maximum over all nodes with a known range; None without any."""
+    """Range that all nodes with a known range support (`common`), by feature; None where no range is known."""
     nodes = [node for node in observation.nodes if node.state is not NodeState.REFUSED]
     return {
         name: common([levels for node in nodes if (levels := node.known_range_of(name)) is not None]) for name in names

@@ -1,6 +1,6 @@
-"""Make one `Observation` from the readings of a port (`core/ports.py`), real or simulated.
+"""Make one `Observation` of a cluster from what its nodes answered and what was read of its metadata log.
 
-Pure. Called by reconciliations and by `describe`. It sends no request.
+Pure. Called by reconciliations and by `describe`, with the readings of a port (`core/ports.py`), real or simulated.
 
 The metadata log, where it was read, is the source of registrations, finalized levels and the migration state. Answers
 of live processes are kept separately. Where both report the same thing and differ, the fact is Unknown. Members of the
@@ -73,8 +73,9 @@ def observe(
     workloads: WorkloadsReading | Failure = NOT_ASKED,
     zookeeper: ZooKeeperReading | Failure = NOT_ASKED,
 ) -> Observation:
-    """Make an observation. Raises `ClusterUnreachable` where no log was read and no node answered. `zookeeper`: read
-    before the nodes and the metadata log.
+    """Make an observation. Raises `ClusterUnreachable` where no log was read and no node answered.
+
+    zookeeper: it must have been read before the nodes and the metadata log.
     """
     if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
         raise ClusterUnreachable(_why_unreachable(probe, log))
@@ -124,9 +125,9 @@ def observe(
 
 
 def _proven_id(probe: ClusterProbe, log: LogReading | Failure) -> str | Failure:
-    """The cluster id; a Failure where the controllers may be of another cluster than the brokers. Changes would go to
-    these controllers, so their own list or log has to show their cluster. Where no controller answers, the quorum is
-    lost, and the cluster is not in doubt.
+    """The cluster id; a Failure where the controllers may be of another cluster than the brokers. That is possible only
+    where the document names addresses of both (`named_apart`). Changes go to the controllers, so their own list or log
+    has to show their cluster. Where no controller answers, the quorum is lost, and the brokers' answer counts.
     """
     answers = any(node.role is Role.CONTROLLER and isinstance(node.answer, NodeAnswer) for node in probe.nodes)
     if isinstance(log, LogReading) and (contradiction := log_of_another_quorum(probe, log)) is not None:
@@ -171,6 +172,7 @@ def _partitions(probe: ClusterProbe, reading: PartitionsReading | Failure) -> Kn
 
 
 def _known(part: T | Failure, probe: ClusterProbe) -> Known[T] | Unknown:
+    """Part of the probe as a fact."""
     return Unknown(part) if isinstance(part, Failure) else Known(part, SourceKind.API_REQUESTS, "", probe.at)
 
 
@@ -220,8 +222,11 @@ def _log_time(probe: ClusterProbe, log: LogReading) -> int | None:
 
 
 def _when(image: Image, elapsed_ms: int, now_ms: int) -> datetime:
-    """Latest time at which `elapsed_ms` of the log had passed. `now_ms`: by the clock that stamps the log. After the
-    log's end, no more time counts than between two batches.
+    """Latest time at which something can have happened, by its position in the log.
+
+    elapsed_ms: the log's elapsed time at that position (`Image.elapsed_ms`), which a clock that was set cannot distort.
+    now_ms: present time by the clock that stamps the log. After the end of the log, no more time counts than between
+        two batches.
     """
     since_end = min(now_ms - image.timestamp_ms, MOST_ELAPSED_MS)
     return _moment(now_ms - since_end - (image.elapsed_ms - elapsed_ms))
@@ -244,7 +249,9 @@ def _active(probe: ClusterProbe, log: LogReading | None) -> Known[int] | Unknown
 
 
 def _mode(probe: ClusterProbe, members: Membership) -> Known[MetadataMode] | Unknown:
-    """KRaft where a quorum exists; ZooKeeper where brokers answer without DescribeQuorum (key 55)."""
+    """Metadata mode: by the log, where it was read; else KRaft if brokers offer DescribeQuorum (key 55), ZooKeeper if
+    they do not, and migrating if both kinds of answers show.
+    """
     if members.image is not None:
         return _mode_of_log(members, members.image.is_migrating)
     answers = [(node.role, node.answer) for node in probe.nodes if isinstance(node.answer, NodeAnswer)]
@@ -285,10 +292,10 @@ def _mode_of_log(members: Membership, is_migrating: bool | None) -> Known[Metada
 
 
 def _finalized(members: Membership, active: Known[int] | Unknown) -> Known[Mapping[str, int]] | Unknown:
-    """The finalized levels: from the log, compared with the active controller; without a log, the active controller's.
+    """The finalized levels: those of the log, compared with the active controller's answer; without a log, its answer.
 
-    For kraft.version, which is no FeatureLevelRecord, the active controller's answer wins: Kafka 3.9 reports a record
-    that its Raft layer never followed (KAFKA-18979), and people compare this tool with Kafka's.
+    kraft.version has a record of its own kind (KRaftVersionRecord), and for it the answer wins: Kafka 3.9 and 4.0 may
+    report another level than their quorum uses (KAFKA-18979), and users compare this tool with Kafka's.
     """
     reported = None
     for node in members.probed.get(active.value, ()) if isinstance(active, Known) else ():
@@ -324,7 +331,7 @@ def _finalized_by_all(members: Membership) -> Known[Mapping[str, int]] | Unknown
 
 
 def _gaps_of_asking(probe: ClusterProbe) -> list[Failure]:
-    """Gaps of the API requests; where the log was read they do not matter."""
+    """Failures of API requests whose answers are needed only where the log was not read."""
     gaps = [part for part in (probe.brokers, probe.controllers, probe.quorum) if isinstance(part, Failure)]
     gaps += [_unidentified(node) for node in probe.nodes if node.id is None]
     if isinstance(probe.brokers, BrokerList) and not probe.brokers.lists_fenced:
@@ -346,7 +353,9 @@ def _unidentified(node: ProbedNode) -> Failure:
 
 
 def _contradictions(nodes: Iterable[Node]) -> list[Failure]:
-    """Failures for nodes whose process and registration differ, one line each: a `?` in a table needs its reason."""
+    """Failures for nodes whose process and registration differ, one for each node: a `?` in a table of nodes needs its
+    reason.
+    """
     failures = []
     for node in nodes:
         if isinstance(node.answer, Unknown):

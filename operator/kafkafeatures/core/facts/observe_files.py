@@ -1,8 +1,8 @@
-"""The `Observation` of a cluster of which only the metadata log of one node is there, as files.
+"""Make an `Observation` from the files of a metadata log alone, without asking any node.
 
-Pure. Called by `describe --from`. It is `observe` with a log and no answers, under the rules of
-`core/facts/membership.py`: fenced brokers are Fenced. Every other node is Unreachable, because it was not asked: the
-log shows that the cluster counts on it, not that it runs.
+Pure. Called by `describe --from`. It calls `observe` with a log and no answers, so that the rules of
+`core/facts/membership.py` apply: fenced brokers are Fenced, and every other node is Unreachable. The log shows that the
+cluster counts on a node, not that it runs.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind, LogReading
 
 NO_LEADER = -1
+"""`leader_id` of a reading whose log names no leader."""
 
 
 def observe_files(reading: LogReading, *, cluster_id: str, files: str) -> Observation:
-    """Observation of a log in files. The reading's leader is NO_LEADER where the log names none; its time is that of
-    the last record. `files`: their path. `cluster_id`: empty where it is not known.
+    """Observation of a log in files.
+
+    reading: with NO_LEADER where the log names no leader; its time is that of the last record.
+    cluster_id: empty where it is not known.
+    files: path of the log.
     """
     unasked = Failure(FailureKind.NOT_ASKED, files, "read from files; no node was asked")
     at, leader = reading.at, reading.leader_id

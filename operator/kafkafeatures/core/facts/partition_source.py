@@ -1,10 +1,11 @@
-"""Source from which the partitions of a cluster can be read: its present controller, which changes during a migration.
+"""Source from which the partitions of a cluster can be read: that of its present controller, which changes during a
+migration from ZooKeeper.
 
 Pure. Called by `kafka/partitions/partitions.py` once ZooKeeper, nodes and metadata log were read, and by
-`reconcile/look.py` after the partitions were. A log that has no partitions yet must never be taken for a cluster
-without any, and no broker in ZooKeeper mode for one that follows the log.
+`reconcile/look.py` after the partitions were read. Two mistakes must never happen: to take a log that has no partitions
+yet for a cluster without partitions, and to take a broker in ZooKeeper mode for one that follows the log.
 
-    state of the log    `/controller` names           partitions are read from
+    migration state     znode `/controller` names     partitions are read from
 
     finalized           (does not matter)             the log
     none                no broker in ZooKeeper mode   the log
@@ -13,7 +14,8 @@ without any, and no broker in ZooKeeper mode for one that follows the log.
     no log              a broker in ZooKeeper mode    the answers of that broker
     no log              (nothing is in ZooKeeper)     the answers of brokers that follow the quorum
 
-Anything else is a Failure. Partitions that rest on `/controller` count only while it is the same znode:
+Anything else is a Failure. The states are those of `ZkMigrationState` in the log. Where the source depends on the znode
+`/controller` (a claim to be the controller), the partitions count only if the same znode is still there afterwards:
 `while_claimed`.
 """
 
@@ -37,6 +39,7 @@ from kafkafeatures.core.facts.znodes import Read
 from kraftlog.image import ZkMigrationState
 
 NAME_IT = "name the ensemble in cluster.zookeeper of the document"
+"""Remedy where ZooKeeper was not read."""
 
 
 class Holder(Enum):
@@ -48,9 +51,10 @@ class Holder(Enum):
 
 
 class PartitionSource(Struct, frozen=True):
-    """Holder of the partitions.
+    """Source of the partitions.
 
-    claim: `/controller` as it was read before; it has to be the same afterwards. None where nothing depends on it.
+    claim: `/controller` as it was read before the partitions; it has to be the same afterwards. None where the source
+        does not depend on it.
     """
 
     holder: Holder
@@ -129,6 +133,7 @@ def _of_elected(probe: ClusterProbe, claim: ControllerClaim) -> PartitionSource 
 
 
 def _claimed(claim: Read[ControllerClaim]) -> ControllerClaim | Failure:
+    """The claim; a Failure with a remedy where there is none, or ZooKeeper was not read."""
     if claim is None:
         return Failure(
             FailureKind.NO_LEADER, "znode /controller", "no controller is elected", "look at brokers and controllers"

@@ -1,5 +1,5 @@
-"""Judgements on readings of a quorum: whether it worked in between, whether a level was changed, which controller may
-restart, and who votes.
+"""Judgements on readings of a quorum: whether it worked between two readings, whether a level was changed since an
+offset, which controller may restart, and which are voters.
 
 Pure. Called by `core/levels/update_feature.py` to settle a step, by `core/roll/admission.py` before a controller
 restarts, and by `describe`. Only the leader knows which voters have caught up; lag is measured by its clock, never by
@@ -16,8 +16,9 @@ from kafkafeatures.core.facts.readings import QuorumAnswer, Role, majority_of
 
 
 def worked_between(first: Observation, second: Observation) -> bool:
-    """Tell whether one leader worked in one epoch between two readings: requests that it had not appended by the first
-    are then lost. One reading given twice proves nothing: a single voter is a majority of itself.
+    """Tell whether the same leader committed something, or was followed by a majority, between two readings: earlier
+    requests that it had not appended by the first reading are then lost. The same reading twice proves nothing, as a
+    single voter is always a majority.
     """
     if first is second:
         return False
@@ -30,8 +31,8 @@ def worked_between(first: Observation, second: Observation) -> bool:
 
 
 def _majority_fetched_since(earlier: QuorumAnswer, later: QuorumAnswer) -> bool:
-    """Tell whether a majority has fetched since, with nothing uncommitted. Needed where no NoOp records move the high
-    watermark.
+    """Tell whether a majority has fetched since the earlier reading, and everything is committed. Needed where no NoOp
+    records move the high watermark.
     """
     leader = next((v for v in later.voters if v.id == later.leader_id), None)
     if earlier.clock < 0 or leader is None or leader.log_end_offset != later.high_watermark:
@@ -77,14 +78,14 @@ def may_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> 
 
 
 def next_controller(needing: frozenset[int], quorum: QuorumAnswer) -> int | None:
-    """The controller to restart next: first those that are behind, which no majority depends on; last the leader. Ask
-    again before each restart: another controller may lead by then.
+    """The controller to restart next: first those that are behind, which no majority depends on; last the leader. It
+    holds for one restart only, as another controller may lead afterwards. None if no controller needs a restart.
     """
     return min(needing, key=lambda id_: (id_ == quorum.leader_id, is_caught_up(id_, quorum), id_), default=None)
 
 
 class QuorumMode(StrEnum):
-    """Source of the voters: the file of each node, or the metadata log (KIP-853)."""
+    """Source of the voters: the settings of each node (Static), or the metadata log (Dynamic, KIP-853)."""
 
     STATIC = "Static"
     DYNAMIC = "Dynamic"

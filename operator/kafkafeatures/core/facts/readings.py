@@ -1,7 +1,7 @@
 """Readings of a cluster before they are judged: the answers of its nodes, and its metadata log.
 
-Made by the Kafka adapter (or by the simulator, in process); `core/facts/observe.py` makes an `Observation` of them. A
-request without an answer is a `Failure`, never a default.
+Values only. Made by the Kafka adapter (`kafka/`) or by the simulator; `core/facts/observe.py` makes an `Observation` of
+them. A request without an answer is a `Failure`, never a default.
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ class FailureKind(StrEnum):
 
     @property
     def may_pass(self) -> bool:
-        """Tell whether the failure may resolve automatically, such as a restart or an election. Any other needs a
-        person.
-        """
+        """Tell whether the failure may end by itself, as after a restart or an election. Any other needs a person."""
         return self in _MAY_PASS
 
 
@@ -114,7 +112,10 @@ NO_ANSWER = (*NO_CONNECTION, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED)
 
 
 class Failure(Struct, frozen=True):
-    """A missing answer, in one line for people: where, what, and what to do (`remedy`, may be empty)."""
+    """A missing answer, in one line for people: where, what, and what to do.
+
+    remedy: empty where that of the kind is enough (`action`).
+    """
 
     kind: FailureKind
     location: str  # host:port, or the name of the request
@@ -123,7 +124,7 @@ class Failure(Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """The location; never empty."""
+        """The location, or "the cluster"; never empty."""
         return self.location or "the cluster"
 
     @property
@@ -137,7 +138,7 @@ class Failure(Struct, frozen=True):
 
 
 class Host(Struct, frozen=True):
-    """A node as another node names it."""
+    """A node in the list that another node returned."""
 
     id: int
     host: str
@@ -146,7 +147,11 @@ class Host(Struct, frozen=True):
 
 
 class NodeAnswer(Struct, frozen=True):
-    """Answer of a live process about itself (ApiVersions). Features that are not in `supported` are not supported."""
+    """Answer of a live process about itself (ApiVersions). A feature that `supported` lacks is not supported, unless
+    the answer is not `complete`.
+
+    zk_migration_ready: field ZkMigrationReady: a controller with `zookeeper.metadata.migration.enable`.
+    """
 
     supported: Mapping[str, VersionRange]
     finalized: Mapping[str, int]
@@ -164,9 +169,10 @@ class NodeAnswer(Struct, frozen=True):
 class ProbedNode(Struct, frozen=True):
     """A node that was asked.
 
-    id: None for a bootstrap address that could not be matched to a node. role: of the listener that was asked.
-    proved_at: IP address at which the process confirmed this id; empty where it did not. settings: by name, those that
-    were requested and returned.
+    id: None for a bootstrap address that could not be matched to a node.
+    role: role of the listener that was asked.
+    proved_at: IP address at which the process confirmed this id; empty where it did not.
+    settings: settings that were requested and returned, by name.
     """
 
     id: int | None
@@ -180,8 +186,9 @@ class ProbedNode(Struct, frozen=True):
 
 
 class ReplicaProgress(Struct, frozen=True):
-    """A voter or an observer as the leader reports it. Times in ms since the epoch, -1 unknown. `directory`: id of the
-    directory of its metadata log (KIP-853); empty where the leader does not tell.
+    """A voter or an observer as the leader reports it. Times in ms since 1970 by the leader's clock; -1: unknown.
+
+    directory: id of the directory of its metadata log (KIP-853); empty where the leader does not report it.
     """
 
     id: int
@@ -237,14 +244,16 @@ class QuorumAnswer(Struct, frozen=True):
 
 
 class BrokerList(Struct, frozen=True):
-    """DescribeCluster of a broker. `lists_fenced` False: it does not list fenced brokers, and so no ghosts."""
+    """Answer of a broker to DescribeCluster. `lists_fenced`: False up to Kafka 3.9, which lists no fenced brokers, and
+    so no ghosts.
+    """
 
     brokers: tuple[Host, ...]
     lists_fenced: bool
 
 
 class ControllerList(Struct, frozen=True):
-    """DescribeCluster (endpoint type 2) of a controller. `active` None: no active controller at the moment."""
+    """Answer of a controller to DescribeCluster (endpoint type 2). `active`: None where no controller is active."""
 
     controllers: tuple[Host, ...]
     active: int | None
@@ -260,19 +269,19 @@ class ClusterProbe(Struct, frozen=True):
     quorum: QuorumAnswer | Failure
     nodes: tuple[ProbedNode, ...]
     bootstrap_failures: tuple[Failure, ...] = field(default=())  # of addresses that did not answer, while another did
-    named_apart: bool = False  # brokers' and controllers' addresses were given, maybe of two clusters
+    named_apart: bool = False  # the document has addresses of brokers and of controllers, which may be of two clusters
 
     @property
     def may_have_a_log(self) -> bool:
-        """Tell whether a node answers that can lead to the metadata log: not where only brokers in ZooKeeper
-        mode do.
-        """
+        """Tell whether the metadata log can be found: a controller or a broker in KRaft mode answers."""
         answers = [(node.role, node.answer) for node in self.nodes if isinstance(node.answer, NodeAnswer)]
         return any(role is Role.CONTROLLER or answer.runs_in_kraft_mode for role, answer in answers)
 
 
 class LogReading(Struct, frozen=True):
-    """An image of everything committed, with evidence of a majority. `at`: time of the last answer."""
+    """The metadata log, read up to its high watermark while a majority followed the leader. `at`: time of the last
+    answer.
+    """
 
     image: Image
     high_watermark: int
@@ -282,16 +291,19 @@ class LogReading(Struct, frozen=True):
 
 
 Mark = tuple[int, int]
-"""Identity of a return of a node, valid in one process: first offset of the reading, and the log's elapsed time."""
+"""Identity of a return of a node, valid in one process: first offset of the reading, and the log's elapsed time in
+milliseconds at the return.
+"""
 
 Moves = tuple[tuple[int, int], ...]
 """Changes of a feature's level, in the order of the log: the offset after each change, and the new level."""
 
 
 class EarlierMoves(Struct, frozen=True):
-    """Changes of levels between a position and the beginning of the reading.
+    """Changes of levels before the first offset of a reading, from an earlier offset on.
 
-    moves: by feature; also empty where the log does not go back that far. restored: the log never had that position.
+    moves: changes by feature; also empty where the log does not go back that far.
+    restored: the log never had the earlier offset, such as after a restore from a backup.
     """
 
     moves: Mapping[str, Moves] = field(default_factory=dict)
@@ -301,9 +313,10 @@ class EarlierMoves(Struct, frozen=True):
 class PartitionsReading(Struct, frozen=True):
     """Every partition of the cluster: from the metadata log, or from complete answers.
 
-    default_min_insync_replicas: the highest value that a broker applies to topics that set none. offset: of the log; -1
-    for answers. claim: `/controller` of ZooKeeper, where the partitions count only if it stays the same
-    (`core/facts/partition_source.py`).
+    default_min_insync_replicas: the highest value that a broker applies to topics that set none.
+    offset: end of the log; -1 for answers.
+    claim: `/controller` in ZooKeeper, if the partitions count only as long as it stays the same
+        (`core/facts/partition_source.py`); else None.
     """
 
     partitions: Partitions
@@ -313,10 +326,11 @@ class PartitionsReading(Struct, frozen=True):
 
 
 NOT_ASKED = Failure(FailureKind.NOT_ASKED, "partitions", "nothing needed them")
+"""Failure of readings that no stage required."""
 
 
 class Readings(NamedTuple):
-    """All readings of one pass. `log`: the Failure where the metadata log could not be read."""
+    """All readings of one reconciliation."""
 
     probe: ClusterProbe
     log: LogReading | Failure

@@ -1,9 +1,9 @@
-"""The levels that Kafka has shipped: names, bundles, dependencies, and how far they can be downgraded. A new release is
-a row.
+"""Table of the levels that Kafka has shipped: their names, the levels that belong to a release, dependencies, and how
+far they can be downgraded. A new release is a new row.
 
 Used by reports (which show names of levels), by documents (names and `releaseVersion`) and by the checks. A level or
 name that is missing here is no error of the cluster: vendors have their own levels, and a newer Kafka has levels that
-this version does not know. Numbers always work; for an unknown level nothing is promised.
+this version does not know. Documents may always give numbers; nothing is promised about an unknown level.
 
 Source: `MetadataVersion.java` of Kafka 3.9 to 4.4 (names, `didMetadataChange`), `Feature.java` and the enums of the
 features (`bootstrapMetadataVersion`, `dependencies`); the tests compare them with Kafka's own tool.
@@ -66,6 +66,7 @@ FEATURE_LEVELS: tuple[tuple[str, int, str, int | None], ...] = (
 irreversible.
 """
 
+# Features of Apache Kafka; any other is a vendor's, or of a newer Kafka.
 KAFKAS_FEATURES = frozenset({METADATA_VERSION, *(feature for feature, *_ in FEATURE_LEVELS)})
 
 _DEPENDENCIES = {(ELIGIBLE_LEADER_REPLICAS, 1): {METADATA_VERSION: 23}}
@@ -85,13 +86,13 @@ WITHOUT_ZOOKEEPER = 22
 """metadata.version 4.0-IV0: a node that supports it knows no ZooKeeper, and no migration."""
 
 KRAFT_VERSION_RAISABLE = 26
-"""metadata.version 4.1-IV0, as the highest that a controller supports: older ones accept a raise of kraft.version and
-write a useless record (KAFKA-16538, KAFKA-18979).
+"""metadata.version 4.1-IV0: a controller must support it before kraft.version is raised. Older ones accept the raise
+and write a useless record (KAFKA-16538, KAFKA-18979).
 """
 
 KRAFT_VERSION_MISREPORTED = range(21, KRAFT_VERSION_RAISABLE)
-"""Highest metadata.version of Kafka 3.9 and 4.0, whose nodes may report another kraft.version than their quorum's
-(KAFKA-18602, KAFKA-18979). Older ones have no dynamic quorum.
+"""Highest metadata.versions that nodes of Kafka 3.9 and 4.0 support: these nodes may report another kraft.version than
+their quorum uses (KAFKA-18602, KAFKA-18979). Older nodes have no dynamic quorum.
 """
 
 CONTROLLER_REGISTRATION = 15
@@ -199,7 +200,7 @@ def dependencies(feature: str, level: int) -> dict[str, int]:
 
 
 def floor_of(level: int) -> int | None:
-    """The lowest metadata.version that a lossless downgrade from `level` can reach; None for an unknown level."""
+    """The lowest metadata.version that a downgrade from `level` can reach without loss; None for an unknown level."""
     if level not in METADATA_VERSIONS:
         return None
     while level > LOWEST_SETTABLE and not METADATA_VERSIONS[level].changed:

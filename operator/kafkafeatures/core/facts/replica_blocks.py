@@ -1,6 +1,7 @@
-"""Partitions as columns of arrays: rows with the same number of replicas, judged together.
+"""Partitions as numpy arrays: blocks of rows with the same number of replicas, so that a million are judged at once.
 
-Pure. Made and read by `core/facts/replication.py`, which defines what is judged. Needs numpy.
+Pure. Made and read by `core/facts/replication.py`, which defines the rules. Shapes are given as [n]: one entry for each
+row (partition) of the block, and [R, n]: one for each replica of each row.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ _IN_SYNC, _ADDING, _REMOVING = (int(bit) for bit in (Replica.IN_SYNC, Replica.AD
 class Block(NamedTuple):
     """Partitions (n rows) with the same number R of replicas.
 
-    topic, partition, leader: [n], numbers of the topic, the partition and the leading broker.
-    at: [R, n], index in `Replication._ids` of each replica's broker. flags: [R, n], bits of `Replica`.
-    least: [n], number of replicas that must be in sync.
+    topic, partition, leader: [n], number of the topic, number of the partition, id of the leading broker.
+    at: [R, n], index of each replica's broker in the sorted broker ids (`Replication._ids`).
+    flags: [R, n], bits of `kraftlog.partitions.Replica`.
+    least: [n], number of replicas that must be in sync: min.insync.replicas, but R at most.
     """
 
     topic: Numbers
@@ -48,11 +50,12 @@ class Block(NamedTuple):
 
     @property
     def in_sync(self) -> Bools:
+        """[R, n]: replicas that are in sync."""
         return np.asarray(self.flags & _IN_SYNC != 0)
 
     @property
     def lacking(self) -> Bools:
-        """[R, n]: replicas that should be in sync and are not. A replica that is being added is not expected to be."""
+        """[R, n]: replicas that should be in sync and are not; without those that are being added."""
         return np.asarray(self.flags & (_IN_SYNC | _ADDING) == 0)
 
     @property
@@ -67,7 +70,7 @@ class Block(NamedTuple):
 
     @property
     def never(self) -> Bools:
-        """[n]: rows that never allow a broker to restart, since all remaining replicas must be in sync."""
+        """[n]: rows that never allow one of their brokers to restart, as all replicas that stay must be in sync."""
         return np.asarray(self.least >= self.staying)
 
     def excusing(self) -> Block:
@@ -91,12 +94,14 @@ class Block(NamedTuple):
         """[R, n]: True where a row forbids a restart of that replica's broker. `away`: by index in `Replication._ids`,
         brokers that are away.
         """
-        gone = away[self.at]
-        counted = (self.flags & (_IN_SYNC | _REMOVING) == _IN_SYNC) & ~gone
-        holds = self.in_sync & ~(gone & (self.leader == NO_LEADER))  # a leaderless partition needs such a broker back
-        forbids = holds & (count(counted) - self.least < counted)
+        is_away = away[self.at]
+        counted = (self.flags & (_IN_SYNC | _REMOVING) == _IN_SYNC) & ~is_away
+        # Without a leader, a restart of a broker that is away can only bring the partition back.
+        matters = self.in_sync & ~(is_away & (self.leader == NO_LEADER))
+        # Without this replica (1 where it counts), fewer than `least` would remain.
+        forbids = matters & (count(counted) - self.least < counted)
         if availability is Availability.NO_UNDER_REPLICATED:
-            forbids |= (self.in_sync & (gone | ~self.in_sync).any(axis=0)) | self.moving
+            forbids |= (self.in_sync & (is_away | ~self.in_sync).any(axis=0)) | self.moving
         return np.asarray(forbids)
 
 
@@ -132,7 +137,7 @@ def places_of(ids: Numbers) -> Callable[[Numbers], Numbers]:
 
 
 def together(chunks: list[Columns]) -> Iterator[list[Columns]]:
-    """Chunks with the same number of replicas, in groups of up to `_BLOCK`."""
+    """Groups of up to `_BLOCK` chunks with the same number of replicas."""
     by_size: dict[int, list[Columns]] = {}
     for chunk in chunks:
         by_size.setdefault(chunk.replicas.shape[1], []).append(chunk)

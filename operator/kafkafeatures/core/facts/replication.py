@@ -1,25 +1,25 @@
-"""Brokers that may restart now without breaking a promise to a partition, and the partitions that forbid it.
+"""Judgement of which brokers may restart now without making a partition unavailable, and which partitions forbid it.
 
 Pure. Called by `core/roll/admission.py` before every single restart, with a reading of all partitions and all brokers
-that are away or about to be; one judgement never covers several restarts. It must never take a replica for in sync that
-the controller does not, and never count one that is away or being removed. A replica that is eligible to lead without
-being in sync (ELR) does not count: acks=all waits for in-sync replicas only.
+that are away or about to be; one judgement never covers several restarts. A replica counts only if the controller has
+it in the ISR, and it is neither away nor being removed. A replica that is eligible to lead without being in sync (ELR)
+does not count: acks=all waits for in-sync replicas only.
 
-The promise, for a broker and every partition that it hosts:
+The rule, by `rollout.availability`, for a broker and every partition that it hosts:
 
-    RespectMinISR      Where the broker is in sync: without it, without brokers that are away and replicas that are
-                       being removed, at least min.insync.replicas replicas are in sync. A broker that is in sync
-                       nowhere may restart; so may a broker that is away, for a partition without a leader: its restart
-                       brings the partition back.
+    RespectMinISR      If the broker is in the ISR, at least min.insync.replicas other replicas count. If it is not, its
+                       restart changes nothing. A broker that is away may restart for a partition without a leader, as
+                       that may bring the partition back.
 
-    NoUnderReplicated  The same, and all replicas are in sync, none of them is away, and none is being moved. Where the
-                       broker itself is not in sync, it takes nothing away, and may be the one that needs a restart.
+    NoUnderReplicated  The same; and if the broker is in the ISR, all replicas are, and none is away or being moved.
+                       A broker that is not in the ISR may be the one that needs a restart.
 
-A broker never requires more replicas than there are (`Partition.effectiveMinIsr`). Where min.insync.replicas requires
-every replica, or there is a single one, the promise cannot be kept during a restart. Such a partition forbids restarts
-for ever; where it is excused, it still never allows a second replica to be away.
+A broker never requires more in-sync replicas than there are (`Partition.effectiveMinIsr`). Where min.insync.replicas
+requires every replica, or there is a single one, the rule cannot be kept during a restart: the partition forbids
+restarts for ever. Where a consent excuses it, one replica may be away, but never a second one.
 
-Needs numpy: imported only where a roll is judged. A million partitions are judged for all brokers in some 20 ms.
+Needs numpy, so it is imported only where a roll is judged. A million partitions are judged for all brokers in some
+20 ms.
 """
 
 from __future__ import annotations
@@ -67,8 +67,10 @@ Named = tuple[int, tuple[str, ...]]
 class Forbidding(Struct, frozen=True):
     """Partitions that forbid a restart.
 
-    count: their number. names: the first partitions with `reason`. reason: the most lasting reason of any. lagging:
-    brokers that should be in sync with one of them, are not, and are not away.
+    count: their number.
+    names: names of the first partitions with `reason`.
+    reason: the most lasting reason of any of them.
+    lagging: brokers that should be in sync with one of them, are not, and are not away.
     """
 
     count: int
@@ -78,7 +80,7 @@ class Forbidding(Struct, frozen=True):
 
 
 class Replication:
-    """All partitions of one reading, for the judgement of restarts."""
+    """All partitions of one reading, for the judgement of restarts, and the number and names of those in trouble."""
 
     def __init__(self, reading: PartitionsReading) -> None:
         self._partitions = reading.partitions
@@ -94,11 +96,10 @@ class Replication:
         return self._per_broker(lambda block: block.lacking)
 
     def judge(self, down: frozenset[int], availability: Availability, *, excused: bool = False) -> Admission:
-        """Brokers that may restart now. `down`: all brokers that are away or about to be, for any reason. `excused`:
-        partitions that require every replica allow one to be away.
+        """Judge which brokers may restart now. A broker in `down` may be judged too, as a stuck broker has to be.
 
-        RespectMinISR lets a broker that is away restart where its partitions have no leader, or other replicas keep the
-        promise. So a stuck broker is judged too: it may be the only one in sync.
+        down: all brokers that are away or about to be, for any reason.
+        excused: partitions that require every replica allow one to be away.
         """
         return Admission(self, down, availability, excused)
 
@@ -111,7 +112,7 @@ class Replication:
         return frozenset(self._ids.tolist())
 
     def never_available(self) -> Mapping[str, int]:
-        """By name of the topic, the number of partitions that no restart of their brokers leaves available."""
+        """Number of partitions that are unavailable in any restart of their brokers, by name of the topic."""
         numbers, counts = np.unique(self._rows(lambda block: block.never)[:, 0], return_counts=True)
         topic_counts = zip(numbers.tolist(), counts.tolist(), strict=True)
         return {self._partitions.topics[number].name: count for number, count in topic_counts}
@@ -126,8 +127,8 @@ class Replication:
         return self._named(self._rows(lambda block: (block.lacking & (block.at == at)).any(axis=0)), most)
 
     def leader_of_lacking(self, broker: int) -> int | None:
-        """The one other broker that leads all partitions with which this broker should be in sync and is not; None
-        where several do, or one has no leader.
+        """The broker that leads all partitions with which this broker should be in sync and is not; None where these
+        have several leaders, or none.
         """
         at = self._at(broker)
         if at is None or not self._out_of_sync[at]:
@@ -171,11 +172,12 @@ class Replication:
         """Partitions that are being reassigned."""
         return self._named(self._rows(lambda block: block.moving), most)
 
-    # --- for this module, the planner and its advice
+    # --- for the planner of rolls and its advice
 
     def pairs(self, brokers: Iterable[int], availability: Availability) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
         """Pairs of brokers that may never be away together, because a shared partition allows only one at a time. Each
-        item is three columns for one pair of replicas: indices in `brokers` of the two, and numbers of the rows.
+        item is three arrays of the same length: indices in `brokers` of the first and of the second broker, and the
+        number of the partition's row, counted over all blocks.
         """
         position_of = np.full(len(self._ids), -1, dtype=np.int32)
         for number, broker in enumerate(brokers):
@@ -207,10 +209,12 @@ class Replication:
         return self._named(np.concatenate(partitions), most)[1]
 
     def _at(self, broker: int) -> int | None:
+        """Index of a broker in `_ids`; None if it hosts no partition."""
         at = int(np.searchsorted(self._ids, broker))
         return at if at < len(self._ids) and self._ids[at] == broker else None
 
     def _away(self, down: frozenset[int]) -> Bools:
+        """Brokers that are away, by index in `_ids`."""
         away = np.zeros(len(self._ids), dtype=np.bool_)
         away[[at for broker in down if (at := self._at(broker)) is not None]] = True
         return away
@@ -252,7 +256,9 @@ class Replication:
 
 
 class Admission:
-    """Brokers that may restart while `down` are away, at one moment: made anew before each restart."""
+    """Judgement of which brokers may restart while those in `down` are away, at one moment: made anew before each
+    restart.
+    """
 
     def __init__(
         self, replication: Replication, down: frozenset[int], availability: Availability, excused: bool
@@ -291,10 +297,11 @@ class Admission:
     def _why(self, rows: Block, at: int) -> Numbers:
         """Reason why each of these rows forbids the restart of this broker, as an index of `_REASONS`."""
         none_away = np.zeros_like(self._away)
-        mine = rows.at == at
+        of_broker = rows.at == at
         healed = self._judged(rows).healed(self._away)
-        lasting = (healed.forbidding(none_away, self._availability) & mine).any(axis=0)
-        low = (healed.without_reassignments().forbidding(none_away, Availability.RESPECT_MIN_ISR) & mine).any(axis=0)
+        lasting = (healed.forbidding(none_away, self._availability) & of_broker).any(axis=0)
+        without_moves = healed.without_reassignments()
+        low = (without_moves.forbidding(none_away, Availability.RESPECT_MIN_ISR) & of_broker).any(axis=0)
         return np.select([low, lasting & rows.moving, lasting], [0, 1, 2], 3)
 
 

@@ -1,7 +1,7 @@
 """Settings of a node, as the node itself reports them: the value of each, and its source.
 
-Read with DescribeConfigs of the node's own id (`kafka/probe/node_settings.py`), only where a stage requires them. Of a
-secret only the source is known, never the value. Values only; nothing is judged here.
+Values only. Read with DescribeConfigs of the node's own id (`kafka/probe/node_settings.py`), where a stage requires
+them. Of a secret only the source is known, never the value.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ QUORUM_SERVERS = "controller.quorum.bootstrap.servers"
 
 
 class SettingSource(IntEnum):
-    """Sources of a value, the strongest first; codes as in `DescribeConfigsResponse.ConfigSource`. UNKNOWN: a source
-    that this release does not know.
+    """Sources of a value; a lower number overrides a higher one. Codes of `DescribeConfigsResponse.ConfigSource`.
+    UNKNOWN: also any source that is not listed here.
     """
 
     UNKNOWN = 0

@@ -23,16 +23,18 @@ INIT = "Init:"
 class Pod(Struct, frozen=True):
     """A pod of a StatefulSet.
 
-    revision: of the template it was made from.
+    revision: revision of the template that it was made from.
     host_names: names and addresses that belong to this pod alone. A name that ends in ".svc" may have any cluster
-    domain after it.
+        domain after it.
     ports_of_node: (host, port) on its Kubernetes node that belong to this pod alone.
+    ready: its condition Ready.
+    terminating: it was told to stop (`metadata.deletionTimestamp`).
     waiting: why its container does not run, such as "CrashLoopBackOff"; empty where it runs.
-    restarts: how often its container, or the one that keeps it from starting, was started again in this pod.
+    restarts: how often its container, or the init container that keeps it from starting, was started again in this pod.
     draining: its Kubernetes node is being drained, or Kubernetes is about to evict it.
     started_at: last start of its container; None where it does not run.
     ended_for, ended_at: reason, such as "OOMKilled", and time of the last end of that container; empty and None where
-    it never ended, or Kubernetes no longer knows.
+        it never ended, or Kubernetes no longer knows.
     restart_requested: a person has requested a restart of exactly this pod.
     stops_by: time by which it should have stopped; None where it was not told to stop.
     kubernetes_node: name of its Kubernetes node; empty where it is not scheduled yet.
@@ -73,12 +75,13 @@ class StatefulSet(Struct, frozen=True):
     """A StatefulSet that the document names.
 
     role: the list of the document that has it.
-    observed: its status is of its present generation.
-    image: of the container that the document names; empty where it has none.
-    release: of Kafka, by a label, an annotation or the image's tag of its template; empty where none tells.
-    conflict: what else restarts its pods; empty for nothing.
-    grace_seconds: time for a clean stop.
-    labels: those that select its pods.
+    update_revision: revision of its newest template.
+    observed: its status is of its present generation, so that `update_revision` is up to date.
+    image: image of the container that the document names; empty where it has none.
+    release: Kafka release by a label, an annotation or the image's tag of its template; empty where not known.
+    conflict: what else restarts its pods, such as another resource; empty for nothing.
+    grace_seconds: terminationGracePeriodSeconds, the time for a clean stop.
+    labels: labels that select its pods.
     is_ordered: its pods are created one by one (`podManagementPolicy: OrderedReady`), from `first_ordinal` on.
     """
 
@@ -102,9 +105,10 @@ class StatefulSet(Struct, frozen=True):
 class Budget(Struct, frozen=True):
     """A PodDisruptionBudget.
 
-    disruptions_allowed: number allowed now.
+    disruptions_allowed: number of evictions that it allows now.
     pods: names of the pods that it covers.
-    limit: as it is written, such as "maxUnavailable: 1".
+    limit: its limit as written in its spec, such as "maxUnavailable: 1".
+    always_allows_unhealthy: its unhealthyPodEvictionPolicy is AlwaysAllow.
     has_enough_healthy: as many pods are healthy now as it requires.
     most: disruptions allowed while all of its pods are healthy; -1 where Kubernetes has not computed it yet.
     """
@@ -122,7 +126,7 @@ class WorkloadsReading(Struct, frozen=True):
     """All StatefulSets of the document with their pods, at one time.
 
     at: when it was read, by the operator's clock or the API server's, whichever is earlier. Kubernetes dates what
-    happens to a pod, and a crash must not look older because the operator's clock is ahead.
+        happens to a pod, and a crash must not look older because the operator's clock is ahead.
     missing: StatefulSets of the document that do not exist.
     """
 

@@ -1,7 +1,8 @@
 """Metadata that Kafka keeps in ZooKeeper, as far as a migration depends on it: znodes, parsed from their bytes.
 
-Pure. Any client of the ensemble may have written the bytes: what cannot be read is a `Failure` that names the path,
-never a default. An absent znode is None. Formats are those of Kafka 3.9 (`kafka/zk/ZkData.scala`).
+Pure. Called by `zookeeper/reader.py`; the values are read by the migration. Any client of the ensemble may have written
+the bytes: what cannot be read is a `Failure` that names the path, never a default. An absent znode is None. Formats are
+those of Kafka 3.9 (`kafka/zk/ZkData.scala`).
 """
 
 from __future__ import annotations
@@ -28,8 +29,11 @@ Read: TypeAlias = T | Failure | None
 
 
 class Znode(Struct, frozen=True):
-    """One znode as ZooKeeper has it. czxid: the transaction that created it, which for a broker's znode is the broker's
-    epoch. mtime: last write, in milliseconds since 1970 by ZooKeeper's clock.
+    """One znode as ZooKeeper has it.
+
+    version: number of writes to it.
+    czxid: id of the transaction that created it; of a broker's znode, Kafka uses it as the broker's epoch.
+    mtime: last write, in milliseconds since 1970 by ZooKeeper's clock.
     """
 
     path: str
@@ -49,9 +53,9 @@ class ControllerEpoch(Struct, frozen=True):
 
 
 class MigrationZnode(Struct, frozen=True):
-    """`/migration`: up to where the metadata log was written to ZooKeeper.
+    """`/migration`: position up to which the metadata log was written to ZooKeeper.
 
-    offset: -1 where nothing was copied.
+    offset, epoch: that position in the log; -1 where nothing was copied.
     text: the whole content, to be kept before the znode is deleted.
     written_at: by ZooKeeper's clock; an active controller writes it twice a second.
     """
@@ -71,7 +75,8 @@ class StoreComparison(Struct, frozen=True):
 
     offset: end of the compared part of the log (exclusive).
     differences: their number. summary: the differences in words. examples: the first of them.
-    took: seconds. digest: hash of the differences; empty for none.
+    took: duration in seconds.
+    digest: hash of the differences; empty for none.
     """
 
     at: datetime
@@ -91,7 +96,7 @@ class FeatureZnodeStatus(IntEnum):
 
 
 class FinalizedInZooKeeper(Struct, frozen=True):
-    """`/feature`: finalized levels in ZooKeeper mode, for which Kafka never shipped a feature."""
+    """`/feature`: finalized levels in ZooKeeper mode. Kafka never shipped a feature that uses it."""
 
     status: FeatureZnodeStatus
     levels: Mapping[str, int]
@@ -117,7 +122,10 @@ class RegisteredBroker(Struct, frozen=True):
 class ZooKeeperReading(Struct, frozen=True):
     """Reading of ZooKeeper, made in one session.
 
-    brokers: by id. deletions: topics that are to be deleted. reassigning: `/admin/reassign_partitions` has partitions.
+    ensemble: address of the ensemble, as the document names it.
+    brokers: registered brokers, by id.
+    deletions: topics that are to be deleted.
+    reassigning: `/admin/reassign_partitions` has partitions.
     """
 
     at: datetime
@@ -143,10 +151,10 @@ class ZooKeeperReading(Struct, frozen=True):
 
 
 def of_another_cluster(found: Read[str], ensemble: str, cluster_id: str) -> Failure | None:
-    """Failure where the ensemble is not surely that of this cluster, so that nothing read from it counts; else None.
+    """Failure where the ensemble is not certainly that of this cluster, so that nothing read from it counts; else None.
 
-    found: content of its `/cluster/id`. Called for every reading before it is used, and in the session of the one
-    transaction: an ensemble may keep many clusters, each below its chroot, and all look alike.
+    found: content of its `/cluster/id`. Checked for every reading before it is used, and in the session of the only
+        transaction that deletes znodes: an ensemble may keep many clusters, each below its chroot, and all look alike.
     """
     if isinstance(found, Failure):
         return found
@@ -210,7 +218,7 @@ class _Reassignment(Struct, frozen=True):
 
 
 def parsed(znode: Znode | Failure | None, reader: Callable[[Znode], T]) -> Read[T]:
-    """Content of a znode. Never raises: a Failure says which znode is damaged, and how."""
+    """Content of a znode, by one of the readers below. A damaged znode is a Failure that says which one, and how."""
     if znode is None or isinstance(znode, Failure):
         return znode
     try:
@@ -245,7 +253,9 @@ def controller_epoch(znode: Znode) -> ControllerEpoch:
 
 
 def migration(znode: Znode) -> MigrationZnode:
-    """`/migration`, which the first controller that starts with the flag creates with -1 in all fields."""
+    """`/migration`, which the first controller that starts with `zookeeper.metadata.migration.enable` creates with -1
+    in all fields.
+    """
     fields = _in(znode, _Migration)
     return MigrationZnode(
         fields.kraft_controller_id,
@@ -320,6 +330,7 @@ def json_of(data: bytes) -> Any:
 
 
 def _in(znode: Znode, shape: type[T]) -> T:
+    """The JSON document in a znode as this type. Raises ValueError and RecursionError."""
     return msgspec.convert(json_of(znode.data), shape)
 
 

@@ -1,6 +1,7 @@
 """Blockers in the form of `status.blockers` and of plan documents.
 
-Pure. It imports nothing that decides: `describe` shows blockers too, and has to start fast.
+Pure. Called by `core/report/status.py`, `core/report/plan_document.py` and `describe`. It imports nothing that decides,
+because `describe` has to start fast.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ MAX_WORDS = 512  # bytes of a blocker's message, and of its remedy
 
 
 def blocker_status(blocker: Blocker) -> BlockerStatus:
-    """The record of a blocker."""
+    """The entry of a blocker. `inferred_release` is empty where its nodes run different releases."""
     releases = {inferred_release(node) for node in blocker.nodes}
     return BlockerStatus(
         kind=blocker.kind.value,

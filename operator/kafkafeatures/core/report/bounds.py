@@ -1,9 +1,9 @@
 """Bounds on the size of a status: below 32 KiB as it is sent, whatever nodes and people write.
 
-Pure. Called by `core/report/status.py` with every status that it makes. Texts are cut where they are read. Where the
-status is still too large, the least important fields are dropped first, and features are counted. Fields and intents of
-another release are kept whole and do not count (nodes in flight do), so they displace nothing; where they are so large
-that the API server might refuse the status, a note says so.
+Pure. Called by `core/report/status.py` with every status that it makes. Texts are cut where they are read. If the
+status is still too large, entries are dropped, the least important first. Fields and intents that another release of
+the operator wrote are kept whole and do not count, so that they displace nothing; if they are so large that the API
+server might refuse the status, a note says so.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from kafkafeatures.core.report.conditions import MAX_MESSAGE
 from kafkafeatures.core.words import cut
 
 MAX_STATUS = 28 * 1024
-"""Bytes. The difference to 32 KiB is for what a step adds before the next status: an intent, a consent, a history
-entry.
+"""Bytes of a status. The difference to 32 KiB is for what a step adds before the next status: an intent, a consent, an
+entry of the history.
 """
 
 MAX_ROLLING = 31 * 1024
-"""Bytes while nodes are in flight, of which there are 64 at most: then a step adds little more."""
+"""Bytes of a status with its restarts in flight, of which there are 64 at most: then a step adds little more."""
 
 MAX_FOREIGN = 1024 * 1024
-"""Bytes of another release from which on a note is added. etcd takes 1.5 MiB for the whole resource."""
+"""Bytes written by other releases from which on a note is added. etcd takes 1.5 MiB for the whole resource."""
 
 
 def bounded(status: Status, features: int) -> Status:
     """The status, shortened until it fits. `features`: number of features, also of those already left out.
 
-    In this order:
-    Blockers, from the end; their total is in the status.
-    Notes on what limits a roll.
-    Earlier revisions of a roll. An earlier revision that is not listed counts as failed where another pod crashes on
-    it.
-    History, the longest messages first: corrections, which count against the next one, have the shortest.
-    Nodes of the roll, which only people read, and effects of levels, which a command shows too.
-    Directories of nodes, which this process remembers too.
-    Features, from the end, unmanaged ones first: the others remember the levels that were reached.
+    Dropped are, in this order:
+    1. blockers, from the end; their total stays in the status;
+    2. notes on what limits a roll;
+    3. earlier revisions of a roll; one that is not listed counts as failed once a pod crashes on it;
+    4. entries of the history, those with the longest messages first. Corrections of drift, whose number decides about
+       the next one, have the shortest;
+    5. nodes of the roll, which only people read, and effects of levels, which a command shows too;
+    6. directories of nodes, which this process remembers too;
+    7. features, from the end, unmanaged ones first: the others remember the levels that were reached.
     """
     restarts = _size_of_restarts(status.intents)
     while _too_large(status, restarts):
@@ -96,6 +96,7 @@ def _earlier_revision(rollout: RolloutStatus) -> RevisionStatus | None:
 
 
 def _without_least(features: tuple[FeatureStatus, ...]) -> tuple[FeatureStatus, ...]:
+    """The features without the least important one."""
     unmanaged = [at for at, feature in enumerate(features) if feature.state == FeatureState.UNMANAGED]
     last = unmanaged[-1] if unmanaged else len(features) - 1
     return (*features[:last], *features[last + 1 :])
@@ -123,9 +124,9 @@ def _is_above(size: float, restarts: int) -> bool:
 
 
 def _size_at_most(status: Status) -> float:
-    """An upper bound of the size, much faster to compute than the size. In this encoding names are no shorter and
-    default values are included; but no space follows a separator, and a byte of UTF-8, or DEL, may become six bytes of
-    ASCII.
+    """An upper bound of the size, much faster to compute than `_size`. This encoding has names that are at least as
+    long, and default values too. It lacks the space after each separator, and a byte of UTF-8, or DEL, may become six
+    bytes of ASCII: both are added.
     """
     try:
         text = _encoded(status)
@@ -143,6 +144,7 @@ def _size(status: Status) -> int:
 
 
 def _of_foreign(status: Status) -> str:
+    """Note on the fields and intents that other releases wrote, if they are very large; else empty."""
     ours = without_unknown(replace(status, intents=())).as_json()
     document = status.as_json()
     foreign = {name: value for name, value in document.items() if value != ours.get(name)}

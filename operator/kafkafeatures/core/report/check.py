@@ -1,9 +1,9 @@
-"""Check of a cluster: whether it is healthy, whether it can be upgraded to a release, and the blockers.
+"""Verdict of `kafkafeatures check`: whether a cluster is healthy, and whether it can be upgraded to a release.
 
 Pure. Called by `cli/document/check.py`. Every node that is registered or votes has to be live. Every partition needs
-all replicas in sync, or more than min.insync.replicas requires. For a release, the checks of a raise are made for its
-levels. The verdict is Unknown where something could not be read and there are no blockers; also where all blockers come
-from this client: a missing right, credentials, or TLS.
+all replicas in sync, or more than min.insync.replicas requires. For a release, the levels that belong to it are judged
+by the checks of a raise (`core/levels/checks.py`). The verdict is Unknown where something could not be read and there
+are no blockers; also where all blockers come from this client: a missing right, credentials, or TLS.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CheckVerdict(StrEnum):
 class Check(Struct, frozen=True):
     """Result of a check.
 
-    blockers: what prevents it; nodes with the same problem are joined in one.
+    blockers: what makes the cluster unhealthy, or prevents the upgrade; nodes with the same problem share one.
     unread: what could not be read.
     warnings: what will not work, although nothing prevents the upgrade.
     """
@@ -60,6 +60,7 @@ class Check(Struct, frozen=True):
 
     @property
     def verdict(self) -> CheckVerdict:
+        """Blocked only by problems of the cluster; Unknown where this client could not read enough."""
         if self.blockers and not only_the_asker(self.blockers):
             return CheckVerdict.BLOCKED
         return CheckVerdict.UNKNOWN if self.blockers or self.unread else CheckVerdict.READY
@@ -68,9 +69,11 @@ class Check(Struct, frozen=True):
 def check(
     observation: Observation, levels: Mapping[str, int], flags: str, replication: Replication | None = None
 ) -> Check:
-    """The check of a cluster. `levels`: those of the release, empty for none; a higher finalized level counts as
-    reached. `flags`: flags with which our commands reach the cluster. `replication`: its partitions; None where they
-    were not read.
+    """Check a cluster.
+
+    levels: levels of the release; empty to check only its health. A higher finalized level counts as reached.
+    flags: flags with which commands in remedies reach the cluster.
+    replication: its partitions; None where they were not read.
     """
     finalized = observation.known_levels
     targets = {name: max(level, finalized.get(name, 0)) for name, level in levels.items() if name != KRAFT_VERSION}
@@ -79,7 +82,7 @@ def check(
     level_blockers = blockers(question) if question.changes else health
     # A ghost that blocks a level has a blocker already.
     described = (BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE)
-    in_plan = {node.key for blocker in level_blockers if blocker.kind in described for node in blocker.nodes}
+    described_keys = {node.key for blocker in level_blockers if blocker.kind in described for node in blocker.nodes}
     partitions = _partitions(observation, replication) if replication is not None else ()
     unread = (
         (observation.partitions.failure,) if isinstance(observation.partitions, Unknown) and replication is None else ()
@@ -93,12 +96,14 @@ def check(
         ),
     )
     warnings = tuple(line for change in question.changes for line in prerequisites_of(change, observation))
-    return Check((*grouped((*_nodes(observation, flags, in_plan), *level_blockers)), *partitions), gaps, warnings)
+    return Check(
+        (*grouped((*_nodes(observation, flags, described_keys), *level_blockers)), *partitions), gaps, warnings
+    )
 
 
 def _partitions(observation: Observation, replication: Replication) -> Iterator[Blocker]:
-    """Blockers for partitions that refuse writes, or would with one broker less, with the live brokers that are
-    behind.
+    """Blockers for partitions that refuse writes with acks=all, or would with one broker less. They name the live
+    brokers that are behind.
     """
     from kafkafeatures.core.facts.replication import format_partitions
 
@@ -125,7 +130,7 @@ def _partitions(observation: Observation, replication: Replication) -> Iterator[
 
 
 _LEADS_ELSEWHERE = (FailureKind.ANOTHER_NODE, FailureKind.WRONG_CLUSTER)
-"""Kinds of failures of a node at whose address something else answers."""
+"""Kinds of failures that mean that something else answers at the address of the node."""
 _MAKE_IT_LEAD = (
     "make the address of each lead to it: see advertised.listeners, the DNS records, and load balancers or proxies in "
     "between"
@@ -133,6 +138,7 @@ _MAKE_IT_LEAD = (
 
 
 def _nodes(observation: Observation, flags: str, described: Set[NodeKey]) -> Iterator[Blocker]:
+    """Blockers for nodes that are not live, without those in `described`, which have one already."""
     for node in observation.nodes:
         if not node.roles or node.state is NodeState.LIVE or node.key in described:
             continue
@@ -150,6 +156,8 @@ def _ghost(node: Node, observation: Observation, flags: str) -> Blocker:
 
 
 def _away(node: Node, observation: Observation) -> Blocker:
+    """Blocker for a node that is refused, fenced or unreachable."""
+
     def words(nodes: Nodes) -> tuple[str, str]:
         if node.state is NodeState.REFUSED:
             return refusal(nodes, observation.finalized)

@@ -1,6 +1,6 @@
 """The document of `describe -o json`: a cluster as it was read.
 
-Pure. Called by `describe`; parts of it by the documents of a plan and of a status. It imports nothing that decides,
+Pure. Called by `describe`; its parts also by the documents of a plan and of a status. It imports nothing that decides,
 because `describe` has to start fast.
 """
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def cluster_document(observation: Observation, *, api_names: Mapping[int, str] | None = None) -> Json:
-    """The document of `describe -o json`. `api_names`: names of Kafka's APIs by key; with them, nodes have the version
-    range of every API.
+    """The document of `describe -o json`. `api_names`: names of Kafka's APIs by key; if given, nodes show the versions
+    of every API that they support.
     """
     return {
         "apiVersion": API_VERSION,
@@ -54,7 +54,9 @@ def source_shape(observation: Observation) -> Json:
 
 
 def feature_shape(observation: Observation, name: str) -> Json:
-    """One feature over all nodes. `unknownNodes`: ids of nodes whose range could not be read, and does not count."""
+    """One feature: its finalized level, the range that all nodes support, and under `unknownNodes` the ids of nodes
+    whose range could not be read, and does not count.
+    """
     shape: Json = {"name": name}
     if isinstance(observation.finalized, Known):
         levels = observation.finalized.value
@@ -109,7 +111,7 @@ def node_shape(node: Node, *, api_names: Mapping[int, str] | None = None) -> Jso
 
 
 def node_ranges(node: Node) -> Json:
-    """Feature to {min, max}, without features that the node does not have or whose range is unknown."""
+    """Supported range {min, max} by feature, without features that the node lacks or whose range is unknown."""
     names = set(node.answer.value.supported) if isinstance(node.answer, Known) else set()
     for ranges in node.registered.values():
         names.update(ranges.value)

@@ -1,6 +1,6 @@
-"""Conditions of a status, made from the present statements and the previous conditions.
+"""Conditions of a status: their transition times, and those that stay while a cluster cannot be read.
 
-Pure. Called only by `core/report/status.py`, which makes the statements.
+Pure. Called only by `core/report/status.py`, which decides what each condition says now.
 """
 
 from __future__ import annotations
@@ -14,23 +14,31 @@ from kafkafeatures.core.words import cut
 MAX_MESSAGE = 1024  # bytes
 
 _KNOWN = frozenset(Reason)
+"""Reasons that this release of the operator knows."""
 
 
 def conditions_of(said: Conditions, *, generation: int, previous: Status, at: Stamp) -> tuple[StatusCondition, ...]:
-    """Conditions for the status. `at`: transition time of those whose status changed."""
+    """Conditions for the status, in the order of `said`.
+
+    said: status, reason and message of each condition now; None: the condition is left out.
+    previous: status that has the earlier transition times.
+    at: transition time of conditions whose status changed.
+    """
     previous_conditions = {condition.type: condition for condition in previous.conditions}
     conditions = []
     for kind, statement in said.items():
         if statement is None:
             continue
         status, reason, message = statement
-        old = previous_conditions.get(kind)
+        old_condition = previous_conditions.get(kind)
         conditions.append(
             StatusCondition(
                 type=kind.value,
                 status=status,
                 observed_generation=generation,
-                last_transition_time=old.last_transition_time if old and old.status == status else at,
+                last_transition_time=old_condition.last_transition_time
+                if old_condition and old_condition.status == status
+                else at,
                 reason=reason.value,
                 message=cut(message, MAX_MESSAGE),
             )
@@ -39,8 +47,9 @@ def conditions_of(said: Conditions, *, generation: int, previous: Status, at: St
 
 
 def still_said(previous: Status, generation: int) -> Conditions:
-    """Conditions that stay while the cluster cannot be read: a plan that waits for approval, a level that drifted. A
-    condition with a reason of a newer release is left out; that release adds it again.
+    """Previous conditions that stay while the cluster cannot be read: a plan that waits for approval, a level that
+    drifted. A condition with a reason that this release does not know is left out; the release that wrote it adds it
+    again.
     """
     kinds = (Condition.APPROVAL_REQUIRED, Condition.DRIFT_DETECTED)
     return {

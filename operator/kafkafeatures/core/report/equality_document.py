@@ -1,4 +1,7 @@
-"""Output of `kafkafeatures migration compare`, as a document and in lines for people. Pure."""
+"""Output of `kafkafeatures migration compare`, as a document and in lines for people.
+
+Pure. Whether ZooKeeper and the metadata log have the same metadata is judged in `core/migration/equality.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def equality_document(equality: Equality) -> Json:
-    """A comparison as a document. `equal` null: unknown, and `notRead` says why. `offset`: end of the part of the
-    metadata log that was compared. `inLog` null: the znode cannot be read, and `inZooKeeper` says why.
+    """A comparison as a document.
+
+    `equal` is null if that is not known, and `notRead` has the cause. `offset` is the end of the part of the metadata
+    log that was compared. `inLog` is null if the znode cannot be read, and `inZooKeeper` has the cause.
     """
     if isinstance(equality, Unknown):
         return {
@@ -48,7 +53,7 @@ def equality_document(equality: Equality) -> Json:
 
 
 def equality_lines(equality: Equal | Differs) -> Iterator[str]:
-    """The result, then each difference, then the remedy."""
+    """Lines with the result, then each difference, then the remedy."""
     if isinstance(equality, Equal):
         yield f"ZooKeeper and the metadata log say the same, up to offset {equality.offset}."
         return

@@ -1,4 +1,4 @@
-"""Events from the difference between two statuses: one per change, not one per reconciliation.
+"""Kubernetes Events about the difference between two statuses: one for each change, not one for each reconciliation.
 
 Pure. Called by `reconcile/controller.py` with the previous status and the one that was written.
 """
@@ -19,7 +19,7 @@ from kafkafeatures.core.report.migration_lines import forecast, modes_line
 
 
 def events_between(previous_status: Status, next_status: Status) -> tuple[EventRecord, ...]:
-    """The Events between two statuses, in the order in which people read them."""
+    """Events about the changes from one status to the next, in the order in which people read them."""
     return (
         *_plan(previous_status, next_status),
         *_ended(previous_status, next_status),
@@ -53,9 +53,8 @@ def _rollout(previous_status: Status, next_status: Status) -> Iterator[EventReco
         return
     begins = new.is_in_progress and (old is None or old.id != new.id or not old.is_in_progress)
     remaining = new.total - new.done
-    if begins and remaining > len(
-        _flying(previous_status) & _flying(next_status)
-    ):  # else these nodes finish the roll before
+    # If no node remains but those in flight in both statuses, these still belong to the previous roll.
+    if begins and remaining > len(_flying(previous_status) & _flying(next_status)):
         yield EventRecord("RolloutStarted", "Roll", f"{remaining} of {new.total} nodes are to be restarted")
     elif old is not None and old.is_in_progress and not new.is_in_progress:
         yield EventRecord("RolloutCompleted", "Roll", f"all {new.total} nodes are current")
@@ -67,7 +66,7 @@ def _flying(status: Status) -> frozenset[str]:
 
 
 def _migration(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
-    """An Event for each phase that is entered; at first contact, unless no migration was begun there."""
+    """An Event for each phase that is entered; also for the phase in the first status, unless it is None."""
     old, new = (
         status.migration.phase if status.migration is not None else "" for status in (previous_status, next_status)
     )
@@ -75,10 +74,10 @@ def _migration(previous_status: Status, next_status: Status) -> Iterator[EventRe
         return
     modes, outlook = modes_line(next_status.migration), forecast(next_status.migration, next_status.rollout)
     phases = f"{old} -> {new}" if old else f"phase {new}"
-    # The consent is spent before a controller is asked to restart without the flag.
+    # A migration that KafkaFeatures finalizes has spent the consent before the first controller restarts for it.
     outside = bool(old) and old not in _ENDS and new in _ENDS and ZK_FINALIZE not in previous_status.spent_consents
-    whose = f"this was done outside KafkaFeatures, which has not used the consent {ZK_FINALIZE}" if outside else ""
-    note = "; ".join(phase for phase in (phases, whose, modes, outlook) if phase)
+    cause = f"this was done outside KafkaFeatures, which has not used the consent {ZK_FINALIZE}" if outside else ""
+    note = "; ".join(phrase for phrase in (phases, cause, modes, outlook) if phrase)
     facts = EventFacts(before=old, after=new)
     yield EventRecord(PHASE_CHANGED, "Migrate", note[:MAX_NOTE], warning=outside, facts=facts)
 
@@ -96,7 +95,9 @@ def facts_of(intent: Intent) -> EventFacts:
 
 
 def _begun(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
-    """An Event for each step that began. Step and time identify it, whatever progress its intent gains."""
+    """An Event for each step that began. A step is identified by itself and its time, as its intent changes with its
+    progress.
+    """
     known_steps = {(sent_step.step, sent_step.at) for sent_step in sent_in(previous_status)}
     for sent_step in sent_in(next_status):
         event = sent_step.announced() if (sent_step.step, sent_step.at) not in known_steps else None
@@ -105,6 +106,7 @@ def _begun(previous_status: Status, next_status: Status) -> Iterator[EventRecord
 
 
 def _ended(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    """An Event for each new entry of the history."""
     known_entries = list(previous_status.history)
     facts = {(sent_step.step.kind, sent_step.step.target): sent_step.facts for sent_step in sent_in(previous_status)}
     for entry in next_status.history:
@@ -130,10 +132,9 @@ def _suspended(previous_status: Status, next_status: Status) -> Iterator[EventRe
         yield EventRecord("Resumed", "Resume", "reconciliation resumed")
 
 
-# Reasons that a resource has only if it is not suspended (`core/engine/gates.py`). A suspended one may have any other:
-# its cluster is away, an older resource owns it, what it waited for was done outside KafkaFeatures. So Resumed is never
-# wrong; it is missed where the first reason after Suspended is one of the others, such as Preflight, WaitingForQuorum
-# or InSync.
+# Reasons that only a resource can have which is not suspended (`core/engine/gates.py`). All others may be those of a
+# suspended one too, as when its cluster is away, or an older resource owns it. So the Event Resumed is never wrong, but
+# it is missing if the first reason after Suspended is one of the others, such as Preflight, WaitingForQuorum or InSync.
 _NOT_SUSPENDED = frozenset(
     {
         Reason.UPDATING_FEATURES,

@@ -1,4 +1,5 @@
-"""End of a step in the status: its intent is removed, and an entry is added to the history.
+"""End of a step in the status: its intent is removed, an entry is added to the history, and its consent is spent or
+given back.
 
 Pure. Called by `reconcile/evaluate.py` for steps that were settled, and by `reconcile/act.py` for steps that end at
 once.
@@ -20,16 +21,19 @@ MAX_MESSAGE = 512
 """Most bytes of a message: a rejection may bring up to 32 KB from the server."""
 
 _MAY_HAVE_CHANGED = (Result.APPLIED, Result.SUPERSEDED, Result.UNVERIFIED)
+"""Results of steps that changed something, or may have: their consent stays spent."""
 _COUNTED = (Result.APPLIED, Result.CORRECTED, Result.UNVERIFIED)
-"""Results that are recorded each time; a failure that repeats is recorded once."""
+"""Results that get an entry each time; a failure that repeats gets one."""
 _ANSWERED = (Result.APPLIED, Result.CORRECTED, Result.REJECTED)
-"""Results known from an answer. For any other result, a broker that was asked has had its time."""
+"""Results known from an answer, which can come while a broker still keeps a copy of the request. Other results are
+given only once no broker can (`BROKER_KEEPS`).
+"""
 
 
 def with_result(
     status: Status, ended: InFlight, result: Result, *, at: Stamp, age_of: AgeOf, message: str = ""
 ) -> Status:
-    """The status after the end of a step, with its consequences for consents and the plan."""
+    """The status after the end of a step, with its consequences for consents and the change count of the plan."""
     step, status = ended.step, ended.closing(status, result, age_of)
     count, spent = status.change_count, status.spent_consents
     if result in _MAY_HAVE_CHANGED:
@@ -51,8 +55,8 @@ def with_result(
     history = status.history
     repeats = history and replace(history[-1], at=at) == entry
     if recorded_result in _COUNTED or ended.via is Via.PERSON or not repeats:
-        history = (*history, entry)  # a person is told of each step that was requested
-    elif entry.via:  # from now on a broker may forward it once more
+        history = (*history, entry)  # a person learns the end of each step that was requested
+    elif entry.via:  # the time in which the broker may still forward the request begins anew
         history = (*history[:-1], entry)
     return replace(
         status,
@@ -71,16 +75,16 @@ def without(status: Status, in_flight: InFlight) -> Status:
 
 
 def _newest(history: tuple[HistoryEntry, ...], age_of: AgeOf) -> tuple[HistoryEntry, ...]:
-    """The newest entries. First those of steps are dropped of which many run at once. Corrections that count, and
-    changes that a broker may forward once more, are kept longest.
+    """The newest entries, at most `MAX_HISTORY`. Dropped first are those of steps of which many run at once, such as
+    restarts. Kept longest are corrections of drift that count, and changes that a broker may still forward.
     """
 
-    def dispensable_too(entry: HistoryEntry) -> bool:
-        passed_on = entry.via == Via.BROKER and age_of(entry.at) < BROKER_KEEPS
-        return not passed_on and not counts_as_correction(entry, age_of)
+    def is_dispensable(entry: HistoryEntry) -> bool:
+        may_be_forwarded = entry.via == Via.BROKER and age_of(entry.at) < BROKER_KEEPS
+        return not may_be_forwarded and not counts_as_correction(entry, age_of)
 
     entries = list(history)
-    for dispensable in (_is_one_of_many, dispensable_too):
+    for dispensable in (_is_one_of_many, is_dispensable):
         for entry in [entry for entry in entries[:-1] if dispensable(entry)][: max(0, len(entries) - MAX_HISTORY)]:
             entries.remove(entry)
     return tuple(entries[-MAX_HISTORY:])

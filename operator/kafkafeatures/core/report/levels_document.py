@@ -17,9 +17,7 @@ from kafkafeatures.core.levels.way_back import way_back_of
 
 
 def levels_document(finalized: Mapping[str, int] | None = None) -> Json:
-    """The levels, feature by feature. `finalized`: levels of a cluster; without them no level says whether it is
-    finalized.
-    """
+    """The levels, feature by feature. `finalized`: levels of a cluster; None: no level has the field `finalized`."""
     return {"apiVersion": API_VERSION, "kind": "Levels", "levels": [_level(row, finalized) for row in ROWS]}
 
 

@@ -1,4 +1,7 @@
-"""Output of `kafkafeatures migration`, as documents. Pure."""
+"""Document of `kafkafeatures migration settings`: the settings to change on each node for the next position.
+
+Pure. The differences are found in `core/migration/demands.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def settings_document(demands: SettingDifferences) -> Json:
-    """Settings to change, as a document. `differences` null: the node could not be read, and `notRead` says why.
-    `caution`: what must not be done yet.
+    """Settings to change, as a document. `differences` is null if the node could not be read, and `notRead` has the
+    cause. `caution` says what must not be done yet.
     """
     return {
         "position": demands.position.value,

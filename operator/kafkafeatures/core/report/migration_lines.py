@@ -29,10 +29,10 @@ def migration_lines(migration: MigrationStatus, rollout: RolloutStatus | None = 
 
 def modes_line(migration: MigrationStatus) -> str:
     """Number of brokers in each mode; empty where it is not known."""
-    of = migration.brokers
-    if of is None:
+    modes = migration.brokers
+    if modes is None:
         return ""
-    return f"brokers: {of.zoo_keeper} in ZooKeeper mode, {of.flagged} with the flag, {of.kraft} in KRaft mode"
+    return f"brokers: {modes.zoo_keeper} in ZooKeeper mode, {modes.flagged} with the flag, {modes.kraft} in KRaft mode"
 
 
 def equality_line(equality: EqualityStatus) -> str:
@@ -53,8 +53,8 @@ def equality_line(equality: EqualityStatus) -> str:
 
 
 def forecast(migration: MigrationStatus, rollout: RolloutStatus | None = None) -> str:
-    """Restarts that are left, and their estimated duration: one node after the other, each at the average time
-    so far.
+    """Number of restarts that are left, and their estimated duration: one node after the other, each at the average
+    duration so far.
     """
     if migration.restarts_left is None:
         return "how many restarts are left is not known"

@@ -1,7 +1,7 @@
 """The verdict of a plan, and the document of `plan -o json`: what would be done to a cluster, and what prevents it.
 
-Pure. Called by `plan`: `plan -f FILE` evaluates the cluster itself; `plan NAME` has the operator's status. The verdict
-depends on the status alone, so it is the same for both and agrees with the conditions.
+Pure. Called by `plan`: `plan -f FILE` evaluates the cluster itself; `plan NAME` reads the operator's status. The
+verdict is computed from a status alone, so it is the same for both and agrees with the conditions.
 """
 
 from __future__ import annotations
@@ -27,17 +27,20 @@ _GOES_ON = (
     Reason.WAITING_FOR_GIT,
     *(kind.reason for kind in KINDS.values()),
 )
-"""Reasons of Reconciling for which the plan is complete: only time, or a change in Git, is needed."""
+"""Reasons of the condition Reconciling with which the plan will be carried out: a step runs, or only time or a change
+in Git is needed.
+"""
 
 
 def plan_verdict(status: Status, generation: int, *, approved: bool = False, sends: bool = True) -> PlanVerdict:
     """Verdict of a status on this generation of the document.
 
-    approved: the plan was approved after the status was written. sends: False where the caller does not send the
-    changes itself, so a right that it lacks is no blocker.
+    approved: the plan was approved after the status was written.
+    sends: False where the caller does not send the changes itself, so that a right which it lacks is no blocker.
     """
 
     def true(kind: Condition) -> StatusCondition | None:
+        """The condition, if it is True for this generation; else None."""
         condition = status.condition(kind)
         return (
             condition
@@ -56,9 +59,8 @@ def plan_verdict(status: Status, generation: int, *, approved: bool = False, sen
     if true(Condition.APPROVAL_REQUIRED) and not approved:
         return PlanVerdict.APPROVAL_REQUIRED
     reconciling = true(Condition.RECONCILING)
-    if (
-        reconciling and not status.plan
-    ):  # something could not be read: without a leader, say, "in sync" cannot be confirmed
+    if reconciling and not status.plan:
+        # Something could not be read: without an active controller, InSync could not be confirmed.
         return PlanVerdict.UNKNOWN
     if blocked or ready.reason in (Reason.SUSPENDED, Reason.DRIFTED):
         return PlanVerdict.BLOCKED
@@ -70,7 +72,7 @@ def plan_verdict(status: Status, generation: int, *, approved: bool = False, sen
 
 
 def document_of_status(status: Status, *, name: str, generation: int, approved: bool) -> Json:
-    """A plan document made from a status: that of `plan_document`, without the fields that a status does not have."""
+    """A plan document made from a status alone: as by `plan_document`, without the fields that a status lacks."""
     ready, plan = status.condition(Condition.READY), status.plan
     return {
         "apiVersion": API_VERSION,
@@ -93,7 +95,7 @@ def document_of_status(status: Status, *, name: str, generation: int, approved: 
 
 
 def soak_shape(status: Status) -> Json:
-    """Fields that a document has only where an irreversible change soaks, or a migration is asked for."""
+    """Fields that a document has only where a soak runs, a level has a way back, or a migration is asked for."""
     soak = {
         "soakStartedAt": status.soak_started_at,
         "wayBack": status.way_back and status.way_back.as_json(),
@@ -113,8 +115,10 @@ def plan_document(
     generation: int,
     verdict: PlanVerdict,
 ) -> Json:
-    """The document of a plan that was just made. `server`: its answer to the dry run; None for none. `status`: the
-    whole status, as it would be written.
+    """The document of a plan that was just made.
+
+    server: answer of the active controller to the dry run; None for none.
+    status: the whole status, as it would be written.
     """
     document: Json = {
         "apiVersion": API_VERSION,

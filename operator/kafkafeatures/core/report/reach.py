@@ -1,8 +1,7 @@
-"""Levels to which a cluster can be raised, and the nodes that prevent more: for `describe`, which has no desired
-levels.
+"""Levels to which a cluster can be raised, and the nodes that prevent a higher one.
 
-Pure. The goal is the highest level of each feature that a live node supports; its blockers are found by the checks of a
-raise.
+Pure. Called by `describe`, which has no document and so no desired levels. Instead it aims at the highest level of each
+feature that a live node supports; the checks of a raise (`core/levels/checks.py`) find the nodes that prevent it.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from kafkafeatures.core.words import counted
 
 
 def is_counted_on(observation: Observation, node: Node) -> bool:
-    """Tell whether the node counts: it is live; or, where files were read, which show no process, it is registered."""
+    """Tell whether the node counts: it is live or, where only the files of a log were read, registered."""
     return node.state is NodeState.LIVE or (bool(observation.source.files) and node.state is NodeState.UNREACHABLE)
 
 
@@ -44,7 +43,7 @@ def highest_levels(observation: Observation) -> dict[str, int]:
 
 
 def blockers_of(observation: Observation, levels: Mapping[str, int], flags: str) -> tuple[Blocker, ...]:
-    """Blockers of a raise to these levels on any node. `flags`: flags with which our commands reach the cluster."""
+    """Nodes that prevent a raise to these levels. `flags`: flags with which commands in remedies reach the cluster."""
     finalized = observation.known_levels
     raised = {name: level for name, level in levels.items() if level > finalized.get(name, 0)}
     question = LevelCheckInput(observation, changes_between(raised, finalized), cluster_flags=flags)
@@ -52,10 +51,12 @@ def blockers_of(observation: Observation, levels: Mapping[str, int], flags: str)
 
 
 def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ...]) -> tuple[str, str]:
-    """Level of metadata.version, the level that it can be raised to, and what prevents that: "4.0-IV3; can be raised to
-    4.2-IV1: ", "blocked by 2 of 7 nodes". Both empty where the level is not known.
+    """Two parts of a line: the level of metadata.version with the one that it can be raised to, and what prevents that,
+    such as "4.0-IV3; can be raised to 4.2-IV1: ", "blocked by 2 of 7 nodes". Both are empty where the level is not
+    known.
 
-    highest: the highest level that a live node supports. blockers: those of a raise to it.
+    highest: the highest metadata.version that a live node supports.
+    blockers: nodes that prevent a raise to it.
     """
     level = observation.level_of(METADATA_VERSION)
     if level is None or observation.in_zookeeper_mode:

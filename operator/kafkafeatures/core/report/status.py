@@ -1,7 +1,8 @@
 """Status of a resource, made from a decision and an observation.
 
-Pure. The status holds what was read, never what is intended: `finalized` was read from a node or the log. Called by
-`reconcile/evaluate.py` and `reconcile/controller.py`.
+Pure. Called by `reconcile/evaluate.py` and `reconcile/controller.py`. A status says what was read, never what is
+intended: `finalized`, for example, was read from a node or the log. What belongs to one kind of stage is added by that
+stage (`StageState.reported`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ def status_of(
     now: datetime,
     approved_by: ApprovedBy | None = None,
 ) -> Status:
-    """The whole status after a reconciliation. Intents, history and the cluster id are taken from the previous one."""
+    """The whole status after a reconciliation that read the cluster. Intents and history are those of `previous`; a
+    cluster id that it has is never replaced.
+    """
     groups, ready = grouped(decision.blockers), _ready(decision)
     statements: dict[Condition, ConditionText] = {
         Condition.READY: ready,
@@ -106,7 +109,7 @@ def _planned(
     approved_by: ApprovedBy | None,
     at: datetime,
 ) -> PlanStatus | None:
-    """The plan of the status: None once it is over; the previous one while the levels are not known."""
+    """`status.plan`: None once the plan is over; the previous one while the levels are not known."""
     if previous is not None and not observation.shows_levels:
         return previous
     return None if plan.is_over else _plan(plan, previous, approved_by, at)
@@ -134,7 +137,7 @@ def steps_of(plan: Plan) -> Iterator[StepStatus]:
 
 
 def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Status, at: datetime) -> Status:
-    """Status where another cluster answers, or one whose id is not known: only conditions change."""
+    """Status where another cluster answers, or one whose id is not known: only conditions change, and a soak ends."""
     stalled = _stalled(decision)
     previous = with_soak(previous, None)  # its own cluster was not read
     return _facts_of_before(
@@ -187,7 +190,7 @@ def status_of_invalid(reason: Reason, message: str, *, generation: int, previous
 
 
 def status_of_failed_reconciliation(message: str, *, generation: int, previous: Status, at: datetime) -> Status:
-    """Status after a reconciliation that failed by a defect of the operator. It is tried again."""
+    """Status after a reconciliation that failed because of a defect of the operator, and will be tried again."""
     statements = {
         Condition.READY: ("False", Reason.INTERNAL_ERROR, message),
         Condition.RECONCILING: ("True", Reason.INTERNAL_ERROR, message),
@@ -232,8 +235,8 @@ def _reconciling(decision: Decision) -> ConditionText:
 
 
 def _reachable(observation: Observation) -> ConditionText:
-    """Condition Reachable. Nodes that are down are named even where they block nothing; without times, which would
-    change.
+    """Condition Reachable. It names nodes that do not answer even if they block nothing. It has no times: they would
+    change, and the status be written again, in every reconciliation.
     """
     silent: dict[tuple[Role, ...], list[Node]] = {}
     for node in observation.nodes:

@@ -1,4 +1,7 @@
-"""Metadata that Kafka keeps in ZooKeeper, for `describe --zookeeper`: as a document, and in lines for people. Pure."""
+"""Output of `describe --zookeeper`: the metadata that Kafka keeps in ZooKeeper, as a document and in lines for people.
+
+Pure. Called with the values of `core/facts/znodes.py`.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def zookeeper_document(zookeeper_reading: ZooKeeperReading, observation: Observation | None = None) -> Json:
-    """Reading of ZooKeeper as a document. Null: absent or not read, and `notRead` says why. `phase` is there only with
-    an observation.
+    """Reading of ZooKeeper as a document. A field is null if the znode is absent or could not be read, and `notRead`
+    has the cause. `phase` is there only with an observation of the nodes.
     """
     phase = _phase(zookeeper_reading, observation)
     controller, migration, epoch = (
@@ -60,6 +63,7 @@ def _migration(znode: MigrationZnode) -> Json:
 def _phase(
     zookeeper_reading: ZooKeeperReading, observation: Observation | None
 ) -> Position | Misplaced | Failure | None:
+    """Position of the migration; None without an observation, else the reason why it is not known."""
     if observation is None:
         return None
     facts = facts_of(observation, zookeeper_reading)
@@ -70,7 +74,7 @@ def _phase(
 def zookeeper_lines(
     zookeeper_reading: ZooKeeperReading, observation: Observation | None = None
 ) -> Iterator[tuple[str, str]]:
-    """Titles, each with its text. Failures are left to `ZooKeeperReading.failures`."""
+    """Lines as pairs of a title and a text, without parts that could not be read (`ZooKeeperReading.failures`)."""
     phase = _phase(zookeeper_reading, observation)
     if phase is not None:
         yield "Phase", phase.value if isinstance(phase, Position) else f"unknown: {phase}"

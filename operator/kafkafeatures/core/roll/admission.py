@@ -25,11 +25,11 @@ from kafkafeatures.core.roll.waits import REFUSED_POLL, why_not_running
 
 
 def stuck_may_go(question: RestartCheckInput, id_: int) -> bool:
-    """Tell whether a stuck node may be restarted because that costs nothing.
+    """Tell whether a stuck node may be restarted because that makes nothing worse.
 
     A stuck broker may go if it is in no ISR, or is alone in the ISR of a partition without a leader; its other
-    partitions do without it. If no partition has a leader, every stuck node may go. The limits of the document hold for
-    it as for any node: its data may be lost with the pod, and a person may be repairing it by hand. Other stuck nodes
+    partitions do without it. If no partition has a leader, every stuck node may go. Otherwise `maxParallel` holds for
+    stuck nodes as for any: their data may be lost with the pod, and a person may be repairing them. Other stuck nodes
     count as away only once they were restarted; otherwise none of them could be the first.
     """
     node, is_controller = question.node(id_), question.is_controller(id_)
@@ -84,7 +84,9 @@ def refusal_of(question: RestartCheckInput, id_: int, used_consent: str = "") ->
 
 
 def refused_as_unavailable(question: RestartCheckInput, id_: int) -> Wait:
-    """Refusal to restart a broker that is away without being stuck: to end it would begin its recovery anew."""
+    """Wait for a broker that is away, and either is not stuck, so that a restart would only begin its recovery anew, or
+    is stuck and not admitted by its partitions.
+    """
     admission = _admission_of_stuck(question)
     if id_ in question.stuck and admission is not None:
         return forbidden_by(question, id_, admission.forbidding(id_))
@@ -123,7 +125,7 @@ _FORBIDS: Mapping[InadmissibleReason, tuple[str, str, str]] = {
     InadmissibleReason.UNDER_REPLICATED: ("is", "are", "under-replicated"),
     InadmissibleReason.REPLICA_IN_FLIGHT: ("has", "have", "a replica on a node that is in flight or unavailable"),
 }
-"""Verb for one partition, verb for several, and the rest of the sentence."""
+"""Reasons in words: verb for one partition, verb for several, and the rest of the sentence."""
 
 
 def forbidden_by(question: RestartCheckInput, id_: int, forbidding: Forbidding | None) -> Wait:
@@ -148,8 +150,8 @@ def forbidden_by(question: RestartCheckInput, id_: int, forbidding: Forbidding |
 
 
 def budget_allows(question: RestartCheckInput, id_: int) -> Wait | None:
-    """Wait for a PodDisruptionBudget that refuses the eviction now, or for another pod that must be ready before; else
-    None. The API server has the last word at the eviction; an eviction that it is sure to refuse is not sent.
+    """Wait for a PodDisruptionBudget that refuses the eviction now, or for another pod that must be ready first; else
+    None. The API server decides at the eviction itself, but one that it is sure to refuse is not sent.
     """
     out_of_order = question.fleet.out_of_order.get(id_)
     if out_of_order:

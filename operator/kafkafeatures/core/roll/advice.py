@@ -1,6 +1,7 @@
-"""Partitions whose move to other racks would let more brokers restart together.
+"""Advice to users: partitions whose move to other racks would let more brokers restart together.
 
-Pure. Called by `core/roll/limits.py`, once, when a roll begins; shown with the status of the roll. Nothing moves them.
+Pure. Called by `core/roll/limits.py`, once, when a roll begins; shown in the notes of `status.rollout`. The operator
+moves no partition.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from kafkafeatures.core.facts.replication import NAMED, Replication
 from kafkafeatures.core.roll.planner import MOST_IN_FLIGHT, MOST_PLANNED, classes_of, rounds_of
 
 _FEW = (1, 2, 4, 8, 16)
-"""Sizes of conflicts that are tried: a conflict that so many partitions make is taken away."""
+"""Numbers of partitions that are tried: conflicts between two brokers that share so many partitions, or fewer, are
+taken to be resolved by moves.
+"""
 
 _MOST_MOVED = 0.01
 """Largest share of all partitions that advice may move; one partition may always be moved."""
@@ -45,10 +48,14 @@ def advice_on_moves(
     availability: Availability = Availability.NO_UNDER_REPLICATED,
     limit: int = NAMED,
 ) -> Advice | None:
-    """The fewest partitions whose move would save the most rounds; None if no few partitions would save any.
+    """The fewest partitions whose move would save the most rounds; None if moving a few would save none.
 
-    Conflicts between two brokers that only 1, 2, 4, ... partitions make are taken away in turn. Only those partitions
-    are advised that keep two brokers apart which would then restart together.
+    First conflicts between brokers that share one partition are ignored, then those of at most two, four, and so on,
+    and brokers are put into classes each time. The partitions to move are those that two brokers of a class share.
+
+    needing: ids of brokers that need a restart.
+    most: largest number of brokers that restart together.
+    limit: number of partitions that are named.
     """
     brokers = sorted(frozenset(needing))[:MOST_PLANNED]
     count = len(brokers)

@@ -17,23 +17,23 @@ from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, Workloa
 from kafkafeatures.core.roll.pods import why_restarted
 from kafkafeatures.core.words import counted
 
-NOT_ASKED = ("Pending", "Succeeded", "Failed")
+NOT_ASKED = ("Pending", "Succeeded", "Failed")  # as in `canIgnorePDB` of the API server's `eviction.go`
 """Phases of pods that are evicted whatever a budget says."""
 
 
 def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
-    """Message about the budget that does not let this pod go now, by the rules of the API server (`eviction.go`); empty
-    if none refuses.
+    """Message about the budget that forbids the eviction of this pod now, by the rules of the API server
+    (`eviction.go`); empty if none does.
 
-    The API server may let a pod go that is not ready. No use is made of that for a pod that runs, as its node may
-    serve.
+    The API server may allow the eviction of a pod that is not ready, whatever the budget. That is used only for a pod
+    whose container does not run: otherwise its node may serve clients.
     """
     if pod.terminating or pod.phase in NOT_ASKED:
         return ""
     for budget in reading.budgets:
         is_stuck = bool(pod.waiting) and not pod.ready
-        spared = is_stuck and (budget.always_allows_unhealthy or budget.has_enough_healthy)
-        if pod.name in budget.pods and budget.disruptions_allowed <= 0 and not spared:
+        is_exempt = is_stuck and (budget.always_allows_unhealthy or budget.has_enough_healthy)
+        if pod.name in budget.pods and budget.disruptions_allowed <= 0 and not is_exempt:
             message = f"PodDisruptionBudget {budget.name} ({budget.limit}) allows no eviction of pod {pod.name} now"
             if not is_stuck:
                 return f"{message}; it allows one once enough other pods are ready"
@@ -42,7 +42,7 @@ def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
 
 
 def parallelism(reading: WorkloadsReading) -> int | None:
-    """Largest number of brokers that the budgets ever let go at the same time; None if they do not limit it."""
+    """Largest number of brokers that the budgets allow to be evicted at once; None if they do not limit it."""
     pods = _pods_of_brokers(reading)
     limits = [budget for budget in reading.budgets if budget.pods & pods]
     if not pods or any(limit.most < 0 for limit in limits) or pods - {name for limit in limits for name in limit.pods}:
@@ -130,7 +130,7 @@ def _kubectl(reading: WorkloadsReading, budget: Budget) -> str:
 
 
 def _suggested(stateful_set: StatefulSet) -> str:
-    """YAML in its flow form, on one line of a status."""
+    """PodDisruptionBudget for these pods, as JSON on one line, which is valid YAML too."""
     spec = {
         "maxUnavailable": 1,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",

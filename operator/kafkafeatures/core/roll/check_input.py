@@ -1,7 +1,7 @@
 """Input of the checks of a roll: everything that decides whether one more node may be restarted.
 
-Made by `core/roll/roll.py` in every reconciliation of a resource whose nodes are restarted, for `core/roll/checks.py`
-and `core/roll/snapshots.py`. It decides nothing.
+Made by `core/roll/roll.py` in every reconciliation of a resource whose nodes are restarted, and passed as `question` to
+the checks of this package. It decides nothing: it combines what was read, remembered and asked for.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ Refusal = Wait | Stalled
 
 
 class Restarting(Struct, frozen=True):
-    """A restart whose end was not seen yet, and how far it has come."""
+    """A restart in flight. step: the restart, with the node as it was before. sent_step: what is remembered of it since
+    it was decided. state: how far it has come, by this observation.
+    """
 
     step: RestartNode
     sent_step: RestartInFlight
@@ -78,13 +80,13 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     desired: DesiredState
     observation: Observation
-    fleet: Fleet
+    fleet: Fleet  # nodes in their pods, and which of them need a restart
     in_flight: tuple[Restarting, ...]
-    changes: tuple[UpdateFeature, ...]
+    changes: tuple[UpdateFeature, ...]  # levels that are still to be changed
     remembered: RollContext
     replication: Replication | None  # all partitions; None where they could not be read
-    excused: ExcusedPartitions | None = None  # what this roll may make unavailable, by a consent
-    permit: Permit = NO_PERMIT  # of a migration, whose next position needs these restarts
+    excused: ExcusedPartitions | None = None  # topics that this roll may make unavailable, by a consent
+    permit: Permit = NO_PERMIT  # of a migration whose next position needs these restarts
     disks: NodeDisks = NodeDisks()
 
     def without(self, restart: Restarting) -> RestartCheckInput:
@@ -103,7 +105,9 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         beside: frozenset[int] = frozenset(),
         availability: Availability | None = None,
     ) -> Admission | None:
-        """Admission of brokers while those in flight (without `but`), unavailable or `beside` are away."""
+        """Judgement of which brokers may be restarted while others are away: those in flight or unavailable, and
+        `beside`, without `but`. None if the partitions are not known. `availability`: rule, if not the document's.
+        """
         if self.replication is None:
             return None
         down = (self.flying | self.unavailable | beside) - but
@@ -112,24 +116,24 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def is_excused(self) -> bool:
-        """Tell whether all partitions without a second replica may be unavailable while their node restarts."""
+        """Tell whether the consent covers every partition that no restart of its broker can keep available."""
         return self.excused is not None and self.replication is not None and not self.not_excused
 
     @cached_property
     def not_excused(self) -> Mapping[str, int]:
-        """Topics that lose partitions in any restart of their brokers, without a consent; with the number of
-        partitions.
+        """Number of partitions that are unavailable in any restart of their brokers and that no consent covers, by
+        topic.
         """
         return come_later(self.excused.topics if self.excused is not None else None, self.never_available)
 
     @cached_property
     def never_available(self) -> Mapping[str, int]:
-        """Partitions that are unavailable in any restart of their brokers, by topic; empty if none are known."""
+        """Number of partitions that are unavailable in any restart of their brokers, by topic; empty if not known."""
         return self.replication.never_available() if self.replication is not None else {}
 
     def is_covered(self, id_: int) -> bool:
-        """Tell whether the consent, if one is needed, covers the targets of this node. Other nodes wait until the
-        targets that it covers are reached.
+        """Tell whether the consent covers the targets of this node, or none is needed. Nodes that it does not cover
+        wait until the targets that it covers are reached.
         """
         if self.excused is None or self.excused.is_for_all or not self.hosts_partitions(id_):
             return True
@@ -142,10 +146,10 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def unconfirmed(self) -> Mapping[int, Stamp]:
-        """Nodes whose pod is not certain, and since when; those that all wait for come first."""
+        """Nodes whose pod is not certain, and since when; first those that every restart waits for."""
         rollout = self.remembered.status.rollout
         earlier_stamps = {entry.node_id: entry.since for entry in rollout.unconfirmed} if rollout is not None else {}
-        waits = sorted(self.fleet.waits, key=lambda one: one.is_alone)
+        waits = sorted(self.fleet.waits, key=lambda wait: wait.is_alone)
         nodes = (wait.node.id for wait in waits if wait.node is not None)
         return {id_: earlier_stamps.get(id_) or stamp(self.remembered.current_time) for id_ in nodes}
 
@@ -162,7 +166,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @property
     def pods_read_at(self) -> datetime:
-        """Time for the ages of pods: when the pods were read, by a clock that is not ahead of the API server's."""
+        """Time by which ages of pods count: when they were read, by a clock that is not ahead of the API server's."""
         return (
             self.observation.workloads.value.at
             if isinstance(self.observation.workloads, Known)
@@ -187,9 +191,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def ranges_of_binaries(self) -> Mapping[str, Mapping[str, VersionRange]]:
-        """Levels that the update revision of each StatefulSet supports, from a node that runs it, else from its
-        release.
-        """
+        """Levels that the update revision of each StatefulSet supports, if known, by names of set and feature."""
         ranges_of_sets: dict[str, Mapping[str, VersionRange]] = {}
         for id_ in self.fleet.needing:
             owner = self.fleet.sets.get(id_)
@@ -201,17 +203,18 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         return ranges_of_sets
 
     def _ranges_of(self, owner: StatefulSet) -> Mapping[str, VersionRange] | None:
-        """Levels that the update revision supports, from a node that runs it, its release, or a node with the same
-        image.
+        """Levels that the update revision supports: of a node that runs it, else of its release, else of a node with
+        the same image; None if not known.
         """
-        alike = [
+        sets_of_same_image = [
             stateful_set.name
             for stateful_set in {stateful_set.name: stateful_set for stateful_set in self.fleet.sets.values()}.values()
             if (stateful_set.role, stateful_set.image) == (owner.role, owner.image) and stateful_set.image
         ]
-        return self._seen_running(owner.name) or supported_by(owner.release) or self._seen_running(*alike)
+        return self._seen_running(owner.name) or supported_by(owner.release) or self._seen_running(*sets_of_same_image)
 
     def _seen_running(self, *names: str) -> Mapping[str, VersionRange] | None:
+        """Levels that a live node of these StatefulSets reports, if it runs the update revision; None if none does."""
         for id_, pod in self.fleet.pods.items():
             current = pod.stateful_set in names and pod.revision == self.fleet.sets[id_].update_revision
             node = self.node(id_) if current and id_ not in self.flying else None
@@ -228,7 +231,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @property
     def has_unknown_binary(self) -> bool:
-        """Tell whether the levels that some new image supports are not known."""
+        """Tell whether there is a new image of which it is not known what it supports."""
         return any(map(self.is_of_unknown_binary, self.fleet.needing))
 
     @cached_property
@@ -253,7 +256,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         if self.replication is None:
             return frozenset()
         ghosts = {node.id for node in self.observation.nodes if node.state is NodeState.GHOST}
-        with_pods = {*self.fleet.pods, *self.unconfirmed}  # whose pods tell whether they come back
+        with_pods = {*self.fleet.pods, *self.unconfirmed}  # they may come back, so they count as away
         return frozenset(ghosts - self.replication.brokers() - with_pods)
 
     @property
@@ -268,40 +271,42 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def remaining_targets(self) -> Mapping[Target, int]:
-        """Targets that some pod or node has not reached, those in flight included; with the number of these."""
+        """Number of pods or nodes that have not reached their target yet, by target, including those in flight."""
         ids = self.fleet.needing if not self.driver.reads_pods else ()
         by_hand = {self.title(id_): self.targets_of(id_) for id_ in ids}
         return left_in(self.observation, tuple(restart.step for restart in self.in_flight), by_hand)
 
     @property
     def goes_on(self) -> bool:
-        """Tell whether the roll in the status is not over: a target that it has not reached is one of those still to be
-        restarted, or else of those in flight.
+        """Tell whether the roll in the status continues: one of its unfinished targets is still a target of nodes that
+        need a restart, or if there are none, of nodes in flight.
         """
         rollout = self.remembered.status.rollout
         if rollout is None or not rollout.is_in_progress:
             return False
         unfinished_targets = {target for target, revision in self.revisions.items() if revision.left}
-        unfinished_targets.add(Target("", ""))  # of a person who was asked by the release before
+        unfinished_targets.add(Target("", ""))  # of a request to a person by an earlier release of the operator
         to_go = {target for id_ in self.fleet.needing.keys() - self.flying for target in self.targets_of(id_)}
         return not unfinished_targets.isdisjoint(to_go or self.remaining_targets)
 
     @property
     def leads_where_it_did(self) -> bool:
-        """Tell whether the roll in the status continues, with no target that it did not have."""
+        """Tell whether the roll in the status continues without any new target."""
         revisions = self.revisions
         return self.goes_on and all(target in revisions and revisions[target].left for target in self.remaining_targets)
 
     @cached_property
     def roll_id(self) -> str:
-        """Name of the roll in reports, the same until it is over. Nothing is concluded from it."""
+        """Name of the roll in reports, the same until it is over. No decision depends on it."""
         rollout = self.remembered.status.rollout
         if rollout is not None and self.goes_on:
             return rollout.id
         return roll_id(self.observation, self.changes, self.permit.purpose)
 
     def targets_of(self, id_: int) -> tuple[Target, ...]:
-        """Targets of a restart: the update revision of the StatefulSet; by hand, levels or the way of a migration."""
+        """Targets of a restart of this node: the update revision of its StatefulSet; where a person restarts it,
+        levels, or the purpose of the permit.
+        """
         owner, node = self.fleet.sets.get(id_), self.node(id_)
         if owner is not None:
             return (target_of(owner),)
@@ -310,7 +315,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         return targets_of_levels(lacking(node, self.changes)) if node is not None else ()
 
     def reaching(self, target: Target) -> Iterator[int]:
-        """Nodes that have certainly reached this target."""
+        """Ids of nodes that have certainly reached this target."""
         if target.name:
             pods = self.fleet.pods.items()
             yield from (id_ for id_, pod in pods if (pod.stateful_set, pod.revision) == target)
@@ -329,7 +334,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @property
     def are_levels_known(self) -> bool:
-        """Tell whether the nodes that have to be restarted by hand are known."""
+        """Tell whether it is known which nodes a person has to restart."""
         return not self.permit.unknown if self.permit.is_granted else isinstance(self.observation.finalized, Known)
 
     @cached_property
@@ -358,15 +363,15 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         return self.observation.workloads.value.owner(pod) if isinstance(self.observation.workloads, Known) else None
 
     def is_left_behind(self, step: RestartNode) -> bool:
-        """Tell whether the template was changed after its new pod was made."""
-        asks, has = self.owner_of(step.pod), self.pod_of(step.pod)
-        if asks is None or has is None or has.uid == step.pod_uid or has.terminating:
+        """Tell whether the template was changed after the new pod of this restart was created."""
+        owner, pod = self.owner_of(step.pod), self.pod_of(step.pod)
+        if owner is None or pod is None or pod.uid == step.pod_uid or pod.terminating:
             return False
-        return asks.update_revision not in ("", step.next_revision, has.revision)
+        return owner.update_revision not in ("", step.next_revision, pod.revision)
 
     def is_late(self, restart: Restarting) -> bool:
-        """Tell whether its node should be back. Counted from when it began to stop, as an eviction may be refused for a
-        day.
+        """Tell whether its node should be back by now (`nodeTimeout`). The time counts from when the node began to
+        stop, not from the request: an eviction may be refused for a day.
         """
         since = restart.sent_step.stopping_since
         return since is not None and self.remembered.age_of(since) > self.desired.rollout.node_timeout
@@ -381,11 +386,11 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         return while_stopping(pod, namespace, self.pods_read_at, self.desired.rollout.node_timeout)
 
     def nodes(self, id_: int) -> tuple[Node, ...]:
-        """The node of that id, if there is one."""
+        """The node of that id, as a tuple of one; empty if there is none."""
         return tuple(node for node in (self.node(id_),) if node is not None)
 
     def titles(self, ids: Iterable[int]) -> str:
-        """The first of several nodes, for people."""
+        """Titles of the first three nodes, for people."""
         names = [self.title(id_) for id_ in sorted(ids)]
         return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 

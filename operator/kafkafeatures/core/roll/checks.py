@@ -38,7 +38,7 @@ Check = Callable[[RestartCheckInput], Refusal | None]
 
 
 def driver_allows(question: RestartCheckInput) -> Refusal | None:
-    """The driver restarts single nodes, and what it restarts is as a roll needs it."""
+    """The driver restarts one node at a time, and nothing about its pods has to be repaired first."""
     driver, blockers = question.driver, question.fleet.blockers
     if driver.reach is not RestartScope.ONE_NODE:
         text = f"driver {driver.name} restarts {driver.reach.value}, but a roll restarts one node after the other"
@@ -53,7 +53,7 @@ def driver_allows(question: RestartCheckInput) -> Refusal | None:
 
 
 def pods_are_known(question: RestartCheckInput) -> Refusal | None:
-    """The node and the revision of each pod are known: a pod that is not known may have to go first."""
+    """The node and the revision of each pod are known: one that is not known may be a controller, which goes first."""
     unknown = [wait for wait in question.fleet.waits if not wait.is_alone]
     if not unknown:
         return None
@@ -61,7 +61,9 @@ def pods_are_known(question: RestartCheckInput) -> Refusal | None:
 
 
 def quorum_is_known(question: RestartCheckInput) -> Refusal | None:
-    """There is an active controller: without one, nothing that was read of the cluster is current."""
+    """The active controller, the quorum and the finalized levels are known: without an active controller, nothing that
+    was read of the cluster is current.
+    """
     if not question.permit.has_quorum:
         return None
     failure = question.observation.no_quorum
@@ -86,7 +88,9 @@ def partitions_are_known(question: RestartCheckInput) -> Refusal | None:
 
 
 def promises_can_be_kept(question: RestartCheckInput) -> Refusal | None:
-    """Partitions that are unavailable whenever their node restarts need a consent."""
+    """No partition becomes unavailable whenever its broker restarts, unless the consent single-replica-topics covers
+    it.
+    """
     nodes = [node for id_ in question.fleet.needing for node in question.nodes(id_)]
     brokers = [node.id for node in nodes if Role.BROKER in node.roles]
     if (nodes and not brokers) or question.replication is None:
@@ -101,7 +105,7 @@ def promises_can_be_kept(question: RestartCheckInput) -> Refusal | None:
         f"min.insync.replicas requires every replica (topics: {', '.join(names[:NAMED])}"
         f"{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''})"
     )
-    anew = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply the document, then add it again"
+    renewal = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply the document, then add it again"
     is_given, reason = SINGLE_REPLICA_TOPICS in question.desired.consents, Reason.CONSENT_SPENT
     if question.excused is not None and covers:
         given_for = topics_and_partitions(question.excused.topics)
@@ -111,16 +115,16 @@ def promises_can_be_kept(question: RestartCheckInput) -> Refusal | None:
             message += f"; the consent was given for {given_for}, and these topics have changed since"
         else:
             message += f"; the consent was given for other topics: {given_for}"
-        remedy, reason = f"add replicas, or {anew}", Reason.CONSENT_REQUIRED
+        remedy, reason = f"add replicas, or {renewal}", Reason.CONSENT_REQUIRED
     elif is_given:
-        remedy = f"the consent was used by an earlier roll: {anew}"
+        remedy = f"the consent was used by an earlier roll: {renewal}"
     else:
         remedy, reason = f"add replicas, or add {SINGLE_REPLICA_TOPICS} to consents", Reason.CONSENT_REQUIRED
     return stalled_by(Blocker(BlockerKind.PARTITION, message, remedy, reason=reason))
 
 
 def nothing_is_reassigned(question: RestartCheckInput) -> Refusal | None:
-    """No partition is being moved: that takes the same slack as a restart."""
+    """No partition is being reassigned: a reassignment takes up the spare replicas that a restart needs."""
     count, names = question.replication.reassigning() if question.replication else (0, ())
     if not count:
         return None
@@ -132,7 +136,7 @@ def nothing_is_reassigned(question: RestartCheckInput) -> Refusal | None:
 
 
 def nothing_is_unavailable(question: RestartCheckInput) -> Refusal | None:
-    """No partition is below min.insync.replicas already, or without a leader, for whatever reason; those that a consent
+    """No partition is already below min.insync.replicas or without a leader, whatever the reason; one that a consent
     excuses may lack one replica.
     """
     if question.replication is None:
@@ -146,7 +150,7 @@ def nothing_is_unavailable(question: RestartCheckInput) -> Refusal | None:
         if count:
             problem = f"{format_partitions(count, names)} {singular if count == 1 else plural}"
             back = f"; bring {question.titles(question.gone)} back" if question.gone else ""
-            text = f"{problem}; no node is restarted until this is resolved{back}{_looks(question)}"
+            text = f"{problem}; no node is restarted until this is resolved{back}{_remedies(question)}"
             away = question.titles(question.gone)
             remedy = f"bring {away} back" if away else "bring the brokers of its other replicas back in sync"
             subject = f"partition {names[0]}" if names else "partitions"
@@ -170,23 +174,23 @@ def cap_is_kept(question: RestartCheckInput) -> Refusal | None:
     ghosts = tuple(node for id_ in question.gone for node in question.nodes(id_) if node.state is NodeState.GHOST)
     remedy = f"bring {gone} back"
     blockers: tuple[Blocker, ...] = ()
-    if ghosts and not question.driver.reads_pods:  # else its pod tells, or that it has none
+    if ghosts and not question.driver.reads_pods:  # where pods are read, they show whether the node comes back
         cure = ghost_remedy(ghosts, question.desired.cluster_flags, question.observation.finalized)
         text += f"; if {title_of(ghosts)} {verb(ghosts, 'does', 'do')} not exist: {cure}"
         registered = f"{title_of(ghosts)} {verb(ghosts, 'is', 'are')} registered, but fenced, and nothing answers"
         blockers = (Blocker(BlockerKind.GHOST_REGISTRATION, registered, cure, nodes=ghosts),)
         remedy = f"{remedy}; {cure}"
     return Wait(
-        Reason.ROLLING_NODES, text + _looks(question), delay=2.0, blockers=blockers, subject=gone, remedy=remedy
+        Reason.ROLLING_NODES, text + _remedies(question), delay=2.0, blockers=blockers, subject=gone, remedy=remedy
     )  # fmt: skip
 
 
-def _looks(question: RestartCheckInput) -> str:
+def _remedies(question: RestartCheckInput) -> str:
     """Remedies for the first brokers that are away."""
-    return "".join(f"; {look}" for id_ in question.gone[:NAMED] if (look := _look_of_unavailable(question, id_)))
+    return "".join(f"; {remedy}" for id_ in question.gone[:NAMED] if (remedy := _remedy_of_unavailable(question, id_)))
 
 
-def _look_of_unavailable(question: RestartCheckInput, id_: int) -> str:
+def _remedy_of_unavailable(question: RestartCheckInput, id_: int) -> str:
     """Remedy for a broker that is away; empty where its pod is not known, or has time to stop."""
     pod = question.fleet.pods.get(id_)
     if pod is None or pod.terminating:
@@ -203,14 +207,14 @@ FOR_ANY_NODE: tuple[Check, ...] = (
     driver_allows,
     binary_holds_levels,  # P7
 )
-"""Checks of any restart, also of a stuck node, whose pod cannot run."""
+"""Checks before any restart, also that of a stuck node, whose pod cannot run."""
 
 OF_PODS: tuple[Check, ...] = (
     nothing_is_halted,  # P5
     pods_are_known,  # P5
     every_pod_runs_a_node,
 )
-"""Checks of pods, also where no node needs a restart."""
+"""Checks of the pods, which are made even if no node needs a restart."""
 
 FOR_ONE_MORE: tuple[Check, ...] = (
     *OF_PODS,

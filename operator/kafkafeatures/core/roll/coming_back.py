@@ -1,8 +1,9 @@
 """A restarted node: how it was before it was stopped, and how far it has come back.
 
-Pure. Readiness of a pod is never a sign. A broker is back when a new process of it is registered, not fenced, and in
-the ISR of every partition it hosts that it was in sync with before; a controller when the leader says that it has
-caught up. The step that restarts a node is in `core/roll/restart_node.py`.
+Pure. Called by `core/roll/roll.py` for every restart in flight, and by `core/roll/restart_node.py`, which has the step.
+
+Readiness of a pod proves nothing. A broker is back when a new process of it is registered, not fenced, and in the ISR
+of every partition it hosts that it was in sync with before; a controller when the leader says that it has caught up.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ MOST_LAGGING = 12
 once it is in sync with all.
 """
 NAMED = 3
+"""Partitions that a message names."""
 OLD_SESSION = (
     " (if its log ends with NodeExists, its last process was killed: start it again once zookeeper.session.timeout.ms, "
     "18 s by default, is over)"
@@ -50,7 +52,7 @@ class ReturnPhase(Enum):
 
 
 class RestartState(Struct, frozen=True):
-    """How far a restart has come. `detail`: the phase in words, for messages."""
+    """How far a restart has come. `detail`: the phase of this node in words, for messages."""
 
     phase: ReturnPhase
     detail: str
@@ -62,14 +64,15 @@ class AwayNode(Struct, frozen=True):
     node_id, title: its id, and its name for people.
     pod: name of its pod; empty if a person restarts the node.
     pod_uid: uid of its old pod.
-    earlier_support: levels that the node supported, if a person restarts it.
-    next_revision: the revision of its next pod.
+    earlier_support: range of metadata.version that the node supported, if a person restarts it (`supported_now`).
+    next_revision: the revision of its next pod; else its targets (`core/roll/targets.py`).
     broker_epoch: epoch of its registration; -1: not known.
-    incarnation: id of its process; empty if the epoch is enough.
+    incarnation: id of its process; empty if there is an epoch, which is enough.
     out_of_sync: number of partitions it hosts that it was not in sync with.
     lagging: marks of these partitions; empty if there were too many to keep.
     by: what restarts its pod, such as "annotation"; empty for an eviction.
-    czxid: czxid of its znode, if it ran in ZooKeeper mode. It has no epoch then, as the two count different things.
+    czxid: id of the transaction that created its znode in /brokers/ids, if it ran in ZooKeeper mode; -1: not known.
+        No epoch is kept then, as the two count different things.
     """
 
     node_id: int
@@ -100,16 +103,16 @@ class AwayNode(Struct, frozen=True):
         return None, ""
 
     def is_for_another_image(self, observation: Observation) -> bool:
-        """Tell whether the template was changed after this restart was decided. If the node then needs another restart,
-        this one was not in vain.
+        """Tell whether the template was changed after this restart was decided. The node then needs another restart,
+        which does not mean that this one has failed.
         """
         pod, update_revision = self._pod_in(observation)
         return pod is not None and update_revision not in ("", self.next_revision, pod.revision)
 
     def is_not_wanted(self, observation: Observation) -> bool:
-        """Tell whether the old pod still runs and the restart is out of date: its StatefulSet now asks for the old
-        revision or for yet another one, another node must go first, pods are no longer evicted, or a person has
-        withdrawn the request. The next restart is then decided anew.
+        """Tell whether the old pod still runs and the restart is out of date: the template was reverted or changed
+        again, another node must go first, the document no longer names a driver, or a person has withdrawn the request.
+        The next restart is then decided anew.
         """
         if (
             self.pod
@@ -153,8 +156,8 @@ class AwayNode(Struct, frozen=True):
         )
 
     def is_overtaken(self, observation: Observation) -> bool:
-        """Tell whether the new pod does not run and is not of the update revision any more, or the node was
-        unregistered.
+        """Tell whether waiting for the node is pointless: its new pod does not run and the template has changed since,
+        or the node was unregistered.
         """
         if observation.node(self.node_id) is None:
             return is_unregistered(observation, self.node_id)
@@ -208,7 +211,7 @@ class AwayNode(Struct, frozen=True):
     def _of_pod(self, observation: Observation) -> RestartState | None:
         """State that the pod alone proves, if it shows that the node cannot be back; else None."""
         if isinstance(observation.workloads, Unknown) and observation.workloads.failure.kind is FailureKind.NOT_ASKED:
-            return None  # the document names no driver any more: what Kafka says must do
+            return None  # the document no longer names a driver that reads pods: only Kafka's answers are left
         if isinstance(observation.workloads, Unknown):
             return RestartState(ReturnPhase.UNKNOWN, f"the pods could not be read: {observation.workloads.failure}")
         pod = observation.workloads.value.pod(self.pod)
@@ -223,9 +226,10 @@ class AwayNode(Struct, frozen=True):
         return None
 
     def _is_the_old_process(self, node: Node) -> bool:
-        """Tell whether the old process still runs. Without the metadata log neither epoch nor incarnation is known.
-        Then a new pod proves a new process; of a node that a person restarts, other supported levels do. A process
-        never leaves the mode in which it runs.
+        """Tell whether the old process still runs, by the best identity that is known from both times: the znode of a
+        broker in ZooKeeper mode, the epoch, or the incarnation. A process never changes between ZooKeeper and KRaft
+        mode. Without the metadata log neither epoch nor incarnation is known: then a new pod proves a new process, and
+        where a person restarts the node, other supported levels do.
         """
         in_kraft = node.runs_in_kraft_mode
         if self.czxid >= 0 and (in_kraft or node.czxid >= 0):
@@ -239,6 +243,7 @@ class AwayNode(Struct, frozen=True):
         return not self.pod and self.earlier_support == supported_now(node)
 
     def _replicas(self, node: Node, observation: Observation, replication: Replication | None) -> RestartState:
+        """State of a new process that is not fenced: whether its metadata and its replicas have caught up."""
         if Role.CONTROLLER in node.roles:
             if isinstance(observation.quorum, Unknown):
                 return RestartState(ReturnPhase.UNKNOWN, f"the quorum is not known: {observation.quorum.failure}")
@@ -278,8 +283,9 @@ class AwayNode(Struct, frozen=True):
 
 
 def is_unregistered(observation: Observation, id_: int) -> bool:
-    """Tell whether certainly no node of this id is registered; False outside of KRaft mode. There a missing broker may
-    just be stopped: `/brokers/ids` has only those that run, and a quorum learns of a broker once it has the flag.
+    """Tell whether certainly no node of this id is registered; False outside of KRaft mode. In ZooKeeper mode a missing
+    broker may just be stopped: `/brokers/ids` lists only brokers that run, and the quorum of a migration only those
+    that have `zookeeper.metadata.migration.enable`.
     """
     is_read = isinstance(observation.registered_brokers, Known) and isinstance(
         observation.registered_controllers, Known
@@ -293,7 +299,9 @@ def mark_of(partition: str) -> str:
 
 
 def supported_now(node: Node) -> str:
-    """Range of metadata.version that a node supports, which every release of Kafka widens; empty if it is not known."""
+    """Range of metadata.version that a node supports, as text; empty if not known. Every release of Kafka changes it,
+    so a new range proves a new binary.
+    """
     return str(node.known_range_of(METADATA_VERSION) or "")
 
 

@@ -1,6 +1,8 @@
-"""Conditions that a driver may set to Kubernetes before it restarts pods, besides what Kafka needs.
+"""Interface of the conditions that a driver sets for restarts of pods, besides what Kafka needs: update strategy,
+PodDisruptionBudgets, order of creation.
 
-Pure. Implemented by the drivers (`core/roll/drivers.py`), read by `core/roll/matching.py`.
+Pure. Chosen by a driver (`core/roll/drivers.py`), implemented by `core/roll/stateful_sets.py`, called by
+`core/roll/matching.py`.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Conditions(Protocol):
-    """Conditions that must hold before pods are restarted, besides what Kafka needs. The methods here set none. A
-    module with all of these functions can be used as such an object.
+    """Conditions that must hold before pods are restarted. The methods here set none. A module that has all of these
+    functions can be used as such an object.
     """
 
     def unsafe(self, owner: StatefulSet, namespace: str) -> Iterator[Blocker]:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from kafkafeatures.core.facts.workloads import INIT, Pod, StatefulSet, WorkloadsReading
 
 STEADY_AFTER = timedelta(hours=1)
+"""Time after which a container that was started again no longer counts as crashing."""
 
 
 class Crash(NamedTuple):
@@ -41,7 +42,7 @@ class Crash(NamedTuple):
 
 
 def crashes(reading: WorkloadsReading) -> Iterator[Crash]:
-    """The crashes that count now."""
+    """Pods that crash on the update revision of their StatefulSet, as it was read."""
     for owner in reading.stateful_sets:
         for pod in owner.pods:
             if owner.observed and pod.revision == owner.update_revision and _crashed(pod, reading.at):

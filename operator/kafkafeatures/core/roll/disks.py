@@ -3,9 +3,9 @@
 Pure. Called by `core/roll/roll.py` in each reconciliation of a roll, for every node, whatever restarted it: a drain can
 empty a node as well as a restart by the operator. A directory gets its id when it is formatted, and keeps it
 (`directory.id` in `meta.properties`). From metadata.version 3.7-IV2 on, a broker registers the ids of all its log
-directories. On Kafka 3.9 and later, the leader of the quorum names the directory of the metadata log of an observer, or
-of a voter of a dynamic quorum. A controller of a static quorum is named by neither: whether it lost its disk is not
-known, and nothing is concluded.
+directories. On Kafka 3.9 and later, the leader of the quorum reports the directory of the metadata log of an observer,
+and of a voter of a dynamic quorum. Neither shows the directory of a voter of a static quorum, so it is not known
+whether such a controller has lost its disk.
 
 The earlier directories are noted in the first reconciliation of a roll, or in the first that reads the node, in
 `status.rollout.disks`; this process keeps them as well. If both are lost, the directories that are read next count as
@@ -34,7 +34,9 @@ Disks = Mapping[int, frozenset[str]]
 """Marks of directories, by node id."""
 
 NEW_DISK = "new-disk"
-"""Prefix of a consent to the new disk of one node; the node and a digest of its present directories follow."""
+"""Prefix of a consent to the new disk of one node, as in new-disk:broker-3:0a1b2c3d: the node, and a digest of its
+present directories.
+"""
 
 MOST_DIRS = 64
 """Most log directories of a node that are remembered. If it has more, none is: a part of them would prove nothing."""
@@ -45,13 +47,14 @@ by this process alone.
 """
 
 _LOG_DIR, _METADATA_DIR = "d:", "m:"
+"""Kinds of directories, as prefixes of their marks."""
 _LINE = re.compile(r"(\d{1,10})((?: [dm]:\S+)+)")
 
 
 class NodeDisks(Struct, frozen=True):
-    """Directories of the nodes of a roll.
+    """Directories of the nodes of a roll, after a reconciliation.
 
-    earlier: directories that each node id had.
+    earlier: directories to compare with in the next reconciliation, by node id.
     lost: nodes that have none of their earlier directories, without a consent to that.
     used: consents that were used up in this reconciliation.
     """
@@ -73,36 +76,37 @@ def disks_now(
     consents: Iterable[str] = (),
     spent: Iterable[str] = (),
 ) -> NodeDisks:
-    """Compare the directories of each node with its earlier ones. A kind of directory that is first seen is noted,
-    unless the node is being restarted: its disk may then be new already. A broker and a controller with the same id are
-    two nodes, each with directories of its own kind.
+    """Compare the directories of each node with its earlier ones. A kind of directory that is read for the first time
+    is noted, unless the node is in flight (`flying`): its disk may then be new already. A broker and a controller with
+    the same id are two nodes, each with directories of its own kind.
     """
     nodes = tuple(nodes)
     disks, lost, used = dict(earlier_disks), list[Node](), set[str]()
     for node in map(_told_apart(nodes), nodes):
-        had, present, noted = earlier_disks.get(node.id, frozenset()), _noted_of(node), disks.get(node.id, frozenset())
-        if is_on_new_disk(had, node):
-            consent = consent_to_disk(had, node)
+        before, present = earlier_disks.get(node.id, frozenset()), _noted_of(node)
+        noted = disks.get(node.id, frozenset())
+        if is_on_new_disk(before, node):
+            consent = consent_to_disk(before, node)
             if state_of(consent, consents, spent) is ConsentState.GIVEN:
                 used.add(consent)
                 disks[node.id] = noted - _of_kinds_in(present, noted) | present
             else:
                 lost.append(node)
-        elif marks := present if node.id not in flying else _of_kinds_in(had, present):
+        elif marks := present if node.id not in flying else _of_kinds_in(before, present):
             disks[node.id] = noted | marks
     return NodeDisks(disks, tuple(sorted(lost, key=lambda node: node.key)), frozenset(used))
 
 
 def _told_apart(nodes: Iterable[Node]) -> Callable[[Node], Node]:
-    """Function that returns a node as it is judged. If two running nodes share an id, the metadata directory is left
-    out, as the leader does not say whose it is.
+    """Function that leaves out the metadata directory of a node if two running nodes share its id, as the leader does
+    not say which of them it belongs to.
     """
     running = Counter(node.id for node in nodes if node.state is not NodeState.GHOST)
     return lambda node: replace(node, metadata_dir="") if running[node.id] > 1 else node
 
 
 def written_disks(earlier_disks: Disks, first: Set[int]) -> tuple[str, ...]:
-    """Lines for the status. `first`: nodes that are written first, in case there is no room for all."""
+    """Lines for the status, such as "3 d:Xa1_9 m:0bQzR": node id and marks. `first`: nodes that get room first."""
     lines, size = dict[int, str](), 0
     for id_ in sorted(earlier_disks, key=lambda id_: (id_ not in first, id_)):
         line = " ".join((str(id_), *sorted(earlier_disks[id_])))
@@ -145,9 +149,9 @@ def consent_to_disk(earlier_directories: frozenset[str], node: Node) -> str:
 
 
 def _judged_by(earlier_directories: frozenset[str], directories: frozenset[str], node: Node) -> tuple[str, ...]:
-    """Kinds of directories that show whether a disk is new, of those that are known from both times. A controller is
-    judged by its metadata log too, which it cannot do without. A broker copies its own from the leader, so it is judged
-    by that only if nothing else is known.
+    """Kinds of directories, known from both times, that show whether a disk is new. For a controller that includes its
+    metadata log, which is the data that it keeps. A broker only copies the metadata log from the leader, so it is
+    judged by that directory only if nothing else is known.
     """
     kinds = tuple(
         kind

@@ -1,11 +1,11 @@
 """Drivers: who restarts the nodes of a cluster, and how. `spec.workload.driver` names one of `DRIVERS`.
 
-A driver is one object, and outside of it nothing asks which one it is. To add one that restarts pods: write its
-Kubernetes side, one module of `kube/workloads/` (what it reads, its request, its rights); add a line to `DRIVERS`; give
-the chart its rights, and the CRD its name. What must hold before its restarts is a module like `stateful_sets.py`.
+A driver is one object, and no other code compares its name. To add one that restarts pods: write its Kubernetes side,
+one module of `kube/workloads/` (what it reads, its request, its rights); add a line to `DRIVERS`; give the chart its
+rights, and the CRD its name. What must hold before its restarts is a module like `stateful_sets.py`.
 
-Pure. Chosen by `core/resolve.py`; asked by `core/roll/`, and by `reconcile/` for what has to be read. Every
-document has one, also where no pod is ever read: so methods import what judges pods.
+Pure. Chosen by `core/resolve.py`; called by `core/roll/`, and by `reconcile/` to know what has to be read. Every
+document has a driver, even if no pod is ever read, so the modules that judge pods are imported only in its methods.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Driver(Struct, frozen=True):
 
     @property
     def restarts_nodes(self) -> bool:
-        """Tell whether nodes are restarted at all."""
+        """Tell whether nodes are restarted at all, by the operator or by a person."""
         return self.reads_pods or self.asks_people
 
     def fleet(
@@ -69,7 +69,7 @@ class Driver(Struct, frozen=True):
         """Return the nodes that are outdated, the pods that they run in, and what must be repaired before any of them
         is restarted.
 
-        `changes`: levels that are to be moved. `flying`: nodes that are being restarted, with the names of their pods.
+        `changes`: levels that are to be changed. `flying`: names of the pods of nodes in flight, by node id.
         """
         from kafkafeatures.core.roll.pods import Fleet
 

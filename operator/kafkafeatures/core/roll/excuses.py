@@ -1,10 +1,11 @@
-"""Topics that the consent `single-replica-topics` covers: those that the plan said would become unavailable.
+"""Topics that the consent `single-replica-topics` covers: those that the plan showed when the consent was given.
 
 Pure. Made by `core/roll/stage.py` when a roll first has the consent, kept in `status.rollout` while that roll lasts,
 and read by `core/roll/checks.py` before every restart. Stages that roll nodes several times, of a migration or of the
-inter.broker.protocol.version, keep the topics in their plan, where its hash covers them. A topic that is added later is
-not covered, nor is one whose min.insync.replicas has since been raised to all its replicas. Topics are kept as short
-marks. Of more than `MOST_MARKS` topics only one digest is kept, and the topics must then be exactly the same.
+inter.broker.protocol.version, keep the topics in their plan instead, so that its hash covers them. A topic that is
+added later is not covered, nor is one that becomes unavailable only since its min.insync.replicas was raised to the
+number of its replicas. Topics are kept as short marks. Of more than `MOST_MARKS` topics only one digest is kept, and
+the topics must then be exactly the same.
 """
 
 from __future__ import annotations
@@ -26,8 +27,11 @@ from kafkafeatures.core.roll.targets import ExcusedPartitions, known_revisions
 MOST_MARKS = 100
 """Topics that are remembered one by one: with 64 nodes in flight a status has no room for more."""
 MOST_NAMES = 5
+"""Topics that a plan shows by name."""
 MARK = 6
+"""Characters of the mark of a topic."""
 MAX_NAME = 64
+"""Characters of a name that a plan shows; Kafka allows 249."""
 
 
 def excused_now(
@@ -41,21 +45,23 @@ def excused_now(
     """Return the topics that the consent covers (None: none), and whether that is known.
 
     The consent stays with the targets of the roll that it was given for until they are reached. Other targets get it
-    only if no restart has used it.
+    only if no restart has used it yet.
+
+    unavailable: number of partitions that no restart of their broker keeps available, by topic; None: not known.
     """
-    due, state = driver_of(desired.rollout).targets(observation, changes), _state(desired, memory)
+    due_targets, state = driver_of(desired.rollout).targets(observation, changes), _state(desired, memory)
     rollout, is_spent = memory.rollout, state is ConsentState.SPENT
     if state is not ConsentState.MISSING and rollout is not None and rollout.excused is not None:
         revisions = known_revisions(rollout, observation, changes)
         covered = frozenset(target for target, revision in revisions.items() if revision.excused)
-        is_for_others = due and (covered.isdisjoint(due) if is_spent else not covered >= due)
+        is_for_others = due_targets and (covered.isdisjoint(due_targets) if is_spent else not covered >= due_targets)
         if covered and not is_for_others:
             return ExcusedPartitions(rollout.excused, covered), True
-    if not due:
+    if not due_targets:
         return None, False
     if state is not ConsentState.GIVEN:
         return None, True
-    return (ExcusedPartitions(excused_by(unavailable), due), True) if unavailable is not None else (None, False)
+    return (ExcusedPartitions(excused_by(unavailable), due_targets), True) if unavailable is not None else (None, False)
 
 
 def excused_in_all_rolls(
@@ -84,7 +90,7 @@ def is_to_be_shown(desired: DesiredState, plan: PlanStatus | None) -> bool:
 
 
 def excused_by(unavailable: Mapping[str, int]) -> ExcusedTopics:
-    """Topics of a consent to exactly these. `unavailable`: number of unavailable partitions, by topic."""
+    """What is remembered of a consent to exactly these topics. `unavailable`: number of partitions, by topic."""
     names = sorted(unavailable)
     return ExcusedTopics(
         partitions=sum(unavailable.values()),
@@ -96,8 +102,8 @@ def excused_by(unavailable: Mapping[str, int]) -> ExcusedTopics:
 
 
 def come_later(excused: ExcusedTopics | None, unavailable: Mapping[str, int]) -> Mapping[str, int]:
-    """Topics that the consent does not cover; all of them if there is no consent, or if more than `MOST_MARKS` topics
-    are no longer exactly those of the consent.
+    """Part of `unavailable` that the consent does not cover; all of it if there is no consent, or if the consent is for
+    more than `MOST_MARKS` topics and these are no longer exactly the same.
     """
     if excused is None or not unavailable:
         return unavailable

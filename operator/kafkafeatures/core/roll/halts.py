@@ -1,9 +1,8 @@
 """Halts of a roll: a node that lost its disk, is not back in time, still needs its restart, or crashes.
 
-Pure. Called by `core/roll/checks.py` before every restart, and for nodes that are stuck: a node is not restarted if its
-next pod would be the same as one that has failed. A halt ends when its node is back, or is replaced. Each kind of halt
-is one function of `HALTS`. Which restarts a halt stops follows from what was read, and from what is remembered of the
-failed revision of its StatefulSet.
+Pure. Called by `core/roll/checks.py` before every restart, and by `core/roll/next_restart.py` for nodes that are stuck:
+such a node is not restarted if its next pod would be like one that has failed. A halt ends when its node is back, or is
+replaced. Each kind of halt is one function of `HALTS`, which yields a `Halt` for each node.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Halt(Struct, frozen=True):
     """Failure that stops a roll.
 
     cause: the message, with the node and the remedy.
-    failed: StatefulSet whose pods would become what has failed; None: not known, so no node may be restarted.
+    failed: StatefulSet of the node that has failed; None: not known, so no node may be restarted.
     revision: the revision that has failed.
     since: when the crashing pod was made; None if the halt is no crash.
     """
@@ -47,11 +46,11 @@ class Halt(Struct, frozen=True):
     since: datetime | None = None
 
     def stops(self, question: RestartCheckInput, id_: int) -> bool:
-        """Tell whether the next pod of this node would be what has failed: of the same revision, or image.
+        """Tell whether the next pod of this node would be like the one that has failed: of the same revision, or image.
 
-        If all pods of its StatefulSet once ran the revision, a crash on it that is older than the node's present pod
-        does not stop the restart: a node that is stuck on a newer revision gets the working one back. Both pods are
-        dated by the API server's clock.
+        The exception is a template that was reverted to a revision which all pods once ran: a crash on it that is older
+        than the node's present pod does not stop the restart, so that a node which is stuck on a newer revision gets
+        the working one back. Both pods are dated by the API server's clock.
         """
         if self.failed is None:
             return True
@@ -71,8 +70,8 @@ def nothing_is_halted(question: RestartCheckInput) -> Refusal | None:
 
 
 def is_halted_for(question: RestartCheckInput, id_: int) -> bool:
-    """Tell whether the next pod of a stuck node would be one that has failed already. No other halt holds it: another
-    image may be the cure.
+    """Tell whether the next pod of a stuck node would be like one that has failed already. Other halts do not stop its
+    restart: another image may be the cure.
     """
     late = (
         nodeless
@@ -87,7 +86,7 @@ def is_halted_for(question: RestartCheckInput, id_: int) -> bool:
 
 def back_on_new_disk(question: RestartCheckInput) -> Iterator[Halt]:
     """Halts by nodes that came back without their disks, whatever stopped them: the next node may lose its disk the
-    same way. None on a way of a migration that restarts no node.
+    same way. There is none on a way of a migration that restarts no node.
     """
     if not question.permit.restarts:
         return
@@ -111,7 +110,7 @@ def back_on_new_disk(question: RestartCheckInput) -> Iterator[Halt]:
 def not_back_in_time(question: RestartCheckInput) -> Iterator[Halt]:
     """Halts by nodes that were restarted, and should be back by now."""
     timeout = question.desired.rollout.node_timeout
-    # A log that is recovered takes as long as it takes; and where it cannot be read, the node may well be back.
+    # Recovery of a log takes as long as it takes; and where the phase is not known, the node may well be back.
     patient = (ReturnPhase.BACK, ReturnPhase.RECOVERING, ReturnPhase.REQUESTED, ReturnPhase.UNKNOWN)
     for restart in question.in_flight:
         if question.is_late(restart) and restart.state.phase not in patient:
@@ -121,13 +120,13 @@ def not_back_in_time(question: RestartCheckInput) -> Iterator[Halt]:
                 remedy += remedy_at_leader(question, restart.step.node_id)
             cause = _halted(question, restart.step.node_id, text, remedy)
             pod = question.pod_of(restart.step.pod)
-            # What hangs may be its old pod, which says nothing against the new image.
+            # The old pod may be the one that hangs, which says nothing against the new image.
             failed = pod.revision if pod is not None else restart.step.next_revision
             yield Halt(cause, question.owner_of(restart.step.pod), failed)
 
 
 def restarted_in_vain(question: RestartCheckInput) -> Iterator[Halt]:
-    """Halts by nodes that were restarted and still need the same restart."""
+    """Halts by nodes that were restarted in this roll and still need the same restart."""
     for id_, reason in question.fleet.needing.items():
         if id_ not in question.flying and _was_restarted_for_it(question, id_):
             title = question.title(id_)

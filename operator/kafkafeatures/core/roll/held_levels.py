@@ -1,6 +1,7 @@
-"""No node is restarted into a binary that cannot hold a finalized level: it could not register again.
+"""Check that the next binary of each node supports every finalized level: otherwise the node could not register again.
 
-Pure. One of the checks of `core/roll/checks.py`; where the levels are about to be downgraded anyway, they go first.
+Pure. One of the checks of `core/roll/checks.py`. Where the document downgrades these levels anyway, `core/roll/roll.py`
+lets the downgrade go first (`levels_go_first`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
 
 
 def binary_holds_levels(question: RestartCheckInput) -> Refusal | None:
-    """Never a node into a binary that cannot hold a finalized level: it could not register again. A broker in ZooKeeper
-    mode names no levels: for restarts of a migration its preflight has asked which release each node runs.
+    """No new binary lacks a finalized level. Restarts of a migration are not checked here: a broker in ZooKeeper mode
+    reports no levels, and the preflight of the migration has checked which release each node runs.
     """
     if question.permit.is_granted:
         return None
@@ -32,6 +33,7 @@ def binary_holds_levels(question: RestartCheckInput) -> Refusal | None:
 
 
 def _levels_in_danger(question: RestartCheckInput) -> Iterator[Blocker]:
+    """Blocker for each finalized level that the update revision of a StatefulSet does not support."""
     if not question.fleet.needing or isinstance(question.observation.finalized, Unknown):
         return
     for name, ranges in question.ranges_of_binaries.items():
@@ -62,7 +64,9 @@ def _levels_in_danger(question: RestartCheckInput) -> Iterator[Blocker]:
 
 
 def _below_the_floor(question: RestartCheckInput) -> Iterator[Blocker]:
-    """Levels in danger where a person restarts the nodes: their binaries are not known, and chosen for the changes."""
+    """Blocker where a person restarts nodes, with a binary that is not known: it is taken to support the levels that
+    the document asks for, which may have dropped a low level that is finalized now.
+    """
     if question.driver.reads_pods or not question.fleet.needing:
         return
     blocker = floor_of_target(LevelCheckInput(question.observation, question.changes))
@@ -71,7 +75,7 @@ def _below_the_floor(question: RestartCheckInput) -> Iterator[Blocker]:
 
 
 def levels_go_first(question: RestartCheckInput) -> bool:
-    """Tell whether what keeps the new binary from holding a level is about to be downgraded anyway."""
+    """Tell whether the document changes every level that the new binary does not support to one that it does."""
     target_levels = {change.feature: change.to_level for change in question.changes}
     blocked = tuple(_levels_in_danger(question))
     return bool(blocked) and all(

@@ -1,5 +1,5 @@
-"""Live brokers that are not in sync with partitions they host: the cause if partitions forbid the restart of another
-one.
+"""Live brokers that are not in sync with all partitions that they host. Messages name them as the cause where
+partitions forbid the restart of another broker.
 
 Pure. Called by the checks of a roll, and by the choice of the next node. Since when a broker is behind is kept in
 `status.rollout.behind` while the roll lasts.
@@ -51,7 +51,7 @@ def brokers_behind(question: RestartCheckInput) -> Mapping[int, Stamp]:
 
 
 def cause_among(question: RestartCheckInput, ids: Iterable[int] | None = None) -> Cause | None:
-    """Cause for the first brokers that are behind, among these ids or (None) all; None if none is behind."""
+    """Cause that names the first brokers that are behind, of these ids (None: of all); None if none is behind."""
     since = brokers_behind(question)
     behind_ids = [id_ for id_ in sorted(since if ids is None else ids) if id_ in since][:NAMED]
     if not behind_ids or question.replication is None:
@@ -69,11 +69,11 @@ def cause_among(question: RestartCheckInput, ids: Iterable[int] | None = None) -
 
 
 def remedy_at_leader(question: RestartCheckInput, id_: int) -> str:
-    """Further remedy if one live broker leads all partitions that this broker has long been out of sync with; else
-    empty.
+    """Further remedy if one live broker leads all partitions that this broker is out of sync with; else empty.
 
     The leader decides which replicas are in sync. A leader that can no longer tell the controller (Kafka 3.9, in
-    ZooKeeper mode with the flag) keeps every follower out, and no restart of a follower helps. Only its log proves it.
+    ZooKeeper mode with `zookeeper.metadata.migration.enable`) keeps every follower out of the ISR, and no restart of a
+    follower helps. Only the log of the leader proves it.
     """
     leader = question.replication.leader_of_lacking(id_) if question.replication is not None else None
     node = question.node(leader) if leader is not None else None

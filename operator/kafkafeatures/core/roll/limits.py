@@ -15,6 +15,7 @@ from kafkafeatures.core.roll.check_input import RestartCheckInput
 from kafkafeatures.core.words import cut
 
 MOST_NOTES, MAX_NOTE = 8, 512
+"""Most notes in a status, and the length of one in characters."""
 
 
 class RollLimits(Struct, frozen=True):
@@ -29,7 +30,7 @@ class RollLimits(Struct, frozen=True):
 
 
 def limits_of(question: RestartCheckInput, needing: frozenset[int]) -> RollLimits:
-    """Limits of the roll. Worked out once, when it begins: later fewer nodes are left to judge by."""
+    """Limits of the roll: those in the status if the same roll continues, as later fewer nodes are left to judge by."""
     rollout = question.remembered.status.rollout
     if rollout is not None and question.leads_where_it_did and rollout.rounds:
         return RollLimits(rollout.rounds, rollout.notes)

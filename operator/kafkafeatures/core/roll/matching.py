@@ -1,17 +1,17 @@
 """Matching of nodes and the pods that they run in, for every driver that restarts pods.
 
-Pure. Called by the drivers of `core/roll/drivers.py` that read pods. Two facts prove that a pod runs a node; its
-ordinal is never one of them:
+Pure. Called by the drivers of `core/roll/drivers.py` that read pods. Two facts prove that a pod runs a node. The
+ordinal in the name of the pod is not one of them: nothing makes it the node id.
 
 1. A listener that the node is registered with leads to this pod alone: `<pod>.<service>.<namespace>.svc...` or shorter,
    an IP address of the pod, or a port of the Kubernetes node that only this pod has.
 2. The process that answers at an IP address of the pod says that it is this node (DescribeConfigs of BROKER <id>, which
-   a node answers for itself alone). The names of the first fact may be those of another cluster or namespace, and an
-   address may have been given to another pod; a process knows its id. (The pods of a StatefulSet have one template, so
-   no configuration of theirs names it.) A pod whose container does not run needs no second fact: no other process can
-   run in it.
+   only that node answers). The first fact alone may deceive: its names may be those of another cluster or namespace,
+   and an address may have been given to another pod. The template of a StatefulSet is the same for all its pods, so it
+   does not show the id of any node. A pod whose container does not run needs no second fact: no other process can run
+   in it.
 
-A node or a pod that does not match is named, and no pod at all is restarted.
+If a node or a pod does not match, a blocker or a wait names it, and no pod at all is restarted.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ REGISTERS_WITHIN = timedelta(minutes=5)
 """Time for which a ready pod without a registered node may still be starting."""
 DESCRIBE_CONFIGS = "kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster"
 NAMED = 3
-"""Pods in a line; "and 5 more" where there are more."""
+"""Names in a message, before "and 5 more"."""
 
 
 def fleet_of(observation: Observation, rollout: Rollout, flying: Mapping[int, str], conditions: Conditions) -> Fleet:
-    """Nodes and pods that were read; empty if the pods could not be read, which the caller reports.
+    """Nodes in their pods; empty if the pods could not be read, which the caller reports.
 
-    flying: nodes that are being restarted, with the names of their pods. The next pod has the same name and the same
-        disk, so its node is known while it does not run, and no other node waits for it.
+    flying: names of the pods of nodes in flight. The next pod has the same name and the same disk, so it is known to
+        run this node even before it starts.
     conditions: conditions of the driver.
     """
     if not isinstance(observation.workloads, Known):
@@ -85,8 +85,13 @@ def fleet_of(observation: Observation, rollout: Rollout, flying: Mapping[int, st
 
 
 class _Matching:
-    """Matching of all nodes and all pods. `certain`: the pod of each node by both facts, or by the first if it has no
-    process.
+    """Matching of all nodes and all pods.
+
+    certain: pod of each node, and its StatefulSet, by both facts; by the first one alone if the pod runs no process, or
+        needs no restart.
+    blockers: contradictions that a person has to resolve.
+    waits: matches that may still be confirmed.
+    without_node: pods that may still start their node.
     """
 
     def __init__(
@@ -98,11 +103,12 @@ class _Matching:
         *,
         is_due: bool,
     ) -> None:
-        """Controllers whose StatefulSets the document does not name run elsewhere, and are left alone. `is_due`:
-        whether some pod needs a restart, or may need one.
+        """Match all nodes. If the document names no StatefulSet of controllers, they run elsewhere and are left out.
+
+        is_due: some pod needs a restart, or may need one.
         """
         self._node_timeout = rollout.node_timeout
-        self._seen, self._reading, self._flying = observation, reading, flying
+        self._observation, self._reading, self._flying = observation, reading, flying
         self._pods = {pod.name: (pod, owner) for owner in reading.stateful_sets for pod in owner.pods}
         self._users = Counter(ip for pod, _ in self._pods.values() for ip in pod.ips)
         self.certain: dict[int, tuple[Pod, StatefulSet]] = {}
@@ -115,7 +121,7 @@ class _Matching:
             if node.roles
             and node.state is not NodeState.REFUSED
             and (rollout.controllers or Role.BROKER in node.roles)
-            and kind_of_replacement(node) is not FailureKind.OTHER_ROLE  # its id is that of a node that runs
+            and kind_of_replacement(node) is not FailureKind.OTHER_ROLE  # a running node of another role has its id
         ]
         listed = self._advertised(nodes)
         claimed: dict[str, list[Node]] = defaultdict(list)
@@ -144,7 +150,7 @@ class _Matching:
         yield from (id_ for id_, (pod, _) in self.certain.items() if is_away(pod))
 
     def _advertised(self, nodes: list[Node]) -> list[tuple[Node, list[str]]]:
-        """Each node with the pods that its listeners lead to. A name that several pods have leads to none of them."""
+        """Each node with the pods that its listeners lead to. An address that several pods have leads to none."""
         owners: dict[tuple[str, int], set[str]] = defaultdict(set)
         for name, (pod, _) in self._pods.items():
             for host in pod.host_names:
@@ -164,6 +170,7 @@ class _Matching:
         return pods_of_nodes
 
     def _match(self, node: Node, pod: Pod, owner: StatefulSet) -> None:
+        """Judge the only pod that this node advertises, by the second fact."""
         is_flying = self._flying.get(node.id) == pod.name  # it was certain when its restart was decided
         if is_flying or self._is_confirmed(node, pod) or not is_running(pod) or not why_restarted(pod, owner):
             self.certain[node.id] = pod, owner
@@ -178,13 +185,13 @@ class _Matching:
             )
             self._refuse((node,), text, remedy)
         elif (
-            isinstance(self._seen.partitions, Unknown)
-            and self._seen.partitions.failure.kind is FailureKind.AUTHORIZATION
+            isinstance(self._observation.partitions, Unknown)
+            and self._observation.partitions.failure.kind is FailureKind.AUTHORIZATION
         ):
             text = f"the operator may not ask {node.title} for its node id, so pod {pod.name} may run another node"
             self.blockers.append(_blocker(Reason.NOT_AUTHORIZED, text, DESCRIBE_CONFIGS, (node,)))
         else:
-            # A controller may be of an old revision, and goes before any broker.
+            # All nodes wait for a controller, as it may have to go first; for a broker, those that share partitions.
             text = f"{node.title} has not confirmed its node id at an address of pod {pod.name}"
             remedy = (
                 f"see `kubectl logs {pod.name}`, and whether the operator reaches {_few(pod.ips) or 'the pod'}; if the "
@@ -203,9 +210,8 @@ class _Matching:
         return self._users[node.proved_at] == 1 or (node.proved_at, node.port) in pod.ports_of_node
 
     def _judge_homeless(self, is_due: bool) -> None:
-        """Nodes that no pod runs: while pods are being created, theirs may be among them.
-
-        One that does not run is no contradiction as long as no pod needs a restart.
+        """Judge nodes whose listeners lead to no pod. While pods are being created, theirs may be among them. One that
+        does not run is no contradiction as long as no pod needs a restart (`is_due`).
         """
         creating = any(len(stateful_set.pods) < stateful_set.replicas for stateful_set in self._reading.stateful_sets)
         starting = any(not is_running(pod) for pod, _ in self._pods.values())
@@ -226,14 +232,14 @@ class _Matching:
                     f"{node.title}{address} is in no pod of the StatefulSets of the document",
                     "name its StatefulSet in spec.workload.statefulSet, and let it advertise the name of its pod",
                 )
-            elif node.is_voter or Role.BROKER in node.roles:  # else nothing depends on it
+            elif node.is_voter or Role.BROKER in node.roles:  # nothing depends on any other ghost
                 self.blockers.append(self._ghost(node, address))
 
     def _ghost(self, node: Node, location: str) -> Blocker:
         return Blocker(
             BlockerKind.GHOST_REGISTRATION,
             f"{node.title}{location} is registered, does not run, and has no pod in the StatefulSets of the document",
-            ghost_remedy((node,), ANY_CLUSTER, self._seen.finalized),
+            ghost_remedy((node,), ANY_CLUSTER, self._observation.finalized),
             nodes=(node,),
         )
 
@@ -260,7 +266,7 @@ class _Matching:
         self.blockers.append(_blocker(Reason.INVALID_SPEC, text, remedy, nodes))
 
 
-# --- what the document says, and Kubernetes ---
+# --- blockers by the document and the StatefulSets ---
 
 
 def _of_document(reading: WorkloadsReading, rollout: Rollout, conditions: Conditions) -> Iterator[Blocker]:

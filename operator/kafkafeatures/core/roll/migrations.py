@@ -1,13 +1,14 @@
 """Check that the cluster is not in the middle of a migration from ZooKeeper, in which no node may be restarted.
 
-Pure. The first of the checks of `core/roll/checks.py`. The first controller that starts without
+Pure. The first of the checks of `core/roll/checks.py`. Restarts in the middle of a migration are left to the
+migration's own stage, which has a permit, for three reasons. The first controller that starts without
 `zookeeper.metadata.migration.enable` finalizes the migration, which is irreversible. A broker that is restarted with
-another template takes the next phase. And until the copy is made, the metadata log has no partitions, so that every
-broker seems to be free to go. Outside of the migration's own stage, no node is restarted meanwhile.
+another template enters the next phase. And until the metadata are copied, the metadata log has no partitions, so that
+every broker would seem free to be restarted.
 
-The metadata log says whether a migration is open. Without the log, an answer of a controller does, or releases that
-have no migrations (4.0 and newer). Brokers alone do not prove it: brokers of 3.x in KRaft mode look the same in a dual
-write as after it.
+The metadata log shows whether a migration is open. Without the log, the answer of a controller shows it, and nodes of
+4.0 and newer know no migrations. Answers of older brokers prove nothing: in KRaft mode they are the same during the
+dual write as after it.
 """
 
 from __future__ import annotations
@@ -25,11 +26,9 @@ _BY_HAND = "finalize the migration or roll it back; until then restart nodes by 
 
 
 def no_migration_is_open(question: RestartCheckInput) -> Refusal | None:
-    """The mode is known and is KRaft, and no registered broker still has its metadata in ZooKeeper. Otherwise only the
-    next step of the migration restarts nodes.
-    """
+    """The cluster is certainly in KRaft mode, and no node is still registered as part of a migration."""
     if question.permit.is_granted:
-        return None  # the migration itself asks for it, and has checked what must hold
+        return None  # the stage of the migration has made its own checks
     observation = question.observation
     if isinstance(observation.mode, Unknown):
         return _wait(f"the metadata mode is not known: {observation.mode.failure}", "make the controllers reachable")
@@ -52,6 +51,7 @@ def no_migration_is_open(question: RestartCheckInput) -> Refusal | None:
 
 
 def _is_certain(observation: Observation) -> bool:
+    """Tell whether the readings can prove that no migration is open: by the log, a controller, or a release 4.0+."""
     if observation.source.kind is SourceKind.METADATA_LOG:
         return True
     answers = [(node, node.answer.value) for node in observation.nodes if isinstance(node.answer, Known)]

@@ -38,14 +38,16 @@ from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting
 Next = Act | Wait | Stalled
 
 FEW = 8
-"""Nodes that do not stay up and may be tried as the next one; also the number of nodes in flight whose lagging
-partitions a status has room for.
+"""Largest number of unstable nodes that are tried as the next one, and of restarts in flight whose lagging partitions a
+status has room for.
 """
 
 
 def next_restart(question: RestartCheckInput, needing: frozenset[int]) -> Next:
-    """One more restart, or the reason why there is none. A broker whose pod is not confirmed holds only brokers that
-    share a partition with it; once only it is left, the roll waits for it.
+    """One more restart, or the reason why there is none.
+
+    A broker whose pod is not confirmed (`PodObstacle.is_alone`) holds back only brokers that share a partition with it.
+    Once nothing else can be restarted, the roll reports that it waits for this broker.
     """
     alone = next((wait for wait in question.fleet.waits if wait.is_alone), None)
     if alone is None or needing or question.in_flight:
@@ -59,9 +61,11 @@ def next_restart(question: RestartCheckInput, needing: frozenset[int]) -> Next:
 
 
 _NOT_OF_NODES = (Reason.WAITING_FOR_WINDOW, Reason.WAITING_FOR_BUDGET)
+"""Reasons of waits that no node causes, so that they are reported as they are."""
 
 
 def _chosen(question: RestartCheckInput, needing: frozenset[int]) -> Next:
+    """Steps 5 to 10 of the algorithm in `core/roll/roll.py`, in this order."""
     refused = refusal(FOR_ANY_NODE, question)
     if refused is not None:
         return refused
@@ -91,18 +95,20 @@ def _chosen(question: RestartCheckInput, needing: frozenset[int]) -> Next:
 
 
 def to_free(question: RestartCheckInput, needing: frozenset[int]) -> tuple[int, ...]:
-    """Nodes that are stuck on an image which is no longer wanted. An image that has failed already would not help."""
+    """Stuck nodes that a restart may free, in the order of their ids: without those whose next pod would have a
+    revision that has failed already.
+    """
     stuck = (id_ for id_ in sorted(question.stuck & needing) if question.is_covered(id_))
     return tuple(id_ for id_ in stuck if not is_halted_for(question, id_))
 
 
 def _again(question: RestartCheckInput, restart: Restarting) -> Next:
-    """Next action for a restart whose intent was written and whose old pod still runs.
+    """Next action for a restart whose intent was written and whose old pod still runs: send it once more, or wait.
 
-    The eviction may be on its way, and no other node is restarted until that is known. To send it again is safe,
-    because it names the uid of the pod. All checks are made again, as a template may have been changed since. A restart
-    that is no longer wanted is not sent again; it ends once it can no longer be on its way. Nor is a pod evicted that
-    no longer runs the node of the intent: a status can be edited.
+    The eviction may be on its way, so no other node is restarted until that is known. To send it again is safe, because
+    it names the uid of the pod. All checks are made again, as a template may have been changed since. A restart that is
+    no longer wanted is not sent again; it ends once it can no longer be on its way. A pod that does not run the node of
+    the intent is not evicted either: a status can be edited.
     """
     id_ = restart.step.node_id
     pod = question.fleet.pods.get(id_)
@@ -111,7 +117,7 @@ def _again(question: RestartCheckInput, restart: Restarting) -> Next:
     if restart.step.is_not_wanted(question.observation):
         return waiting(question)
     if any(question.is_controller(other) for other in question.flying - {id_}):
-        return waiting(question)  # one that was stuck went meanwhile: a voter is away
+        return waiting(question)  # a stuck controller was restarted meanwhile, so a voter is away
     return refusal_anew(question, restart) or Act(restart.step)
 
 
@@ -125,8 +131,8 @@ def refusal_anew(question: RestartCheckInput, restart: Restarting) -> Refusal | 
 
 
 def _next_controller(question: RestartCheckInput, controllers: frozenset[int]) -> Next:
-    """Next controller: followers first, the leader of this reading last. Of combined nodes, another follower may go if
-    the partitions of the first one forbid its restart.
+    """Next controller: followers first, the leader of this reading last. If one follower may not go, such as a combined
+    node by its partitions, another one may; the leader only once no follower is left.
     """
     if isinstance(question.observation.quorum, Unknown):
         return unread(question.observation.quorum, "the quorum is not known")
@@ -146,6 +152,11 @@ def _next_controller(question: RestartCheckInput, controllers: frozenset[int]) -
 
 
 def _next_broker(question: RestartCheckInput, needing: frozenset[int]) -> Next:
+    """First broker, in the planned order, that all its partitions and its budget admit; else what the roll waits for.
+
+    The order is changed for three kinds of brokers: unstable ones are the only candidates while there are any; those
+    that are behind go earlier, as a restart may help them; and the first of an unknown image goes alone.
+    """
     replication, admission = question.replication, question.admission()
     if replication is None or admission is None:  # `partitions_are_known` has refused already
         remedy = "make the brokers reachable, and grant DESCRIBE on the cluster and on all topics"
@@ -158,18 +169,19 @@ def _next_broker(question: RestartCheckInput, needing: frozenset[int]) -> Next:
         return waiting(question)
     order = planner.order(replication, needing, question.stuck, most=question.cap, availability=availability)
     recent = unstable(question)
-    if recent:  # no other goes, but what does not stay up may need just this restart
+    if recent:  # no other node may go, but a node that does not stay up may need just this restart
         allowed = (id_ for id_ in order if id_ in recent and others_are_stable(question, id_) is None)
-        order = tuple(islice(allowed, FEW))  # each is judged on partitions of its own
+        order = tuple(islice(allowed, FEW))  # for each of them all partitions are judged anew, which takes time
     if recent and not order:
         return others_are_stable(question) or waiting(question)
     beside = {id_: question.admission(beside=frozenset(recent) - {id_}) or admission for id_ in order if recent}
     behind_since = brokers_behind(question)
-    order = tuple(sorted(order, key=lambda id_: id_ not in behind_since))  # a restart may be what they lack
+    order = tuple(sorted(order, key=lambda id_: id_ not in behind_since))  # a restart may help those that are behind
     unknown = [id_ for id_ in order if question.is_of_unknown_binary(id_)]
     is_alone = not question.in_flight and not question.gone
     budget_wait: Wait | None = None
-    # What another binary does is learned first, of one node; where that has to wait, those go that are known.
+    # One node on an unknown image goes first and alone, to learn what its binary supports. Where that has to wait,
+    # nodes on known images go.
     for id_ in (*(unknown if is_alone else ()), *(known_id for known_id in order if known_id not in set(unknown))):
         if id_ not in question.unavailable and beside.get(id_, admission).allows(id_):
             why_not = budget_allows(question, id_)
@@ -183,7 +195,7 @@ def _next_broker(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     first = next((id_ for id_ in order if id_ not in question.unavailable), None)
     if first is None:
         return refused_as_unavailable(question, order[0])
-    if beside.get(first, admission).allows(first):  # so it is the first of an unknown image, and not alone
+    if beside.get(first, admission).allows(first):  # so its image is unknown, and other nodes are away
         text = f"{question.title(first)} is restarted alone, as the Kafka version of its new image is not known"
         remedy = f"bring {question.titles(question.gone)} back, or set the template's annotation {KAFKA_VERSION}"
         return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", delay=2.0, subject=question.title(first), remedy=remedy)
@@ -191,8 +203,10 @@ def _next_broker(question: RestartCheckInput, needing: frozenset[int]) -> Next:
 
 
 def _restart(question: RestartCheckInput, id_: int) -> RestartNode:
+    """Step that restarts this node, with what is needed later to tell its next process from the present one."""
     node, pod = question.node(id_), question.fleet.pods.get(id_)
-    # Of one that does not run, all partitions are: there it has to come back in sync with every one.
+    # A node that does not run is out of sync with all its partitions, which says nothing: it has to come back in sync
+    # with every one of them.
     in_zookeeper = node is not None and node.czxid >= 0 and not node.runs_in_kraft_mode
     lives = question.replication is not None and node is not None and node.state is NodeState.LIVE
     most = MOST_LAGGING if len(question.in_flight) < FEW else 0

@@ -21,8 +21,8 @@ _NO_ANSWER = (*NO_ANSWER, FailureKind.NO_LEADER)
 
 
 def with_pods(failure: Failure, workloads: WorkloadsReading | Failure) -> Failure:
-    """The failure with the pods that do not run and the remedy for them. It has no numbers that grow, so that an
-    unchanged status is not written again.
+    """The failure, with the pods that do not run and a remedy for them. The message has no number that grows, such as
+    that of restarts: otherwise the status would be written in every reconciliation.
     """
     if isinstance(workloads, Failure) or failure.kind not in _NO_ANSWER:
         return failure

@@ -13,9 +13,10 @@ from kafkafeatures.core.facts.workloads import Pod, StatefulSet
 
 
 def out_of_order(owner: StatefulSet, pod: Pod, flying: Collection[str]) -> str:
-    """Reason why this pod would not be created again soon, or would keep another one from being; else empty.
+    """Reason why this pod would not be created again soon after an eviction, or its absence would keep a pod in flight
+    from being created; else empty.
 
-    `flying`: the names of pods that are being restarted.
+    `flying`: names of the pods of nodes in flight.
     """
     if not owner.is_ordered:
         return ""
@@ -33,8 +34,8 @@ def out_of_order(owner: StatefulSet, pod: Pod, flying: Collection[str]) -> str:
 
 
 def awaited_below(owner: StatefulSet, pod: str) -> str:
-    """Name the pod that has to be ready before Kubernetes creates this one, with the remedy; empty where none has to
-    be.
+    """Clause about the pod that must be ready before Kubernetes creates this one, with the remedy, for messages that
+    end with "before ..."; empty if none must.
     """
     pods_by_ordinal = {_ordinal(pod.name): pod for pod in owner.pods}
     for ordinal in range(owner.first_ordinal, _ordinal(pod)) if owner.is_ordered else ():

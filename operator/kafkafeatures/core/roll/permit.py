@@ -1,9 +1,9 @@
-"""Permit of a migration to restart nodes on its way to the next position: nodes of one role, and no others. The same
-for brokers in ZooKeeper mode that need another inter.broker.protocol.version.
+"""Permit to restart certain nodes while a cluster is not simply in KRaft mode: those that a migration from ZooKeeper
+has to move to its next position, or brokers that need another inter.broker.protocol.version.
 
-Pure. Made by `core/migration/restarts.py` and `core/ibp/restarts.py` in each look; without one (`NO_PERMIT`), nothing
-is restarted while a migration is open, or in ZooKeeper mode (`core/roll/migrations.py`). It widens nothing but that:
-every other check of a roll holds as for any restart.
+Pure. Made by `core/migration/restarts.py` and `core/ibp/restarts.py` in each reconciliation. Without a permit
+(`NO_PERMIT`), nothing is restarted in ZooKeeper mode or while a migration is open (`core/roll/migrations.py`). A permit
+lifts that rule alone: nearly all other checks of a roll hold as for any restart.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ class Permit(Struct, frozen=True):
 
     purpose: where the restarts lead; it identifies their roll.
     needing: nodes that have to be restarted, and why.
-    last: the node that goes after all others; None: any may.
-    is_first: no node is as it has to be yet, so the first goes alone.
-    unknown: nodes of which it is not known whether they are as they have to be.
+    last: the node that is restarted after all others; None: any may be.
+    is_first: no node has been restarted for this purpose yet, so the first one goes alone.
+    unknown: nodes of which it is not known whether they still have to be restarted.
     has_quorum: an active controller of a quorum is needed; False in ZooKeeper mode, which has none.
     restarts: the way restarts nodes. If not, restarts in flight must be over first, and may have to end without any
         information about partitions.
-    proven: nodes of which it is certain how they run.
+    proven: nodes that certainly run as the way needs them.
     unneeded: nodes that are not expected to come back.
-    is_half_done: the way has to continue, so a majority of the voters suffices for its brokers.
+    is_half_done: some nodes are restarted already and the rest has to follow, so a majority of the voters is enough to
+        restart brokers, even if a voter is missing.
     is_granted: False for `NO_PERMIT` alone.
     """
 
@@ -52,8 +53,8 @@ class Permit(Struct, frozen=True):
     is_granted: bool = True
 
     def applied(self, fleet: Fleet, driver: Driver) -> Fleet:
-        """Fleet in which only permitted nodes need a restart. If pods are read, their templates must have been changed
-        too.
+        """Fleet in which only permitted nodes need a restart. Where a driver reads pods, only those of them whose
+        template has changed: it brings the new settings.
         """
         if not self.is_granted:
             return fleet
@@ -63,7 +64,7 @@ class Permit(Struct, frozen=True):
         return replace(fleet, needing=due)
 
     def is_over_for(self, id_: int) -> bool:
-        """Tell whether this node certainly is as it has to be."""
+        """Tell whether this node certainly needs no restart for this purpose."""
         return id_ not in self.needing and id_ not in self.unknown
 
     def in_turn(self, needing: frozenset[int]) -> frozenset[int]:
@@ -77,7 +78,7 @@ NO_PERMIT = Permit("", {}, is_granted=False)
 
 
 def without_requests(observation: Observation) -> Observation:
-    """Observation without requests to restart pods: on the way of a migration only the template of a pod decides."""
+    """Observation without requests of people to restart pods, which do not count on the way of a migration."""
     if isinstance(observation.workloads, Unknown):
         return observation
     return replace(
@@ -86,15 +87,15 @@ def without_requests(observation: Observation) -> Observation:
 
 
 def is_left_to_ibp(desired: DesiredState, observation: Observation) -> bool:
-    """Tell whether the inter.broker.protocol.version that the document asks for decides on every restart: unless the
-    cluster runs in KRaft mode, which has none.
+    """Tell whether the stage of the inter.broker.protocol.version decides on every restart: if the document asks for
+    one, and the cluster is not in KRaft mode, which has none.
     """
     return bool(desired.ibp) and not observation.in_kraft_mode
 
 
 def is_left_to_migration(desired: DesiredState, observation: Observation) -> bool:
-    """Tell whether the migration that the document asks for decides on every restart: until the cluster runs in KRaft
-    mode, and no controller that answers has the flag.
+    """Tell whether the stage of the migration decides on every restart: if the document asks for one, until the cluster
+    is in KRaft mode and no controller that answers has `zookeeper.metadata.migration.enable`.
     """
     if desired.migration is None:
         return False

@@ -1,14 +1,15 @@
-"""In which order brokers should restart, and how many rounds that takes.
+"""Order in which brokers should restart, and the number of rounds that it takes.
 
-Pure. Called by `core/roll/next_restart.py`, which walks the order and starts the first that may go by the live
-judgement (`core/facts/replication.py`) whenever there is room: a sliding window, never fixed waves. So safety never
-depends on anything here, and a plan that is out of date costs time only.
+Pure. Called by `core/roll/next_restart.py`, which goes through the order and restarts the first broker that its
+partitions admit at that moment (`core/facts/replication.py`), whenever there is room for one more: a sliding window,
+never fixed waves. So safety does not depend on anything here; a bad order only costs time.
 
-Two brokers are in conflict that share a partition which lets one of them go at a time. Those without a conflict make a
-class. The classes are made by recursive largest first (Leighton, 1979): each begins with the broker that has the most
-conflicts, and takes in who shares the most conflicts with it, so that those who remain are in few. In a dense cluster
-all brokers of a rack are in conflict with all of another, so a class is of one rack, and no label of a rack is
-trusted. Replicas to spare beyond one are left to the live judgement: they make no conflict.
+Two brokers are in conflict if they share a partition that lets only one of them be away at a time. Brokers without a
+conflict between them make a class, and may restart together. This is the colouring of a graph, by recursive largest
+first (Leighton, 1979): each class begins with the broker that has the most conflicts, and takes in the brokers whose
+conflicts are the most alike, so that few conflicts remain between the others. In a dense cluster all brokers of one
+rack are in conflict with all of another, so that a class becomes a rack, without trust in any label. A partition that
+lets two or more of its brokers be away makes no conflict; it is judged only before each restart.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from kafkafeatures.core.facts.replica_blocks import Bools
 from kafkafeatures.core.facts.replication import Replication
 
 MOST_IN_FLIGHT = 64
-"""Nodes, whatever `spec.rollout.maxParallel` says."""
+"""Largest number of nodes in flight, whatever `spec.rollout.maxParallel` says."""
 
 MOST_PLANNED = 2000
-"""Brokers of which pairs are compared. More go behind them, in the order of their ids."""
+"""Largest number of brokers whose conflicts are computed. Further ones follow in the order of their ids."""
 
 
 def cap(max_parallel: MaxParallel, brokers: int) -> int:
@@ -78,7 +79,7 @@ def _conflicts(replication: Replication, brokers: Sequence[int], availability: A
 
 
 def classes_of(conflicts: Bools, most: int) -> list[list[int]]:
-    """Classes of at most so many brokers, which may restart together, by their positions in the matrix."""
+    """Classes of at most `most` brokers, which may restart together, as positions in the matrix."""
     count = len(conflicts)
     remaining, degree = np.ones(count, dtype=np.bool_), conflicts.sum(axis=1)
     classes = []
@@ -91,14 +92,14 @@ def classes_of(conflicts: Bools, most: int) -> list[list[int]]:
             degree -= conflicts[at]
             blocked = free & conflicts[at]
             free &= ~blocked
-            if free.any():  # else the next class begins, and what blocked ones share does not matter
+            if free.any():  # else the next class begins, which counts shared conflicts anew
                 shared += conflicts[blocked].sum(axis=0)
         classes.append(members)
     return classes
 
 
 def rounds_of(conflicts: Bools, classes: Iterable[Iterable[int]], most: int) -> int:
-    """Number of rounds when in each every broker goes that can, in this order, and up to so many."""
+    """Number of rounds if in each round every broker restarts that can, in this order, and at most `most`."""
     remaining = [at for members in classes for at in members]
     rounds = 0
     while remaining:

@@ -34,7 +34,7 @@ class PodObstacle(NamedTuple):
 
     text, remedy: message, and what a person can do.
     node: node whose pod is not certain.
-    is_alone: only nodes that share a partition with `node` have to wait.
+    is_alone: only `node`, and brokers that share a partition with it, have to wait; else all nodes.
     """
 
     text: str
@@ -56,7 +56,7 @@ class Fleet(Struct, frozen=True):
     without_node: pods that run no registered node, which are waited for as well.
     notes: what could be better.
     withheld: nodes of `needing` whose restart would be refused now, such as by a PodDisruptionBudget, and why.
-    out_of_order: nodes of `needing` whose pod would not be created again soon, and why.
+    out_of_order: nodes of `needing` whose pod would not be created again soon, or would keep another one away, and why.
     """
 
     EMPTY: ClassVar[Fleet]
@@ -85,8 +85,9 @@ def why_restarted(pod: Pod, owner: StatefulSet) -> str:
     """Reason to restart a pod: its revision and the update revision, or a request; empty if it needs no restart."""
     if is_outdated(pod, owner):
         return f"pod {pod.name} is of revision {pod.revision}, the template of {owner.name} is {owner.update_revision}"
-    is_asked = pod.restart_requested and owner.observed and owner.update_revision  # else no plan knows the next pod
-    return f"the restart of pod {pod.name} was requested" if is_asked else ""
+    # Without an update revision, the revision of the next pod is not known, so that no plan could name it.
+    is_requested = pod.restart_requested and owner.observed and owner.update_revision
+    return f"the restart of pod {pod.name} was requested" if is_requested else ""
 
 
 def is_away(pod: Pod) -> bool:
@@ -105,11 +106,12 @@ _NEVER_STARTS = frozenset({
     "RunContainerError",
 })  # fmt: skip
 """Reasons of kubelet why a container waits that only another image or template can end."""
-_FINDS_NO_PLACE = ("Unschedulable", "SchedulingGated")
+_NOT_SCHEDULED = ("Unschedulable", "SchedulingGated")
 _CRASH_LOOP, _OUT_OF_MEMORY, _CANNOT_START = "CrashLoopBackOff", "OOMKilled", ("StartError", "ContainerCannotRun")
 _CRASHES, _BACK_OFF = 3, timedelta(seconds=30)
-"""A container that waits for so long has ended three times in a row at least: kubelet lets it wait for 10 s, for 20 s,
-and only then for longer. It begins anew with one that has run for ten minutes, so the number alone says nothing.
+"""A container that ended so often, and has waited for so long since, has ended three times in a row: kubelet starts it
+again after 10 s, after 20 s, and only then later. The number of restarts alone does not prove it, as kubelet begins
+with 10 s anew once a container has run for ten minutes.
 """
 
 
@@ -118,7 +120,7 @@ def cannot_run(pod: Pod, current_time: datetime) -> bool:
     again by itself.
     """
     reason = pod.waiting.removeprefix(INIT)
-    if reason in _NEVER_STARTS or reason in _FINDS_NO_PLACE:
+    if reason in _NEVER_STARTS or reason in _NOT_SCHEDULED:
         return True
     if reason != _CRASH_LOOP or pod.ended_for == _OUT_OF_MEMORY:
         return False
@@ -147,7 +149,7 @@ def while_stopping(pod: Pod, namespace: str, current_time: datetime, timeout: ti
 
 
 def if_lost(pod: Pod, namespace: str) -> str:
-    """Remedy for a pod that stops for ever: Kubernetes waits for the kubelet of a node that is lost."""
+    """Remedy for a pod that never ends to stop, such as on a lost Kubernetes node, whose kubelet cannot confirm it."""
     node = pod.kubernetes_node or "NODE"
     return (
         f"see `kubectl -n {namespace} describe pod {pod.name}`, such as for a finalizer or a volume; if the Kubernetes "

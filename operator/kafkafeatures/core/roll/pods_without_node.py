@@ -1,6 +1,7 @@
-"""Every pod of a StatefulSet runs a registered node, or the roll waits for it; after a while it halts.
+"""Check that every pod of a StatefulSet runs a registered node: otherwise the roll waits, and halts after
+`nodeTimeout`.
 
-Pure. One of the checks of `core/roll/checks.py`.
+Pure. One of the checks of `core/roll/checks.py`; `core/roll/halts.py` uses it for stuck nodes.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from kafkafeatures.core.words import format_span
 
 
 def every_pod_runs_a_node(question: RestartCheckInput) -> Refusal | None:
-    """Every pod runs a registered node. A StatefulSet may have been scaled up: a pod without a node has no partitions,
-    but may be the first that fails on the new image; if it cannot be scheduled, it takes the place of the next pod that
-    is evicted.
+    """Every pod runs a registered node. One of a StatefulSet that was scaled up has no partitions, but it may be the
+    first to fail on the new image; and if it cannot be scheduled, it takes the resources of the next pod that is
+    evicted.
     """
     if not question.fleet.without_node:
         return None
@@ -39,7 +40,7 @@ def every_pod_runs_a_node(question: RestartCheckInput) -> Refusal | None:
 
 
 def without_node_for_long(question: RestartCheckInput) -> Iterator[PodWithoutNode]:
-    """Pods that should run a node by now."""
+    """Pods whose node should have registered by now, or that should have stopped."""
     timeout, read_at = question.desired.rollout.node_timeout, question.pods_read_at
     for nodeless in question.fleet.without_node:
         created_at = nodeless.pod.created_at

@@ -1,8 +1,8 @@
-"""Restarts in a plan: the pods to restart, and those that are left.
+"""Restarts in a plan: the pods to restart, and how many of them remain.
 
 Pure. A plan names StatefulSets and their update revisions, so it stays valid if a node is added or restarted; another
-image makes another plan. A pod whose restart a person requests, although its template does not need it, is named by
-itself: an approval covers this life of the pod only. Made by `core/roll/stage.py`.
+image makes another plan. A pod whose restart a person requests, although it has the update revision already, is named
+by itself with its uid, so that an approval covers the restart of this very pod only. Made by `core/roll/stage.py`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class PodsOfSet(Struct, frozen=True):
     """Pods of a StatefulSet that are rolled, or one pod that is restarted on request.
 
     name: name of the StatefulSet; of one pod, `ONE_POD` and its name.
-    old_revisions: revisions of the pods that are not at `new_revision`.
-    new_revision: update revision; of one pod, another uid.
-    remaining: number of pods that are left.
+    old_revisions: revisions of the pods that are not at `new_revision`, joined by ", ".
+    new_revision: update revision; of one pod, "not" and its present uid.
+    remaining: number of pods that are still to be restarted.
     """
 
     name: str
@@ -67,7 +67,7 @@ class PodsOfSet(Struct, frozen=True):
 
 
 Pods = Mapping[str, PodsOfSet]
-"""The pods to restart: by StatefulSet, also where all are at the update revision, and those that a person requests."""
+"""The pods to restart, by `PodsOfSet.name`. A StatefulSet is listed even if all its pods are at the update revision."""
 
 
 def pods_of(reading: WorkloadsReading) -> Pods | None:
@@ -83,14 +83,16 @@ def pods_of(reading: WorkloadsReading) -> Pods | None:
 
 
 def pods_in(observation: Observation) -> Pods | None:
-    """The pods of each StatefulSet; empty where no driver reads them, None where they could not be read."""
+    """Pods to restart, as observed; empty where no driver reads pods, None where they could not be read."""
     if isinstance(observation.workloads, Known):
         return pods_of(observation.workloads.value)
     return {} if observation.workloads.failure.kind is FailureKind.NOT_ASKED else None
 
 
 def nodes_to_restart(observation: Observation, changes: tuple[UpdateFeature, ...]) -> Mapping[int, str]:
-    """Nodes that a person has to restart with a newer Kafka, and why: those that do not support a desired level."""
+    """Nodes that a person has to restart with a newer Kafka, as they do not support a desired level; by id, with the
+    reason.
+    """
     return {
         node.id: f"it supports {change.feature} {node.known_range_of(change.feature)}; level "
         f"{format_level(change.feature, change.to_level)} is required"
@@ -126,9 +128,7 @@ def revisions_in(target: Mapping[str, int | str]) -> Mapping[str, int | str]:
 
 
 class RollWork(Struct, frozen=True):
-    """One roll of a plan. `pods`: all that the stage restarts, each with the number left; at least one if the stage has
-    not begun.
-    """
+    """Remaining work of one roll of a plan. `pods`: everything that the stage restarts, done or not."""
 
     pods: tuple[PodsOfSet, ...]
 
@@ -175,10 +175,11 @@ class RollProposal(StageProposal, frozen=True):
     """Proposal to restart pods.
 
     pods: pods to restart; None: they could not be read.
-    excused: topics that this roll may make unavailable, by a consent, with what only the operator needs.
+    excused: topics that this roll may make unavailable, by a consent, and the targets that the consent is for.
     planned: the same topics, as the plan shows them.
     later: rolls that follow once this one is over.
-    is_left: another stage decides on restarts, and shows what they make unavailable.
+    is_left: the stage of a migration or of the inter.broker.protocol.version decides on restarts, and its own entry in
+        the plan shows the topics that become unavailable.
     """
 
     kind: ClassVar[str] = ROLL
@@ -191,7 +192,7 @@ class RollProposal(StageProposal, frozen=True):
 
     @property
     def stages(self) -> tuple[PlannedStage, ...]:
-        """The stages of a roll: from which revisions to which."""
+        """The roll, from the present revisions to the update revisions, if any pod remains; then the later rolls."""
         remaining = [pods_of_set for pods_of_set in (self.pods or {}).values() if pods_of_set.remaining]
         if not remaining:
             return self.later
@@ -214,7 +215,7 @@ class RollProposal(StageProposal, frozen=True):
         return self.pods is not None
 
     def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[RollWork, ...] | None:
-        """Work that is left of each roll of a plan; None if the rolls are not what is to be done now."""
+        """Remaining work of each roll of a plan; None if these rolls are not what has to be done now."""
         rolls = [stage for stage in stages if stage.kind == ROLL]
         if any(roll.start.keys() != roll.target.keys() or roll.unknown for roll in rolls):
             return None
@@ -242,8 +243,8 @@ class RollProposal(StageProposal, frozen=True):
         )
 
     def _is_rolled_to(self, target: Mapping[str, int | str]) -> bool:
-        """Tell whether the target is what is to be rolled now: the same revisions, whatever part is done. A pod that
-        was restarted on request is no longer listed.
+        """Tell whether this target is the present one: the same revisions, however many pods have reached them. It may
+        name pods whose requested restart is done, which are no longer listed.
         """
         pods = (self.pods or {}).values()
         target_revisions = {pod.name: pod.new_revision for pod in pods}
@@ -256,17 +257,21 @@ class RollProposal(StageProposal, frozen=True):
 def pods_rolled_by(
     stage: PlannedStage, pods: Pods | None, *, is_begun: bool = True, over: bool = False
 ) -> tuple[PodsOfSet, ...]:
-    """Pods that a stage rolls, with the number left now; empty if that is not known. In the order in which the pods
-    were read, as the API server sorts the names in a status.
+    """Pods that a stage rolls, with the number that remains. In the order in which the pods were read, not that of
+    `stage.target`, as the API server sorts the names in a status.
+
+    pods: pods as they are now; None if not known: then none remains.
+    is_begun: it is the turn of this stage. Of others no pods are counted: `over` tells those before it (none remains)
+        from those after it (at least one does).
     """
     current_pods = pods or {}
     ordered = dict.fromkeys((*(name for name in current_pods if name in stage.target), *sorted(stage.target)))
 
-    def left(name: str) -> int:
+    def remaining(name: str) -> int:
         if not is_begun:
             return 0 if over else 1
         return current_pods[name].remaining if name in current_pods else 0
 
     return tuple(
-        PodsOfSet(name, str(stage.start.get(name, "")), str(stage.target[name]), left(name)) for name in ordered
+        PodsOfSet(name, str(stage.start.get(name, "")), str(stage.target[name]), remaining(name)) for name in ordered
     )

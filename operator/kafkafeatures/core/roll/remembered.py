@@ -1,4 +1,5 @@
-"""Memory that restarts are judged by: which disks each node had, and since when this process knows each node to be up.
+"""Memory that restarts are judged by: the disks that each node had, and since when this process knows each node to be
+up.
 
 Pure. Called by `core/roll/stage.py`, and by the stages of migrations and of the inter.broker.protocol.version, which
 restart nodes too. The disks are also in the status, as far as it has room for them. If both the status and this process
@@ -29,11 +30,11 @@ from kafkafeatures.core.roll.proposal import ROLL
 class RollContext(NamedTuple):
     """Memory and clocks that the next restart is judged by, besides what was read of the cluster.
 
-    in_flight: restarts that were begun and of which no end was seen.
+    in_flight: steps that are not over, restarts among them.
     status: the status that the reconciliation began with, without the steps that have ended.
     current_time: the time of this reconciliation.
-    age_of: how long ago a stamp of the status was, by the clock.
-    known_for: how much of that age this process has lived through itself; a clock that was set cannot make it longer.
+    age_of: age of a stamp of the status, by the clock.
+    known_for: the part of that age that this process itself has run; setting a clock cannot lengthen it.
     disks: the directories that each node had earlier in this roll.
     up_for: for how long this process knows each node to be up.
     """
@@ -71,7 +72,7 @@ class RollMemory(Struct, frozen=True):
     up: Mapping[int, UpSince]
 
     def interrupted(self, reason: str) -> RollMemory:
-        """Memory unchanged: an unreadable cluster changes no disk, and a returning node gets another mark."""
+        """The memory as it is: an unreadable cluster changes no disk, and a node that comes back gets another mark."""
         return self
 
 
@@ -107,6 +108,7 @@ def disks_before(facts: StageInput) -> Disks:
 
 
 def _before(facts: StageInput) -> RollMemory | None:
+    """Memory of the last reconciliation; None if there is none, or it is of another cluster."""
     cache, cluster = facts.stage_memory.get(ROLL), facts.observation.cluster_id
     is_of_it = isinstance(cache, RollMemory) and isinstance(cluster, Known) and cache.cluster == cluster.value
     return cache if isinstance(cache, RollMemory) and is_of_it else None

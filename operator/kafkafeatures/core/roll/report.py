@@ -1,7 +1,7 @@
 """Report of a roll for people: `status.workloads`, `status.rollout` and the condition NodesRolled.
 
-Pure. Called by `core/roll/stage.py`. Without numpy: the report of a resource whose nodes no driver restarts costs no
-more.
+Pure. Called by `core/roll/stage.py`, and by the stages of migrations and of the inter.broker.protocol.version. It does
+without numpy, so that a resource whose nodes no driver restarts need not import it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ MOST = 8
 
 
 def workload_statuses(observation: Observation, previous: Status) -> tuple[WorkloadStatus, ...]:
-    """Pods of each StatefulSet, and how many run the update revision; as read before where they are not known now."""
+    """Number of pods of each StatefulSet, and of those at the update revision; the previous ones if pods could not be
+    read, none if no driver reads them.
+    """
     workloads = observation.workloads
     if isinstance(workloads, Unknown):
         return () if workloads.failure.kind is FailureKind.NOT_ASKED else previous.workloads
@@ -60,10 +62,15 @@ def rollout_status(
     current_stamp: Stamp,
     excused: ExcusedTopics | None = None,
 ) -> RolloutStatus | None:
-    """The roll in progress, or the last one. None where there was none. `excused`: what it may make unavailable."""
+    """The roll in progress, or the last one; None where there was none.
+
+    previous: `status.rollout` as this reconciliation found it.
+    excused: topics that the roll may make unavailable, by a consent.
+    """
     if roll is None:
         return None
-    if not roll.is_read or (not roll.needing and not roll.in_flight and roll.is_active):  # not known
+    if not roll.is_read or (not roll.needing and not roll.in_flight and roll.is_active):
+        # It is not known what remains, so the earlier status stands.
         if previous is None and (roll.unconfirmed or roll.disks.lost):
             previous = RolloutStatus(id=roll.id, total=roll.total, done=roll.done)
         if previous is None:
@@ -101,8 +108,8 @@ def completed(rollout: RolloutStatus) -> RolloutStatus:
 
 
 def without_restarts(rollout: RolloutStatus | None, *, is_known: bool) -> RolloutStatus | None:
-    """The roll where no node is in flight, and none has to be restarted: it is over where that is known, and else at
-    least nothing of it is waited for.
+    """The roll if no node is in flight and none has to be restarted: completed where that is known (`is_known`), else
+    without anything that it waits for.
     """
     if rollout is None:
         return None
@@ -114,8 +121,9 @@ def _idle(rollout: RolloutStatus) -> RolloutStatus:
 
 
 def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
-    """Lines with the disks that each node had. One that is restarted now is in flight only by the next look, which may
-    be another process's and finds what it has by then.
+    """Lines of the status with the disks that each node had, first of nodes that lost them or are being restarted. The
+    node of this decision is one of them, although it is in flight only from the next reconciliation on: that may be
+    made by another process, which has nothing but the status to compare with.
     """
     first = {*roll.disks.lost_ids, *(restart.step.node_id for restart in roll.in_flight)}
     if isinstance(decision, Act) and isinstance(decision.step, RestartNode):
@@ -124,8 +132,8 @@ def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
 
 
 def _since(roll: Roll, current_stamp: Stamp) -> tuple[RevisionStatus, ...]:
-    """Status of each target, with since when nodes may be restarted to it. That begins anew with each level that
-    forbids it.
+    """Status of each target, with the time since when nodes may be restarted to it. That time begins anew after a level
+    has forbidden the restarts.
     """
     waits = _waits_for_levels(roll)
     return tuple(
@@ -135,7 +143,7 @@ def _since(roll: Roll, current_stamp: Stamp) -> tuple[RevisionStatus, ...]:
 
 
 def _waiting(status: RolloutStatus, roll: Roll, decision: Decision) -> RolloutStatus:
-    """The status of a roll with what it waits for; since when is said for all kinds in `core/report/status.py`."""
+    """The status of a roll with what it waits for; `waiting_since` is filled in `core/report/status.py`."""
     return replace(
         status,
         waiting_for=_message_of(decision),
@@ -150,8 +158,8 @@ def _first_of(nodes: Mapping[int, Stamp]) -> tuple[NodeSince, ...]:
 
 
 def _waits_for_levels(roll: Roll) -> bool:
-    """Tell whether the roll waits for a level. Its restarts begin once the new image supports what is finalized:
-    `core/roll/snapshots.py` counts from then on.
+    """Tell whether the roll waits because the new image does not support a finalized level. Its restarts may begin once
+    it does; `core/roll/snapshots.py` counts from then on.
     """
     refused = isinstance(roll.decision, Stalled) and roll.decision.reason in (
         Reason.NODES_BEHIND,

@@ -1,6 +1,7 @@
-"""The step that has a node stopped and started anew: what it says of itself, and what became of one that was sent.
+"""The step that restarts a node: its request, its texts, its intent in the status, and how one that was sent ends.
 
-Pure. Sent by `reconcile/act.py`, decided by `core/roll/stage.py`, registered in `core/kinds.py`.
+Pure. Decided by `core/roll/stage.py`, sent by `reconcile/act.py`, registered in `core/kinds.py`. How far the node has
+come back is judged in `core/roll/coming_back.py`.
 """
 
 from __future__ import annotations
@@ -23,31 +24,34 @@ from kafkafeatures.core.roll.coming_back import AwayNode, ReturnPhase
 from kafkafeatures.core.roll.targets import targets_of_restart
 
 RESTARTING, REQUESTED, RESTARTED = "RestartingNode", "RestartRequested", "NodeRestarted"
-"""Reasons of Events about a restart: it begins, a person is asked to make it, its node is back."""
+"""Reasons of Events about a restart: it begins; a person is asked to make it; its node is back."""
 
 WITHDRAWN_AFTER = timedelta(minutes=1)
-"""Longer than an eviction can be on its way. It is asked for again as long as it is wanted, so counted from then on."""
+"""Time, longer than an eviction can be on its way, after which one that was not repeated will not be carried out. As
+long as it is wanted, it is repeated, which begins this time anew.
+"""
 
 ROUNDED = timedelta(seconds=2)
-"""A stamp has whole seconds, and is made a moment before its age is asked for."""
+"""Error of an age: a stamp has whole seconds, and is made a moment before its age is computed."""
 
 
 class RestartNode(AwayNode, frozen=True):
-    """Have one node stopped and started anew: its pod, or by a person who is asked to do it (`pod` is empty then).
+    """Restart of one node: the operator has its pod replaced, or, where `pod` is empty, a person is asked to do it.
 
-    consent: the entry of `spec.consents` that it uses up. One restart is one life of a pod: to ask for the same uid
-    again does nothing more.
+    One restart ends one life of a pod: an eviction names the uid, so that to send it twice does nothing more.
+
+    consent: the entry of `spec.consents` that it uses up.
     """
 
     kind: ClassVar[str] = "RestartNode"
     recorded_as: ClassVar[str] = "RestartNode"
-    counts: ClassVar[bool] = False  # a plan that stands outlives the restarts that it waits for
+    counts: ClassVar[bool] = False  # it adds nothing to the change count: a plan stays valid while nodes are restarted
     is_followed: ClassVar[bool] = True
     is_read_in_zookeeper: ClassVar[bool] = False
     settled_by: ClassVar[str] = "the node is back"
     reason: ClassVar[Reason] = Reason.ROLLING_NODES
     consents_of_plan: ClassVar[frozenset[str]] = frozenset({SINGLE_REPLICA_TOPICS})
-    goes_at_any_time: ClassVar[bool] = False  # but where nothing is led, which only a new reading shows
+    goes_at_any_time: ClassVar[bool] = False  # `RollState` makes the exception: where no partition has a leader
 
     consent: str = ""
 
@@ -70,21 +74,23 @@ class RestartNode(AwayNode, frozen=True):
 
     @property
     def in_progress(self) -> str:
-        """Message while it is carried out."""
+        """Message while the restart is carried out."""
         return f"restarting {self}" if self.pod else f"restart {self.title}"
 
     @property
     def revision(self) -> str:
-        """The revision of its next pod."""
+        """The revision of the next pod."""
         return self.next_revision
 
     @property
     def is_decided_again(self) -> bool:
-        """Tell whether it is of a pod: a person who is asked decides himself when."""
+        """Tell whether the restart is decided once more, on a new reading, right before it is sent: not where a person
+        is asked, who chooses the time anyway.
+        """
         return bool(self.pod)
 
     def is_asked_for_by(self, earlier: Step) -> bool:
-        """One restart is one life of a pod: it is the same one, however often it is asked for."""
+        """Tell whether an earlier intent asks for this very restart, of the same life of the pod."""
         return earlier == self
 
     def begin(self, at: Stamp, via: Via, observation: Observation, *, corrects_drift: bool = False) -> RestartInFlight:
@@ -92,7 +98,9 @@ class RestartNode(AwayNode, frozen=True):
         return RestartInFlight(self, at, via)
 
     def rejection(self, code: int, message: str) -> Rejection:
-        """Meaning of a rejected eviction, by its HTTP status; else a PodDisruptionBudget does not allow it now."""
+        """Meaning of a rejected eviction, by its HTTP status `code`: 403 and 400 need action; any other means that a
+        PodDisruptionBudget does not allow it now (the API server answers 429).
+        """
         reason = _REJECTED.get(code)
         text = f"the {self._asked_for} of pod {self.pod} was rejected: {message}"
         remedy = "let the PodDisruptionBudget allow one pod to be away, or bring back those that are"
@@ -101,7 +109,9 @@ class RestartNode(AwayNode, frozen=True):
         return Rejection(reason or Reason.WAITING_FOR_BUDGET, text, remedy, needs_action=reason is not None)
 
     def to_intent(self) -> Mapping[str, Any]:
-        """The fields of its intent that are its own."""
+        """Fields of the intent in the status that only this kind of step has; `read` reverses it. Empty ones are left
+        out, as a status must have room for 64 restarts.
+        """
         texts = {
             "before": self.earlier_support,
             "after": self.next_revision,
@@ -122,7 +132,7 @@ class RestartNode(AwayNode, frozen=True):
 
     @classmethod
     def read(cls, intent: Intent) -> RestartInFlight:
-        """Raises ValueError where the intent is damaged."""
+        """Read an intent of the status. Raises ValueError where it is damaged."""
         fields = intent.unknown
         target, title = read_text(fields.get("target")), read_text(fields.get("title"))
         step = cls(
@@ -150,12 +160,15 @@ class RestartNode(AwayNode, frozen=True):
 
     @classmethod
     def is_irreversible(cls, ended: HistoryEntry) -> bool:
-        """Never: a node can be restarted again."""
+        """False: a node can be restarted again."""
         return False
 
     @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
-        """The Event of a node that is back, or of one whose restart by a person is no longer requested."""
+        """The Event of a node that is back, or whose restart by a person is no longer requested; None for other ends.
+
+        `facts`: None if only the history in the status is left.
+        """
         note = note_of(ended.action, ended.message)
         if facts is None:  # with a pod, the action names the node and the pod, which alone is the target
             node, pod = (ended.target, "") if ended.action == ended.target else ("", ended.target)
@@ -171,8 +184,11 @@ _REJECTED: Mapping[int, Reason] = {403: Reason.NOT_AUTHORIZED, 400: Reason.ROLLO
 
 
 class RestartInFlight(InFlight, frozen=True):
-    """A restart that is not over. `stopping_since`: when its node was first seen to have been asked to stop;
-    `stable_since`: to be back. `unwanted_since`: from when on the restart was no longer requested.
+    """A restart that is not over.
+
+    stable_since: when the node was first observed to be back; None: it is not back.
+    unwanted_since: when the eviction was no longer repeated; None: it is wanted, or the old pod is gone.
+    stopping_since: when the node was first observed to stop, or later on its way back; None: it still runs as before.
     """
 
     step: RestartNode
@@ -181,22 +197,24 @@ class RestartInFlight(InFlight, frozen=True):
     stopping_since: Stamp | None = None
 
     def follow_up(self) -> Mapping[str, Any]:
-        """The moments that there are. When a node stopped is said in seconds: 64 of these have to fit into a status."""
+        """The times above as fields of the intent. `stopping_since` is written as seconds after the intent, which is
+        short: a status must have room for 64 restarts.
+        """
         moments: dict[str, Any] = {"stableSince": self.stable_since} if self.stable_since is not None else {}
         if self.unwanted_since is not None:
             moments["unwantedSince"] = self.unwanted_since
         if self.stopping_since is not None:
-            took = datetime.fromisoformat(self.stopping_since) - datetime.fromisoformat(self.at)
-            moments["stoppedAfter"] = max(0, int(took.total_seconds()))
+            delay = datetime.fromisoformat(self.stopping_since) - datetime.fromisoformat(self.at)
+            moments["stoppedAfter"] = max(0, int(delay.total_seconds()))
         return moments
 
     @property
     def seen_since(self) -> tuple[Stamp, ...]:
-        """Since when its node is back."""
+        """Since when its node is back, as a tuple of one; empty if it is not."""
         return (self.stable_since,) if self.stable_since is not None else ()
 
     def followed(self, looks: ObservationPair) -> RestartInFlight:
-        """The restart with the times since when its node is back, or since when it is no longer requested."""
+        """This restart with its three times brought up to date by the later reading."""
         phase = self.step.state_in(looks.later, looks.replication).phase
         stands = phase is ReturnPhase.REQUESTED or self.step.is_not_wanted(looks.later)
         stopping = self.stopping_since if phase is ReturnPhase.UNKNOWN else self.stopping_since or looks.at
@@ -209,12 +227,13 @@ class RestartInFlight(InFlight, frozen=True):
         return self.remembering(updated)
 
     def with_request(self, at: Stamp, *, again: bool) -> RestartInFlight:
-        """Record that its eviction is asked for `again`, or since when it has not been."""
+        """This restart after a reconciliation that repeats its eviction (`again`), or does not."""
         return self.remembering(replace(self, unwanted_since=None if again else self.unwanted_since or at))
 
     def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
-        """Return the outcome by what was seen last: over once the node has been back for as long as it must be. Both
-        times count from when this process met them: no clock ends them early, nor a time in which no process ran.
+        """Return the outcome by the later reading: the restart is over once its node has been back for `stableFor`.
+        Times count from when this process first read them, so that neither a clock that was set nor a time in which no
+        operator ran can end a wait early.
         """
         observation = looks.later
         if self.stable_since is not None and looks.known_for(self.stable_since) >= looks.stable_for:
@@ -225,8 +244,9 @@ class RestartInFlight(InFlight, frozen=True):
         return Result.NOT_APPLIED if unwanted else OpenOutcome()
 
     def closing(self, status: Status, result: Result, age_of: AgeOf) -> Status:
-        """The target that it was for, and the roll, have one node more that was restarted, and the roll another
-        average. To a roll that began after it, as on the next way of a migration, its node is still to be restarted.
+        """The status in which the roll and the targets of this restart count its node as restarted, and the roll has
+        the new average of seconds per node. A roll that began after this restart, as on the next way of a migration,
+        does not count the node: it still has to be restarted for that roll.
         """
         rollout = status.rollout
         if result is not Result.APPLIED or rollout is None:
@@ -249,7 +269,7 @@ class RestartInFlight(InFlight, frozen=True):
 
     @property
     def facts(self) -> EventFacts:
-        """Node, its pod, and since when it is back."""
+        """The facts that its Events carry: the node, its pod, and since when it is back."""
         step = self.step
         return EventFacts(
             kind=step.kind, node=step.title, node_id=step.node_id, pod=step.pod, after=step.next_revision,
@@ -272,13 +292,16 @@ class RestartInFlight(InFlight, frozen=True):
 
 
 def _counted_from(since: Stamp | None, looks: ObservationPair) -> Stamp:
-    """From when on this process counts, which is what is shown: now, if the stamp is of a time before it."""
+    """The stamp from which this process counts. A stamp that it has not lived through from the start becomes the
+    present time, so that the status shows what is really counted.
+    """
     if since is None or looks.age_of(since) - looks.known_for(since) > ROUNDED:
         return looks.at
     return since
 
 
 def _after(at: Stamp, seconds: Any) -> Stamp:
+    """The stamp so many seconds after `at`. Raises ValueError if there is none."""
     try:
         return stamp(datetime.fromisoformat(at) + timedelta(seconds=read_number(seconds)))
     except OverflowError:

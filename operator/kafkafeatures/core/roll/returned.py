@@ -1,15 +1,19 @@
 """Nodes that came back only moments ago: no other node is restarted until they have stayed for `stableFor`.
 
-Pure. Called by `core/roll/admission.py` and `core/roll/next_restart.py` for each node that may be next. One that does
-not stay up may itself be restarted: its new image or settings may be what it needs. Of several each may, or they would
-wait for each other, and the others count as away then: nothing may rest on them. The metadata log is asked when each
-live node registered or was unfenced, and nothing that a status remembers: a node that the operator restarted, and that
-is forgotten with the status, is waited for like one that a person started, or that ends again and again. Nodes in
-flight are waited for by their own restarts, which also ask for their replicas.
+Pure. Called by `core/roll/admission.py` and `core/roll/next_restart.py` for each node that may be next.
 
-Ages count by the log's own time, which does not pass the time here: so a clock of a controller that is set forward now
-adds nothing. Where a clock was set back, is ahead, or the log is written only now and then, they count by what this
-process has lived through since it met the return of the node (`core/roll/remembered.py`).
+A node that does not stay up may itself be restarted, as its new image or settings may be what it needs. If there are
+several, each of them may, or they would wait for each other; the others then count as away, so that no partition and no
+quorum relies on them.
+
+When a node came back is read from the metadata log (its registration or unfencing), not from the status. So it does not
+matter who restarted the node, or whether the status was lost. Nodes in flight are left out: their own restarts wait for
+them, and for their replicas too.
+
+The age of a return is the difference of two times of the log, and its newest time counts at most up to the present time
+here: a controller's clock that is set forward adds nothing. A clock that is wrong, or a log that is seldom written,
+makes that age too short; then the time counts that has passed in this process since it first read the return
+(`core/roll/remembered.py`).
 """
 
 from __future__ import annotations
@@ -26,14 +30,17 @@ from kafkafeatures.core.roll.check_input import RestartCheckInput
 from kafkafeatures.core.words import format_span
 
 LOOK_AGAIN = 10.0
-"""Seconds, at most: another node may come back, or this one end, meanwhile."""
+"""Largest delay in seconds: another node may come back, or this one end, meanwhile."""
 NAMED = 8
 """Nodes that a message names."""
 
 
 class ReturnedNode(NamedTuple):
-    """A node that has yet to stay up. since: when it came back, as far as the source shows; remaining: for how long
-    yet.
+    """A node that has not been up for `stableFor` yet.
+
+    since: when it came back.
+    source: where that was read, in words.
+    remaining: how long it still has to stay up.
     """
 
     since: datetime
@@ -42,8 +49,9 @@ class ReturnedNode(NamedTuple):
 
 
 def others_are_stable(question: RestartCheckInput, id_: int | None = None) -> Wait | None:
-    """Every live node but this one has been up for as long as one has to be after a restart. One that has not may go
-    beside others of which that is so too, but no broker beside a controller, which may be a voter.
+    """Wait for nodes other than this one (None: any node) that have not been up for `stableFor`; None if there are
+    none. An unstable broker may go although other brokers are unstable too, but not while a controller is, which may be
+    a voter.
     """
     recent = unstable(question)
     recent_others = {other: returned for other, returned in recent.items() if other != id_}
@@ -54,7 +62,7 @@ def others_are_stable(question: RestartCheckInput, id_: int | None = None) -> Wa
 
 
 def unstable(question: RestartCheckInput) -> Mapping[int, ReturnedNode]:
-    """Live nodes that are not in flight and have yet to stay up, by their ids."""
+    """Live nodes, not in flight, that have not been up for `stableFor` yet, by id."""
     stable_for = question.desired.rollout.stable_for
     live = {node.id for node in question.observation.nodes if node.state is NodeState.LIVE} - question.flying
     up = ((id_, returned, age) for id_, returned, age in _up(question) if id_ in live)
@@ -62,7 +70,7 @@ def unstable(question: RestartCheckInput) -> Mapping[int, ReturnedNode]:
 
 
 def counted_as_away(question: RestartCheckInput, id_: int) -> tuple[frozenset[int], str]:
-    """Nodes on which nothing may rest while this one is restarted, and what is said of them."""
+    """Nodes that count as away while this one is restarted, and the message about them."""
     unstable_ids = frozenset(unstable(question)) - {id_}
     if not unstable_ids:
         return unstable_ids, ""
@@ -72,8 +80,8 @@ def counted_as_away(question: RestartCheckInput, id_: int) -> tuple[frozenset[in
 
 
 def _up(question: RestartCheckInput) -> Iterator[tuple[int, tuple[datetime, str], timedelta]]:
-    """Since when nodes are up, who says so, and for how long: the pods of those that the log does not name, as of
-    controllers below metadata.version 3.7-IV0.
+    """Id of each node, since when it is up with the source of that time, and for how long. Of nodes that the log does
+    not name, such as controllers below metadata.version 3.7-IV0, the pod shows it.
     """
     returns, remembered, never = question.observation.returns, question.remembered, timedelta(0)
     times = returns.times if returns is not None else {}

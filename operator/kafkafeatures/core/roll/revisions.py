@@ -1,8 +1,8 @@
-"""Revisions that nodes are rolled to, and what is remembered of each such target, in `status.rollout.revisions`.
+"""What is remembered of each target that nodes are rolled to, in `status.rollout.revisions`.
 
-Pure. Who was restarted for it, since when that may be, whether all pods ran it once, and whether a consent was given
-for it are facts of that target alone: nothing of it changes because another StatefulSet does. One that is away for a
-moment is not known, which is no change either. Called by `core/roll/check_input.py` and `core/roll/excuses.py`.
+Pure. Called by `core/roll/roll.py` at the end of each reconciliation. Of each target is remembered: which nodes were
+restarted for it, since when they may be, whether all pods once ran it, and whether a consent was given for it. These
+stay as they are when another StatefulSet changes, and while a StatefulSet cannot be read for a moment.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from kafkafeatures.core.roll.check_input import RestartCheckInput
 
 MOST_EARLIER = 2
-"""Revisions of one StatefulSet that are remembered beside its present one, the latest of those that came before."""
+"""Earlier revisions of one StatefulSet that are remembered, the latest ones."""
 
 
 def revisions_after(question: RestartCheckInput) -> tuple[RevisionStatus, ...]:
-    """Statuses to remember of this look: of each target that there is now, and of those that were left before it.
+    """Statuses to remember after this reconciliation: of each present target, and of earlier ones.
 
-    Since when nodes may be restarted is added by `core/roll/report.py`.
+    The time since when nodes may be restarted is added by `core/roll/report.py`.
     """
     remaining, present = question.remaining_targets, present_targets(question.observation)
     entries = dict(question.revisions)
@@ -48,13 +48,15 @@ def _of(target: Target) -> RevisionStatus:
 def _after(
     question: RestartCheckInput, entry: RevisionStatus, remaining: int, owner: StatefulSet | None
 ) -> RevisionStatus | None:
-    """Status of a target after this look; None where nothing is remembered. `owner`: the StatefulSet that asks for it
-    now.
+    """Status of a target after this reconciliation; None where nothing has to be remembered.
+
+    remaining: number of pods or nodes that have not reached it.
+    owner: StatefulSet whose present target it is; None if it is an earlier one, or of nodes that a person restarts.
     """
     target, workloads = Target(entry.name, entry.revision), question.observation.workloads
     is_excused = remaining > 0 and question.excused is not None and target in question.excused.targets
     nodes = _in_vain(question, target, entry.nodes)
-    if not target.name:  # a level that is no longer asked for, or a way that was gone, says nothing of the next one
+    if not target.name:  # a level or a way of a migration; one that is over says nothing about the next one
         is_over = not remaining and question.are_levels_known
         return None if is_over else replace(entry, left=remaining or entry.left, excused=is_excused, nodes=nodes)
     if owner is not None:
@@ -67,13 +69,15 @@ def _after(
         *workloads.value.missing,
         *(stateful_set.name for stateful_set in workloads.value.stateful_sets if not stateful_set.observed),
     }:
-        return replace(entry, since=None)  # what is finalized meanwhile is not held against it
+        return replace(entry, since=None)  # a level may be finalized meanwhile, so the time begins anew
     is_named = any(stateful_set.name == target.name for stateful_set in workloads.value.stateful_sets)
     return replace(entry, left=0, since=None, excused=False) if is_named else None
 
 
 def _in_vain(question: RestartCheckInput, target: Target, nodes: str) -> str:
-    """Return the nodes without those that certainly have what they were restarted for."""
+    """Return the nodes that were restarted for this target, without those that certainly have reached it. A node that
+    stays in this set and needs the same restart again was restarted in vain (`core/roll/halts.py`).
+    """
     if not nodes:
         return ""
     for id_ in question.reaching(target):
@@ -83,7 +87,7 @@ def _in_vain(question: RestartCheckInput, target: Target, nodes: str) -> str:
 
 
 def _reached_before(question: RestartCheckInput, present: Mapping[Target, StatefulSet]) -> Iterator[Target]:
-    """Targets that all pods had reached when they were last seen, before the present template came."""
+    """Targets that all pods had reached by the previous status, before the present template came."""
     names = {target.name for target in present}
     for workload in question.remembered.status.workloads:
         target = Target(workload.name, workload.update_revision)
@@ -97,7 +101,9 @@ def _reached_before(question: RestartCheckInput, present: Mapping[Target, Statef
 
 
 def _few(revisions: list[RevisionStatus]) -> Iterator[RevisionStatus]:
-    """All that something is left of, and the latest of each StatefulSet besides: a status has room for few."""
+    """Targets that some pod has still to reach, and the latest earlier ones of each StatefulSet: a status has room for
+    few.
+    """
     earlier: dict[str, list[RevisionStatus]] = {}
     for entry in revisions:
         if not entry.left:

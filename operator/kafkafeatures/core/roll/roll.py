@@ -79,12 +79,12 @@ class Roll(Struct, frozen=True):
     decision: next restart, or what the roll waits for; None: nothing to restart, or not now.
     levels_first: a finalized level must be downgraded before.
     limits: how long the roll takes, and why.
-    is_read: False if the pods could not be read, so that nothing is known of what is done.
+    is_read: False if the pods could not be read, so that it is not known how many nodes are current.
     withdrawn: restarts that a person was asked for and must not make now, or need not make; and why.
-    over: restarts that need not be waited for on a way that restarts no node.
+    over: restarts that end, each with its result, on a way of a migration that restarts no node.
     unconfirmed: nodes whose pod is not certain, and since when.
     lagging: live brokers that are not in sync, and since when.
-    goes_at_any_time: no window holds the next restart.
+    goes_at_any_time: the next restart may be made outside of the windows.
     revisions: what is to be remembered of each target, except since when nodes may be restarted to it.
     disks: directories of the nodes; empty if no roll is in progress.
     """
@@ -262,7 +262,7 @@ def _is_over(question: RestartCheckInput, restart: Restarting) -> Result | None:
 
 
 _NOT_JUDGED = (FailureKind.NOT_ASKED, FailureKind.WAITING_FOR_BUDGET)
-"""Reasons why partitions are not read in every look, although they could be."""
+"""Failures that say nothing about the partitions: in this reconciliation they were not read, though they could be."""
 
 
 def _why_withdrawn(question: RestartCheckInput, restart: Restarting) -> str:
@@ -278,7 +278,7 @@ def _why_withdrawn(question: RestartCheckInput, restart: Restarting) -> str:
     partitions = question.observation.partitions
     is_unread = isinstance(partitions, Unknown) and partitions.failure.kind in _NOT_JUDGED
     if node is None or node.state is not NodeState.LIVE:
-        return ""  # it may be what stops now
+        return ""  # a person may be restarting it right now
     migrating = no_migration_is_open(question)
     if migrating is not None or is_unread:
         return migrating.message if migrating is not None else ""
@@ -286,6 +286,7 @@ def _why_withdrawn(question: RestartCheckInput, restart: Restarting) -> str:
         return opening(opens)
     without_it = question.without(restart)
     if without_it.replication is not None and restart.step.leaves_in(without_it.replication):
+        # It is probably being stopped already, so only a danger to min.insync.replicas withdraws the request.
         admission = without_it.admission(availability=Availability.RESPECT_MIN_ISR)
         allowed = admission is None or admission.allows(id_)
         return "" if allowed or admission is None else forbidden_by(without_it, id_, admission.forbidding(id_)).message

@@ -1,8 +1,9 @@
-"""A quorum of one or two voters has no majority while one of them restarts: what that costs, and the way out.
+"""Restarts of voters in a quorum of one or two, which has no majority while one of them is away.
 
-Pure. Called by `core/roll/admission.py` before a controller restarts, where `core/facts/quorum.py` could only refuse
-for ever. The only voter goes with the consent `quorum-of-one`, which is for that one restart. Of two none goes: who
-wants to do without a quorum for a while, removes one of them first.
+Pure. Called by `core/roll/admission.py` before a controller restarts: by the rule of larger quorums
+(`core/facts/quorum.py`) it could never be restarted. The only voter may be restarted with the consent `quorum-of-one`,
+which is for that one restart. Of two voters neither may: a user who accepts a time without a quorum removes one of them
+first.
 """
 
 from __future__ import annotations
@@ -22,14 +23,13 @@ _COSTS = (
 
 
 def is_only_voter(question: RestartCheckInput, id_: int) -> bool:
-    """Tell whether there is no quorum without it, and no other voter that could be asked."""
+    """Tell whether this node is the only voter of the quorum."""
     quorum = question.observation.quorum
     return isinstance(quorum, Known) and [voter.id for voter in quorum.value.voters] == [id_]
 
 
 def refused_by_small_quorum(question: RestartCheckInput, id_: int, used_consent: str) -> Stalled | None:
-    """Refusal of a voter of a small quorum, whatever is waited for; None where a larger quorum decides, or the consent
-    is there.
+    """Refusal to restart a voter of a quorum of one or two; None for any other node, and where the consent is given.
 
     `used_consent`: the consent that this restart has used already.
     """

@@ -1,24 +1,23 @@
-"""Time from which the snapshot that a controller starts from is newer than any level which its new binary does not
-support.
+"""Check that a controller's own snapshot is newer than every level which its new binary does not support.
 
-Pure. The last of the checks of `core/roll/checks.py`. It never says that a snapshot is there, which no request shows of
-a follower: FetchSnapshot is the leader's, and DescribeQuorum knows no snapshots. It says from when on one must be
-there.
+Pure. The last of the checks of `core/roll/checks.py`. Why it is needed: a starting node loads its own newest snapshot
+and replays the metadata log from there (`KafkaRaftClient.updateListenersProgress`). If the log still has a record with
+a level that its binary does not support, a controller ends, although a later record downgrades that level: "Tried to
+apply FeatureLevelRecord ..., but this controller only supports versions" (`FeatureControlManager.replay`). Tried on
+real nodes: share.version of 4.4 and metadata.version of 4.3, downgraded before a restart with 4.1. A broker does not
+end, as only the levels at the end of the log count for it (`MetadataLoader` publishes once it has caught up). Up to
+4.0, a broker that reads an unknown metadata.version continues too, but writes no snapshot until its next restart
+("metadata loading fault").
 
-What a node does (`KafkaRaftClient.updateListenersProgress`; share.version of 4.4 and metadata.version of 4.3,
-downgraded before a restart with 4.1, on real nodes): it loads its own newest snapshot, and replays the metadata log
-behind it. A controller ends at a level that its binary does not support, although a later record downgrades it: "Tried
-to apply FeatureLevelRecord ..., but this controller only supports versions" (`FeatureControlManager.replay`). A broker
-needs no wait: only the levels in the end count (`MetadataLoader` publishes once it has caught up). Up to 4.0, one that
-finds an unknown metadata.version continues too, but writes no snapshot in that life ("metadata loading fault").
+No request shows which snapshots a follower has: FetchSnapshot is the leader's, and DescribeQuorum has none. So this
+module computes from when on a newer one must exist. A controller writes a snapshot
+`metadata.log.max.snapshot.interval.ms` after it started, or after its previous snapshot (`SnapshotGenerator`; measured
+to the second). It writes one earlier where the log grows fast, which is not relied on. A restart begins that time anew.
+Two cases cannot be observed and are ignored: a full disk, and a process so far behind that it reads the leader's
+snapshot, which begins the time anew as well.
 
-A controller writes a snapshot `metadata.log.max.snapshot.interval.ms` after it started, or after the one before
-(`SnapshotGenerator`; seen to the second); earlier where the log grows fast, on which nothing is built here. A restart
-begins that time anew. Not seen from outside, and left out: a disk that is full, and a process that lags by all of the
-log that the leader keeps, which reads the leader's snapshot and begins anew as well.
-
-What was before the operator read the log is not known. That holds back only a node whose new binary supports less than
-what it runs, and for one interval.
+Levels that were finalized before the operator first read the log are not known. That delays only the restart of a node
+whose new binary supports less than its present one, by one interval at most.
 """
 
 from __future__ import annotations
@@ -39,25 +38,32 @@ from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
 from kafkafeatures.core.roll.targets import target_of
 
 DEFAULT = timedelta(hours=1)
-"""Kafka's default of the interval, for a node that does not report its own, where only what is not known is waited for.
+"""Kafka's default of the interval, for a node that does not report its own. It is used only where earlier levels are
+not known; after a level that is known, the interval must be known too.
 """
 LEAST_MARGIN = timedelta(seconds=30)
-"""A tenth of the interval, and no less than this: for catching up, before its time begins, and for writing."""
+"""Smallest margin beyond the interval, else a tenth of it: for catching up before the time begins, and for writing."""
 REGISTERS_WITHIN = timedelta(minutes=1)
-"""`initial.broker.registration.timeout.ms`: a broker that is not let in for so long ends."""
+"""`initial.broker.registration.timeout.ms`: a broker that cannot register for so long ends."""
 LONGEST = timedelta(days=365)
+"""Largest interval that is counted with, so that no time overflows."""
 LOOK_AGAIN = 60.0
-"""Seconds, at most: a node may be restarted meanwhile."""
+"""Largest delay in seconds: a node may be restarted meanwhile."""
 RESTARTS_COUNT = timedelta(days=1)
-"""After a level was given up, or an interval, where that is longer: a node that last started later is taken to have run
-undisturbed for an interval before.
+"""Time after a level was given up (or one interval, if that is longer) in which a start of the node delays its
+snapshot. A node that started later than that is taken to have written one before.
 """
 
 Left = Mapping[tuple[str, int], datetime]
+"""Levels that are no longer finalized, by feature and level, with the time at which each was given up."""
 
 
 class PlannedAbsence(Struct, frozen=True):
-    """A node, since when its process runs (None: not known), and what its new binary supports."""
+    """A node that may be restarted.
+
+    started_at: start of its present process; None: not known.
+    supports: levels that its new binary supports, by feature.
+    """
 
     node: Node
     started_at: datetime | None
@@ -65,7 +71,11 @@ class PlannedAbsence(Struct, frozen=True):
 
 
 class PendingSnapshot(Struct, frozen=True):
-    """A snapshot of a node. until: it is written by then; None: not known. replayed: what is replayed without it."""
+    """A snapshot that a node has yet to write.
+
+    until: time at which it is certainly written; None: not known.
+    replayed: levels that the node would replay without it, in words.
+    """
 
     node: Node
     until: datetime | None
@@ -75,9 +85,11 @@ class PendingSnapshot(Struct, frozen=True):
 def awaited(
     going: Iterable[PlannedAbsence], given_up: Left, since: datetime | None, current_time: datetime
 ) -> PendingSnapshot | None:
-    """The snapshot that takes longest, if one has to be waited for.
+    """The snapshot that takes longest; None if none has to be waited for.
 
-    `given_up` is complete from `since` on; None: of all time. `current_time`: of the clock that the other times are of.
+    going: nodes that need a restart.
+    since: time from which `given_up` is complete; None: it has everything since the cluster began.
+    current_time: present time by the clock of the other times.
     """
     controllers = (controller for controller in going if Role.CONTROLLER in controller.node.roles)
     snapshots = [
@@ -85,12 +97,13 @@ def awaited(
         for controller in controllers
         if (snapshot := _of_one(controller, given_up, since, current_time)) is not None
     ]
-    return max(snapshots, key=lambda one: (one.until is None, one.until or current_time), default=None)
+    return max(snapshots, key=lambda snapshot: (snapshot.until is None, snapshot.until or current_time), default=None)
 
 
 def known_since(since: datetime, running: Iterable[PlannedAbsence]) -> datetime:
-    """Earlier, where a node has been running longer whose binary supports no more than the new one: with a node that
-    does not support it no level is finalized, and a node that finds one does not stay.
+    """Time from which every finalized level is known to be supported by the new binary: `since`, or earlier where a
+    running node whose binary supports no more than the new one has been registered for longer. Kafka finalizes no level
+    that such a node does not support, and a node that meets such a level cannot register.
     """
     proofs = (
         process.started_at + REGISTERS_WITHIN
@@ -104,7 +117,7 @@ def known_since(since: datetime, running: Iterable[PlannedAbsence]) -> datetime:
 
 
 def snapshots_are_newer(question: RestartCheckInput) -> Refusal | None:
-    """No controller starts from a snapshot behind which lies a level that its new binary does not support."""
+    """No controller would replay a level that its new binary does not support."""
     past, read_at = question.observation.past_levels, question.pods_read_at
     given_up_levels: Left = {}
     since: datetime | None = None
@@ -141,7 +154,9 @@ def snapshots_are_newer(question: RestartCheckInput) -> Refusal | None:
 
 
 def _known_for(question: RestartCheckInput, stateful_set: str) -> timedelta:
-    """Time for which this process has seen that its pods are rolled, and that what is finalized does not prevent it."""
+    """Time for which, as far as this process has run, the pods of this StatefulSet have had their present target and
+    no finalized level has forbidden their restarts.
+    """
     revisions = (
         question.revisions.get(target_of(owner)) for owner in question.fleet.sets.values() if owner.name == stateful_set
     )
@@ -154,7 +169,7 @@ def _time(moment: datetime) -> str:
 
 
 def interval_of(node: Node) -> timedelta | None:
-    """After how long a node writes a snapshot; 0: never by time. None: it did not say."""
+    """Interval after which a node writes a snapshot; 0: never by time; None: the node did not report it."""
     setting = node.settings.get(SNAPSHOT_INTERVAL)
     try:
         return None if setting is None else timedelta(milliseconds=int(setting.value or ""))
@@ -165,6 +180,7 @@ def interval_of(node: Node) -> timedelta | None:
 def _of_one(
     absence: PlannedAbsence, given_up: Left, since: datetime | None, current_time: datetime
 ) -> PendingSnapshot | None:
+    """The snapshot that this controller has yet to write; None if it has to write none before its restart."""
     interval, started = interval_of(absence.node), absence.started_at or current_time
     outside = [(at, key) for key, at in given_up.items() if key[1] not in absence.supports.get(key[0], NOT_SUPPORTED)]
     if outside:
@@ -182,14 +198,14 @@ def _of_one(
         return None
     if not interval:
         return PendingSnapshot(absence.node, None, reason)
-    takes = _takes(interval)
-    until = (started if at < started < at + max(restarts_count, takes) else at) + takes
+    duration = _with_margin(interval)
+    until = (started if at < started < at + max(restarts_count, duration) else at) + duration
     return PendingSnapshot(absence.node, until, reason) if until > current_time else None
 
 
-def _takes(interval: timedelta) -> timedelta:
-    lasts = min(interval, LONGEST)
-    return lasts + max(lasts / 10, LEAST_MARGIN)
+def _with_margin(interval: timedelta) -> timedelta:
+    limited = min(interval, LONGEST)
+    return limited + max(limited / 10, LEAST_MARGIN)
 
 
 def _supports(node: Node) -> Mapping[str, VersionRange]:
@@ -197,7 +213,7 @@ def _supports(node: Node) -> Mapping[str, VersionRange]:
 
 
 def _goes_back(absence: PlannedAbsence) -> bool:
-    """Tell whether its new binary supports less than what it runs."""
+    """Tell whether the new binary of a node supports less than its present one."""
     return any(
         supported.max > absence.supports.get(feature, NOT_SUPPORTED).max
         for feature, supported in _supports(absence.node).items()

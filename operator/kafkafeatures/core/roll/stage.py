@@ -1,6 +1,9 @@
-"""The stage that restarts nodes: what prevents the next restart, and which one it is.
+"""The kind of stage that rolls nodes: what it has to read, what it proposes for the plan, and its next restart.
 
-Pure. It is light: what judges partitions, by numpy, is imported once nodes are restarted (`core/roll/roll.py`).
+Pure. Registered in `core/kinds.py`, and called by the engine in every reconciliation. The decision itself is made in
+`core/roll/roll.py`, which judges partitions by numpy: it is imported only once nodes are restarted, so that other
+documents start faster. Migrations and changes of the inter.broker.protocol.version restart nodes through
+`permitted_roll`.
 """
 
 from __future__ import annotations
@@ -48,11 +51,17 @@ if TYPE_CHECKING:
 
 
 NO_RESTART_CURES = frozenset({BlockerKind.GHOST_REGISTRATION, BlockerKind.DEPENDENCY, BlockerKind.CONSENT})
-"""Blockers of levels that are the same after every node was restarted."""
+"""Blockers of levels that stay, however many nodes are restarted."""
 
 
 class RollState(StageState, frozen=True):
-    """State of a roll in one reconciliation."""
+    """State of a roll in one reconciliation.
+
+    facts: everything that was read and is remembered.
+    part: the proposal of this roll in the plan.
+    roll: nodes that need a restart, and the decision about the next one.
+    changes: levels that are still to be changed.
+    """
 
     kind: ClassVar[str] = ROLL
 
@@ -63,22 +72,24 @@ class RollState(StageState, frozen=True):
 
     @property
     def is_due(self) -> bool:
-        """Tell whether nodes are restarted before levels are moved; not where levels must be downgraded before."""
+        """Tell whether the roll goes before the levels: it has a next restart, or waits for one. False where a level
+        must be downgraded first.
+        """
         return self.roll.decision is not None
 
     @property
     def work_in_flight(self) -> tuple[Reason, str] | None:
-        """Nodes in flight."""
+        """Reason and titles of the nodes in flight; None where there are none."""
         return (Reason.ROLLING_NODES, self.roll.titles_in_flight) if self.roll.in_flight else None
 
     @property
     def summary_rank(self) -> SummaryRank:
-        """A document asks for levels or a migration; nodes are restarted for them, or for what changed elsewhere."""
+        """Lowest rank: a document asks for levels or a migration, and restarts only serve these."""
         return SummaryRank.NOTHING_WANTED
 
     @property
     def outlook(self) -> str:
-        """Number of nodes that it would restart, and what it waits for."""
+        """Number of nodes that it would restart, and what it waits for, in words."""
         nodes, decision = len(self.roll.needing), self.next
         would = f"would restart {counted(nodes, 'node')}"
         if isinstance(decision, Act) or decision == PARTITIONS_ARE_NOT_NEEDED:
@@ -93,23 +104,25 @@ class RollState(StageState, frozen=True):
 
     @property
     def blocked(self) -> Stalled | None:
-        """Halt of the roll until a user acts. What it merely waits for does not prevent an approval."""
+        """Halt of the roll until a user acts. A `Wait` is not among these: it ends by itself, and the plan can be
+        approved meanwhile.
+        """
         return self.next if isinstance(self.next, Stalled) else self._blocked_later()
 
     def _blocked_later(self) -> Stalled | None:
-        """Halt for blockers of the levels after the roll that no restart cures: before its first restart. A node that
-        does not run is restarted all the same.
+        """Halt before the first restart, if a level that follows the roll has a blocker that no restart cures: the
+        roll would be in vain. A node that does not run is restarted all the same.
         """
         step, rollout = self.next.step if isinstance(self.next, Act) else None, self.facts.remembered.rollout
         has_begun = rollout is not None and rollout.is_in_progress and rollout.restarted > 0
         if has_begun or self.roll.in_flight or not isinstance(step, RestartNode):
             return None
-        node, wanted = self.facts.observation.node(step.node_id), self.facts.desired
+        node, desired = self.facts.observation.node(step.node_id), self.facts.desired
         if node is None or node.state is not NodeState.LIVE:
             return None
         question = LevelCheckInput(
-            self.facts.observation, self.changes, consents=wanted.consents, spent=self.facts.memory.spent,
-            cluster_flags=wanted.cluster_flags,
+            self.facts.observation, self.changes, consents=desired.consents, spent=self.facts.memory.spent,
+            cluster_flags=desired.cluster_flags,
         )  # fmt: skip
         lasting_blockers = tuple(blocker for blocker in blockers(question) if blocker.kind in NO_RESTART_CURES)
         halt = blocked(lasting_blockers) if lasting_blockers else None
@@ -121,34 +134,36 @@ class RollState(StageState, frozen=True):
 
     @property
     def goes_at_any_time(self) -> bool:
-        """Tell whether no window holds the next restart: where no partition has a leader, restarting a stuck node makes
-        nothing worse.
+        """Tell whether the next restart may be made outside of the windows: where no partition has a leader,
+        restarting a stuck node makes nothing worse.
         """
         return self.roll.goes_at_any_time
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Consents that its restarts rest on."""
+        """Consents that its restarts use, and that may have been used before the status began."""
         return unverified_of(self.roll, self.part.planned, self.facts)
 
     @property
     def needs_approval(self) -> bool:
-        """A restart can be undone, whatever levels the plan changes afterwards."""
+        """Tell whether a restart needs an approval: only with the policy Always, as a restart can be undone, whatever
+        levels the plan changes afterwards.
+        """
         return self.facts.desired.policy is ApprovalPolicy.ALWAYS
 
     @cached_property
     def next(self) -> Next:
-        """The next restart, or what it waits for."""
+        """The next restart, or what the roll waits for, or that all nodes are current."""
         roll = self.roll
         return roll.decision or Done(Reason.ALL_CURRENT, f"all {roll.total} nodes are current")
 
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
-        """Restarts that a person must not carry out now, or does not have to."""
+        """Restarts that a person was asked for and must not make now, or need not make; each with the reason."""
         return self.roll.withdrawn
 
     def remembered(self, status: Status) -> Status:
-        """Spend the consent of a roll that has ended."""
+        """The status in which the consent `single-replica-topics` is spent, if the roll has ended."""
         if self.roll.is_active or status.rollout is None or not status.rollout.is_in_progress:
             return status
         spent = {*status.spent_consents, *({SINGLE_REPLICA_TOPICS} & self.facts.desired.consents)}
@@ -156,17 +171,19 @@ class RollState(StageState, frozen=True):
 
     @property
     def stage_memory(self) -> Mapping[str, StageMemory]:
-        """Disks that nodes had, while a roll is on, and since when each is up."""
+        """Disks that the nodes had earlier in this roll, and since when each node is up."""
         return kept_of_roll(self.facts, self.roll.disks.earlier, is_over=not self.roll.is_active)
 
     def decided(self, decision: Decision, status: Status) -> Status:
-        """A consent is spent before it is used: `status.rollout` has what this roll was given, and no other roll."""
+        """The status in which the consent of the next restart is spent, which is written before the restart is sent.
+        From then on only this roll has it, by `status.rollout`.
+        """
         if used := spent_by(decision, self.part.excused):
             status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
         return with_requests(self.roll, self.facts, decision, status)
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
-        """The status with the workloads, and how far the roll is."""
+        """The status with `workloads` and `rollout`."""
         topics = self.part.excused.topics if self.part.excused is not None else None
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, topics)
         return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)
@@ -184,9 +201,7 @@ class Rolls:
     def is_withdrawn(
         self, stages: Sequence[PlannedStage], desired: DesiredState, workloads: WorkloadsReading | Failure
     ) -> bool:
-        """Tell whether the document no longer has the operator restart these pods, or their templates are others by
-        now.
-        """
+        """Tell whether the document no longer has the operator restart these pods, or a template has changed since."""
         rollout = desired.rollout
         if not driver_of(rollout).reads_pods:
             return True
@@ -200,7 +215,7 @@ class Rolls:
         )
 
     def demands(self, read_context: ReadContext) -> ReadRequirements:
-        """All partitions, where restarts are under way, or about to be."""
+        """All partitions, if a node is in flight or may be restarted next; else nothing."""
         return ReadRequirements(partitions=_needs_partitions(read_context))
 
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> RollProposal:
@@ -209,24 +224,24 @@ class Rolls:
             return RollProposal({}, is_left=True)
         if is_left_to_ibp(facts.desired, facts.observation):
             return RollProposal(pods_in(without_requests(facts.observation)), is_left=True)
-        wanted, replication = facts.desired, facts.replication
-        consents = replication is not None and SINGLE_REPLICA_TOPICS in wanted.consents
+        desired, replication = facts.desired, facts.replication
+        has_consent = replication is not None and SINGLE_REPLICA_TOPICS in desired.consents
         excused, is_known = excused_now(
-            wanted,
+            desired,
             facts.observation,
             facts.memory,
             changes=changes_in(later),
-            unavailable=replication.never_available() if replication is not None and consents else None,
+            unavailable=replication.never_available() if replication is not None and has_consent else None,
         )
         planned = as_planned(excused.topics if excused is not None else None)
-        if not is_known:  # as it was
+        if not is_known:  # the plan keeps the topics that it showed, so that its hash stays the same
             standing = facts.memory.plan if facts.observation.shows_levels else None
             planned = as_planned(excused_in(standing.stages) if standing is not None else None)
         return RollProposal(pods_in(facts.observation), excused, planned)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> RollState | None:
-        """Judge what there is to restart; None where no driver restarts nodes, and none is in flight, or where a
-        migration, or an inter.broker.protocol.version, decides on it.
+        """Judge what there is to restart. None where no driver restarts nodes and none is in flight, and where the
+        stage of a migration or of the inter.broker.protocol.version decides on restarts.
         """
         if is_left_to_migration(facts.desired, facts.observation) or is_left_to_ibp(facts.desired, facts.observation):
             return None
@@ -241,9 +256,11 @@ class Rolls:
 
 
 def with_requests(roll: Roll, facts: StageInput, decision: Decision, status: Status) -> Status:
-    """The status with since when an eviction that may not have been sent is not asked for. It is asked for again as
-    long as nothing forbids it; what is forbidden for longer than it can be on its way ends, and no other node waits for
-    it. And with the consents that new disks have used up: these are the disks of before by now.
+    """The status with the evictions that may be unsent, and with the consents to new disks that are spent.
+
+    An eviction whose old pod still runs is sent again as long as the checks allow it. Otherwise its intent notes since
+    when it was not repeated: once that is longer than a request can be on its way, the restart ends
+    (`RestartInFlight.settle`), and no other node waits for it any more.
     """
     if used := roll.disks.used:
         status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
@@ -255,19 +272,21 @@ def with_requests(roll: Roll, facts: StageInput, decision: Decision, status: Sta
 
 
 def spent_by(decision: Decision, excused: ExcusedTopics | ExcusedPartitions | None) -> frozenset[str]:
-    """The consents that a restart rests on: one is spent with the first, whether or not its topics suffer from it."""
+    """Consents that the next restart spends: with the first restart of a roll, whether or not it makes one of the
+    excused topics unavailable.
+    """
     return decision.step.consents_of_plan if excused is not None and isinstance(decision, Act) else frozenset()
 
 
 def restarted_by(decision: Decision) -> int | None:
-    """The node that it restarts."""
+    """Id of the node that this decision restarts; None if it restarts none."""
     return decision.step.node_id if isinstance(decision, Act) and isinstance(decision.step, RestartNode) else None
 
 
 def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: StageInput) -> tuple[str, ...]:
-    """The consents to restarts that are still to be made which may have been used before the status began.
+    """Consents that remaining restarts use, and that may have been used before the status began.
 
-    `planned`: what they make unavailable.
+    `planned`: topics that these restarts make unavailable.
     """
     if roll is None or not roll.needing:
         return ()
@@ -280,13 +299,14 @@ def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Stage
 
 
 def is_restarting(facts: StageInput) -> bool:
-    """Tell whether a restart was begun whose end was not seen yet."""
+    """Tell whether a restart is in flight."""
     return any(isinstance(intent, RestartInFlight) for intent in facts.in_flight)
 
 
 def permitted_roll(facts: StageInput, permit: Permit, *, excused: ExcusedTopics | None) -> Roll | None:
-    """The restarts of nodes that another stage needs, and those in flight; None where there are none, or no driver
-    restarts nodes from here. `excused`: what they may make unavailable, by a consent to the plan of that stage.
+    """The roll that the stage of a migration or of the inter.broker.protocol.version needs; None where no restart is
+    due or in flight, and no node has lost its disk. `excused`: topics that it may make unavailable, by a consent to the
+    plan of that stage.
     """
     disks = disks_before(facts)
     has_lost_one = any(is_on_new_disk(disks.get(node.id, frozenset()), node) for node in facts.observation.nodes)
@@ -302,15 +322,15 @@ def permitted_roll(facts: StageInput, permit: Permit, *, excused: ExcusedTopics 
 
 
 def _needs_partitions(read_context: ReadContext) -> bool:
-    wanted, status = read_context.desired, read_context.status
+    desired, status = read_context.desired, read_context.status
     if any(intent.kind == RestartNode.kind for intent in status.intents):
         return True
     if _waits_for_people(read_context):
         return False
-    if driver_of(wanted.rollout).asks_people:
+    if driver_of(desired.rollout).asks_people:
         if status.rollout is not None and status.rollout.is_in_progress:
-            return True  # not read twice, without them and with them
-        return read_context.observation is not None and _asks_people(wanted, read_context.observation)
+            return True  # else the cluster would be read twice: without its partitions, then with them
+        return read_context.observation is not None and _asks_people(desired, read_context.observation)
     return not isinstance(read_context.workloads, Failure) and any(
         not pod.stays_at(stateful_set.update_revision)
         for stateful_set in read_context.workloads.stateful_sets
@@ -327,19 +347,20 @@ def _asks_people(desired: DesiredState, observation: Observation) -> bool:
 
 
 def _waits_for_people(read_context: ReadContext) -> bool:
-    """Tell whether no node may be restarted for hours, and the status has what the roll needs. Few clusters may have
-    their partitions in memory: who waits for an approval or for a night must not keep others from it.
+    """Tell whether the roll waits for an approval, a window or the end of a suspension, and the status already has what
+    it reports. Memory has room for the partitions of few clusters at a time: one that waits for hours must not keep
+    them from the others.
     """
-    wanted, rollout = read_context.desired, read_context.status.rollout
+    desired, rollout = read_context.desired, read_context.status.rollout
     if rollout is None or not rollout.is_in_progress or not rollout.notes:
         return False
-    unapproved = wanted.policy is ApprovalPolicy.ALWAYS and not wanted.approvals
+    unapproved = desired.policy is ApprovalPolicy.ALWAYS and not desired.approvals
     closed = (
-        bool(wanted.rollout.windows) and closed_until(wanted.rollout.windows, read_context.current_time) is not None
+        bool(desired.rollout.windows) and closed_until(desired.rollout.windows, read_context.current_time) is not None
     )
-    return wanted.mode is Mode.OBSERVE or wanted.suspend or unapproved or closed
+    return desired.mode is Mode.OBSERVE or desired.suspend or unapproved or closed
 
 
 def changes_in(parts: tuple[StageProposal, ...]) -> tuple[UpdateFeature, ...]:
-    """Levels that are to be moved, before or after: nodes must be able to hold them."""
+    """Levels that the plan changes, before the roll or after it."""
     return next((part.changes for part in parts if isinstance(part, LevelsProposal)), ())

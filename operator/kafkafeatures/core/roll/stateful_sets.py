@@ -19,11 +19,11 @@ from kafkafeatures.core.roll.ordinals import awaited_below, out_of_order
 __all__ = ("blockers", "notes", "out_of_order", "refused_now", "remedy_of_missing", "unsafe")
 
 CLEAN_STOP_SECONDS = 300
-"""A broker hands over its leaders and flushes its logs; minutes, with thousands of partitions."""
+"""Time in which a broker with thousands of partitions hands over its leaders and flushes its logs."""
 
 
 def unsafe(owner: StatefulSet, namespace: str) -> Iterator[Blocker]:
-    """Refuses an update strategy other than OnDelete: only with OnDelete do pods stay until they are evicted."""
+    """Blocker for an update strategy other than OnDelete: only with OnDelete do pods stay until they are evicted."""
     if owner.update_strategy != "OnDelete":
         patch = '{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null}}}'
         yield Blocker(
@@ -54,7 +54,9 @@ def notes(reading: WorkloadsReading, rollout: Rollout, brokers: int) -> Iterator
 
 
 def remedy_of_missing(reading: WorkloadsReading, pod: str, title: str) -> str:
-    """Kubernetes creates a pod again, unless it waits for another one, or was asked for fewer."""
+    """Remedy for a pod that is not created again. Kubernetes always does, unless the pod has to wait for another one,
+    or the StatefulSet was scaled down.
+    """
     owner = pod.rpartition("-")[0]
     sets = (stateful_set for stateful_set in reading.stateful_sets if stateful_set.name == owner)
     awaited = next((order for stateful_set in sets if (order := awaited_below(stateful_set, pod))), "")

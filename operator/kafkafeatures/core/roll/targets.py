@@ -1,7 +1,8 @@
-"""Targets that nodes are rolled to: one revision of one StatefulSet; by hand, one level, or the way of a migration.
+"""Targets that nodes are rolled to: one revision of one StatefulSet; where a person restarts nodes, one level, or one
+way of a migration.
 
-Pure. What a roll did is known of each target alone (`core/roll/revisions.py`): another StatefulSet that changes changes
-nothing of it.
+Pure. Called by everything in `core/roll` that remembers or names what a restart is for. Progress is remembered by
+target (`core/roll/revisions.py`), so that a change of another StatefulSet in the middle of a roll takes nothing back.
 """
 
 from __future__ import annotations
@@ -20,15 +21,22 @@ if TYPE_CHECKING:  # no level needs the pods: `apply` starts faster
 
 
 class Target(NamedTuple):
-    """`name`: of the StatefulSet, and empty where a person restarts nodes. `revision`: or a level, or a way."""
+    """State that nodes are restarted to reach.
+
+    name: name of the StatefulSet; empty where a person restarts nodes.
+    revision: its update revision; where a person restarts nodes, a level such as "metadata.version 27", or the purpose
+        of a permit.
+    """
 
     name: str
     revision: str
 
 
 class ExcusedPartitions(NamedTuple):
-    """Topics that restarts may make unavailable, by a consent. `targets`: what they are for; `is_for_all`: for whatever
-    the plan restarts, as it says so itself.
+    """Topics that restarts may make unavailable, by a consent.
+
+    targets: targets of the restarts that the consent covers.
+    is_for_all: the consent covers every restart of the plan, which shows the topics.
     """
 
     topics: ExcusedTopics
@@ -37,7 +45,7 @@ class ExcusedPartitions(NamedTuple):
 
 
 Revisions = Mapping[Target, RevisionStatus]
-"""Status that is remembered of each target: see `core/roll/revisions.py`."""
+"""What is remembered of each target: see `core/roll/revisions.py`."""
 
 
 def target_of(stateful_set: StatefulSet) -> Target:
@@ -51,19 +59,19 @@ def targets_of_levels(changes: tuple[UpdateFeature, ...]) -> tuple[Target, ...]:
 
 
 def revision_of(targets: tuple[Target, ...]) -> str:
-    """The targets of one restart, as its intent has them."""
+    """Text for the targets of one restart in its intent; `targets_of_restart` reads it."""
     return ", ".join(target.revision for target in targets)
 
 
 def targets_of_restart(step: AwayNode) -> tuple[Target, ...]:
-    """The targets of a restart that was decided before. The pods of a StatefulSet have its name, and a number."""
+    """The targets of a restart in flight. The name of a pod is that of its StatefulSet, a hyphen and an ordinal."""
     if step.pod:
         return (Target(step.pod.rpartition("-")[0], step.next_revision),)
     return tuple(Target("", revision) for revision in step.next_revision.split(", "))
 
 
 def present_targets(observation: Observation) -> Mapping[Target, StatefulSet]:
-    """The present targets of all StatefulSets of which the newest template is known."""
+    """Present targets of all StatefulSets whose controller has processed the newest template, with their owners."""
     sets = observation.workloads.value.stateful_sets if isinstance(observation.workloads, Known) else ()
     return {
         target_of(stateful_set): stateful_set
@@ -73,7 +81,7 @@ def present_targets(observation: Observation) -> Mapping[Target, StatefulSet]:
 
 
 def outdated_targets(observation: Observation) -> frozenset[Target]:
-    """The targets that some pod has not reached, or for which the restart of one is requested."""
+    """Targets that some pod has not reached, or with a pod whose restart is requested."""
     present = present_targets(observation).items()
     return frozenset(
         target for target, owner in present if any(not pod.stays_at(target.revision) for pod in owner.pods)
@@ -81,9 +89,8 @@ def outdated_targets(observation: Observation) -> frozenset[Target]:
 
 
 def roll_id(observation: Observation, changes: tuple[UpdateFeature, ...], purpose: str = "") -> str:
-    """The name that a roll gets when it begins: a hash of all that is rolled to. By hand: of the levels.
-
-    `purpose`: of a migration, which restarts the same nodes several times.
+    """Name that a roll gets when it begins: a hash of all update revisions, or of the levels where a person restarts
+    nodes. `purpose`: of the permit, as a migration restarts the same nodes several times.
     """
     sets = observation.workloads.value.stateful_sets if isinstance(observation.workloads, Known) else ()
     revisions = sorted(f"{stateful_set.name}={stateful_set.update_revision}" for stateful_set in sets)
@@ -94,8 +101,8 @@ def roll_id(observation: Observation, changes: tuple[UpdateFeature, ...], purpos
 def known_revisions(
     rollout: RolloutStatus | None, observation: Observation, changes: tuple[UpdateFeature, ...], purpose: str = ""
 ) -> Revisions:
-    """Statuses that are remembered, by target. The release before kept one set of nodes for all targets, and their
-    hash: it says something of the present ones only where that is the hash of all of them.
+    """Remembered statuses, by target. A status of an earlier release of the operator has one set of nodes for all
+    targets together, and their hash as the name of the roll: it counts only if the present targets have that hash.
     """
     if rollout is None:
         return {}
@@ -120,8 +127,8 @@ def known_revisions(
 def left_in(
     observation: Observation, flying: tuple[AwayNode, ...], by_hand: Mapping[str, tuple[Target, ...]]
 ) -> Mapping[Target, int]:
-    """Number of pods or nodes that have not reached each target that there is now, those in flight among them.
-    `by_hand`: the targets of nodes that a person restarts, by their titles.
+    """Number of pods or nodes that have not reached each target yet, including those in flight.
+    `by_hand`: targets of the nodes that a person has to restart, by their titles.
     """
     present, remaining = present_targets(observation), dict[Target, set[str]]()
     targets_by_name = {target.name: target for target in present}

@@ -1,15 +1,17 @@
-"""Check that every voter of the quorum is there: while one is missing, no other node is stopped, but for brokers that a
-migration moves.
+"""Check that every voter of the quorum is there: while one is missing, no other node is restarted.
 
-Pure. Called by `core/roll/admission.py` of each node that may be next. With one of three voters away the next failure
-takes the quorum, and what begins a restart then, of a broker too, may find no controller to register with.
-`core/facts/quorum.py` says that a majority stays without a controller; this asks for more, as nothing has to be
-restarted now. A migration half way has to continue: a broker that is restarted takes nothing from the quorum, so for
-brokers on its way a majority suffices. Whether the missing one had the flag `core/migration/led.py` has asked before.
+Pure. Called by `core/roll/admission.py` and `core/roll/next_restart.py` for each node that may be next. With one of
+three voters away, the next failure takes the quorum, and a node that restarts then, broker or controller, may find no
+controller to register with. The rule of `core/facts/quorum.py`, that a majority remains, is weaker. This one can be
+stricter because a restart is never urgent.
 
-A voter is missing that does not answer while another controller does, that the leader does not call caught up, whose
-pod stops or does not run, or whose container ended by itself moments ago. Where no controller answers, only brokers can
-be reached, and the leader vouches for its followers.
+The exception is a migration that is half done and has to continue: the restart of a broker takes nothing from the
+quorum, so for its brokers a majority is enough. `core/migration/led.py` has checked before that the missing voter had
+`zookeeper.metadata.migration.enable` when it last registered.
+
+A voter is missing if it does not answer while another controller does, if the leader does not report it as caught up,
+if its pod stops or does not run, or if its container ended by itself moments ago. Where no controller answers at all,
+as only brokers can be reached, the leader's report alone counts.
 """
 
 from __future__ import annotations
@@ -27,13 +29,13 @@ from kafkafeatures.core.facts.workloads import Pod
 from kafkafeatures.core.roll.check_input import RestartCheckInput
 
 CRASHES_WITHIN = timedelta(minutes=10)
-"""Kubelet's own measure: a container that has run for so long is started again at once when it ends."""
+"""Time after which a container no longer counts as crashing: kubelet, too, forgets earlier crashes then."""
 
 
 def voters_allow(question: RestartCheckInput, id_: int | None = None) -> Wait | None:
-    """Wait that keeps this node (None: one that is no voter) from being stopped now. A voter that is missing may
-    itself; of several that crash each may, or they would wait for each other: a majority without it is asked for
-    elsewhere.
+    """Wait that keeps this node (None: any broker) from being restarted now; None if it may be. A voter that is the
+    only one missing may be restarted itself. If several crash, each of them may, or they would wait for each other;
+    `may_restart` makes sure that a majority remains.
     """
     missing = {voter: reason for voter, reason in _missing(question) if voter != id_}
     if not missing or all(_crashes(voter, question) for voter in (id_, *missing)):
@@ -54,7 +56,9 @@ def voters_allow(question: RestartCheckInput, id_: int | None = None) -> Wait | 
 
 
 def _majority_stays(question: RestartCheckInput, missing: int) -> bool:
-    """Tell whether more than half of the voters are there, those that are restarted not counted."""
+    """Tell whether more than half of the voters are there, without those in flight. `missing`: number of others that
+    are missing.
+    """
     quorum = question.observation.quorum
     voters = {voter.id for voter in quorum.value.voters} if isinstance(quorum, Known) else set[int]()
     away = missing + len(question.flying & voters)
@@ -62,7 +66,7 @@ def _majority_stays(question: RestartCheckInput, missing: int) -> bool:
 
 
 def _missing(question: RestartCheckInput) -> Iterator[tuple[int, str]]:
-    """Voters that are missing, and why. Those that are being restarted are not meant: they are waited for anyway."""
+    """Voters that are missing, and why; without those in flight, which the roll waits for anyway."""
     if isinstance(question.observation.quorum, Unknown):
         return
     quorum = question.observation.quorum.value
@@ -83,8 +87,8 @@ def _missing(question: RestartCheckInput) -> Iterator[tuple[int, str]]:
 
 
 def _crashes(id_: int | None, question: RestartCheckInput) -> bool:
-    """Tell whether it was started again by itself, and has not run for long since, if it runs at all. It needs a
-    restart, so it is of a revision that is being left.
+    """Tell whether the container of this node ended by itself moments ago, and the node needs a restart: a new revision
+    may be what it lacks.
     """
     pod = None if id_ is None or id_ not in question.fleet.needing else question.fleet.pods.get(id_)
     if pod is None or pod.terminating or pod.draining or not pod.restarts:

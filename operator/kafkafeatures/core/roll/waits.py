@@ -1,4 +1,4 @@
-"""Waits and halts of a roll, in words, and how soon it is looked at again.
+"""Waits and halts of a roll: their texts, and how soon the next reconciliation follows.
 
 Pure. Called by the checks of a roll and by `core/roll/next_restart.py`.
 """
@@ -17,18 +17,20 @@ from kafkafeatures.core.roll.pods import PodObstacle, look_at
 from kafkafeatures.core.words import format_span
 
 POLL = 1.0
-"""Seconds until it is looked again while a node is in flight, or waits to go."""
+"""Seconds until the next reconciliation while a node is in flight."""
 NODES_A_SECOND = 200.0
-"""A large cluster takes longer to read, and is read less often."""
+"""Nodes for each second of that time: a large cluster takes longer to read, and is read less often."""
 REFUSED_POLL = 5.0
 """Seconds until the next reconciliation where a user has to act first."""
 PATIENCE = 10.0
-"""A restart by a person is looked for each tenth of the time that it has taken: a script is fast, a person is not."""
+"""Part of the time since a person was asked for a restart, after which the cluster is read again: a script restarts the
+node within seconds, a person within hours.
+"""
 
 
 def unconfirmed(question: RestartCheckInput, obstacle: PodObstacle, meanwhile: str = "") -> Wait:
-    """Wait for a node that is not confirmed: since when, and what to do about it. `meanwhile`: what the others wait
-    for.
+    """Wait for a node whose pod is not confirmed: since when, and what to do about it. `meanwhile`: message about what
+    the other nodes wait for.
     """
     since = f" since {question.unconfirmed[obstacle.node.id]}" if obstacle.node is not None else ""
     text = f"{obstacle.text}{since}; {obstacle.remedy}" + (f"; of the others: {meanwhile}" if meanwhile else "")
@@ -39,13 +41,15 @@ def unconfirmed(question: RestartCheckInput, obstacle: PodObstacle, meanwhile: s
 def stalled(
     text: str, remedy: str, nodes: tuple[Node, ...] = (), *, subject: str, stops: str = "no other node is restarted"
 ) -> Stalled:
-    """The roll is halted. `subject`: the node or pod it is about. `stops`: what does not happen until a user acts."""
+    """Halt of the roll. `subject`: the node or pod that causes it. `stops`: what does not happen until a user acts."""
     blocker = Blocker(BlockerKind.WORKLOAD, f"{stops}: {text}", remedy, nodes=nodes)
     return Stalled(Reason.ROLLOUT_HALTED, str(blocker), (blocker,), subject=subject, remedy=remedy)
 
 
 def unread(fact: Unknown, subject: str) -> Refusal:
-    """Refusal because something could not be read."""
+    """Refusal because something could not be read: a halt where a right is missing, else a wait. `subject`: a clause
+    such as "the pods could not be read".
+    """
     failure = fact.failure
     if failure.kind in (FailureKind.AUTHORIZATION, FailureKind.FORBIDDEN):
         return Stalled(Reason.NOT_AUTHORIZED, f"{subject}: {failure}", subject=failure.subject, remedy=failure.action)
@@ -79,7 +83,7 @@ def waiting(question: RestartCheckInput) -> Wait:
         Reason.ROLLING_NODES,
         text,
         delay=max(poll, len(question.observation.nodes) / NODES_A_SECOND),
-        is_dated=first.is_back,  # the message says for how long
+        is_dated=first.is_back,  # the message has the time that it lasts
         subject=first.step.title,
         remedy=_remedy_of(first),
     )

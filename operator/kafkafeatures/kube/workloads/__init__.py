@@ -1,1 +1,1 @@
-"""How the nodes of a cluster are restarted where it runs: a file per driver, each a `WorkloadPort`."""
+"""The Kubernetes side of the drivers that restart pods: one module for each driver, each with a `WorkloadPort`."""

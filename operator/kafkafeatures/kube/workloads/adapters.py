@@ -1,6 +1,7 @@
-"""The Kubernetes side of a driver, found by the name that the driver gives. Called by `reconcile/pods.py`.
+"""Interface of the Kubernetes side of a driver, and the function that imports it by its name.
 
-A driver names its module (`core/roll/drivers.py`), so that one line registers both sides of it.
+Called by `reconcile/pods.py`. A driver names its module here (`Driver.adapter` in `core/roll/drivers.py`), so that one
+line registers both of its sides.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from kafkafeatures.kube.api import WorkloadsApi
 from kafkafeatures.kube.workloads.rights import KubernetesRight
 
 Rival = Callable[[str], str]
-"""From the name of a StatefulSet to the older resource that names it too; empty where there is none."""
+"""Function that returns, for the name of a StatefulSet, the older resource that names it too; empty for none."""
 
 
 class Adapter(Protocol):
-    """The interface of each driver's module."""
+    """Interface of a driver's module in this package."""
 
     RIGHTS: tuple[KubernetesRight, ...]
     """The requests that the driver sends to the API server, in the namespace of the resource."""

@@ -1,4 +1,6 @@
-"""What the API server's answers, and its errors, mean to a reconciliation. Shared by all drivers."""
+"""Meaning of the API server's answers and errors for a reconciliation: a reading or a `Failure`, and the `Outcome` of a
+restart. Shared by all drivers of this package.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,11 @@ _WEBHOOK = (
 
 
 class ListTooLarge(Exception):
-    """More than a cluster has."""
+    """A list has more objects than a cluster can have, as by a selector that matches too much."""
 
 
 async def reading_of(reading: Awaitable[WorkloadsReading], namespace: str, remedy: str) -> WorkloadsReading | Failure:
-    """The reading, or the reason why there is none. `remedy`: for a right that is missing."""
+    """The reading, or the Failure because of which there is none. `remedy`: remedy for a missing right."""
     try:
         return await reading
     except Forbidden as error:
@@ -49,7 +51,7 @@ async def reading_of(reading: Awaitable[WorkloadsReading], namespace: str, remed
 
 
 async def outcome_of(request: Awaitable[object], remedy: str) -> Outcome:
-    """The outcome of a request to restart one life of a pod. `remedy`: for a right that is missing."""
+    """The outcome of a request to restart a pod of exactly this uid. `remedy`: remedy for a missing right."""
     try:
         await request
     except WriteWithheld as error:
@@ -63,8 +65,8 @@ async def outcome_of(request: Awaitable[object], remedy: str) -> Outcome:
     except RequestRefused as error:
         return Rejected(BAD_REQUEST, str(error))
     except (Conflict, Unavailable, OSError) as error:
-        # A Conflict is of the uid, so that life of the pod is over, or of a version; both answers are alike but for
-        # their English. The next reading of the pods tells.
+        # A Conflict means another uid, so that this pod is gone, or a change at the same moment. Only the texts of the
+        # two answers differ, so the next reading of the pods has to show which it was.
         remedy = f", and if this persists, {_WEBHOOK}" if isinstance(error, ServerFailed) else ""
         return OutcomeUnknown(f"{error}; it is asked for again{remedy}")
     return Applied()

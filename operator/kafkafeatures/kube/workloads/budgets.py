@@ -1,4 +1,4 @@
-"""The PodDisruptionBudgets that cover pods. Read by drivers whose requests Kubernetes holds against them."""
+"""Read the PodDisruptionBudgets that cover pods. Called by drivers whose requests Kubernetes checks against budgets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from kafkafeatures.kube.workloads.selectors import Selector, selects
 
 Json = Mapping[str, Any]
 MOST_BUDGETS = 2_000
+"""Most PodDisruptionBudgets of a namespace that are read."""
 RIGHT = KubernetesRight("policy", "poddisruptionbudgets", "list")
 
 
 async def listed(api: WorkloadsApi, namespace: str) -> list[Json]:
-    """Every PodDisruptionBudget of the namespace, as Kubernetes writes it."""
+    """All PodDisruptionBudgets of the namespace, as JSON. Raises ListTooLarge."""
     documents: list[Json] = []
     path = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     async with aclosing(api.listed(path)) as budgets:
@@ -30,7 +31,7 @@ async def listed(api: WorkloadsApi, namespace: str) -> list[Json]:
 
 
 def covering(items: Iterable[Json], labels: Mapping[str, Json], sets: Sequence[StatefulSet]) -> tuple[Budget, ...]:
-    """Every one that covers one of these pods. `labels`: by the name of the pod; `sets`: theirs."""
+    """The budgets that cover one of these pods. `labels`: labels by name of the pod. `sets`: their StatefulSets."""
     budgets = []
     for raw in items:
         selector = raw["spec"].get("selector")
@@ -41,11 +42,12 @@ def covering(items: Iterable[Json], labels: Mapping[str, Json], sets: Sequence[S
 
 
 def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> Budget:
+    """The budget as a value. `covered`: names of the pods that it covers."""
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     counted = int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0)
     expected, desired = int(status.get("expectedPods") or 0), int(status.get("desiredHealthy") or 0)
     if isinstance(spec.get("minAvailable"), int):
-        # Then Kubernetes expects the current number of pods, without pods that were evicted and are not yet replaced.
+        # With a number as minAvailable, Kubernetes expects the pods that exist, without those being replaced.
         expected = expected and expected + _missing(spec.get("selector"), covered, sets)
     limits: Sequence[str] = [
         f"{name}: {spec[name]}" for name in ("maxUnavailable", "minAvailable") if spec.get(name) is not None
@@ -62,7 +64,7 @@ def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> 
 
 
 def _missing(selector: Selector | None, covered: frozenset[str], sets: Sequence[StatefulSet]) -> int:
-    """The number of our pods that it will cover in addition once each StatefulSet has all of its own."""
+    """Number of pods that the budget will cover in addition once each StatefulSet has all its replicas."""
     return sum(
         max(stateful_set.replicas - len(stateful_set.pods), 0)
         for stateful_set in sets

@@ -1,6 +1,6 @@
-"""A pod as Kubernetes writes it, made into the facts that the core judges. Shared by all drivers that read pods.
+"""Make a `Pod` of the JSON of a pod. Shared by all drivers that read pods.
 
-Raises what a missing or wrong field raises (AttributeError, KeyError, TypeError, ValueError): `answers.py` names it.
+A missing or wrong field raises AttributeError, KeyError, TypeError or ValueError; `answers.py` makes a Failure of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def container_of(spec: Json, name: str) -> Json:
 
 
 def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
-    """`container`: the one that runs Kafka. Its Kubernetes node, addresses and ports are those that it alone has."""
+    """The pod as a value. `container`: name of the container that runs Kafka."""
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
     running: Json = next(
@@ -93,6 +93,7 @@ def _names(metadata: Json, spec: Json) -> Iterator[str]:
 
 
 def _ports_of_node(spec: Json, status: Json, shares_network: bool) -> Iterator[tuple[str, int]]:
+    """Host and port on the Kubernetes node that lead to this pod: host ports, and with hostNetwork all its ports."""
     hosts = {address["ip"] for address in status.get("hostIPs") or () if address.get("ip")}
     hosts |= {str(host) for host in (status.get("hostIP"), spec.get("nodeName")) if host}
     for container in spec.get("containers") or ():
@@ -103,9 +104,11 @@ def _ports_of_node(spec: Json, status: Json, shares_network: bool) -> Iterator[t
 
 
 def _waiting(status: Json, conditions: Mapping[str, Json], container: Json) -> str:
-    """The reason why the container does not run, as Kubernetes says it; empty where it runs or nothing says otherwise.
+    """Reason why the container does not run, in the words of Kubernetes; empty if it runs, or nothing shows that it
+    does not.
 
-    Other containers do not count: if Kafka's container has another name in the pod's template, Kafka still runs.
+    Other containers do not count. If none has the name of Kafka's container, the document may name it wrongly, and
+    Kafka may run all the same.
     """
     state = container.get("state") or {}
     phase = str(status.get("phase") or "Pending")

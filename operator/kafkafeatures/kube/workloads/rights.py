@@ -1,4 +1,6 @@
-"""What a driver may do in Kubernetes, as data: its module lists it, the chart grants it, tests compare the two."""
+"""A right in Kubernetes as data: a driver's module lists those that it needs, the chart grants them, and tests compare
+the two.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from typing import NamedTuple
 
 
 class KubernetesRight(NamedTuple):
-    """One verb on one resource of an API group, as a rule of a Role has it. The group of core resources is empty."""
+    """One verb on one resource of an API group, as in a rule of a Role. `group`: empty for core resources."""
 
     group: str
     resource: str

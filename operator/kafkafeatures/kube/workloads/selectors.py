@@ -1,6 +1,6 @@
-"""Label selectors of Kubernetes: as the query of a request, and held against labels.
+"""Label selectors of Kubernetes: as the query of a request, and compared with labels.
 
-Called by the drivers. An operator that is not known selects nothing and makes no query: it raises ValueError.
+Called by the drivers. An unknown operator of a selector (such as In or Exists) raises ValueError.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ def as_query(selector: Selector) -> str:
 
 
 def selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
-    """True if a selector of policy/v1 selects these labels. No selector selects nothing, an empty one everything."""
+    """True if a selector of a PodDisruptionBudget (policy/v1) selects these labels. None selects nothing, an empty
+    selector everything.
+    """
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()) and all(

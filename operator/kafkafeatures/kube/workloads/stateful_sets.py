@@ -1,8 +1,9 @@
 """The StatefulSet driver: it reads a cluster's StatefulSets, pods and budgets, and asks for the eviction of one pod.
 
-Called by a reconciliation whose document names StatefulSets. It judges nothing (`core/roll/` does), watches nothing,
-and reads only in the namespace of the resource. Its only write is an eviction of exactly the pod that was seen, by uid:
-it never deletes a pod, never shortens its grace period, and never writes to a StatefulSet, which Git may own.
+Called through `adapters.py` by a reconciliation whose document names StatefulSets. It judges nothing (`core/roll/`
+does), watches nothing, and reads only in the namespace of the resource. Its only write is the eviction of a pod that
+was read, by its uid: it never deletes a pod, never shortens its grace period, and never writes to a StatefulSet, which
+Git may own.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ RIGHTS = (
     KubernetesRight("", "pods/eviction", "create"),
 )
 MOST_PODS = 2_000
-"""How many pods of one cluster are read. A selector that matches more is a mistake."""
+"""Most pods of one cluster that are read. A selector that matches more is a mistake."""
 AT_ONCE = 8
-"""StatefulSets whose pods are read at the same time. One after the other they would not be read within `FRESH` of
-`reconcile/last_second.py` where the API server is slow; all at once there would be a page of pods of each.
+"""StatefulSets whose pods are read at the same time. With a slow API server, one after the other would take longer than
+`FRESH` of `reconcile/last_second.py`; all at once would need memory for a page of pods of each.
 """
 REMEDY = "name the namespace in the chart's value drivers.statefulSet, or grant the rights of docs/how-to/install.md"
 
@@ -72,7 +73,7 @@ class StatefulSets:
             return await outcome_of(self.request(step), REMEDY)
 
     def request(self, step: RestartNode) -> Awaitable[None]:
-        """The eviction of exactly this life of the pod, with the pod's own grace period."""
+        """Request the eviction of the pod with exactly this uid, with the pod's own grace period."""
         eviction = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -85,15 +86,15 @@ class StatefulSets:
     async def _read(self) -> WorkloadsReading:
         at = self._now()
         labels: dict[str, Json] = {}
-        few = asyncio.Semaphore(AT_ONCE)
+        slots = asyncio.Semaphore(AT_ONCE)
         roles = {"controllers": self._rollout.controllers, "brokers": self._rollout.brokers}
         sets = [
-            (name, asyncio.ensure_future(self._stateful_set(name, role, labels, few)))
+            (name, asyncio.ensure_future(self._stateful_set(name, role, labels, slots)))
             for role, names in roles.items()
             for name in names
         ]
         listed = asyncio.ensure_future(budgets.listed(self._api, self._namespace))
-        # All end first. Of those that failed the first of the document is reported: the same one each time.
+        # Wait for all. If several fail, the first in the order of the document is reported: always the same one.
         await asyncio.gather(*(reading for _, reading in sets), listed, return_exceptions=True)
         stateful_sets = [stateful_set for _, reading in sets if (stateful_set := reading.result()) is not None]
         missing = tuple(name for name, reading in sets if reading.result() is None)
@@ -102,9 +103,11 @@ class StatefulSets:
         return WorkloadsReading(at, tuple(stateful_sets), covering, missing, self._namespace)
 
     async def _stateful_set(
-        self, name: str, role: str, labels: dict[str, Json], few: asyncio.Semaphore
+        self, name: str, role: str, labels: dict[str, Json], slots: asyncio.Semaphore
     ) -> StatefulSet | None:
-        """A StatefulSet with its pods; None where it does not exist or is being deleted."""
+        """A StatefulSet with its pods; None where it does not exist or is being deleted. The labels of its pods are
+        added to `labels`.
+        """
         try:
             raw = await self._api.get(f"/apis/apps/v1/namespaces/{self._namespace}/statefulsets/{name}")
         except Gone:
@@ -114,7 +117,7 @@ class StatefulSets:
             return None
         pods = []
         query = {"labelSelector": as_query(spec["selector"])}
-        async with few, aclosing(self._api.listed(f"/api/v1/namespaces/{self._namespace}/pods", query)) as listed:
+        async with slots, aclosing(self._api.listed(f"/api/v1/namespaces/{self._namespace}/pods", query)) as listed:
             async for pod in listed:
                 if any(owner.get("uid") == metadata["uid"] for owner in pod["metadata"].get("ownerReferences") or ()):
                     pods.append(pod_of(pod, name, self._rollout.container))
@@ -123,7 +126,7 @@ class StatefulSets:
                     raise ListTooLarge(f"there are more than {MOST_PODS} pods of this cluster")
         template = spec["template"]
         container = container_of(template["spec"], self._rollout.container)
-        about = template.get("metadata") or {}
+        template_metadata = template.get("metadata") or {}
         image = str(container.get("image") or "")
         return StatefulSet(
             name=name,
@@ -134,7 +137,9 @@ class StatefulSets:
             update_strategy=str((spec.get("updateStrategy") or {}).get("type") or "RollingUpdate"),
             observed=int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0),
             image=image,
-            release=release_of(about.get("labels") or {}, about.get("annotations") or {}, image),
+            release=release_of(
+                template_metadata.get("labels") or {}, template_metadata.get("annotations") or {}, image
+            ),
             conflict=_manager(metadata) or self._rival(name),
             grace_seconds=int(template["spec"].get("terminationGracePeriodSeconds", 30)),
             labels=dict(spec["selector"].get("matchLabels") or {}),
@@ -145,7 +150,9 @@ class StatefulSets:
 
 
 def _manager(metadata: Json) -> str:
-    """The controller that made the StatefulSet, such as another operator: it restarts pods as it likes."""
+    """The controller that owns the StatefulSet, such as another operator, which may restart its pods too; empty for
+    none.
+    """
     owner = next(
         (reference for reference in metadata.get("ownerReferences") or () if reference.get("controller")), None
     )

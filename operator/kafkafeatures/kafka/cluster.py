@@ -1,7 +1,9 @@
-"""A live cluster behind the `KafkaPort`: the adapters composed into one reading and two requests.
+"""One live Kafka cluster, as the rest of the program sees it: implements `KafkaPort` (`core/ports.py`).
 
-A reading asks all nodes and follows the metadata log at the same time. The position in the log is kept between
-readings, so that a settled cluster costs one short fetch. Called by the reconciliation and by the command line.
+Called by the reconciliation and by the command line. `read` asks all nodes and follows the metadata log at the same
+time, and adds the partitions where a roll needs them. `prepared` and `unregister` are the only methods that change the
+cluster. The position in the log is kept between readings, so that a cluster in which nothing happens costs one short
+fetch. It judges nothing: `core/facts/observe.py` makes an observation of what is read here.
 """
 
 from __future__ import annotations
@@ -58,19 +60,24 @@ if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `desc
     from kafkafeatures.kafka.requests.unregister import HostedTopics
 
 _MAY_BE_PARTITIONS = (FailureKind.TOO_LARGE, FailureKind.UNSUPPORTED)
-"""Why a log cannot be used, where it may be for its partitions alone."""
+"""Failures of the log that may be due to its partitions alone: without them it may be readable."""
 
 AT_ONCE = 0.5
-"""Seconds in which nodes answer while the end of the log is waited for; where one did not, it is read once more."""
+"""Seconds. If nodes took longer than this to answer after the log was read, the log is too old for decisions about
+restarts, and its end is read once more.
+"""
 
 LOG_TIMEOUTS = 2
-"""Request timeouts a reading waits for the metadata log: a snapshot of a large cluster comes in several parts."""
+"""A reading waits for the metadata log for this many request timeouts: the snapshot of a large cluster comes in several
+parts.
+"""
 
 
 class Cluster:
-    """One cluster, for as long as it is worked on. An async context manager.
+    """An async context manager for one cluster. It keeps connections and the metadata log until it is closed.
 
-    `memory`, `images`: where they are shared. `connect`: how a connection is made, where it is not over TCP.
+    `recorder` gets the bytes of every exchange, for debugging. `memory` and `images`: limits that all clusters of the
+    process share; by default they are for this cluster alone. `connect`: replaces TCP, for simulations.
     """
 
     def __init__(
@@ -95,12 +102,14 @@ class Cluster:
             environment=environment,
             share=self._share,
         )
-        self._identities: Identities | None = None  # needed only with partitions
+        self._identities: Identities | None = None  # made when it is first needed
         self._levels = LevelHistory()
-        self._earlier: tuple[tuple[object, ...], EarlierMoves] | None = None  # from which position
+        # (key of the position that they begin at, moves)
+        self._earlier: tuple[tuple[object, ...], EarlierMoves] | None = None
         self._last: ClusterProbe | None = None
-        self._as_read: LogReading | None = None  # the log of the last reading, as it came; None where it was not read
-        self._committed = -1  # the end of the log, as of the last look at it
+        # the log of the last reading, before secrets were removed; None if it was not read
+        self._as_read: LogReading | None = None
+        self._committed = -1  # the offset of the end of the log when it was last read
         self._partitions: PartitionReader | None = None  # while they are read
 
     async def __aenter__(self) -> Self:
@@ -124,7 +133,7 @@ class Cluster:
     ) -> Readings:
         """Read nodes and metadata log; the log as soon as the address of a controller is known."""
         if partitions and self._partitions is None and self._last is not None and self._as_read is not None:
-            log = await self._bounded(self._log.catch_up)  # which is read anew with them, and then knows no past
+            log = await self._bounded(self._log.catch_up)  # reading it anew, with partitions, would lose the history
             if isinstance(log, LogReading):
                 self._levels.complete(log, self._last.cluster_id)
         reader, refused = self._partition_reader() if partitions else (None, NOT_ASKED)
@@ -143,7 +152,7 @@ class Cluster:
         try:
             probe = await probe_cluster(self._pool, found=on_found)
             if not controllers_known.is_set() or not probe.may_have_a_log:
-                reading.cancel()  # ten seconds more would not change that
+                reading.cancel()  # no controller is known, so waiting longer would not help
             outcome = await result_of(reading)
             if isinstance(outcome, Failure) and outcome.kind in NO_CONNECTION and self._log.leaders.has_unasked:
                 outcome = await self._bounded(self._log.catch_up)  # the brokers took their time to name the controllers
@@ -153,7 +162,8 @@ class Cluster:
                 self._committed = log.image.offset
                 as_read, log = log, await self._without_secrets(self._levels.complete(log, probe.cluster_id))
                 probe = await self._ask_registered(probe, log)
-            names = settings | ({SNAPSHOT_INTERVAL} if partitions else set())  # also while partitions have to wait
+            # also while another cluster has the memory for partitions
+            names = settings | ({SNAPSHOT_INTERVAL} if partitions else set())
             doubtful = in_doubt(probe, log)
             if names or doubtful:
                 probe = await self._prover().prove(probe, log, names, doubtful)
@@ -163,7 +173,8 @@ class Cluster:
         if reader is None:
             return self._pool.requester.of_readings(Readings(probe, log, refused))
         if isinstance(log, LogReading):
-            await reader.prepare(probe, log)  # a silent broker may keep it waiting as well
+            # may take long if a broker is silent, so it comes before the age of the log is checked
+            await reader.prepare(probe, log)
             if self._environment.monotonic() - self._log.heard_at > AT_ONCE:
                 return await self._read_last(reader, probe, claim)
         return self._pool.requester.of_readings(Readings(probe, log, await reader.read(probe, log, claim)))
@@ -185,9 +196,10 @@ class Cluster:
         return says_the_same(self._as_read.image, log.image)
 
     def followed(self, cluster_id: str) -> LogSource | None:
-        """The log as of the last reading, for the recorder; None where it is not of this cluster, or not followed.
+        """The log as of the last reading, for the recorder of logs; None where it is that of another cluster, or not
+        followed.
 
-        It shares the connection to the leader.
+        It uses the connection to the leader that this object holds.
         """
         leader = self._log.leader()
         if self._as_read is None or self._last is None or self._last.cluster_id != cluster_id or leader is None:
@@ -227,7 +239,9 @@ class Cluster:
             yield request
 
     async def read_history(self, reader: LogReader) -> Failure | None:
-        """Give it the metadata log from the oldest record there is up to the last reading. None: it has all of that."""
+        """Feed `reader` the metadata log, from the oldest record that the leader has up to the last reading. None: all
+        was read.
+        """
         from kafkafeatures.kafka.log.history import LogHistory
 
         if self._as_read is None:
@@ -241,8 +255,8 @@ class Cluster:
         return None
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
-        """The moves of levels from this position on. Earlier ones are read once, since later ones are in each reading;
-        a log that was restored has another leader, and is read anew.
+        """The changes of finalized levels since this position of the log. Each reading has the recent ones; older ones
+        are fetched once and kept, until another node leads: the log may have been restored from a backup then.
         """
         leader = self._log.leader()
         if self._as_read is None or self._last is None or leader is None:
@@ -258,7 +272,9 @@ class Cluster:
         return self._earlier[1]
 
     def whole_log(self) -> WholeLog:
-        """The metadata log with all that it says, read apart from the last reading, which found the controllers."""
+        """A second reader of the metadata log that keeps every section, to compare it with ZooKeeper. It starts from
+        the leader that the last reading found.
+        """
         from kafkafeatures.kafka.log.whole import WholeLog
 
         leader, settings = self._log.leader(), self._settings
@@ -279,19 +295,19 @@ class Cluster:
         return await BrokerDefaults(self._pool).by_asking(answering(self._last.nodes if self._last is not None else ()))
 
     async def settings_of(self, names: frozenset[str]) -> Mapping[tuple[Role, int], NodeSettings | Failure]:
-        """These settings of each node of the last reading; of one that cannot be asked, why."""
+        """These settings of each node of the last reading, by (role, node id), or the reason why they are unknown."""
         from kafkafeatures.kafka.probe.node_settings import settings_of_all
 
         return await settings_of_all(self._pool, self._last.nodes if self._last is not None else (), names)
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
-        """The node that each broker of the last reading takes for the controller."""
+        """By broker id: the ids of the nodes that it takes for the controller (`named_controllers.py`)."""
         from kafkafeatures.kafka.probe import named_controllers
 
         return await named_controllers.named_controllers(self._pool, self._last.nodes if self._last is not None else ())
 
     async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
-        """The reasons why no controller answers at each of these addresses now; None where one does."""
+        """By address ("host:port"): the reason why no controller answers there now; None where one answers."""
         return await former_controllers.former_controllers(self._pool, addresses)
 
     async def topics_on(self, broker: int) -> HostedTopics | Failure:
@@ -305,7 +321,7 @@ class Cluster:
         return await hosted_by(self._pool, features.route(self._last), broker, self._as_read.image.counts)
 
     async def unregister(self, role: Role, node_id: int) -> Failure | None:
-        """Take back the registration of a node in this role. None: it is gone."""
+        """Remove the registration of a node in this role from the metadata log. None: it is removed, or there was none."""
         from kafkafeatures.kafka.requests import features
         from kafkafeatures.kafka.requests.unregister import unregister
 
@@ -332,7 +348,7 @@ class Cluster:
         return self._identities
 
     def _without_partitions(self, *, waits: bool = False) -> None:
-        """`waits`: for its turn."""
+        """Release the partitions. `waits`: the cluster still wants them, and keeps its place in the queue for memory."""
         self._log.hold_partitions(False)
         self._partitions = None
         if not waits:
@@ -345,7 +361,7 @@ class Cluster:
         self._images.give_back(self)
 
     async def _read_last(self, reader: PartitionReader, probe: ClusterProbe, claim: Read[ControllerClaim]) -> Readings:
-        """Read what changes at any moment, once nothing else is waited for: the quorum, then the log to its end."""
+        """Read last, and thus newest, what changes at any moment: the quorum, then the log to its end."""
         self._last = probe = replace(probe, quorum=await quorum_again(self._pool, probe))
         outcome = await self._bounded(self._log.catch_up) if probe.may_have_a_log else NO_CONTROLLER
         log = await self._of_this_cluster(probe, outcome)
@@ -356,7 +372,7 @@ class Cluster:
         return self._pool.requester.of_readings(Readings(probe, log, await reader.read(probe, log, claim)))
 
     async def _of_this_cluster(self, probe: ClusterProbe, log: LogReading | Failure) -> LogReading | Failure:
-        """The log, once its leader confirmed that it is of the cluster the nodes named."""
+        """The log, after its leader confirmed that it belongs to the cluster whose id the nodes gave."""
         cluster_id = probe.cluster_id
         if isinstance(cluster_id, Failure):
             return cluster_id if cluster_id.kind is FailureKind.WRONG_CLUSTER else log
@@ -369,7 +385,9 @@ class Cluster:
         return await self._bounded(self._log.catch_up)
 
     async def _bounded(self, reader: Callable[[], Awaitable[LogReading]]) -> LogReading | Failure:
-        """A reading of the log; without its partitions, where they are too many or not understood."""
+        """A reading of the log within the time limit. If its partitions take too much memory, or cannot be decoded, it
+        is read again without them.
+        """
         log = await reading_of(reader, timeout := LOG_TIMEOUTS * self._settings.request_timeout)
         if self._partitions is not None and isinstance(log, Failure) and log.kind in _MAY_BE_PARTITIONS:
             self._partitions.not_held = log
@@ -378,7 +396,7 @@ class Cluster:
         return log
 
     async def _without_secrets(self, log: LogReading) -> LogReading:
-        """The reading without our secrets, which a peer may repeat."""
+        """The reading without our own passwords and tokens, which a hostile or careless node may repeat to us."""
         secrets, reader = self._settings.controllers.secrets, self._partitions
         if not secrets.known:
             return log
@@ -387,7 +405,7 @@ class Cluster:
         return replace(log, image=await run_in_thread(lambda: secrets.removed_from(log.image)))
 
     async def _ask_registered(self, probe: ClusterProbe, log: LogReading) -> ClusterProbe:
-        """Nodes that no list named, but the log does: brokers from bootstrap controllers, above all."""
+        """The probe, with nodes that only the log names: above all brokers, if only controllers were configured."""
         for role, security in ((Role.BROKER, self._settings.brokers), (Role.CONTROLLER, self._settings.controllers)):
             hosts = hosts_from_registrations(log.image, role, security.protocol)
             probe = await probe_more(self._pool, probe, role, hosts)

@@ -1,4 +1,4 @@
-"""What can go wrong between us and a node, as a small tree, and what each is to people.
+"""Errors of the conversation with a node, as a tree of exceptions, and `to_failure`, which makes messages of them.
 
     KafkaError                       `sent`: whether the request may have reached the node
     ├── AddressRefused               our own settings forbid the address; nothing was sent

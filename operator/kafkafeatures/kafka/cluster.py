@@ -321,7 +321,9 @@ class Cluster:
         return await hosted_by(self._pool, features.route(self._last), broker, self._as_read.image.counts)
 
     async def unregister(self, role: Role, node_id: int) -> Failure | None:
-        """Remove the registration of a node in this role from the metadata log. None: it is removed, or there was none."""
+        """Remove the registration of a node in this role from the metadata log. None: it is removed, or there was
+        none.
+        """
         from kafkafeatures.kafka.requests import features
         from kafkafeatures.kafka.requests.unregister import unregister
 
@@ -348,7 +350,9 @@ class Cluster:
         return self._identities
 
     def _without_partitions(self, *, waits: bool = False) -> None:
-        """Release the partitions. `waits`: the cluster still wants them, and keeps its place in the queue for memory."""
+        """Release the partitions. `waits`: the cluster still wants them, and keeps its place in the queue for
+        memory.
+        """
         self._log.hold_partitions(False)
         self._partitions = None
         if not waits:

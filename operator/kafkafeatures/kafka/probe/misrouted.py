@@ -65,7 +65,9 @@ def _name(cluster_id: str, node_id: int) -> ApiVersionsRequest:
 
 
 async def _who_answers(link: Connection, refused: int, cluster_id: str, listed: Iterable[int]) -> Failure:
-    """A Failure that says which node answers. It is asked on the same connection: another one may lead to another node."""
+    """A Failure that says which node answers. It is asked on the same connection: another one may lead to another
+    node.
+    """
     peer = str(link.address)
     remedy = (
         f"if broker {refused} runs, make {peer} lead to it: see its advertised.listeners, the DNS record and any load "

@@ -54,7 +54,9 @@ async def node_settings(
 async def settings_of_all(
     pool: Pool, nodes: Iterable[ProbedNode], names: frozenset[str]
 ) -> Mapping[tuple[Role, int], NodeSettings | Failure]:
-    """These settings of each node, by (role, id). For a node that did not answer the probe, the Failure of the probe."""
+    """These settings of each node, by (role, id). For a node that did not answer the probe, the Failure of the
+    probe.
+    """
 
     async def of(node: ProbedNode, id_: int) -> NodeSettings | Failure:
         if isinstance(node.answer, Failure):

@@ -84,7 +84,9 @@ async def quorum_again(pool: Pool, probe: ClusterProbe) -> QuorumAnswer | Failur
 
 
 def refused(subject: str, address: Address, code: int, message: str | None) -> Failure:
-    """The Failure that an error code in the response to `subject` means, with the server's own message if there is one."""
+    """The Failure that an error code in the response to `subject` means, with the server's own message if there is
+    one.
+    """
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return Failure(FailureKind.AUTHORIZATION, str(address), *missing(subject, ClusterRight.DESCRIBE, message))
     server_message = printable(message or "")

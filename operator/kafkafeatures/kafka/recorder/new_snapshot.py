@@ -38,7 +38,9 @@ class NewSnapshot:
         write_all(self._file, part)
 
     def finish(self) -> None:
-        """Give the file its final name, and make it durable. Raises SnapshotIncomplete, OSError; then no file is left."""
+        """Give the file its final name, and make it durable. Raises SnapshotIncomplete, OSError; then no file is
+        left.
+        """
         try:
             self._reader.finish()
             os.fsync(self._file)

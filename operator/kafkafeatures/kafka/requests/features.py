@@ -250,7 +250,9 @@ async def validate(
 
 
 def request_for(changes: Sequence[UpdateFeature], *, validate_only: bool) -> UpdateFeaturesRequest:
-    """The request for these changes. Raises ValueError for changes that Kafka's admin client or our own rules forbid."""
+    """The request for these changes. Raises ValueError for changes that Kafka's admin client or our own rules
+    forbid.
+    """
     names = [change.feature for change in changes]
     if not changes:
         raise ValueError("an update without a feature")
@@ -296,7 +298,9 @@ def _verdict(reply: UpdateFeaturesResponse, address: Address) -> DryRun:
 
 
 def _words(code: int, message: str | None) -> str:
-    """The server's own message if there is one, with control characters replaced, since it may be shown in a terminal."""
+    """The server's own message if there is one, with control characters replaced, since it may be shown in a
+    terminal.
+    """
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return "; ".join(missing("UpdateFeatures", ClusterRight.ALTER, message))
     return printable(message or _named(code))

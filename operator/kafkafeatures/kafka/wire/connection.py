@@ -233,7 +233,9 @@ class Connection:
             await _close(self._writer)
 
     def drop(self) -> None:
-        """Close at once, without the TLS shutdown: after an error the peer may hang, and the caller's time may be over."""
+        """Close at once, without the TLS shutdown: after an error the peer may hang, and the caller's time may be
+        over.
+        """
         self.closed = True
         self._writer.transport.abort()
 

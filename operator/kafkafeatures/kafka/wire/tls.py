@@ -154,7 +154,9 @@ def is_api_server(certificate: Mapping[str, Any] | None) -> bool:
 def failed(
     error: ssl.SSLError, tls: Tls | None, *, sent: bool = False, named: Named = OF_KAFKA, names: Sequence[str] = ()
 ) -> TlsFailed:
-    """The error for a handshake, or a later TLS failure, with these settings. `names`: host names in the certificate."""
+    """The error for a handshake, or a later TLS failure, with these settings. `names`: host names in the
+    certificate.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         problem, remedy = _VERIFY.get(error.verify_code, (f"the certificate is refused: {error.verify_message}", ""))
         if names:

@@ -1,9 +1,8 @@
 """One live Kafka cluster, as the rest of the program sees it: implements `KafkaPort` (`core/ports.py`).
 
-Called by the reconciliation and by the command line. `read` asks all nodes and follows the metadata log at the same
-time, and adds the partitions where a roll needs them. `prepared` and `unregister` are the only methods that change the
-cluster. The position in the log is kept between readings, so that a cluster in which nothing happens costs one short
-fetch. It judges nothing: `core/facts/observe.py` makes an observation of what is read here.
+Called by the reconciliation and the command line. `read` asks all nodes and follows the metadata log at the same time;
+only `prepared` and `unregister` change the cluster. The position in the log is kept between readings, so that a cluster
+in which nothing happens costs one short fetch. `core/facts/observe.py` judges what is read here.
 """
 
 from __future__ import annotations
@@ -63,21 +62,17 @@ _MAY_BE_PARTITIONS = (FailureKind.TOO_LARGE, FailureKind.UNSUPPORTED)
 """Failures of the log that may be due to its partitions alone: without them it may be readable."""
 
 AT_ONCE = 0.5
-"""Seconds. If nodes took longer than this to answer after the log was read, the log is too old for decisions about
-restarts, and its end is read once more.
-"""
+"""Seconds that nodes may take after the log was read; if they took longer, the end of the log is read again."""
 
 LOG_TIMEOUTS = 2
-"""A reading waits for the metadata log for this many request timeouts: the snapshot of a large cluster comes in several
-parts.
-"""
+"""Request timeouts that a reading waits for the metadata log: a large snapshot comes in several parts."""
 
 
 class Cluster:
     """An async context manager for one cluster. It keeps connections and the metadata log until it is closed.
 
-    `recorder` gets the bytes of every exchange, for debugging. `memory` and `images`: limits that all clusters of the
-    process share; by default they are for this cluster alone. `connect`: replaces TCP, for simulations.
+    `recorder` gets the bytes of every exchange. `memory`, `images`: limits that all clusters of the process share.
+    `connect`: replaces TCP, for simulations.
     """
 
     def __init__(
@@ -104,11 +99,9 @@ class Cluster:
         )
         self._identities: Identities | None = None  # made when it is first needed
         self._levels = LevelHistory()
-        # (key of the position that they begin at, moves)
-        self._earlier: tuple[tuple[object, ...], EarlierMoves] | None = None
+        self._earlier: tuple[tuple[object, ...], EarlierMoves] | None = None  # (key, moves) of `moves_since`
         self._last: ClusterProbe | None = None
-        # the log of the last reading, before secrets were removed; None if it was not read
-        self._as_read: LogReading | None = None
+        self._as_read: LogReading | None = None  # of the last reading, with secrets; None if it was not read
         self._committed = -1  # the offset of the end of the log when it was last read
         self._partitions: PartitionReader | None = None  # while they are read
 
@@ -162,8 +155,7 @@ class Cluster:
                 self._committed = log.image.offset
                 as_read, log = log, await self._without_secrets(self._levels.complete(log, probe.cluster_id))
                 probe = await self._ask_registered(probe, log)
-            # also while another cluster has the memory for partitions
-            names = settings | ({SNAPSHOT_INTERVAL} if partitions else set())
+            names = settings | ({SNAPSHOT_INTERVAL} if partitions else set())  # also while partitions have to wait
             doubtful = in_doubt(probe, log)
             if names or doubtful:
                 probe = await self._prover().prove(probe, log, names, doubtful)
@@ -173,8 +165,7 @@ class Cluster:
         if reader is None:
             return self._pool.requester.of_readings(Readings(probe, log, refused))
         if isinstance(log, LogReading):
-            # may take long if a broker is silent, so it comes before the age of the log is checked
-            await reader.prepare(probe, log)
+            await reader.prepare(probe, log)  # before the log's age is checked: a silent broker takes long
             if self._environment.monotonic() - self._log.heard_at > AT_ONCE:
                 return await self._read_last(reader, probe, claim)
         return self._pool.requester.of_readings(Readings(probe, log, await reader.read(probe, log, claim)))
@@ -196,11 +187,7 @@ class Cluster:
         return says_the_same(self._as_read.image, log.image)
 
     def followed(self, cluster_id: str) -> LogSource | None:
-        """The log as of the last reading, for the recorder of logs; None where it is that of another cluster, or not
-        followed.
-
-        It uses the connection to the leader that this object holds.
-        """
+        """The log of the last reading, for recording; None if it is of another cluster, or not followed."""
         leader = self._log.leader()
         if self._as_read is None or self._last is None or self._last.cluster_id != cluster_id or leader is None:
             return None
@@ -239,9 +226,7 @@ class Cluster:
             yield request
 
     async def read_history(self, reader: LogReader) -> Failure | None:
-        """Feed `reader` the metadata log, from the oldest record that the leader has up to the last reading. None: all
-        was read.
-        """
+        """Feed `reader` the metadata log from its oldest record up to the last reading. None: all of it was read."""
         from kafkafeatures.kafka.log.history import LogHistory
 
         if self._as_read is None:
@@ -255,8 +240,8 @@ class Cluster:
         return None
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
-        """The changes of finalized levels since this position of the log. Each reading has the recent ones; older ones
-        are fetched once and kept, until another node leads: the log may have been restored from a backup then.
+        """The changes of finalized levels since this position of the log. Recent ones are in each reading; older ones
+        are fetched once and kept until another node leads, since the log may have been restored then.
         """
         leader = self._log.leader()
         if self._as_read is None or self._last is None or leader is None:
@@ -272,9 +257,7 @@ class Cluster:
         return self._earlier[1]
 
     def whole_log(self) -> WholeLog:
-        """A second reader of the metadata log that keeps every section, to compare it with ZooKeeper. It starts from
-        the leader that the last reading found.
-        """
+        """A second reader of the metadata log, which keeps every section, to compare the log with ZooKeeper."""
         from kafkafeatures.kafka.log.whole import WholeLog
 
         leader, settings = self._log.leader(), self._settings
@@ -321,9 +304,7 @@ class Cluster:
         return await hosted_by(self._pool, features.route(self._last), broker, self._as_read.image.counts)
 
     async def unregister(self, role: Role, node_id: int) -> Failure | None:
-        """Remove the registration of a node in this role from the metadata log. None: it is removed, or there was
-        none.
-        """
+        """Remove the registration of a node in this role. None: it is removed, or there was none."""
         from kafkafeatures.kafka.requests import features
         from kafkafeatures.kafka.requests.unregister import unregister
 
@@ -350,9 +331,7 @@ class Cluster:
         return self._identities
 
     def _without_partitions(self, *, waits: bool = False) -> None:
-        """Release the partitions. `waits`: the cluster still wants them, and keeps its place in the queue for
-        memory.
-        """
+        """Release the partitions. `waits`: the cluster keeps its place in the queue for memory."""
         self._log.hold_partitions(False)
         self._partitions = None
         if not waits:
@@ -389,9 +368,7 @@ class Cluster:
         return await self._bounded(self._log.catch_up)
 
     async def _bounded(self, reader: Callable[[], Awaitable[LogReading]]) -> LogReading | Failure:
-        """A reading of the log within the time limit. If its partitions take too much memory, or cannot be decoded, it
-        is read again without them.
-        """
+        """A reading of the log; without partitions if these take too much memory, or cannot be decoded."""
         log = await reading_of(reader, timeout := LOG_TIMEOUTS * self._settings.request_timeout)
         if self._partitions is not None and isinstance(log, Failure) and log.kind in _MAY_BE_PARTITIONS:
             self._partitions.not_held = log

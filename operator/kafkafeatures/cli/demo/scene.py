@@ -63,11 +63,10 @@ class Scene(ABC):
 
     @abstractmethod
     def context(self, store: FileStore) -> ReconcileContext:
-        """Context that a reconciliation is given."""
+        """The context of a reconciliation: the ports of this simulation."""
 
-    # noqa: B027 - a part may have nothing to do there
-    def looked(self, previous_status: Status, done: Reconciliation) -> None:
-        """Do what there is to do after each reconciliation."""
+    def looked(self, previous_status: Status, done: Reconciliation) -> None:  # noqa: B027 - a scene may need nothing here
+        """Called after each reconciliation, to record what the story checks."""
 
     def is_shown(self, message: str, reason: str | None) -> bool:
         """True if this message of Ready is printed."""

@@ -1,5 +1,4 @@
-"""Discovery of the cluster: lists of brokers and controllers, and the quorum's leader, from either kind of bootstrap
-address.
+"""Discovery of brokers, controllers and the quorum's leader, from either kind of bootstrap address.
 
 Called by `prober.py`. It decides which nodes are asked for the lists and which answers count:
 
@@ -8,9 +7,8 @@ Called by `prober.py`. It decides which nodes are asked for the lists and which 
     controllers    the metadata log only           DescribeCluster, endpoint 2     the same, then DescribeQuorum
 
 Traps (all seen on real nodes): a request that the node does not advertise closes the connection, so ApiVersions comes
-first; a DescribeQuorum response with an error has leader id 0, which is no node; a broker does not answer
-DescribeQuorum while there is no leader, so that request has a short deadline; DescribeCluster of a broker names a
-random broker as the controller.
+first; an error of DescribeQuorum has leader id 0, which is no node; a broker does not answer DescribeQuorum while there
+is no leader, so its deadline is short; DescribeCluster of a broker names a random broker as the controller.
 
 It raises nothing for the behaviour of nodes: problems are a `Failure` in the `Directory`.
 """
@@ -57,7 +55,7 @@ has a bound.
 
 _BROKERS_TRIED = 2  # to ask for the quorum, besides the broker that gave the list
 _GONE = frozenset({*NO_CONNECTION, FailureKind.DISCONNECTED})
-_LEADER_MOVED = 3  # most searches for the leader, while the named one denies that it leads
+_LEADER_MOVED = 3  # most searches while the named leader denies that it leads
 _NODE_KIND = {Role.BROKER: ("a broker", "bootstrapServers"), Role.CONTROLLER: ("a controller", "bootstrapControllers")}
 _FLAG = {Role.BROKER: "--bootstrap-server", Role.CONTROLLER: "--bootstrap-controller"}
 
@@ -74,9 +72,7 @@ class Contact(Struct, frozen=True):
 
 
 class Directory(Struct, frozen=True):
-    """The lists and the quorum. `voters`: the controllers by DescribeQuorum v2, also known where `controllers` is a
-    Failure.
-    """
+    """The lists and the quorum. `voters`: by DescribeQuorum v2; known even if `controllers` is a Failure."""
 
     cluster_id: str | Failure
     brokers: BrokerList | Failure
@@ -125,9 +121,7 @@ _PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # S
 
 
 class Discovery:
-    """A single search. `found` is called with nodes as soon as they are known; `contacts` and `cluster_ids` (by role)
-    grow meanwhile.
-    """
+    """A single search. `found` is called with nodes once known; `contacts` and `cluster_ids` grow meanwhile."""
 
     def __init__(self, pool: Pool, found: Found = lambda role, hosts: None) -> None:
         self._pool = pool
@@ -372,8 +366,7 @@ class Discovery:
             )
         if cluster_ids:
             return cluster_ids[0]
-        # controllers answered, but we lack the right to read the cluster id
-        if self._answered and isinstance(controllers, Failure):
+        if self._answered and isinstance(controllers, Failure):  # no right to read the id from controllers
             return controllers
         failures = [*self._broker_race.failures().values(), *self._controller_race.failures().values()]
         return combined("bootstrap", failures) if failures else _NO_ADDRESS

@@ -1,6 +1,6 @@
-"""A cluster of a fleet as one HTML page: may it be upgraded, what blocks it, and what its log says of it.
+"""HTML page about one cluster of a fleet: may it be upgraded, what blocks it, and its history by the metadata log.
 
-Pure; the other half of `cli/pages/fleet.py`. Called by `cli/pipeline/gate.py`.
+Pure; `cli/pages/fleet.py` makes the page about all clusters. Called by `cli/pipeline/gate.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.words import counted
 
 _FEW = 20
-"""Rows of registrations beyond this number are folded."""
+"""If there are more registrations than this, the table is folded."""
 
 
 def cluster_page(gate: Row, cluster: ClusterTables, back: str = "") -> str:
@@ -157,7 +157,7 @@ def _features(cluster: ClusterTables) -> Html:
 
 
 def _registrations(cluster: ClusterTables) -> Html:
-    """A row for all nodes of which the same is true."""
+    """Table of registrations; nodes with equal facts share a row."""
     alike: dict[tuple[str, ...], dict[int, Html]] = {}
     for row in cluster.current:
         supports = ", ".join(f"{name} {range_}" for name, range_ in _ranges(row["features"]))

@@ -1,7 +1,7 @@
-"""The memory of a `Judge`: tables of values, and how an aborted transaction is undone.
+"""Tables with the values that a `Judge` knows, which can undo the changes of an aborted transaction.
 
-A value that nothing has said is `UNKNOWN` where the log before is missing, and None where all of it was read: there is
-none. What is bounded: the number of values.
+A value that no record has set is `UNKNOWN` if earlier records are missing, and else None: it does not exist. The number
+of values is limited.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Table = dict[Any, Any]
 
 
 class JudgeMemory:
-    """Tables of one log. `is_complete`: whether nothing before is missing."""
+    """Tables of one log. `is_complete`: no earlier records are missing."""
 
     def __init__(self, *, is_complete: bool) -> None:
         self.is_complete = is_complete

@@ -1,7 +1,8 @@
-"""What a metadata log says of clients: rights, credentials, tokens, quotas, the next producer id (`Section.CLIENTS`).
+"""The part of an image about clients: ACLs, credentials, tokens, quotas, the next producer id (`Section.CLIENTS`).
 
-The values, and the state behind them, which `rules` write to. No secret is kept: of a SCRAM credential there are user,
-mechanism and iterations; a delegation token has none in a log. It says what it weighs, as `state` does.
+`ClientState` is the mutable state that `rules` write to, `Clients` an immutable view of it. No secret is kept: of a
+SCRAM credential only user, mechanism and iterations; records of delegation tokens have no secret. The state counts its
+memory ("weight"), as `state` does.
 """
 
 from __future__ import annotations

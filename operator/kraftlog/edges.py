@@ -94,7 +94,9 @@ def _walk(data: memoryview, position: int, until: int, most: int) -> tuple[list[
 
 
 def _lanes(data: memoryview, first: list[int], position: int, count: int) -> Iterator[Positions]:
-    """Walks from guesses, in order, each of which leads to the next: where records begin, and where the last ends."""
+    """Follow records from all guesses at once. Yields, for each part in which every chain of records ends at the next
+    guess, the positions of its records and of its end.
+    """
     guesses = _guesses(data, first, position, len(data) * _LANE // count)
     starts, ends = guesses[:-1], guesses[1:]
     low = np.frombuffer(data, dtype=np.uint8)

@@ -108,7 +108,7 @@ class Table:
         return gathered
 
     def scatter(self, rows: Int64s, content: Columns) -> None:
-        """Write these rows, of which none is there twice."""
+        """Write these rows, which must be different ones."""
         for chunk, at, of in _by_chunk(rows):
             self.writable(chunk).fill(at, content, of)
 

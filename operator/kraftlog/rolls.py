@@ -328,7 +328,7 @@ class RollReader:
         self._replay._offset = max(self._replay.offset, 1)
 
     def load_snapshot(self, data: Buffer, *, end_offset: int, epoch: int) -> None:
-        """Begin with a whole snapshot, of which (end_offset, epoch) is the id. Raises what `Replay` raises."""
+        """Begin with a complete snapshot with the id (end_offset, epoch). Raises what `Replay` raises."""
         self._replay.load_snapshot(data, end_offset=end_offset, epoch=epoch)
         at = Moment(self._replay.image().timestamp_ms, end_offset)
         self._records.begin(at)

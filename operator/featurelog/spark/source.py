@@ -106,7 +106,9 @@ class Reader(DataSourceReader):
         self._conditions: list[Condition] = []
 
     def partitions(self) -> list[InputPartition]:
-        """Files, and places in large ones where to look for a range; what is in a file is looked at by workers only."""
+        """A partition for each small file, or for each range of a large one. The driver opens no file; workers survey
+        them.
+        """
         return [InputPartition(place_in_file) for place_in_file in self._places()] or [InputPartition(None)]
 
     def _places(self) -> Iterator[tuple[Task, int, int]]:

@@ -191,9 +191,9 @@ class Cluster:
         leader = self._log.leader()
         if self._as_read is None or self._last is None or self._last.cluster_id != cluster_id or leader is None:
             return None
-        link, of = leader
+        link, leader_and_epoch = leader
         timeout = self._settings.request_timeout
-        return LogSource(link, of.epoch, cluster_id=cluster_id, timeout=timeout, until=self._committed)
+        return LogSource(link, leader_and_epoch.epoch, cluster_id=cluster_id, timeout=timeout, until=self._committed)
 
     def release_partitions(self, *, at_once: bool = True) -> None:
         """Give up what is kept of partitions; the next reading that needs them reads them anew."""
@@ -393,7 +393,8 @@ class Cluster:
         return probe
 
     async def _connect_controller(self, address: Address) -> Connection:
-        of = self._settings
+        settings = self._settings
+        timeout, client_id = settings.request_timeout, settings.client_id
         return await self._connect(
-            address, of.controllers, timeout=of.request_timeout, client_id=of.client_id, recorder=self._recorder
+            address, settings.controllers, timeout=timeout, client_id=client_id, recorder=self._recorder
         )

@@ -45,7 +45,7 @@ _TALE = frozenset(
 
 
 class Written(Struct, frozen=True):
-    """A record that tells of nodes, levels or the migration."""
+    """A record about nodes, levels or the migration."""
 
     offset: int
     at_ms: int
@@ -63,7 +63,7 @@ class Change(Struct, frozen=True):
 
 
 class Taken(Struct, frozen=True):
-    """A snapshot: of which node, and the time of the last record that it contains."""
+    """A snapshot of a node, with the time of the last record that it contains."""
 
     node_id: int
     last_ms: int

@@ -164,7 +164,7 @@ class MigratingCluster(Elections):
         return node_id in self._stopping or any(world.nodes[role, node_id].stopping for world in self._worlds())
 
     def wipe(self) -> None:
-        """Wipe the disks of the controllers, none of which runs, and format them."""
+        """Wipe and format the disks of the controllers, which must all be stopped."""
         if any(self.runs(Role.CONTROLLER, id_) for id_ in self.controller_ids):
             raise ValueError("a controller runs")
         self.quorum = self.driver = None
@@ -178,7 +178,7 @@ class MigratingCluster(Elections):
         return True
 
     def transact(self, *operations: Operation) -> None:
-        """A transaction of a client, as `Tree.transact` does it: brokers hear of it."""
+        """Apply a transaction of a client (`Tree.transact`), and let brokers react to it."""
         self.tree.transact(operations)
         self._follow()
 

@@ -116,7 +116,7 @@ class Elections:
         self.raise_epoch()
 
     def _told(self) -> None:
-        """The brokers hear who is controller."""
+        """The brokers learn which one is controller."""
         znode = self.tree.get(CONTROLLER)
         claim = None if znode is None else znodes.controller(znode)
         if claim is not None and not claim.is_kraft:

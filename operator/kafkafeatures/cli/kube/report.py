@@ -161,4 +161,4 @@ def without_status(resource: KubeResource) -> dict[str, Any]:
 def _events(kube: Kube, resource: KubeResource) -> Sequence[SeenEvent]:
     """The Events of the resource, the oldest first; without those of a deleted resource of the same name (by uid)."""
     ours = (event for event in kube.events(resource.metadata["name"]) if event["regarding"].get("uid") == resource.uid)
-    return sorted(map(seen_event, ours), key=lambda one: one.at)
+    return sorted(map(seen_event, ours), key=lambda event: event.at)

@@ -139,7 +139,7 @@ def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
     """Metadata logs below a folder. In subfolders only `__cluster_metadata-0` counts, since segments of topics have the
     same names.
     """
-    entries = sorted(os.scandir(folder), key=lambda one: one.name)
+    entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     names = tuple(entry.name for entry in entries if files.parse(entry.name))
     is_log = depth == DEPTH or folder.name == files.DIRECTORY
     if is_log:

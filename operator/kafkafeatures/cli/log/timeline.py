@@ -145,20 +145,21 @@ def _migration(change: MigrationChange) -> Json:
 _SHAPES: dict[type, Callable[[Any], Json]] = {
     LevelChange: _level,
     Registration: _registration,
-    FencingChange: lambda one: {
-        "event": "Fencing", "id": one.node_id, "fenced": one.fenced, "inControlledShutdown": one.stopping,
+    FencingChange: lambda change: {
+        "event": "Fencing", "id": change.node_id, "fenced": change.fenced, "inControlledShutdown": change.stopping,
     },
-    Unregistration: lambda one: {"event": "Unregistration", "id": one.node_id, "role": one.role.capitalize()},
+    Unregistration: lambda change: {"event": "Unregistration", "id": change.node_id, "role": change.role.capitalize()},
     MigrationChange: _migration,
-    VotersChange: lambda one: {
-        "event": "Voters", "voters": list(one.voters), "previous": None if one.previous is None else list(one.previous),
+    VotersChange: lambda change: {
+        "event": "Voters", "voters": list(change.voters),
+        "previous": None if change.previous is None else list(change.previous),
     },
-    LeaderElection: lambda one: {
-        "event": "Leader", "leader": one.leader_id, "epoch": one.epoch, "voters": list(one.voters),
+    LeaderElection: lambda change: {
+        "event": "Leader", "leader": change.leader_id, "epoch": change.epoch, "voters": list(change.voters),
     },
-    NotUnderstood: lambda one: {"event": "NotUnderstood", "what": one.subject, "why": one.reason},
-    AbortedTransaction: lambda one: {
-        "event": "AbortedTransaction", "beginsAt": one.begins_at, "changes": one.changes,
+    NotUnderstood: lambda change: {"event": "NotUnderstood", "what": change.subject, "why": change.reason},
+    AbortedTransaction: lambda change: {
+        "event": "AbortedTransaction", "beginsAt": change.begins_at, "changes": change.changes,
     },
 }  # fmt: skip
 

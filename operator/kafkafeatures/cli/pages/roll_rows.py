@@ -166,7 +166,7 @@ def rows_of(
     if log is not None:
         begins = _begins(absences)
         rows += [_row(absence, several, log, stable_for, begins) for absence, several in of_absences.items()]
-    return sorted(rows, key=lambda one: (one.begin, one.node))
+    return sorted(rows, key=lambda row: (row.begin, row.node))
 
 
 def _apart(restart: Restart, absence: Absence, current_time: datetime) -> timedelta | None:

@@ -131,7 +131,7 @@ def tables_of(config: Config) -> tuple[Manifest, Ledger]:
 
 
 def _fleet(config: Config) -> tuple[Manifest, set[ClusterName]]:
-    """The tables, and all clusters that the last run saw, also one of which nothing could be read."""
+    """(tables, names of all clusters of the last run, including those of which nothing could be read)."""
     from featurelog.gate import ClusterName
 
     manifest, ledger = tables_of(config)

@@ -209,7 +209,9 @@ class MetadataLog:
     # --- the leader ---
 
     async def _retrying(self, step: Callable[[], Awaitable[None]], deadline: float) -> None:
-        """Take a step with the leader; look for it anew when it is gone, while there is time and a controller."""
+        """Run `step` with a connection to the leader; after an error search for the leader again, until the
+        deadline.
+        """
         self._leaders.begin()
         pause, soon = BETWEEN_ROUNDS, min(deadline, self._monotonic() + NOBODY_WITHIN)
         while True:

@@ -80,7 +80,7 @@ class Leaders:
 
     cluster_id: str | None = None
     nobody_listens = False
-    """Whether no controller could be connected to when the leader was last looked for."""
+    """True if no controller accepted a connection in the last search for the leader."""
 
     def __init__(self, connect: Connect, controllers: Sequence[Address], timeout: float) -> None:
         self._connect = connect

@@ -81,7 +81,7 @@ def _following(quorum: QuorumAnswer | Failure, brokers: Mapping[int, Address]) -
         return []
     observers = {observer.id: observer for observer in (*quorum.observers, *quorum.voters) if observer.id in brokers}
     current = [observer for observer in observers.values() if observer.last_fetch_timestamp >= quorum.recent_since]
-    current.sort(key=lambda one: -one.log_end_offset)
+    current.sort(key=lambda observer: -observer.log_end_offset)
     return [brokers[observer.id] for observer in current[:BROKERS_TRIED]]
 
 

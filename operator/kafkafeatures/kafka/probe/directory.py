@@ -244,7 +244,7 @@ class Discovery:
         return contact, await self._list_controllers(contact)
 
     async def _list_controllers(self, contact: Contact, timeout: float | None = None) -> ControllerList | Failure:
-        """A Failure where no controller of the cluster can tell. Raises `KafkaError` and `Unusable` of this one."""
+        """A Failure if no controller can list them. Raises KafkaError or Unusable if only this one cannot."""
         address, offered = contact.address, contact.api_versions.api_keys.get(DescribeClusterRequest.api_key)
         if offered is None or offered.max < 1:
             return _no_list(address, "it is older than Kafka 3.7")

@@ -235,8 +235,9 @@ def _authorizer(witnesses: Sequence[Witness]) -> str:
 
 
 def _commands(findings: Sequence[RightFinding], requester: Requester, before_copy: bool) -> Iterator[str]:
-    """A line for each user and resource; for controllers that know no ACL yet, what their files need. Without DESCRIBE
-    nodes tell little of the other rights: then those that are not known are granted with it.
+    """Commands that grant missing rights, one for each user and resource; for controllers without ACLs yet, a setting
+    for their properties files. If DESCRIBE is missing, the node cannot show other rights, so unknown rights are granted
+    with it.
     """
     blind = next((finding.lacking for finding in findings if finding.right is ClusterRight.DESCRIBE), frozenset[Role]())
     grants: dict[tuple[str, KafkaResource], tuple[Role, dict[ClusterRight, None]]] = {}
@@ -254,7 +255,7 @@ def _commands(findings: Sequence[RightFinding], requester: Requester, before_cop
 
 
 def verdict_of(states: Iterable[RightState]) -> RightState:
-    """The verdict on all of them."""
+    """The worst state: missing, else unknown, else granted."""
     worst_first = (RightState.MISSING, RightState.UNKNOWN)
     present = set(states)
     return next((state for state in worst_first if state in present), RightState.GRANTED)

@@ -283,7 +283,7 @@ class RecordedLog:
             return self._state
         listing = self._names()
         open_segments = sorted(
-            (segment for name, size in listing if (segment := _open_of(name, size))), key=lambda one: one.base
+            (segment for name, size in listing if (segment := _open_of(name, size))), key=lambda segment: segment.base
         )
         end: OffsetAndEpoch | None = None
         opened: _OpenSegment | None = None

@@ -37,7 +37,7 @@ CLOSE_AT = 64 * MIB
 CLOSE_AFTER = 6 * 3600.0
 """Seconds until a segment is closed, and readers can see it. An idle cluster writes 12 MB a day: four files of 3 MB."""
 LOOK_AROUND_EVERY = 3600.0
-"""Seconds between looks at the whole folder: others may write to it, and some recordings are no longer continued."""
+"""Seconds between two scans of the whole folder: other processes may write to it, and some recordings are abandoned."""
 SPARE = 16 * MIB
 """Bytes of the volume that are left free."""
 
@@ -105,7 +105,7 @@ class Recordings:
         self._look_around()
         owner = _owner(resource)
         recordings = [recording for recording in self._by_owner()[owner] if recording.path.parent.name == cluster_id]
-        newest = max(recordings, key=lambda one: one.number, default=None)
+        newest = max(recordings, key=lambda recording: recording.number, default=None)
         return self._log(newest.path if newest else self._new(owner, cluster_id, 0))
 
     def successor_of(self, log: RecordedLog) -> RecordedLog:
@@ -178,7 +178,7 @@ class Recordings:
     def _by_owner(self) -> defaultdict[str, list[_Found]]:
         """The recordings of each owner, the oldest first."""
         recordings = defaultdict(list)
-        for recording in sorted(self._found(), key=lambda one: one.created_ns):
+        for recording in sorted(self._found(), key=lambda recording: recording.created_ns):
             recordings[recording.owner].append(recording)
         return recordings
 

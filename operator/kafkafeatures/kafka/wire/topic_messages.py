@@ -140,7 +140,7 @@ class ConfigAnswer(NamedTuple):
 
 class DescribeConfigsRequest(Request["DescribeConfigsResponse"], frozen=True):
     """Configs `keys` of the resources `names`, all of the type `resource`. A broker or controller answers only for
-    itself, as the name of which its id is used.
+    itself; its id is the name of the resource.
     """
 
     api_key: ClassVar[int] = 32

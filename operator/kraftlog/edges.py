@@ -117,8 +117,8 @@ def _lanes(data: memoryview, first: list[int], position: int, count: int) -> Ite
 
 
 def _guesses(data: memoryview, first: list[int], position: int, distance: int) -> Positions:
-    """Places where records may begin, that far from one another: those with a null key, the length of value and the
-    frame of one of the first, of a size that most of them have.
+    """Positions at which records may begin, about `distance` apart: their null key, length of the value, and frame
+    equal those of one of the first records, of the most frequent size.
     """
     sizes = [end - start for start, end in zip(first, [*first[1:], position], strict=True)]
     size = max(sizes, key=sizes.count)

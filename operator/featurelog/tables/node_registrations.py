@@ -1,4 +1,5 @@
-"""`node_registrations`: which brokers and controllers were registered from when to when, and which may be ghosts.
+"""The table `node_registrations`: the brokers and controllers, each with the period of its registration, and possible
+ghosts.
 
 `kraftlog.ghosts` decides which may be ghosts (registrations of nodes that no longer exist); the texts are made here.
 """

@@ -31,7 +31,7 @@ _METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 _Written = dict[tuple[int, int], Path]
-"""Segments that were written for another node already, by (begin, end), to be linked or copied."""
+"""Segments that were written for another node already, by (begin, end), to be copied."""
 
 
 class _Segment(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Prints blockers: one block for each node, or group of equal nodes, with all features that it lacks and one remedy.
 
-Input are the records of `api/status.py`, so that `describe`, `plan`, `check` and `status` print equal blockers in equal
-words, whether they were just found or come from a status.
+The input are records of `api/status.py`, so that `describe`, `plan`, `check` and `status` print equal blockers in equal
+words, whether these were just found or come from a status.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.observation import NOT_SUPPORTED
 from kafkafeatures.core.facts.releases import format_level, format_range
 
 _WHAT_IT_IS = {BlockerKind.GHOST_REGISTRATION.value: "; registered, but not running"}
-"""By kind: what must be added to the version ranges of the nodes."""
+"""By kind: text after the nodes, if their version ranges do not explain the blocker."""
 
 BLOCKS_SHOWN = 6
 """Blocks that are shown in full; the nodes of further ones are only named."""

@@ -1,6 +1,6 @@
 """Prints the steps of a plan, whether it was just made or comes from a status.
 
-Input are the records of `api/status.py`. On a terminal the output is coloured; in a pipe it is plain lines, for which
+The input are records of `api/status.py`. On a terminal the output is coloured; in a pipe it is plain lines, for which
 `rich` is not imported.
 """
 

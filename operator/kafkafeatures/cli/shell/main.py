@@ -23,10 +23,12 @@ from kafkafeatures.core.words import printable
 
 class _Parser(argparse.ArgumentParser):
     command = ""
-    """A parser whose help has groups of commands, and whose errors are `CommandFailed`."""
+    """Name of the command that was typed; empty if there is none. `--help` shows its flags then, instead of all
+    commands.
+    """
 
     def format_help(self) -> str:
-        """Help for all commands at once is in groups, which argparse does not know."""
+        """The help of all commands is in groups, which argparse does not support."""
         if self.command or self.prog != PROGRAM:
             return super().format_help()
         return f"{self.format_usage()}\n{self.description}\n{grouped_help()}"
@@ -36,7 +38,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def wrong_usage(message: str, program: str, explained_by: str) -> CommandFailed:
-    """Error that says what is wrong with the words of a command line, and which command explains them."""
+    """The error for a wrong command line. `explained_by`: the command whose `--help` it recommends."""
     text = f"{message}; see {explained_by} --help"
     return CommandFailed(text, Exit.USAGE, what=message, remedy=f"see {explained_by} --help", program=program)
 

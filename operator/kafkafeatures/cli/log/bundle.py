@@ -185,8 +185,7 @@ def _of_zip(cache: _ExtractedFiles, file: IO[bytes], _: bytes) -> None:
 
 
 def _of_tar(cache: _ExtractedFiles, file: IO[bytes], magic: bytes) -> None:
-    # read, seek and tell are all that is used
-    source: IO[bytes] = gzip.GzipFile(fileobj=file) if magic[:2] == GZIP_MAGIC else file  # type: ignore[assignment]
+    source: IO[bytes] = gzip.GzipFile(fileobj=file) if magic[:2] == GZIP_MAGIC else file  # type: ignore[assignment]  # only read, seek and tell are used
     with tarfile.open(fileobj=_Bounded(source), mode="r:") as bundle:  # type: ignore[call-overload]  # the same three
         for member in _members(bundle):
             path = cache.wants(member.name)

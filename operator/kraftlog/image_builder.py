@@ -32,8 +32,8 @@ MAX_DECODED = 20_000
 at most 10,000 records of all types at once (`QuorumController.MAX_RECORDS_PER_BATCH`).
 """
 MAX_OF_CLIENTS = 400_000
-"""The same limit if rights, quotas and configs are read: as many of the smallest ones fit into the largest batch of a
-snapshot.
+"""Most records of a batch that are decoded if rights, quotas and configs are read: as many of the smallest ones fit
+into the largest batch of a snapshot.
 """
 _MANY_RECORDS = frozenset({Section.CLIENTS, Section.CONFIGS})
 

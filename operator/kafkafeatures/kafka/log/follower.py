@@ -1,24 +1,25 @@
-"""Follow the metadata log of a live quorum, the way a broker does, as an ordinary client.
+"""Follows the metadata log of a live quorum like a broker, but as an ordinary client.
 
-Called by `kafka/cluster.py`. It keeps an image of what is committed, judges nothing and changes nothing. The algorithm
-of one reading (`catch_up`):
+Called by `kafka/cluster.py`. It keeps an image of the committed records, and changes nothing in the cluster. The
+algorithm of one reading (`catch_up`):
 
- 1. Connect to the leader; the newest epoch wins where controllers name several: `Leaders.find`.
- 2. Fetch from the end of what is held: `_fetch`. Where the log no longer begins there, take the snapshot that the
-    leader names, as it arrives: `take_snapshot`.
- 3. Apply what lies below the high watermark of a reply of this leader, and keep the rest aside: `HeldLog.append`.
- 4. Read all anew where a leader truncated below what was applied: it contradicts Raft itself, and the log is the
-    truth: `HeldLog.truncate`.
+ 1. Connect to the leader; if controllers name several, that of the newest epoch: `Leaders.find`.
+ 2. Fetch from the end of the records that are held: `_fetch`. If the leader has removed that part of its log, it names
+    a snapshot, which is applied as it arrives: `take_snapshot`.
+ 3. Apply the records below the high watermark of the leader's reply, and keep the rest aside: `HeldLog.append`.
+ 4. If the leader has truncated applied records, read everything anew: Raft forbids it, but the leader's log counts:
+    `HeldLog.truncate`.
  5. Continue up to the high watermark of the first reply: what was committed when the reading began.
  6. Return only with evidence of a majority that is younger than `MAX_AGE`, since a leader that was cut off still
     answers: the high watermark moved while we watched, by an idle controller's NoOp every 500 ms
     (`metadata.max.idle.interval.ms`) at least; or DescribeQuorum of the leader itself shows that a majority of the
     voters fetched from it within the last two seconds of its own clock: `_ask_majority`. Each such fetch was made in
     this leader's epoch, so until then no majority had voted for another; it costs one round trip.
- 7. Where neither is seen, ask every controller who leads, once; then the reading is `Stale`.
- 8. Look for the leader anew when it is gone, while there is time, and a controller that listens: `_retrying`.
+ 7. Without either evidence, ask every controller for the leader, once; after that the reading is `Stale`.
+ 8. If the connection to the leader is lost, search for the leader again, while there is time, and a controller listens:
+    `_retrying`.
 
-A voter that is alone is its own majority. (KIP-595, KIP-630, KIP-835; seen on 3.9, 4.2 and 4.3.)
+A single voter is its own majority. Sources: KIP-595, KIP-630, KIP-835; tested with 3.9, 4.2 and 4.3.
 """
 
 from __future__ import annotations

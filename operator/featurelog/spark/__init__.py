@@ -1,4 +1,4 @@
-"""Reading on many cores or machines. The only place that knows Spark; the rest of the pipeline runs without it.
+"""Runs the pipeline on Spark, on many cores or machines. Only this package uses Spark.
 
 Workers get the code that reads files by value, with each task, and the code that makes tables as a zip file. So a new
 version of `featurelog` needs no installation on workers. They must have kraftlog, numpy, pyarrow and google-crc32c;

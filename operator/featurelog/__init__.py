@@ -1,4 +1,4 @@
-"""The pipeline: what metadata logs of many clusters say, as tables.
+"""The pipeline: makes tables from the metadata logs of many clusters.
 
 It reads copies of what brokers and controllers keep (`layout`), never a live cluster, and changes nothing there.
 Records are decoded by `kraftlog`; Spark is one way to run it and never the only one.

@@ -1,7 +1,7 @@
-"""The file that says what a run reads and where its tables go.
+"""The configuration file of a run: its inputs, its output, and the use of Spark.
 
-What it decides: which fields there are, and what is said of a wrong one. Called by `kafkafeatures pipeline`. Paths in
-it are relative to the folder that it lies in, so that it means the same wherever it is run.
+Called by `kafkafeatures pipeline`. It defines the fields, and the messages for wrong ones. Paths are relative to the
+folder of the file, so that a run does not depend on the current folder.
 
     inputs: [/data/logs, "s3://bucket/logs?region=eu-central-1"]   # <cluster>/<node>/__cluster_metadata-0/*
     output: /data/tables
@@ -36,7 +36,7 @@ _FOLDER = (
 
 
 class ConfigError(Exception):
-    """The file cannot be used: where, why, and what is expected."""
+    """The file cannot be used; the text has the place, the problem, and the expected value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,14 @@ STDIN = Path("-")
 _FIELDS = {"inputs": list, "output": str, "mode": str, "documents": str, "metrics": str, "spark": dict}
 _SPARK = {"enabled": bool, "master": str, "conf": dict}
 _NOT_YAML = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
-"""What reading YAML may raise: of a value that does not match its tag (`!!timestamp now`) all but the first two."""
+"""Exceptions of the YAML parser; all but the first two come from values that do not match their tags (`!!timestamp
+now`).
+"""
 _EXPECTED = {list: "a list of folders or URIs", str: "a text", bool: "true or false", dict: "a mapping"}
 
 
 def read(path: Path) -> Config:
-    """`-` is standard input. Raises ConfigError."""
+    """Read and check a file; `-` is standard input. Raises ConfigError."""
     source = "stdin" if path == STDIN else str(path)
     try:
         with open(0, "rb", closefd=False) if path == STDIN else path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What the pipeline's image runs: an executor or a driver when Spark starts the container, else `kafkafeatures`.
+"""Entry point of the pipeline's image: an executor or a driver if Spark starts the container, else `kafkafeatures`.
 
 What it decides: which program a container becomes. Spark on Kubernetes names the part as the first word, `executor` or
 `driver`, and says the rest in the environment (`KubernetesExecutorBackend` of Spark says with which flags). It must not
@@ -30,7 +30,7 @@ _OPTION = re.compile(r"SPARK_JAVA_OPT_(\d+)")
 
 
 def command(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """The program and its arguments. Raises KeyError: the variable that Spark would have set."""
+    """The program and its arguments. Raises KeyError with the name of a variable that Spark should have set."""
     match words:
         case ["executor", *_]:
             return _executor(environment)
@@ -58,7 +58,7 @@ def _spark() -> Path:
 
 
 def main() -> None:
-    """Becomes the program; does not return."""
+    """Replace this process by the program; does not return."""
     try:
         program = command(sys.argv[1:], os.environ)
     except KeyError as error:

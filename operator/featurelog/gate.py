@@ -1,4 +1,4 @@
-"""The gate: may these clusters be taken to a release, or a feature to a level, by what was read of their logs?
+"""The gate: may these clusters be raised to a release, or a feature to a level, by their metadata logs?
 
 What it decides: for each cluster one of `ready`, `blocked`, `unknown`. The verdict is that of the row of
 `upgrade_readiness` for the target; it is `unknown` if the row is too old, or its last record lies in the future. Called

@@ -1,4 +1,4 @@
-"""Where inputs lie: `<root>/<cluster>/<node>/__cluster_metadata-0/*`, in a folder or in an object store.
+"""Lists inputs: `<root>/<cluster>/<node>/__cluster_metadata-0/*`, in a folder or in an object store.
 
 What it decides: which files are segments and snapshots of which node of which cluster, and which belong to no log.
 Called when a run starts. It reads names, sizes and times, `meta.properties` beside a log (the ids of the cluster and of

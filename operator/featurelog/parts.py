@@ -334,7 +334,7 @@ def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def batches_of(path: str | Path) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, in order; none is larger than a row group, of which the bytes are limited."""
+    """The rows of a file, in batches of at most one row group, whose bytes are limited."""
     file = pq.ParquetFile(path)
     for number in range(file.num_row_groups):
         yield from file.iter_batches(_ROWS, row_groups=[number], use_threads=False)

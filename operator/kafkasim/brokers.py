@@ -1,8 +1,8 @@
-"""The lives of brokers in a world: registration, session, controlled shutdown, kill, return, and back into the ISRs.
+"""Lifecycle of the brokers of a world: registration, session, controlled shutdown, kill, restart, and return to the
+ISRs.
 
-Called by `world`, whose time and log it uses. It decides what the active controller writes when a broker says something
-or falls silent, and when that is; what the records hold is `registrations`' and `replicas`' business. A broker that
-hosts no partition takes no time for any of it.
+Called by `world`, whose time and log it uses. It decides when the active controller writes which records about a
+broker; `registrations` and `replicas` make the records. For a broker without partitions all of it takes no time.
 
 Source: `BrokerHeartbeatManager`, `ClusterControlManager`, `ReplicationControlManager` and `BrokerLifecycleManager`.
 """
@@ -27,7 +27,7 @@ from kraftlog.schema import table
 
 SESSION_MS = 9_000  # broker.session.timeout.ms
 RETRY_MS = 2_000  # a refused broker tries again; so does a heartbeat (broker.heartbeat.interval.ms)
-SHUTDOWN_LIMIT_MS = 300_000  # so long a broker asks for its controlled shutdown; then it ends without
+SHUTDOWN_LIMIT_MS = 300_000  # a broker tries a controlled shutdown for this long, then ends without
 
 
 class Cluster(Protocol):
@@ -64,7 +64,7 @@ class Brokers:
     # --- what is there ---
 
     def hosted(self, broker_id: int) -> list[TopicPartition]:
-        """The partitions that it has a replica of, with what is not committed yet."""
+        """The partitions with a replica on this broker, by the log with its uncommitted end."""
         return [each for each in self._world.partitions() if broker_id in each.state.replicas]
 
     def alive(self) -> set[int]:
@@ -143,7 +143,7 @@ class Brokers:
             return
         registered = world.leader_image.brokers.get(node.id)
         if registered is None or registered.incarnation != incarnation or world.now_ms >= until_ms:
-            self._end(node, incarnation)  # there is nothing to hand over, or no other replica in sync
+            self._end(node, incarnation)  # it leads nothing, or no other replica is in sync
             return
         if world.active is None:
             world.after(RETRY_MS, partial(self._leave, node, incarnation, until_ms=until_ms))
@@ -152,7 +152,8 @@ class Brokers:
         leaving = replicas.without(self.hosted(node.id), node.id, self.alive() - {node.id}, world.metadata_version)
         self._append([Write(table.BROKER_REGISTRATION_CHANGE, data, 1), *leaving])
         timing = world.timing
-        world.after(timing.fenced, partial(self.fence, node, incarnation))  # the answer that lets it go
+        # the heartbeat response that lets it shut down
+        world.after(timing.fenced, partial(self.fence, node, incarnation))
         world.after(timing.shutdown, partial(self._end, node, incarnation))
 
     def _end(self, node: Node, incarnation: UUID) -> None:
@@ -161,7 +162,7 @@ class Brokers:
             self._world.after(SESSION_MS, partial(self.fence, node, incarnation))
 
     def fence(self, node: Node, incarnation: UUID, *, commit: bool = False) -> None:
-        """Fence a broker whose session is over, or that said that it stops: it leaves every ISR that it is still in."""
+        """Fence a broker whose session has expired, or that shuts down: it leaves every ISR that it is still in."""
         world = self._world
         registered = world.leader_image.brokers.get(node.id)
         if registered is None or registered.incarnation != incarnation or registered.fenced:
@@ -176,7 +177,7 @@ class Brokers:
     # --- and back ---
 
     def _unfence(self, node: Node, incarnation: UUID, *, commit: bool = False) -> None:
-        """Unfence a broker whose logs are loaded: what had no leader has one again, and replicas begin to catch up."""
+        """Unfence a broker whose logs are loaded: partitions get leaders again, and replicas begin to catch up."""
         world = self._world
         if not commit and not self._lives(node, incarnation):
             return
@@ -195,7 +196,7 @@ class Brokers:
             self.catch_up(node)
 
     def catch_up(self, node: Node) -> None:
-        """Let replicas of a broker that are not in sync catch up, those of each leader after a time of their own."""
+        """Let replicas of a broker that are not in sync catch up; each leader takes a time of its own."""
         by_leader: dict[int, set[tuple[str, int]]] = {}
         for partition in self.hosted(node.id):
             if node.id not in partition.state.in_sync:

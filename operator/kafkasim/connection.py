@@ -1,8 +1,8 @@
-"""The fast face of a world: connections on which typed requests get typed answers, without a byte in between.
+"""In-process connections to the nodes of a world: typed requests get typed responses, without encoding.
 
-Production's own adapter (`kafkafeatures.kafka.cluster.Cluster`) runs above it. It decides what a connection decides:
-that no node listens at an address, that a node ended meanwhile, that no answer came in time. Where a real client would
-wait, the time of the world is moved on instead; all other requests that are under way have a turn before that.
+The product's own `kafkafeatures.kafka.cluster.Cluster` uses them in place of TCP. They fail like real connections: if
+no node listens at the address, if the node ends meanwhile, or if no response comes in time. Where a real client would
+wait, the time of the world is advanced, after all other pending requests had a turn.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ TURNS = 3
 
 
 class Access(Struct, frozen=True):
-    """Nodes that a client reaches, and its rights. `brokers`, `controllers`: True if it has addresses of that kind."""
+    """What a client can reach. `brokers`, `controllers`: it is configured with addresses of that kind.
+    `reaches_brokers`, `reaches_controllers`: the network lets it connect to them. `cluster_action`: it has the right
+    CLUSTER_ACTION.
+    """
 
     brokers: bool = True
     controllers: bool = True
@@ -43,18 +46,18 @@ class Access(Struct, frozen=True):
 
     @property
     def short_timeout_ms(self) -> int:
-        """For questions that may never be answered; as `kafkafeatures.kafka.probe.quorum.short_timeout`."""
+        """Like `kafkafeatures.kafka.probe.quorum.short_timeout`, in ms."""
         return min(self.request_timeout_ms, int(1000 * QUORUM_TIMEOUT))
 
 
 class _Passing:
-    """The clock of one connection. Who waits moves the world on, and raises TimeoutError at `until_ms`."""
+    """The clock of one connection. Waiting advances the time of the world, and raises TimeoutError at `until_ms`."""
 
     def __init__(self, world: World) -> None:
         self._world, self.until_ms = world, 0
 
     async def moved(self, until_ms: int | None = None) -> None:
-        """The next change, or that time, has come."""
+        """Return after the next change, or at that time."""
         await _others()
         world = self._world
         if world.now_ms >= self.until_ms:
@@ -67,17 +70,19 @@ class _Passing:
         return self._world.now_ms
 
     def changed(self) -> None:
-        """Does nothing: nothing waits for this."""
+        """Does nothing: nobody waits for a notification."""
 
 
 async def _others() -> None:
-    """Let everything else have its turn before time moves on."""
+    """Let all other tasks run before time moves on."""
     for _ in range(TURNS):
         await asyncio.sleep(0)
 
 
 class TypedConnection:
-    """`kafka.wire.connection.Connection` to one life of a node, for questions that change nothing."""
+    """Replaces `kafka.wire.connection.Connection`, for requests that change nothing. It breaks if the node's process
+    ends.
+    """
 
     def __init__(
         self, network: Network, address: Address, node: Node, timeout: float, request: ApiVersionsRequest | None = None
@@ -139,7 +144,7 @@ class TypedConnection:
 
 
 class Network:
-    """Part of a world that one client reaches, and its time. Its addresses are those of the nodes that run when it is
+    """The part of a world that one client reaches. Its bootstrap addresses are those of the nodes that run when it is
     made.
     """
 
@@ -155,12 +160,13 @@ class Network:
         )
 
     def addresses(self, role: Role) -> tuple[Address, ...]:
-        """At which the client looks for nodes of a role."""
+        """Bootstrap addresses of a role."""
         return tuple(Address(node.host, node.port) for node in self.world.of_role(role) if node.running)
 
     @cached_property
     def _nodes(self) -> Mapping[Address, Node]:
-        nodes = sorted(self.world.nodes.values(), key=lambda node: node.running)  # of two at one address, that one
+        # a running node last, so that it wins if two have one address
+        nodes = sorted(self.world.nodes.values(), key=lambda node: node.running)
         return {Address(node.host, node.port): node for node in nodes}
 
     def node_at(self, address: Address) -> Node | None:
@@ -168,7 +174,7 @@ class Network:
         return self._nodes.get(address)
 
     def world_of(self, node: Node) -> World:
-        """The world whose facts a node answers with."""
+        """The world of a node; migrations have two."""
         return self.world
 
     def now(self) -> datetime:
@@ -192,7 +198,7 @@ class Network:
         environment: Environment | None = None,
         request: ApiVersionsRequest | None = None,
     ) -> Connection:
-        """Stands for `kafka.wire.connection.connect`; only `address`, `timeout` and `request` matter."""
+        """Replaces `kafka.wire.connection.connect`; only `address`, `timeout` and `request` matter."""
         node = self.node_at(address)
         if node is None or not node.listening:
             raise NotListening

@@ -1,7 +1,7 @@
-"""Control requests: one line of words, done to the world of a server.
+"""Control requests: parses lines of text, and applies them to the world of a server.
 
-Called by `__main__` with what comes in on standard input. It decides what a line means and when it is done; a line that
-means nothing raises `RefusedError` and changes nothing.
+Called by `__main__` with lines from standard input. It decides when a request is complete. An invalid line raises
+`RefusedError` and changes nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _ROLES = {"broker": Role.BROKER, "controller": Role.CONTROLLER}
 
 
 class RefusedError(ValueError):
-    """A request that cannot be done, in words for people."""
+    """A request that cannot be carried out; the text is for people."""
 
 
 async def perform(server: SimulatorServer, request: str) -> None:
-    """Do it, and return when a client can see it. Raises RefusedError."""
+    """Carry out a request, and return when clients can see its effect. Raises RefusedError."""
     match request.split():
         case ["snapshot"]:
             await server.act(lambda world: world.take_snapshot())
@@ -69,7 +69,9 @@ async def _begin(server: SimulatorServer, node: Node, release: Release | None) -
 
 
 async def _back(server: SimulatorServer, node: Node) -> None:
-    """A broker is back when it is registered and not fenced, or refused; a controller when it runs and one leads."""
+    """Wait until a node is back: a broker registered and unfenced (or refused), a controller running while one
+    leads.
+    """
 
     def is_back(world: World) -> bool:
         if not node.running or world.active is None:

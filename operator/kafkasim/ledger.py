@@ -1,8 +1,7 @@
-"""The time of a simulated cluster and its metadata log: what is due when, what is appended, and when it is committed.
+"""Base class of worlds: virtual time with due events, and the metadata log with its commits.
 
-The base of every world; `quorum` adds the nodes. There is no second copy of the state: what the active controller knows
-is the replay of all that was appended, what the others know is the replay up to the high watermark. No I/O and no
-clock; time comes in through `advance`.
+`quorum` extends it with nodes. The log is the only state: the active controller knows the replay of the whole log,
+other nodes the replay up to the high watermark. No I/O and no clock; `advance` sets the time.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Ledger:
         self._sections = sections
         self._replay = Replay(sections=sections)  # everything appended
         self._leader_image = self._image = self._replay.image()
-        self._uncommitted: deque[Image] = deque()  # what each batch above the high watermark made of it
+        self._uncommitted: deque[Image] = deque()  # the image after each batch above the high watermark
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._last_append = now_ms
@@ -48,12 +47,12 @@ class Ledger:
 
     @property
     def leader_image(self) -> Image:
-        """The state with what is not committed yet: what the active controller judges by."""
+        """The state with uncommitted records, by which the active controller decides."""
         return self._leader_image
 
     @property
     def metadata_version(self) -> int:
-        """The level by which records are written."""
+        """The finalized metadata.version, which determines versions of records."""
         return self._level(METADATA_VERSION)
 
     def _level(self, feature: str) -> int:
@@ -74,8 +73,8 @@ class Ledger:
         return self._due[0][0] if self._due else None
 
     def advance(self, now_ms: int, *, sparse: bool = False) -> None:
-        """Let happen what is due until then. `sparse`: of NoOps that are not read in between, the last one of a minute
-        will do, by which a reader still knows that the time has passed.
+        """Run all events that are due until then. `sparse`: of the NoOps in between, write only one for each minute,
+        from which readers can still tell that the time has passed.
         """
         while (due := self.next_due()) is not None and due <= now_ms:
             if sparse and self.active is not None:
@@ -110,7 +109,7 @@ class Ledger:
 
     def _commit(self, offset: int) -> None:
         if self.active is None:
-            return  # the next leader commits it with its first batch
+            return  # the next leader will commit these records with its first batch
         self.log.commit(offset)
         while self._uncommitted and self._uncommitted[0].offset <= self.log.high_watermark:
             self._image = self._uncommitted.popleft()

@@ -1,8 +1,8 @@
 """The metadata log of a simulated cluster: real batches, offsets, epochs, a high watermark and one snapshot.
 
-Owned by `world`, read by the wire server. Decides what a Fetch at (offset, epoch) may see, as `KafkaRaftClient` does:
-records up to the end of the log (also uncommitted ones), a diverging epoch, or the snapshot. It never looks at time and
-never decides what is written.
+Owned by `world`, read by the answers to Fetch. It decides what a Fetch at (offset, epoch) gets, like `KafkaRaftClient`:
+records up to the end of the log (also uncommitted ones), a diverging epoch, or the snapshot. `world` decides what is
+written.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class Snapshot(Struct, frozen=True):
 
 
 class Piece(Protocol):
-    """Bytes that were appended at once: a batch, or many of an idle controller. `first_ms`: of its first record."""
+    """Bytes that were appended together: one batch, or many batches of an idle controller. `first_ms`: time of the
+    first record.
+    """
 
     @property
     def base_offset(self) -> int: ...
@@ -140,7 +142,7 @@ _ONLY_NO_OP = encode_batch([Record(0, 0, frame(table.NO_OP, {}, 0))], leader_epo
 
 
 def _idle(base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
-    """A NoOp alone: most batches of a log, and all that differs is the header."""
+    """A batch with a single NoOp, made fast: most batches of a log are that, and differ only in the header."""
     return seal(
         _ONLY_NO_OP, base_offset=base_offset, leader_epoch=epoch, attributes=0, last_offset_delta=0,
         base_timestamp=timestamp_ms, max_timestamp=timestamp_ms, producer_id=-1, producer_epoch=-1, base_sequence=-1,

@@ -14,14 +14,13 @@ Key = tuple[Role, int]
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """`features_epoch`: what a controller reports as FinalizedFeaturesEpoch. `refused`: it runs, and tries to join.
-
-    `stopping`: a broker in controlled shutdown, which answers still. `unclean`: its logs must be recovered first.
-    `directory`: of its disk, which may be exchanged while it does not run. `caught_up_ms`: since when a controller has
-    all of the metadata log; before that it follows. `started_ms`: its process; `snapshot_ms`: up to when its newest
-    snapshot went, when it started. `let_in`: this process of a broker has registered once. `migrating`: it has the flag
-    of a migration from ZooKeeper. `in_zookeeper_mode`: a broker that keeps its metadata there. `file`: the settings
-    that its process was started with; None where nothing but what is in the world is known of them.
+    """State of a node. `features_epoch`: FinalizedFeaturesEpoch that a controller reports. `refused`: the controller
+    rejects its registration, and it tries again. `stopping`: in controlled shutdown; it still answers. `unclean`: it
+    was killed, and must recover its logs. `directory`: id of its disk, which may be replaced while it is down.
+    `caught_up_ms`: time at which a controller has read all of the metadata log. `started_ms`: start of its process;
+    `snapshot_ms`: time of the last record in its newest snapshot at that moment. `let_in`: this process of a broker has
+    registered. `migrating`: it has the flag for a migration from ZooKeeper. `in_zookeeper_mode`: a broker in ZooKeeper
+    mode. `file`: the properties that its process was started with; None if only the world's defaults apply.
     """
 
     role: Role
@@ -46,5 +45,5 @@ class Node:
 
     @property
     def listening(self) -> bool:
-        """True if its port is open: that of a broker is when it was let in."""
+        """True if its port is open; that of a broker opens with its registration."""
         return self.running and self.let_in and not self.refused

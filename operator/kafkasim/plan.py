@@ -1,7 +1,6 @@
-"""What a world is built from: nodes with their releases, and the levels the cluster was brought to before it begins.
+"""Plan of a world: its nodes with their releases, topics, timing, and the levels that are finalized at the beginning.
 
-Made by `__main__` from flags and by tests; read by `world` once. A plan that no real cluster could have come to is
-refused with ValueError.
+Made by `__main__` from flags, and by tests; read by `world`. A plan that no real cluster could reach raises ValueError.
 """
 
 from __future__ import annotations
@@ -19,9 +18,8 @@ NOOP_MS = 500  # metadata.max.idle.interval.ms
 
 
 class NodePlan(Struct, frozen=True):
-    """One node. `ghost`: it registered once, is fenced if a broker, and no process of it runs any more. `migrating`: a
-    broker in ZooKeeper mode, or a controller that is ready to migrate from there. `later`: no process of it has run
-    yet, and it is not registered.
+    """A node. `ghost`: it is registered (a broker also fenced), but has no process. `migrating`: a broker in ZooKeeper
+    mode, or a controller that is ready to migrate. `later`: it has not started yet, and is not registered.
     """
 
     role: Role
@@ -33,7 +31,9 @@ class NodePlan(Struct, frozen=True):
 
 
 class TopicPlan(Struct, frozen=True):
-    """A topic. `replicas`: of each partition, the preferred leader first. `min_insync_replicas` None: not set."""
+    """A topic. `replicas`: broker ids for each partition, the preferred leader first. `min_insync_replicas` None: not
+    set.
+    """
 
     name: str
     replicas: tuple[tuple[int, ...], ...]
@@ -41,13 +41,13 @@ class TopicPlan(Struct, frozen=True):
 
 
 class Timing(Struct, frozen=True):
-    """Times that brokers with replicas take, in ms, as recorded of real nodes (tests/golden/restarts). One without
-    takes no time for any of it.
+    """Times in ms that brokers with replicas take, as recorded with real nodes (tests/golden/restarts). Brokers without
+    replicas take none.
 
-    fenced: from the controlled shutdown until the answer that lets it go. shutdown: until its process ends. load: from
-    its registration until it wants to be unfenced. recovery: so much longer after an unclean stop. catch_up: from then
-    on until a replica is in sync, at least and at most. snapshot: from one snapshot of the metadata to the next. idle:
-    from one NoOp of a controller that has nothing else to write to the next.
+    fenced: from the request for a controlled shutdown to its confirmation. shutdown: from the request to the end of the
+    process. load: from registration to the request to be unfenced. recovery: added to that after a kill. catch_up: from
+    then on until a replica is in sync (least, most). snapshot: between two metadata snapshots. idle: between two NoOps
+    of an idle controller.
     """
 
     fenced: int = 2_300
@@ -60,11 +60,11 @@ class Timing(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """A cluster. `levels`: finalized levels, metadata.version among them; kraft.version 1 makes the quorum a dynamic
-    one. `leader`: the first active controller, the lowest id when None. `cluster_id` None: drawn at random.
-    `min_insync_replicas`: what the files of brokers say, which no log knows, and of controllers, unless
-    `controllers_min_insync_replicas` says otherwise. `zk_migration_state`: what a cluster of
-    Kafka 3.x begins with; 2 where it comes from ZooKeeper.
+    """A cluster. `levels`: finalized levels, including metadata.version; kraft.version 1 means a dynamic quorum.
+    `leader`: the first active controller; None: the lowest id. `cluster_id` None: random. `min_insync_replicas`: the
+    value in the properties of nodes, which the log does not have; `controllers_min_insync_replicas`: that of
+    controllers, if different. `zk_migration_state`: the state at the beginning, for Kafka 3.x; 2 if it migrates from
+    ZooKeeper.
     """
 
     nodes: tuple[NodePlan, ...]

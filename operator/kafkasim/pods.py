@@ -1,9 +1,8 @@
 """Pods around a simulated cluster: StatefulSets with OnDelete, budgets, evictions, and a kubelet with its delays.
 
-Called by tests and by the walkthrough, which change images, evict and drain as people do, and by `ports`. It decides
-what becomes of a pod and when its node runs, and with which release: that of the template at the moment the pod was
-created. What the node does then is the world's business; what a template means is that of `statefulsets`. It judges
-nothing.
+Called by tests and by the demo, which change images, evict and drain like people, and by `ports`. It decides when a pod
+is replaced, and when its node runs, with the release of the template at the moment when the pod was created. `world`
+simulates the node itself; `statefulsets` defines what images mean.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from kafkasim.world import World
 _CRASH_LOOP, _LONGEST_BACKOFF_MS = "CrashLoopBackOff", 300_000
 _ENDED, _OUT_OF_MEMORY = "Error", "OOMKilled"
 _FORGIVEN_MS = 600_000
-"""A container that ran for so long is started again at once; one that ended earlier waits."""
+"""A container that ran for this long is restarted at once; one that ended earlier waits (CrashLoopBackOff)."""
 _LOOK_MS = 100
 
 
@@ -60,7 +59,7 @@ class _Pod:
 
 @dataclass(eq=False)
 class _Set:
-    """`processed_image`: that of the template that Kubernetes has processed."""
+    """A StatefulSet. `image`: in its template; `processed_image`: in the template that its controller has seen."""
 
     plan: SetPlan
     image: str
@@ -70,7 +69,7 @@ class _Set:
 
 
 class Pods:
-    """All pods of one world. At the beginning every one runs, and its node with it."""
+    """All pods of one world. At the beginning all of them run, with their nodes."""
 
     def __init__(self, world: World, sets: Sequence[SetPlan], timing: PodTiming | None = None) -> None:
         self.world = world
@@ -99,7 +98,7 @@ class Pods:
         self.world.after(self.timing.update, process)
 
     def evict(self, name: str, uid: str = "") -> bool:
-        """Ask for an eviction; False where a budget does not allow it. A pod that is gone is evicted already."""
+        """Evict a pod; False if a PodDisruptionBudget forbids it. True for a pod that no longer exists."""
         pod = self._pods.get(name)
         if pod is None or pod.terminating or (uid and pod.uid != uid):
             return True
@@ -109,7 +108,7 @@ class Pods:
         return True
 
     def delete(self, name: str) -> None:
-        """Without a look at budgets."""
+        """Delete a pod, without regard to budgets."""
         pod = self._pods.get(name)
         if pod is None or pod.terminating:
             return
@@ -120,7 +119,7 @@ class Pods:
         self._await_end(pod, self.world.now_ms + self.timing.grace)
 
     def drain(self, name: str) -> None:
-        """Cordon the Kubernetes node of a pod, which will be evicted: until `uncordon` it cannot come back."""
+        """Cordon the Kubernetes node of a pod and evict the pod: until `uncordon` it is not scheduled again."""
         self._cordoned.add(name)
         pod = self._pods.get(name)
         if pod is not None:
@@ -136,12 +135,12 @@ class Pods:
                 self.world.after(self.timing.start, partial(self._run, pod))
 
     def request_restart(self, name: str) -> None:
-        """Annotate a pod with its own uid: its next one does not have that."""
+        """Request a restart by an annotation with the pod's own uid, which its successor does not have."""
         if name in self._pods:
             self._pods[name].restart_requested = True
 
     def kill(self, name: str) -> None:
-        """End the container of a pod, as for too much memory; the kubelet starts it again in the same pod."""
+        """End the container of a pod as if out of memory; the kubelet restarts it in the same pod."""
         pod = self._pods.get(name)
         if pod is None or not pod.running or pod.terminating:
             return
@@ -161,7 +160,7 @@ class Pods:
         return self._pods[name].uid if name in self._pods else ""
 
     def node_of(self, name: str) -> int:
-        """The id of the node that a pod runs, also of a pod that is not there."""
+        """The id of the node in a pod, also while the pod does not exist."""
         stateful_set, _, ordinal = name.rpartition("-")
         return self.sets[stateful_set].plan.nodes[int(ordinal)]
 
@@ -231,7 +230,7 @@ class Pods:
         return [pod for name in plan.sets for pod in self._of(self.sets[name])]
 
     def _allowed(self, plan: BudgetPlan) -> int:
-        """By the number of pods that there should be, as Kubernetes counts."""
+        """Evictions that a budget allows now, by the desired number of pods, like Kubernetes."""
         expected = sum(len(self.sets[name].plan.nodes) for name in plan.sets)
         healthy = sum(pod.ready and not pod.terminating for pod in self._covered(plan))
         return healthy - (expected - plan.max_unavailable)
@@ -266,7 +265,7 @@ class Pods:
             self.world.after(self.timing.start, partial(self._run, new_pod))
 
     def _run(self, pod: _Pod) -> None:
-        """The container begins; the node in it a while later, or never."""
+        """Start the container; its node runs a while later, or never."""
         if not self._is_there(pod) or pod.running or pod.terminating:
             return
         pod.phase, pod.waiting, pod.running, pod.started_ms = "Running", "", True, self.world.now_ms
@@ -294,7 +293,7 @@ class Pods:
             self.world.after(self.timing.leak, partial(self._leaked, pod, life))
 
     def _probe(self, pod: _Pod, life: int) -> None:
-        """Readiness is an open port: it says nothing of replicas."""
+        """Mark the pod ready when its port is open, whatever the state of replicas."""
         if not self._is_there(pod) or not pod.running or pod.terminating or pod.restarts != life:
             return
         pod.ready = all(node.listening for node in self._nodes(pod))
@@ -302,18 +301,18 @@ class Pods:
             self.world.after(self.timing.ready, partial(self._probe, pod, life))
 
     def _give_up(self, pod: _Pod, life: int) -> None:
-        """A broker that is not let in ends its process."""
+        """End the process of a broker that could not register in time."""
         refused = [node for node in self._nodes(pod) if node.running and node.refused]
         if self._is_there(pod) and pod.running and pod.restarts == life and refused:
             self._end(pod)
 
     def _leaked(self, pod: _Pod, life: int) -> None:
-        """A process that leaks memory ends after a while, once a roll that waited for it to be stable has continued."""
+        """End a process that leaks memory: after a while, when a roll may have continued already."""
         if self._is_there(pod) and pod.running and not pod.terminating and pod.restarts == life:
             self._end(pod)
 
     def _end(self, pod: _Pod) -> None:
-        """The process ends by itself, with both roles of a combined node."""
+        """End the process by itself, with both roles of a combined node."""
         for node in self._nodes(pod):
             self.world.stop(node.role, node.id, kill=True)
         self._crashed(pod)
@@ -333,7 +332,7 @@ class Pods:
     # --- inside ---
 
     def _made(self, name: str, image: str, node_id: int) -> _Pod:
-        """A new life of a pod, with an address of its own."""
+        """A new pod with this name, and a new uid and IP address."""
         self._addresses += 1
         ip = f"10.1.{self._addresses >> 8 & 255}.{self._addresses & 255}"
         pod = self._pods[name] = _Pod(name, self._uid(), image, node_id, self.world.now_ms, ip)

@@ -1,9 +1,8 @@
-"""The ports: a simulated cluster, and its pods, behind `KafkaPort` and `WorkloadPort`, in-process and in virtual time.
+"""Implements `KafkaPort` and `WorkloadPort` (`core/ports.py`) on a simulated cluster and its pods, in virtual time.
 
-Called by tests that run hundreds of reconciliations a second: crash exploration, properties over whole lives. What is
-read goes through production's own adapter, above connections without bytes (`connection.py`). Requests are taken by
-the way that production's router names. A call takes a little virtual time, and `sleep` takes as much as it is asked to,
-so no test ever waits.
+Called by tests that run hundreds of reconciliations a second, such as simulations of crashes. Readings go through the
+product's own adapter, on connections without bytes (`connection.py`). Changes take the route of the product's router.
+Each call takes a little virtual time, and `sleep` takes virtual time only, so no test ever waits.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from kafkasim.world import NoActiveControllerError, World
 
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 CALL_MS = 10
-"""What a reading or a request takes; longer than a round of the followers, so that an answer means committed."""
+"""Virtual time in ms of a reading or a request; longer than a commit takes, so that an answered change is committed."""
 
 
 class SimulatedCluster:
@@ -62,7 +61,7 @@ class SimulatedCluster:
         self.reach(access or Access())
 
     def reach(self, access: Access) -> None:
-        """What a client reaches, and may do, from now on: a new client, which knows nothing yet."""
+        """Replace the client by a new one with this access, which knows nothing yet."""
         self._access, self._network = access, Network(self.world, access)
         network = self._network
         self._adapter = Cluster(network.settings, environment=network.environment, connect=network.connect)
@@ -72,7 +71,7 @@ class SimulatedCluster:
         return self._network.now()
 
     async def sleep(self, seconds: float) -> None:
-        """Let that much happen in the world."""
+        """Let this much virtual time pass."""
         self._pass_time(max(1, int(timedelta(seconds=seconds) / timedelta(milliseconds=1))))
 
     async def read(
@@ -82,14 +81,14 @@ class SimulatedCluster:
         settings: frozenset[str] = frozenset(),
         claim: Read[ControllerClaim] = NOT_ASKED,
     ) -> Readings:
-        """What the adapter would have read now."""
+        """The readings of the product's adapter."""
         self._pass_time(CALL_MS)
         readings = await self._adapter.read(partitions=partitions, settings=settings, claim=claim)
         self._last = readings.probe
         return readings
 
     async def look_again(self, *, claim: Read[ControllerClaim] = NOT_ASKED) -> Readings:
-        """The adapter's second look."""
+        """The second reading of the product's adapter."""
         self._pass_time(CALL_MS)
         readings = await self._adapter.look_again(claim=claim)
         self._last = readings.probe
@@ -111,7 +110,7 @@ class SimulatedCluster:
 
     @asynccontextmanager
     async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
-        """To the active controller alone, where it is known; else to the first broker that listens."""
+        """Connect to the active controller if it is known, else to the first broker that listens."""
         self._pass_time(CALL_MS)
         node = self._stop_for_changes()
         if node is None:
@@ -122,7 +121,7 @@ class SimulatedCluster:
             yield _Prepared(self, node, change)
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
-        """The first stop that judges decides; nothing can be applied twice."""
+        """The verdict of the first node that gives one; a dry run can be sent to several."""
         direct = self._route().controller if directly else None
         for node in self._stops() if direct is None else self._reached([direct]):
             judged = self._ask(node, changes, validate_only=True)
@@ -153,8 +152,8 @@ class SimulatedCluster:
         return next(iter(self._reached([direct]) if direct is not None else self._stops()), None)
 
     def moved(self, node: Node, change: UpdateFeature) -> str:
-        """Reason why the change may not leave: the node says that the level has moved; "" if it does not. Production
-        reads this from the ApiVersions of the connection.
+        """Reason not to send the change: the node reports another level than it starts from; else "". The product reads
+        that from ApiVersions of the connection.
         """
         levels, epoch = self.world.finalized(node)
         unsaid = epoch < 0 or (change.feature == KRAFT_VERSION and node.role is Role.BROKER)
@@ -169,7 +168,7 @@ class SimulatedCluster:
         return Route(None) if self._last is None else route_to_controller(self._last)
 
     def _stops(self) -> list[Node]:
-        """The nodes on the way of a request that listen still; a request never leaves for one that does not."""
+        """The nodes on the route that still listen."""
         route = self._route()
         return [] if route.closed else self._reached(route.stops)
 
@@ -178,7 +177,7 @@ class SimulatedCluster:
         return [node for node in nodes if node is not None and self._network.reaches(node)]
 
     def _ask(self, node: Node, changes: Sequence[UpdateFeature], *, validate_only: bool) -> Verdict | None:
-        """The answer; None where a broker keeps the request, and carries it out when a controller is active again."""
+        """The verdict; None if a broker keeps the request, to forward it when a controller is active again."""
         updates = [
             FeatureUpdate(
                 c.feature, c.to_level, UpgradeType.SAFE_DOWNGRADE if c.to_level < c.from_level else UpgradeType.UPGRADE
@@ -237,7 +236,7 @@ class SimulatedWorkloads:
         return self._pods.reading()
 
     async def restart(self, step: RestartNode, withheld: Withheld) -> Outcome:
-        """By name and uid; 429 where a budget says no."""
+        """Evict a pod by name and uid; rejected with 429 if a budget forbids it."""
         self._pass_time()
         if reason := withheld():
             return NotSent(reason)

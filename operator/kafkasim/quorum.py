@@ -1,8 +1,8 @@
-"""The nodes of a simulated cluster and the quorum of its controllers: who leads, and which controllers are registered.
+"""The nodes of a simulated cluster, and the quorum of its controllers: elections and registrations of controllers.
 
-The base of `world`, which adds what clients and people do. It decides when a majority elects which leader, when the
-leader hears from its voters, when a controller writes its registration, and what becomes of requests that brokers keep
-while no controller is active.
+Base class of `world`, which adds what clients and people do. It decides when which leader is elected, when voters
+report to the leader, when controllers register, and when requests are carried out that brokers keep while no controller
+is active.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Quorum(Ledger):
         self.nodes: Mapping[Key, Node] = {(node.role, node.id): self._node(plan, node) for node in plan.nodes}
         self._ghosts = frozenset((node.role, node.id) for node in plan.nodes if node.ghost)
         self.voters = tuple(sorted(n.id for n in plan.nodes if n.role is Role.CONTROLLER and not n.ghost))
-        self._told = set(self.voters)  # who has sent UpdateVoter to this leader, and itself
+        self._told = set(self.voters)  # voters that have sent UpdateVoter to this leader, and the leader
         self._kept: list[tuple[Node, UUID, Callable[[], object]]] = []
 
     # --- who there is ---
@@ -69,7 +69,7 @@ class Quorum(Ledger):
         return UUID(int=self.random.getrandbits(128), version=4)
 
     def has_role(self, id_: int, role: Role) -> bool:
-        """True if the process with this id has the role by its file: not where only its registration is left."""
+        """True if the process with this id is configured with the role; False if only a registration is left."""
         node = self.nodes.get((role, id_))
         return node is not None and (node.running or (role, id_) not in self._ghosts)
 
@@ -138,7 +138,8 @@ class Quorum(Ledger):
     def _commit(self, offset: int) -> None:
         old_records = self._level_records()
         super()._commit(offset)
-        if self._level_records() > old_records:  # an unchanged level moves it too, the quorum's own records do not
+        # a record with an unchanged level counts as well, control records do not
+        if self._level_records() > old_records:
             for node in self.of_role(Role.CONTROLLER):
                 node.features_epoch = self._image.offset - 1
 

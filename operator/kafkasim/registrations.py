@@ -1,4 +1,4 @@
-"""The records a simulated cluster writes, as data: registrations, levels, the quorum's own, and the snapshot.
+"""Makes the records of a simulated cluster: registrations, levels, control records of the quorum, and snapshots.
 
 Called by `world`, `quorum` and `brokers`, which decide when. Record versions follow `MetadataVersion.java`; a field
 that a version does not have is left out.
@@ -37,7 +37,7 @@ def level(feature: str, value: int) -> Write:
 
 
 def migration(state: int) -> Write:
-    """State of a migration from ZooKeeper: 0 it never was there, 2 waits for brokers, 1 writes to both, 3 is over."""
+    """State of a migration from ZooKeeper: 0 none, 2 waiting for brokers, 1 writing to both, 3 over."""
     return Write(table.ZK_MIGRATION_STATE, {"zkMigrationState": state})
 
 
@@ -143,7 +143,7 @@ def snapshot(
 
 
 def _registered(node: Node, registration: BrokerRegistration, metadata_version: int) -> Write:
-    """A registration as it stands in the image: not what the node may have become since."""
+    """The record of a registration in the image, even if the node has changed since."""
     write = broker(node, registration.epoch, metadata_version)
     data = dict(write.data)
     data |= {

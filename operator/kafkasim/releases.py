@@ -1,4 +1,4 @@
-"""What each simulated Kafka release supports: feature ranges and API versions, one row per release.
+"""Table of the simulated Kafka releases: feature ranges and API versions, one row for each release.
 
 Read by `world` (registrations, judgements) and by the wire server (ApiVersions). A new release is one row.
 

@@ -1,7 +1,7 @@
-"""What the active controller writes of topics and partitions: when a broker leaves, is there again, or has caught up.
+"""Makes the records about topics and partitions: when a broker leaves, returns or has caught up, and for reassignments.
 
-Called by `brokers`, which decides when, and by `world` for what people do. Each function is given the partitions as the
-log says them and returns records; it writes nothing and knows no time.
+Called by `brokers`, which decides when, and by `world` for actions of people. Each function takes partitions and
+returns records; it writes nothing, and does not depend on time.
 
 Source: `ReplicationControlManager.generateLeaderAndIsrUpdates` and `PartitionChangeBuilder`: a broker in controlled
 shutdown, or fenced, leaves every ISR without a look at min.insync.replicas; the last one of an ISR stays in it, and
@@ -30,7 +30,7 @@ _PARTITION = ((23, 2), (17, 1))
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic, as the log says."""
+    """A partition of a topic, with its state in the log."""
 
     topic_id: UUID
     topic: str
@@ -61,7 +61,7 @@ def all_of(image: Image, directories: Mapping[int, UUID], metadata_version: int)
 
 
 def created(topic: TopicPlan, topic_id: UUID, directories: Mapping[int, UUID], metadata_version: int) -> list[Write]:
-    """A topic whose replicas are all in sync, and what is set of it."""
+    """Records of a new topic whose replicas are all in sync, with its configs."""
     writes = [Write(table.TOPIC, {"name": topic.name, "topicId": topic_id})]
     if topic.min_insync_replicas is not None:
         writes.append(topic_config(topic.name, topic.min_insync_replicas))
@@ -82,7 +82,7 @@ def created(topic: TopicPlan, topic_id: UUID, directories: Mapping[int, UUID], m
 
 
 def whole(partition: TopicPartition, directories: Mapping[int, UUID], metadata_version: int) -> Write:
-    """A partition with everything that is known of it."""
+    """A Partition record with the whole state of a partition."""
     state = partition.state
     data: dict[str, Any] = {
         "partitionId": partition.number,
@@ -125,7 +125,7 @@ def _config(kind: int, name: str, value: int | None) -> Write:
 def without(
     partitions: Iterable[TopicPartition], broker: int, alive: Collection[int], metadata_version: int
 ) -> list[Write]:
-    """The broker leaves every ISR, and leads nothing more. `alive`: brokers that may lead."""
+    """Changes that remove the broker from every ISR, and elect other leaders. `alive`: brokers that may lead."""
     writes = []
     for partition in partitions:
         state = partition.state
@@ -150,7 +150,7 @@ def with_leaders(partitions: Iterable[TopicPartition], broker: int, metadata_ver
 
 
 def in_sync(partitions: Iterable[TopicPartition], broker: int, metadata_version: int) -> list[Write]:
-    """The leaders take it into the ISR of these partitions; a replica that is being added may complete the move."""
+    """Changes that add the broker to the ISR of these partitions; this may complete a reassignment."""
     return [
         _change(
             partition,
@@ -162,7 +162,7 @@ def in_sync(partitions: Iterable[TopicPartition], broker: int, metadata_version:
 
 
 def fallen_behind(partitions: Iterable[TopicPartition], broker: int, metadata_version: int) -> list[Write]:
-    """The leaders of these partitions drop the broker from the ISR; it stays in those that it leads."""
+    """Changes that remove the broker from the ISR of these partitions, except those that it leads."""
     return [
         _change(partition, {"isr": remaining}, metadata_version)
         for partition in partitions
@@ -179,7 +179,7 @@ def fallen_behind(partitions: Iterable[TopicPartition], broker: int, metadata_ve
 def moving(
     partition: TopicPartition, target: Sequence[int], directories: Mapping[int, UUID], metadata_version: int
 ) -> Write:
-    """A reassignment begins: the new replicas first, then those that are to go (KIP-455)."""
+    """The change that begins a reassignment; replicas are the new ones first, then those to be removed (KIP-455)."""
     current = partition.state.replicas
     changes: dict[str, Any] = {
         "replicas": (*target, *(each for each in current if each not in target)),
@@ -192,7 +192,7 @@ def moving(
 def moved(
     partition: TopicPartition, alive: Collection[int], directories: Mapping[int, UUID], metadata_version: int
 ) -> list[Write]:
-    """The change that ends a reassignment, once every replica that is to stay is in sync; nothing before."""
+    """The change that ends a reassignment if every remaining replica is in sync; else nothing."""
     state = partition.state
     target = tuple(each for each in state.replicas if each not in state.removing)
     if not state.in_sync.issuperset(target):

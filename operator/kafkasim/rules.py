@@ -1,8 +1,8 @@
-"""How the active controller judges UpdateFeatures: the order of the checks and the exact words, per release.
+"""Judges UpdateFeatures like the active controller of each release: the same checks, order and messages.
 
-Called by `world` for every request, also with validateOnly. It decides and never writes: a `Verdict` says what is to be
-written and what the answer is. Two forms: 3.9 judges each feature for itself and applies the good ones (per-feature
-results, sorted by name), 4.x applies all or nothing and names the first failure it meets.
+Called by `world` for every request, also with validateOnly. It writes nothing: a `Verdict` has the response, and the
+records to be written. 3.9 judges each feature by itself and applies the valid ones (per-feature results, sorted by
+name); 4.x applies all or nothing, and names the first failure.
 
 Source: `FeatureControlManager.java` and `QuorumController.java` of 3.9 and 4.2, checked against recorded answers of
 real nodes (tests/golden/transcripts).
@@ -31,7 +31,9 @@ _DOWNGRADE_WORDED_ANEW = (4, 2)  # 4.1.2 still says "Invalid metadata.version"
 _KRAFT_UPGRADE = (4, 1)  # earlier releases write a feature record that changes nothing (KAFKA-16538, KAFKA-18979)
 
 _DEFINED: Mapping[tuple[int, int], frozenset[str]] = {(4, 1): frozenset({"streams.version"})}
-"""Features a release has in its code without a level for production: not advertised, and not unknown at level 0."""
+"""Features that a release has in its code, but without a level for production: not advertised, yet accepted at
+level 0.
+"""
 
 ALL_FAILED = "The update failed for all features since the following feature had an error: "
 _DEPENDENCIES = {(ELR_VERSION, 1): (METADATA_VERSION, 23)}  # EligibleLeaderReplicasVersion.java
@@ -83,7 +85,7 @@ class Verdict(Struct, frozen=True):
 
 class View(Struct, frozen=True):
     """Facts by which the active controller judges. `voters`: `controller.quorum.voters`, empty if not set.
-    `voters_reported`: whether each of them has reported to this leader which kraft.version it supports.
+    `voters_reported`: every voter has reported its supported kraft.version to this leader.
     """
 
     controller_id: int
@@ -135,7 +137,7 @@ def finalized(image: Image, release: Release) -> Mapping[str, int]:
 
 
 def _refusal(view: View, update: FeatureUpdate, proposed: Mapping[str, int]) -> str | None:
-    """The first check that fails, in Kafka's order; None when the update is good."""
+    """The message of the first check that fails, in Kafka's order; None if the update is valid."""
     reason = _unfit(view, update)
     if reason is None:
         current = finalized(view.image, view.release).get(update.feature, 0)
@@ -199,7 +201,7 @@ def _wrong_direction(current: int, update: FeatureUpdate) -> str | None:
 
 
 def _metadata_version(release: Release, current: int, update: FeatureUpdate) -> str | None:
-    """metadata.version has words of its own, without the usual beginning (KAFKA-13896: no lossy downgrade)."""
+    """Checks of metadata.version, whose messages lack the usual beginning (KAFKA-13896: no lossy downgrade)."""
     level = update.level
     if release.number < _ALL_OR_NOTHING and level < LOWEST_SETTABLE:
         return f"Invalid metadata.version {level}. Unable to set a metadata.version less than 3.3-IV0"

@@ -1,7 +1,7 @@
-"""Settings of simulated nodes: `min.insync.replicas`, how often a node writes a snapshot of the metadata, and of a node
-that was started with a file (`Node.file`) what stands in it.
+"""Settings of simulated nodes, for DescribeConfigs: `min.insync.replicas`, the interval of metadata snapshots, and the
+properties of a node that was started with a file (`Node.file`).
 
-Called by `answers.topics`, for DescribeConfigs.
+Called by `answers.topics`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ DEFAULTS: Mapping[str, str | None] = {
     "zookeeper.connect": None, "zookeeper.metadata.migration.enable": "false", "zookeeper.set.acl": "false",
     "zookeeper.ssl.client.enable": "false",
 }  # fmt: skip
-"""What a node of Kafka 3.9 gives where its file says nothing."""
+"""Defaults of a node of Kafka 3.9, for settings that its file does not have."""
 SECRETS = ("delegation.token.master.key", "delegation.token.secret.key", "password.encoder.secret")
 
 

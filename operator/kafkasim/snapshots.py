@@ -16,7 +16,7 @@ from kraftlog import Image, Replay, Section
 
 
 def newest_ms(node: Node, now_ms: int, every_ms: int) -> int:
-    """Up to when it holds everything."""
+    """Time of the last record in the newest snapshot that a node has written by itself."""
     if not node.running:
         return node.snapshot_ms
     count = (now_ms - node.started_ms) // every_ms
@@ -34,7 +34,9 @@ def image_at(log: MetadataLog, at_ms: int, sections: Collection[Section]) -> Ima
 
 
 def unsupported(image: Image, since_ms: int, release: Release) -> str:
-    """A level that was finalized at that time or later, and that this release does not support; empty where all are."""
+    """Text with a level that was finalized at that time or later, and that this release does not support; empty if
+    there is none.
+    """
     former_levels = [key for key, at in image.former_levels.dropped.items() if at >= since_ms]
     for feature, level in (*former_levels, *image.features.items()):
         supported = release.features.get(feature)

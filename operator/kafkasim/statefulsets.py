@@ -1,9 +1,10 @@
-"""StatefulSets around a simulated cluster, as they are planned: nodes by ordinal, addresses, images, budgets, delays.
+"""Plans of StatefulSets around a simulated cluster: nodes by ordinal, addresses, images, budgets, delays.
 
 Called by `pods`, which runs them, and by tests and the walkthrough, which plan a world and its pods together.
 
-An image is a name and a tag. A tag that is no release is an image whose process ends again and again. One that ends in
-"-leaky" runs, and ends after a while, again and again; one in "-empty" formats a new disk whenever it starts.
+An image is a name and a tag. The tag is a Kafka release; with any other tag the process ends at once, again and again.
+With a tag that ends in "-leaky" it ends after a while, again and again; with "-empty" it formats a new disk whenever it
+starts.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ EMPTY = "-empty"
 
 
 class PodTiming(Struct, frozen=True):
-    """In ms, as recorded of real pods (tests/golden/restarts).
+    """Times in ms, as recorded with real pods (tests/golden/restarts).
 
-    recreate: from the end of a pod to the next one. start: until its container runs. boot: until a broker, or a
-    controller, begins to work. ready: from then on until a probe says so. crash: a process that cannot run ends;
-    leak: one that can for a while.
-    grace: between the request to stop and the kill. update: until Kubernetes has seen a changed StatefulSet.
+    recreate: from the end of a pod to its successor. start: until its container runs. boot: until a broker, or a
+    controller, begins to work. ready: from then on until the probe succeeds. crash: until a process that cannot run
+    ends; leak: until one that leaks memory ends. grace: between the request to stop and the kill. update: until
+    Kubernetes has seen a changed StatefulSet.
     """
 
     recreate: int = 450
@@ -80,7 +81,7 @@ def addresses(sets: Sequence[SetPlan], roles: Sequence[Role] = tuple(Role)) -> d
 
 
 def release_of(image: str) -> Release | None:
-    """The release that an image runs; None for one that runs none."""
+    """The release that an image runs; None if its tag is no release."""
     try:
         return release_named(image.rpartition(":")[2])
     except ValueError:
@@ -88,5 +89,7 @@ def release_of(image: str) -> Release | None:
 
 
 def revision_of(stateful_set: str, image: str) -> str:
-    """The revision of a template. It depends on the image alone, so a template that comes back has its old revision."""
+    """The revision of a template. It depends only on the image, so a template that is reverted gets its old revision,
+    like in Kubernetes.
+    """
     return f"{stateful_set}-{crc32(image.encode()):08x}"

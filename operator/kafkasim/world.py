@@ -1,9 +1,8 @@
-"""A simulated cluster: nodes, quorum, registrations and finalized levels, as its metadata log says.
+"""A simulated cluster: its nodes, quorum, registrations, levels and partitions, all of it in its metadata log.
 
-What it decides: what becomes of the requests of clients, and of what people do to nodes and partitions. The log and its
-time are `ledger`'s, elections are `quorum`'s, the lives of brokers are `brokers`' business. No I/O; time comes in
-through `advance` and requests, chance through the given `Random`, so the same plan, seed and calls give the same bytes.
-Called by the wire server and by tests.
+It carries out requests of clients, and what people do to nodes and partitions. `ledger` has log and time, `quorum`
+elections, `brokers` the lifecycle of brokers. There is no I/O; time comes through `advance` and requests, randomness
+from the given `Random`, so equal plans, seeds and calls give equal bytes. Called by the wire server and by tests.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ if TYPE_CHECKING:  # numpy, which a world without topics does without
     from kraftlog.partitions import Partitions
 
 RESTART_MS = 800  # a stopped node that is started again with other binaries
-REGISTER_MS = 50  # a controller that finds itself unregistered
-CATCH_UP_MS = 500  # a controller that was started reads what it missed of the metadata log
-RUNS_FOR_MS = 3_600_000  # every node, when a world begins
+REGISTER_MS = 50  # until a controller that was unregistered registers again
+CATCH_UP_MS = 500  # until a started controller has read the metadata log
+RUNS_FOR_MS = 3_600_000  # uptime of every node when a world begins
 MIGRATION = 8  # metadata.version 3.4-IV0: the log of a 3.x cluster says how far it is from ZooKeeper, KIP-866
 TRANSACTIONS = 13  # metadata.version 3.6-IV1: bootstrap records are one metadata transaction, KIP-868
 
@@ -48,38 +47,38 @@ CONTROLLER_ID_NOT_REGISTERED = 136
 
 
 class ControllerAnswer(Struct, frozen=True):
-    """An answer of the active controller, to be sent when the log is committed up to `offset`."""
+    """A response of the active controller, to be sent when the log is committed up to `offset`."""
 
     verdict: Verdict
     offset: int = 0
 
 
 class NoActiveControllerError(Exception):
-    """A broker keeps the request until a controller is active: no answer now."""
+    """No controller is active: a broker keeps the request, and does not answer now."""
 
 
 Replica = tuple[Node, UUID | None, tuple[int, int, int]]
 
 
 class World(Quorum):
-    """See the module. `advance` moves time; everything else happens at the time of the last call of it. `partitions`:
-    topics will be created, though the plan has none.
+    """A simulated cluster (see the module). `advance` sets the time; all other calls happen at that time. `partitions`:
+    topics will be created, although the plan has none.
     """
 
     def __init__(self, plan: Plan, *, now_ms: int, random: Random, partitions: bool = False) -> None:
         sections = frozenset(Section) if plan.topics or partitions else SMALL
         super().__init__(plan, now_ms=now_ms, random=random, sections=sections)
-        self.ips: dict[Key, str] = {}  # of the pods that nodes run in, where they run in pods
-        self.hidden_topics: frozenset[str] = frozenset()  # that clients have no right to see
-        self.grants_cluster_action = True  # without it clients may ask nodes, and not read the log
-        self.elected: int | None = None  # the broker that is controller; brokers answer as in ZooKeeper mode then
-        self.uninformed: set[int] = set()  # brokers that do not know it yet
+        self.ips: dict[Key, str] = {}  # by node, the IP address of its pod
+        self.hidden_topics: frozenset[str] = frozenset()  # topics that clients may not describe
+        self.grants_cluster_action = True  # False: clients may not read the metadata log
+        self.elected: int | None = None  # in ZooKeeper mode: the broker that is controller
+        self.uninformed: set[int] = set()  # brokers that do not know that controller yet
         self.min_insync_replicas = plan.min_insync_replicas
         of_controllers = plan.controllers_min_insync_replicas
         self.controllers_min_insync_replicas = plan.min_insync_replicas if of_controllers is None else of_controllers
-        self._snapshot_ms = now_ms  # up to when the checkpoint goes that readers are sent to
+        self._snapshot_ms = now_ms  # time of the last record in the current snapshot
         self._brokers = Brokers(self)
-        self._found: tuple[Partitions, list[TopicPartition]] | None = None  # of the last state that was looked at
+        self._found: tuple[Partitions, list[TopicPartition]] | None = None  # cache: the partitions of the last image
         self._begin(plan)
 
     # --- what nodes know ---
@@ -103,8 +102,8 @@ class World(Quorum):
         return self.log.high_watermark, self.now_ms, self.now_ms
 
     def quorum_replicas(self) -> tuple[list[Replica], list[Replica]]:
-        """Voters and observers as the leader names them: each with its directory, as far as that is known, and how far
-        it is. In a dynamic quorum a voter whose disk is another one only observes, and the voter never fetches again.
+        """(voters, observers) as the leader reports them: node, directory id if known, and progress. In a dynamic
+        quorum a voter with a new disk is an observer, and the voter with the old directory id never fetches again.
         """
         directories = {voter.id: voter.directory_id for voter in self.image.voters or ()}
         voters: list[Replica] = []
@@ -120,7 +119,7 @@ class World(Quorum):
         return voters, observers
 
     def partitions(self) -> list[TopicPartition]:
-        """Every partition, by topic and number, with what is not committed yet; none in a world that has no topics."""
+        """Every partition, by topic and number, by the log with its uncommitted end."""
         partitions = self._leader_image.partitioned
         if not partitions:
             return []
@@ -143,7 +142,7 @@ class World(Quorum):
             return ControllerAnswer(verdict)
         if verdict.kraft_version is not None:
             self.append(registrations.quorum_records(self.voting(), verdict.kraft_version))
-            self.append([Write(table.NO_OP, {})])  # gives the request an offset to wait for
+            self.append([Write(table.NO_OP, {})])  # an offset for the request to wait for
         if verdict.levels:
             levels = [registrations.level(*each) for each in verdict.levels]
             old_level = self.leader_image.features.get(METADATA_VERSION, 0)
@@ -180,7 +179,9 @@ class World(Quorum):
         return ControllerAnswer(Verdict(error_message=""), self.log.end_offset)
 
     def unregister_controller(self, at: Node, controller_id: int) -> ControllerAnswer:
-        """UnregisterController as sent to this node (KIP-1312, Kafka 4.4). Voters and running ones go as well."""
+        """UnregisterController as sent to this node (KIP-1312, Kafka 4.4). Kafka unregisters voters and running ones,
+        too.
+        """
         leader, refused = self._route(at)
         if leader is None:
             return refused
@@ -196,7 +197,7 @@ class World(Quorum):
         self.append([Write(table.UNREGISTER_CONTROLLER, {"controllerId": controller_id})])
         offset = self.log.end_offset
         node = self.nodes.get((Role.CONTROLLER, controller_id))
-        if node is not None and node.running:  # it sees the record, and registers itself again at once
+        if node is not None and node.running:  # it sees the record and registers again
             self.after(REGISTER_MS, lambda: self._register_controller(node))
         return ControllerAnswer(Verdict(error_message=""), offset)
 
@@ -219,8 +220,8 @@ class World(Quorum):
     # --- things done to nodes ---
 
     def stop(self, role: Role, node_id: int, *, kill: bool = False) -> None:
-        """End a process. A broker that hosts partitions hands them over first; killed, it is fenced only when its
-        session ends. KeyError for a node there is not.
+        """End a process. A broker makes a controlled shutdown, unless it is killed: then it is fenced when its session
+        expires. KeyError for an unknown node.
         """
         node = self.nodes[role, node_id]
         if not node.running:
@@ -235,15 +236,15 @@ class World(Quorum):
             self._brokers.stop(node)
 
     def vanish(self, broker_id: int) -> None:
-        """End a process that hands nothing over, as it counts elsewhere; its session is over at once."""
+        """End a process without a controlled shutdown and without a session: it has moved to another world."""
         node = self.nodes[Role.BROKER, broker_id]
         node.running = node.stopping = False
         self._brokers.fence(node, node.incarnation)
 
     def start(self, role: Role, node_id: int, release: Release | None = None) -> None:
-        """Begin a process of this node, maybe with other binaries. KeyError for a node there is not.
+        """Start a process of this node, maybe with another release. KeyError for an unknown node.
 
-        A controller that finds a level it does not support in the log behind its snapshot ends at once.
+        A controller ends at once if the log after its snapshot has a level that it does not support.
         """
         node = self.nodes[role, node_id]
         if node.running:
@@ -264,14 +265,14 @@ class World(Quorum):
         self._register_again(node, node.incarnation)
 
     def format_disk(self, node_id: int) -> None:
-        """Give a node that does not run another disk. Both roles of a combined node share it."""
+        """Give a stopped node a new disk, which both roles of a combined node share."""
         directory = self._uuid()
         for node in (self.nodes[role, node_id] for role in Role if (role, node_id) in self.nodes):
             if not node.running:
                 node.directory = directory
 
     def upgrade(self, role: Role, node_id: int, release: Release) -> None:
-        """Stop, and start with other binaries a moment after it ended. KeyError for a node there is not."""
+        """Stop a node, and start it with another release a moment after it ended. KeyError for an unknown node."""
         node = self.nodes[role, node_id]
         self.stop(role, node_id)
 
@@ -286,17 +287,17 @@ class World(Quorum):
     # --- done to partitions, by people and by leaders ---
 
     def create_topic(self, topic: TopicPlan, *, commit: bool = False) -> None:
-        """A topic whose replicas are in sync at once."""
+        """Create a topic, with all replicas in sync."""
         self.append(replicas.created(topic, self._uuid(), self._directories(), self.metadata_version), commit=commit)
 
     def configure(self, value: int | None, *, topic: str | None = None, broker_id: int | None = None) -> None:
-        """min.insync.replicas of a topic, of a broker or (neither given) of all of them; None deletes it."""
+        """Set min.insync.replicas of a topic, of a broker, or (if neither is given) of all brokers; None deletes it."""
         self.append(
             [replicas.broker_config(broker_id, value) if topic is None else replicas.topic_config(topic, value)]
         )
 
     def fall_behind(self, broker_id: int, *, for_ms: int) -> None:
-        """Let the replicas of a broker be too slow for their leaders: out of the ISRs, and after a while back."""
+        """Let the replicas of a broker be too slow: they leave the ISRs, and return after `for_ms`."""
         hosted = self._brokers.hosted(broker_id)
         if self.active is not None and (dropped := replicas.fallen_behind(hosted, broker_id, self.metadata_version)):
             self.append(dropped)
@@ -308,7 +309,7 @@ class World(Quorum):
         self._brokers.catch_up(self.nodes[Role.BROKER, broker_id])
 
     def reassign(self, topic: str, number: int, target: Sequence[int]) -> None:
-        """Move a partition: who is new fetches everything first."""
+        """Begin a reassignment of a partition; new replicas must catch up first."""
         (partition,) = (each for each in self.partitions() if (each.topic, each.number) == (topic, number))
         self.append([replicas.moving(partition, target, self._directories(), self.metadata_version)])
         for broker_id in target:
@@ -325,13 +326,11 @@ class World(Quorum):
                     self.append(done)
 
     def take_snapshot(self) -> None:
-        """Write the committed state to a checkpoint; readers from offset 0 are sent to it from then on."""
+        """Write a snapshot of the committed state; readers from offset 0 get it from then on."""
         self._write_snapshot(self.image, self.now_ms)
 
     def snapshot_of(self, node: Node) -> Snapshot | None:
-        """The checkpoint that a controller sends readers from offset 0 to: the newest one that it wrote by itself, or
-        that was taken; None while there is none.
-        """
+        """The snapshot that a controller sends to readers from offset 0: the newest one; None while there is none."""
         written_ms = self.newest_snapshot_ms(node)
         if written_ms > self._snapshot_ms:
             self._write_snapshot(snapshots.image_at(self.log, written_ms, self._sections), written_ms)
@@ -344,11 +343,13 @@ class World(Quorum):
         self.log.snapshot, self._snapshot_ms = Snapshot(position, data), at_ms
 
     def newest_snapshot_ms(self, node: Node) -> int:
-        """Up to when the newest snapshot goes that a controller wrote by itself."""
+        """Time of the last record in the newest snapshot that a controller wrote by itself."""
         return snapshots.newest_ms(node, self.now_ms, self.timing.snapshot)
 
     def replayed_in_vain(self, node: Node, release: Release) -> str:
-        """The level at which a controller would end, started now with this release; empty where it would not."""
+        """The level because of which a controller would end if it started now with this release; empty if it would
+        run.
+        """
         return snapshots.unsupported(self.image, self.newest_snapshot_ms(node), release)
 
     # --- inside ---
@@ -357,8 +358,8 @@ class World(Quorum):
         return {node.id: node.directory for node in self.of_role(Role.BROKER)}
 
     def _begin(self, plan: Plan) -> None:
-        """The life of the cluster so far: first leader, bootstrap records, registrations, an hour ago; and topics. All
-        of it is committed.
+        """Write the history of the cluster, all of it committed: the first leader, bootstrap records and registrations,
+        an hour ago; and topics.
         """
         now_ms, self.now_ms = self.now_ms, self.now_ms - RUNS_FOR_MS
         later = {(node.role, node.id) for node in plan.nodes if node.later}

@@ -1,9 +1,9 @@
 """KRaft metadata logs: batches, records, images. A library of its own: no I/O, no clock, nothing of the operator.
 
-It is given bytes and says what they hold: `walk` goes over the batches of a file and names what is damaged, `decode`
-reads the value of a record, `Replay` makes an `Image` of a snapshot and of the log behind it, and `files` says which
-file of a directory is what. Nothing that it reads is trusted: lengths are judged before memory is taken, and what does
-not read is an error of one tree (`KraftLogError`) or a value that says so. What is not listed here may change.
+All functions take bytes: `walk` yields the batches of a file, and damage; `decode` decodes the value of a record;
+`Replay` makes an `Image` from a snapshot and the log after it; `files` parses the names of files. The bytes are not
+trusted: lengths are checked before memory is reserved, and unreadable bytes raise a `KraftLogError`, or become a value
+such as `Damage`. Only the names listed here are stable.
 """
 
 from kraftlog.batches import Batch, Codec, Damage, DamageReason, Header, Record

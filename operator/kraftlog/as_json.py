@@ -1,8 +1,9 @@
-"""Decoded records as JSON text: Kafka's field names, uuids and bytes as Kafka's dump tool prints them.
+"""Writes decoded records as JSON text, with Kafka's field names, and uuids and bytes as `kafka-dump-log.sh` prints
+them.
 
-What it decides: how a record is written where it is shown or stored, and that secrets are left out unless they are
-asked for. Of an unknown tag the number and the size are written. The text is ASCII, and may hold any name that a client
-chose: who puts it into HTML or a table must escape it.
+Called wherever a record is shown or stored. It leaves out secrets unless the caller asks for them. Of an unknown tag it
+writes the number and the size. The text is ASCII, but may contain any name that a client chose: callers that put it
+into HTML or a table must escape it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kraftlog.schema.types import UNKNOWN_TAGS
 
 def body(record: Decoded, *, redact: bool = True) -> str:
     """The data of a record."""
-    if is_open(record):  # nearly all
+    if is_open(record):  # nearly all records have no secrets
         return written(record.data)
     text = written(redacted(record).data if redact and has_secrets(record.type) else record.data)
     tags = tuple(bytes_of(content, redact=redact, tag=tag) for tag, content in _unknown(record.data))
@@ -40,8 +41,8 @@ def bytes_of(content: bytes, *, redact: bool = True, **fields: object) -> dict[s
 
 
 def written(value: Any) -> str:
-    """The JSON text of a value, as Kafka prints it; without tags that no table knows. It looks at the very type,
-    because it is called for each field of each record.
+    """The JSON text of a value, as Kafka prints it, without unknown tags. It compares exact types, which is faster than
+    `isinstance`, since it is called for each field of each record.
     """
     kind = type(value)
     if kind is int:

@@ -1,15 +1,15 @@
-"""Record batches (magic 2): the header of one, whether it is what was written (CRC-32C), and the records inside.
+"""Reads record batches (magic 2): headers, checksums (CRC-32C), and the records inside.
 
-What it decides: what the bytes at a position are, a batch or a damage, which is a value. Called by `walks` and
-`replay`, which know where to look; the way back is in `encoding`. It never opens a file and never decodes what a record
-says.
+It decides whether the bytes at a position are a batch or damage; damage is a return value, not an exception. Called by
+`walks` and `replay`, which find the positions. `encoding` writes batches. It opens no file, and does not decode the
+values of records.
 
-Nothing is copied: a batch is a view of the bytes that were given. Who keeps a batch keeps those bytes, and must not
-change them; the values of records are copies.
+A batch is a view of the caller's bytes, which are not copied: keeping a batch keeps these bytes in memory, and they
+must not be changed. Values of records are copies.
 
-The CRC covers the bytes from `attributes` on. baseOffset, partitionLeaderEpoch and the length lie before it (so that a
-broker can assign offsets without touching the rest): a flipped bit there can only show as a break in the order of
-offsets or epochs, and is reported as such. Layout: KIP-98, `DefaultRecordBatch.java`.
+The CRC covers the bytes from `attributes` on. It does not cover baseOffset, partitionLeaderEpoch and the length before
+it, so that a broker can assign offsets without a new CRC. A flipped bit there is only visible as a break in the order
+of offsets or epochs, and is reported as that. Layout: KIP-98, `DefaultRecordBatch.java`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Bytes = bytes | memoryview
 
 
 class Pieces(Protocol):
-    """Bytes of which a slice is read when it is asked for. A memoryview is one."""
+    """Bytes that are read when they are sliced, such as a file. A memoryview is one, too."""
 
     def __len__(self) -> int: ...
 
@@ -47,7 +47,7 @@ MAGIC_AT = 16
 
 HEADER = struct.Struct(">qiibIhiqqqhii")  # baseOffset .. record count
 _PIECE = 256 * 1024
-"""Bytes that are copied at once, for what takes no view: the CRC and the search."""
+"""Bytes that are copied at a time for functions that take no views: the CRC and the search."""
 
 MAX_BATCH = 16 * 1024 * 1024
 """Bytes; a controller writes at most half of it (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
@@ -88,15 +88,15 @@ class Attribute(enum.IntFlag):
     DELETE_HORIZON = 1 << 6
 
 
-# Asked of every batch, a hundred of them in a minute of an idle log: enums make a new value for each question.
+# Plain integers, since these are tested for every batch, and an enum operation creates a new object each time.
 _CODECS = tuple(Codec)
 _CONTROL = int(Attribute.CONTROL)
 CODEC_OR_CONTROL = 0b111 | _CONTROL
-"""The bits of the attributes that usual batches do not have."""
+"""Attribute bits that are 0 in usual batches, which are neither compressed nor control batches."""
 
 
 class DamageReason(enum.Enum):
-    """Reasons why bytes were not read as a batch, or what breaks the order."""
+    """Reasons why bytes were not read as a batch, and kinds of breaks in the order of batches."""
 
     TRUNCATED = "the last batch is cut"
     ZEROS = "zeros to the end, as in a preallocated file"
@@ -123,7 +123,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """One header of a record."""
+    """A header of a record: key and value."""
 
     key: str
     value: bytes | None
@@ -179,12 +179,16 @@ class Batch:
 
     @property
     def is_control(self) -> bool:
-        """True if its records are the quorum's own: leader change, snapshot header, footer, kraft.version, voters."""
+        """True for a control batch, whose records are those of the Raft quorum: leader change, snapshot header and
+        footer, kraft.version, voters.
+        """
         return self.attributes & _CONTROL != 0
 
     @property
     def is_transactional(self) -> bool:
-        """True if a producer transaction wrote it; not for the metadata transactions of KIP-868, which are records."""
+        """True for a batch of a producer transaction. Metadata transactions (KIP-868) are something else: records mark
+        them.
+        """
         return bool(self.attributes & Attribute.TRANSACTIONAL)
 
     def record_section(self) -> Bytes:
@@ -192,8 +196,8 @@ class Batch:
         return inflate(self.data[HEADER_SIZE:], self.codec)
 
     def records(self) -> Iterator[Record]:
-        """The records in order. Raises MalformedError where the section does not follow its layout, after those before
-        that point.
+        """The records in order. Raises MalformedError at the first one that does not follow the layout, after those
+        before it.
         """
         section = self.record_section()
         position = 0
@@ -207,7 +211,8 @@ class Batch:
 
 
 def inflate(section: Bytes, codec: Codec) -> Bytes:
-    """A record section uncompressed. Raises MalformedError for one that is none, CodecMissing where a library lacks.
+    """The uncompressed record section. Raises MalformedError for invalid bytes, CodecMissing if the library is not
+    installed.
 
     The Raft client itself compresses nothing (KafkaRaftClient).
     """
@@ -231,7 +236,7 @@ def inflate(section: Bytes, codec: Codec) -> Bytes:
 
 
 def read_record(section: Bytes, position: int, limit: int, base_offset: int, base_timestamp: int) -> tuple[Record, int]:
-    """One record at `position` of an uncompressed section that ends at `limit`, and the position behind it. Raises
+    """(record at `position` of an uncompressed section that ends at `limit`, position after it). Raises
     MalformedError.
     """
     usual = usual_record(section, position, limit)
@@ -269,10 +274,10 @@ def read_record(section: Bytes, position: int, limit: int, base_offset: int, bas
 
 
 def usual_record(section: Bytes, position: int, limit: int) -> tuple[int, int, int, int] | None:
-    """Reads a record without attributes, key and headers, as nearly all records of a metadata log are.
+    """Read a record without attributes, key and headers, like nearly all records of a metadata log.
 
-    Returns the deltas of time and offset, where its value begins (it ends one byte before the next record), and where
-    the next record begins; None for any other record.
+    Returns (delta of time, delta of offset, position of the value, position of the next record); the value ends one
+    byte before the next record. None for any other record.
     """
     try:
         size, start = section[position], position + 1
@@ -311,7 +316,7 @@ def view_of(data: Buffer) -> memoryview:
 
 
 class Head(NamedTuple):
-    """The header of a batch, as its bytes are laid out: what a reader that skips most batches needs, and cheap."""
+    """The header of a batch, in the order of its bytes: cheaper than a `Batch`, for readers that skip most batches."""
 
     base_offset: int
     length: int
@@ -342,16 +347,16 @@ class Head(NamedTuple):
 
 
 def head_at(data: Pieces, position: int) -> Head | Damage:
-    """The header of a batch at `position` that is whole, and whose CRC holds.
+    """The header of the batch at `position`, if that is complete and has a correct CRC; else the damage.
 
-    Else what is wrong there: TRUNCATED when it may continue behind the data, LENGTH, MAGIC or CRC when it is none.
+    The reason is TRUNCATED if the batch may continue after the data, or LENGTH, MAGIC or CRC if it cannot be a batch.
     """
     head = claimed_at(data, position)
     return head if isinstance(head, Damage) else checked(data, position, head)
 
 
 def claimed_at(data: Pieces, position: int) -> Head | Damage:
-    """Read a header whose claims could be true; its CRC is not looked at."""
+    """The header at `position` if its values are plausible, without a check of the CRC; else the damage."""
     remaining = len(data) - position
     if remaining < HEADER_SIZE:
         return Damage(position, remaining, DamageReason.TRUNCATED, f"{remaining} bytes of a header of {HEADER_SIZE}")
@@ -367,9 +372,9 @@ def claimed_at(data: Pieces, position: int) -> Head | Damage:
 
 
 def checked(data: Pieces, position: int, head: Head) -> Head | Damage:
-    """Checks the header's CRC over the bytes of its batch; returns the header, or a Damage where it does not hold."""
+    """The header, if its CRC is correct for the bytes of its batch; else the damage."""
     crc = 0
-    for _, piece in pieces(data, position + CRC_START, position + head.size):  # it takes no views
+    for _, piece in pieces(data, position + CRC_START, position + head.size):  # the CRC function takes no views
         crc = google_crc32c.extend(crc, piece)
     if crc != head.crc:
         return Damage(position, head.size, DamageReason.CRC, f"base offset {head.base_offset}")
@@ -380,6 +385,6 @@ def checked(data: Pieces, position: int, head: Head) -> Head | Damage:
 
 
 def pieces(data: Pieces, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Copies of the bytes, a piece at a time, and where each lies."""
+    """(position, copy) of each piece of the bytes from `start` to `end`."""
     for at in range(start, end, _PIECE):
         yield at, bytes(data[at : min(at + _PIECE, end)])

@@ -1,7 +1,8 @@
-"""A block of records that all are as usual: what each of them does, and in which order.
+"""Applies a block of many records at once, in the order in which they depend on each other.
 
-Records of partitions wait for one another until a record comes for which it matters that they are in. Topics go in at
-once. Called by `replay` for readers that asked for partitions; what it does not bring itself it gives back, one by one.
+Called by `image_builder` for readers that asked for partitions. Records of partitions are collected, and applied as
+columns (`columns`) before a record that depends on them. New topics are applied at once. All other records are passed
+on, one by one (`Sink.value`).
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from kraftlog.schema import table
 
 _TOPIC, _PARTITION, _CONFIG = table.TOPIC.key, table.PARTITION.key, table.CONFIG.key
 _IN_ORDER = frozenset(kind.key for kind in (table.TOPIC, table.REMOVE_TOPIC, table.CLEAR_ELR))
-"""Records that change what records of partitions bring, or may bring."""
+"""Records whose order relative to records of partitions matters."""
 
 _MINIMUM = MIN_INSYNC_REPLICAS.encode()
-_FEW = 8  # records of partitions, that are read one by one
-_TOPICS = 128  # that go in until they are weighed
+_FEW = 8  # up to this number, records of partitions are read one by one
+_TOPICS = 128  # added between two checks of the weight
 _UUID = 16
 _ONE_BYTE = 0x7F  # the largest length that is written in one
 
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Functions of the replay that take a block of records. value: applies and counts one record. count: counts so many
-    records of a key. judge_weight: may raise ImageTooLargeError. unreadable: counts records that contradict the state.
+    """Functions of the caller. value: applies and counts one record. count: counts records by api key. judge_weight:
+    may raise ImageTooLargeError. unreadable: counts records that contradict the state.
     """
 
     value: Callable[[bytes], None]
@@ -46,7 +47,7 @@ class Sink:
 def take_block(
     data: memoryview, records: Frames, partitions: PartitionState, sink: Sink, *, all_configs: bool = False
 ) -> None:
-    """All records of a block. `all_configs`: not only min.insync.replicas."""
+    """Apply all records of a block. `all_configs`: apply every config, not only min.insync.replicas."""
     topics = _topics(data, records)
     waiting = next_topic = 0
 
@@ -95,8 +96,8 @@ def take_block(
 
 @dataclass(frozen=True, slots=True)
 class _Topics:
-    """Topic records of the usual layout. places, starts, ids: of each, the place of its record, where its value begins,
-    its id. names: all names as one text, cut at `edges`.
+    """Topic records of the usual layout. For each: places, the index of its record in the block; starts, the position
+    of its value; ids, its topic id. names: all names as one text, which is divided at `edges`.
     """
 
     places: list[int]
@@ -109,7 +110,7 @@ class _Topics:
         return self.names[self.edges[at] : self.edges[at + 1]]
 
     def run(self, some: range) -> tuple[list[bytes], str, list[int]]:
-        """The ids, the joined names and their edges (from 0) of some of the topics."""
+        """(ids, joined names, edges from 0 on) of the topics with these indexes."""
         edges = self.edges[some.start : some.stop + 1]
         ids, names = self.ids[some.start : some.stop], self.names[edges[0] : edges[-1]]
         return ids, names, [edge - edges[0] for edge in edges]
@@ -134,6 +135,6 @@ def _topics(data: memoryview, records: Frames) -> _Topics:
 
 
 def _texts(view: Bytes, starts: Positions, ends: Positions) -> tuple[Positions, Bytes]:
-    """The bytes between these places, one text behind the other, and where each begins and the last ends."""
+    """(positions of the texts in the joined bytes, joined bytes) of the texts between `starts` and `ends`."""
     edges = np.concatenate([[0], np.cumsum(ends - starts)])
     return edges, view[np.repeat(starts - edges[:-1], ends - starts) + np.arange(edges[-1])]

@@ -1,15 +1,15 @@
-"""Kafka's own checks on a record that it replays: the conditions on which a node throws, and the code that does.
+"""Table of the conditions under which a Kafka node throws an exception when it replays a metadata record.
 
     Impossible(3, 17, "of broker 3 has epoch 705, its registration has 10", BROKER_EPOCH).reason
 
-A table, to which `judge` adds the state that the conditions are about. A controller that throws here exits; a broker
-logs the error, counts it (`metadata-load-error-count`) and continues without the record. `image` is what all nodes run
-(`org.apache.kafka.image`), `controller` what controllers run besides (`org.apache.kafka.controller`); read in 3.0 to
-3.9 as source, and in the classes of 3.9.2, 4.1.2, 4.3.1 and 4.4.0.
+`judge` evaluates the conditions. A controller that throws here exits; a broker logs the error, counts it
+(`metadata-load-error-count`) and continues without the record. Each entry names the method that throws: `image`, code
+of all nodes (`org.apache.kafka.image`), and `controller`, code of controllers only (`org.apache.kafka.controller`).
+Sources: the source code of 3.0 to 3.9, and the classes of 3.9.2, 4.1.2, 4.3.1 and 4.4.0.
 
-Not in the table, because they depend on the release that reads the log and not on the log: a finalized level that the
-binaries do not support (`FeatureControlManager.replay`, `FeaturesDelta.replay`), and a type or version of a record that
-they do not know. Nor what Kafka does not check: a replica twice, or an ISR with others than the replicas.
+The table does not have checks that depend on the release of the reader: a finalized level that its binaries do not
+support (`FeatureControlManager.replay`, `FeaturesDelta.replay`), or an unknown type or version of a record. Kafka does
+not check for duplicate replicas, or for an ISR with brokers that are no replicas.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PRODUCER_IDS = _OTHERS["PRODUCER_IDS_RECORD"]
 TOKEN = _OTHERS["DELEGATION_TOKEN_RECORD"]
 
 SOURCE = "metadata/src/main/java/org/apache/kafka"
-"""Where the files are, in Kafka's repository."""
+"""Folder of the files in Kafka's repository."""
 
 _PACKAGES = {
     **dict.fromkeys(("AclsDelta", "ClusterDelta", "MetadataDelta", "TopicDelta", "TopicsDelta"), "image"),
@@ -54,8 +54,8 @@ _PACKAGES = {
 
 @dataclass(frozen=True, slots=True)
 class ReplayCheck:
-    """One condition on which Kafka throws. keys: of the record types. image, controller: the methods that throw, empty
-    where that side does not check. since, until: the first and the last release that checks it; empty: 3.0, and 4.4.
+    """A condition under which Kafka throws. keys: api keys of the records. image, controller: the methods that throw,
+    empty if that code does not check. since, until: the first and the last release with the check; empty: 3.0, and 4.4.
     """
 
     condition: str
@@ -67,7 +67,7 @@ class ReplayCheck:
 
     @property
     def method(self) -> str:
-        """The method by which it is named: where brokers throw as well, theirs."""
+        """The method to name in messages: `image` if that throws, else `controller`."""
         return self.image or self.controller
 
     @property
@@ -91,7 +91,7 @@ class ReplayCheck:
 
 @dataclass(frozen=True, slots=True)
 class Impossible:
-    """A record on which Kafka stops. key: of its type. text: the condition with the values of this record."""
+    """A record at which Kafka throws. key: its api key. text: the condition with the values of this record."""
 
     offset: int
     key: int

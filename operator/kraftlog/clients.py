@@ -1,7 +1,8 @@
-"""What a metadata log says of clients: rights, credentials, tokens, quotas, the next producer id (`Section.CLIENTS`).
+"""The part of an image about clients: ACLs, credentials, tokens, quotas, the next producer id (`Section.CLIENTS`).
 
-The values, and the state behind them, which `rules` write to. No secret is kept: of a SCRAM credential there are user,
-mechanism and iterations; a delegation token has none in a log. It says what it weighs, as `state` does.
+`ClientState` is the mutable state that `rules` write to, `Clients` an immutable view of it. No secret is kept: of a
+SCRAM credential only user, mechanism and iterations; records of delegation tokens have no secret. The state counts its
+memory ("weight"), as `state` does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kraftlog.maps import VersionedMap
 
 Data = Mapping[str, Any]
 Entity = tuple[tuple[str, str | None], ...]
-"""Whom a quota is for: (type, name) by type; None for the default of that type."""
+"""Subject of a quota: (type, name) for each type; a name of None is the default of that type."""
 
 _RIGHT, _CREDENTIAL, _TOKEN, _QUOTA, _TEXT = 700, 300, 600, 500, 100  # bytes of objects without their texts, and more
 
@@ -49,10 +50,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """rights: by the id of the entry. credentials: iterations by (user, mechanism); 1 is SCRAM-SHA-256, 2 is SHA-512.
-
-    tokens: by id. quotas: values by (entity, key). next_producer_id: of the block that a broker asks for next; None
-    where no record says.
+    """Immutable view. rights: by id of the ACL entry. credentials: iterations by (user, mechanism); 1 is SCRAM-SHA-256,
+    2 is SHA-512. tokens: by id. quotas: values by (entity, key). next_producer_id: the first id of the next block for a
+    broker; None if no record has it.
     """
 
     rights: Mapping[UUID, Right]
@@ -63,7 +63,7 @@ class Clients:
 
 
 class ClientState:
-    """Rights, quotas and credentials while records are applied to them."""
+    """Mutable state of rights, quotas and credentials, to which records are applied."""
 
     __slots__ = ("credentials", "next_producer_id", "quotas", "rights", "tokens")
 
@@ -82,7 +82,7 @@ class ClientState:
         return self.rights.weight + self.credentials.weight + self.tokens.weight + self.quotas.weight
 
     def view(self) -> Clients:
-        """An immutable view of the present state; later writes do not show."""
+        """An immutable view of the current state; later changes have no effect on it."""
         maps = self.rights.view(), self.credentials.view(), self.tokens.view(), self.quotas.view()
         return Clients(*maps, self.next_producer_id)
 
@@ -92,17 +92,17 @@ class ClientState:
         self.rights.put(data["id"], Right(*who, data["resourceType"], data["resourceName"], data["patternType"]))
 
     def grant_without_id(self, data: Data) -> None:
-        """ACCESS_CONTROL_RECORD: in the definitions of Kafka 3.0 to 3.4, and written by none of them."""
+        """ACCESS_CONTROL_RECORD, which Kafka 3.0 to 3.4 define but never write."""
         raise ContradictionError(f"an entry without an id, for {data['principal']}")
 
     def revoke(self, data: Data) -> None:
-        """REMOVE_ACCESS_CONTROL_ENTRY_RECORD; of an entry that is not there Kafka makes an error (`AclsDelta`)."""
+        """REMOVE_ACCESS_CONTROL_ENTRY_RECORD; for a missing entry Kafka throws (`AclsDelta`)."""
         if self.rights.get(data["id"]) is None:
             raise ContradictionError(f"no entry has the id {data['id']}")
         self.rights.drop(data["id"])
 
     def scram(self, data: Data) -> None:
-        """USER_SCRAM_CREDENTIAL_RECORD, also in the layout of Kafka 3.0 to 3.4, which has several."""
+        """USER_SCRAM_CREDENTIAL_RECORD, also in the layout of Kafka 3.0 to 3.4, which has several credentials."""
         for credential in data.get("credentialInfos", (data,)):
             self.credentials.put((data["name"], credential["mechanism"]), credential["iterations"])
 
@@ -128,7 +128,7 @@ class ClientState:
             self.quotas.put((entity, data["key"]), data["value"])
 
     def producer_ids(self, data: Data) -> None:
-        """PRODUCER_IDS_RECORD: a broker was given a block."""
+        """PRODUCER_IDS_RECORD: a broker got a block of producer ids."""
         self.next_producer_id = data["nextProducerId"]
 
 

@@ -1,10 +1,9 @@
-"""Record sections that are compressed with snappy, lz4 or zstd, uncompressed: by pyarrow, where it is installed.
+"""Decompresses record sections that are compressed with snappy, lz4 or zstd, with pyarrow if that is installed.
 
-What it decides: how far a section may grow before it is refused. A controller compresses nothing, so the library is an
-extra (`kraftlog[arrow]`), imported when the first such batch is met. Called by `batches.inflate`, which has the bound.
-
-Kafka's snappy is that of snappy-java (`SnappyInputStream`): a header, and blocks with their length in front; a block
-without any of it is taken as well. Each says how long it is uncompressed, which is judged before memory is taken.
+Called by `batches.inflate`, which limits the uncompressed size. Controllers do not compress, so pyarrow is an extra
+(`kraftlog[arrow]`), and is imported with the first compressed batch. Kafka's snappy format is that of snappy-java
+(`SnappyInputStream`): a header, and blocks with their lengths; a single block without a header is accepted as well.
+Each block contains its uncompressed length, which is checked before memory is reserved.
 """
 
 from __future__ import annotations
@@ -20,7 +19,9 @@ _LENGTH = struct.Struct(">i")
 
 
 def inflated(section: bytes, name: str, most: int) -> bytes:
-    """At most `most` bytes. Raises CodecMissing without the library, MalformedError for what is too large or none."""
+    """The uncompressed section. Raises CodecMissing without pyarrow, MalformedError for invalid bytes, or for more than
+    `most` bytes.
+    """
     try:
         import pyarrow
     except ImportError:

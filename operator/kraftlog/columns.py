@@ -1,4 +1,4 @@
-"""Reads Partition and PartitionChange records of a block many at a time, as columns.
+"""Applies Partition and PartitionChange records of a block to the state, many at a time, as numpy columns.
 
 The million partitions of a snapshot are a million records with few different layouts, and a broker that fails causes
 thousands of changes with a single one. So records of equal length are grouped by layout (`_Shape`: the counts of

@@ -1,8 +1,8 @@
-"""All configs that a metadata log says, and its SCRAM credentials as digests (`Section.CONFIGS`): what is compared with
-another store of the same metadata.
+"""All configs in a metadata log, and SCRAM credentials as digests (`Section.CONFIGS`), to be compared with ZooKeeper.
 
-The values, and the state behind them, which `rules` write to. Of what may be secret there is a digest only
-(`digests`), which is of this process alone. It says what it weighs, as `state` does.
+`ConfigState` is the mutable state that `rules` write to, `Configs` an immutable view of it. Values that may be secret
+are kept as digests only (`digests`), which can be compared within one process. The state counts its memory ("weight"),
+as `state` does.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from kraftlog.redaction import is_shown
 
 Data = Mapping[str, Any]
 Config = tuple[int, str, str]
-"""The type of a resource (`ConfigResource.Type`), its name, the name of the config."""
+"""(type of the resource by `ConfigResource.Type`, its name, name of the config)."""
 
 _SECRETS = ("salt", "storedKey", "serverKey", "saltedPassword")
-"""Fields of a credential; a record has those of its layout."""
+"""Secret fields of a credential; a record has those of its layout."""
 
 _CONFIG, _TOPIC, _CREDENTIAL = 500, 300, 500  # bytes of objects without their texts, and more
 
@@ -38,7 +38,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Configs:
-    """values: of each config, or a digest where it may be secret (`redaction.is_shown`). credentials: by user and
+    """values: by config, the value, or a digest if it may be secret (`redaction.is_shown`). credentials: by user and
     mechanism; 1 is SCRAM-SHA-256, 2 is SHA-512.
     """
 
@@ -47,7 +47,7 @@ class Configs:
 
 
 class ConfigState:
-    """Configs while records are applied to them. topics: names by id, where partitions are not held, which know them as
+    """Mutable state of configs. topics: names by id, kept only without the section of partitions, which has them as
     well.
     """
 
@@ -59,7 +59,7 @@ class ConfigState:
             lambda key, _: _CREDENTIAL + getsizeof(key[0])
         )
         self.topics: VersionedMap[bytes, str] = VersionedMap(lambda _, name: _TOPIC + getsizeof(name))
-        self._of_topics: dict[str, set[str]] = {}  # names of configs, which go with their topic
+        self._of_topics: dict[str, set[str]] = {}  # by topic: names of its configs, which are removed with it
 
     @property
     def weight(self) -> int:
@@ -75,7 +75,7 @@ class ConfigState:
         self.topics.put(data["topicId"].bytes, data["name"])
 
     def drop_topic(self, data: Data) -> str:
-        """REMOVE_TOPIC_RECORD, where partitions are not held; its name."""
+        """REMOVE_TOPIC_RECORD, without the section of partitions; returns the topic's name."""
         name = self.topics.get(data["topicId"].bytes)
         if name is None:
             raise ContradictionError("a topic that is not there")
@@ -83,7 +83,7 @@ class ConfigState:
         return name
 
     def remove_topic(self, name: str) -> None:
-        """Remove what was set for a topic."""
+        """Remove the configs of a topic."""
         for config in self._of_topics.pop(name, ()):
             self.values.drop((TOPIC_RESOURCE, name, config))
 

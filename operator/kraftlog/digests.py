@@ -1,7 +1,7 @@
-"""What is secret, as a digest: enough to see whether two of them are the same, and nothing of what they are.
+"""Digests of secrets, which can be compared for equality and reveal nothing else.
 
-The key is random and of this process alone, so that no list of guesses can be held against what was written out of it.
-Of another process, an image that was pickled for example, a digest is like none of ours.
+Called by `configs`. The key is random for each process, so that nobody can compare guesses with a digest that left the
+process. A digest of another process, for example in a pickled image, equals none of ours.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _KEY = secrets.token_bytes(32)
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The digest of one secret. It shows nothing."""
+    """The digest of a secret."""
 
     code: bytes
 
@@ -24,6 +24,6 @@ class Digest:
 
 
 def digest_of(*parts: bytes | str) -> Digest:
-    """The digest of these parts together; a part is never taken for the end of another."""
+    """The digest of these parts together. Their lengths count, so that ("ab", "c") and ("a", "bc") differ."""
     encoded = [part.encode(errors="surrogatepass") if isinstance(part, str) else part for part in parts]
     return Digest(hmac.digest(_KEY, b"".join(len(part).to_bytes(8) + part for part in encoded), "sha256"))

@@ -1,9 +1,9 @@
 """Finds the positions at which the records of a section begin.
 
-Each record has its own length, which is the only hint to where the next one begins. To walk over a million records one
-by one is slow, so a large section is walked over from many positions at once: positions with bytes that look like the
-beginning of a record. These are guesses, and none is trusted: a walk from one of them counts only if the walk before it
-arrives there. Sections between are walked over one by one. Called by `replay`, before `frames`.
+Called by `image_builder`, before `frames`. The position of a record is only known from the length of the record before
+it, and following a million lengths one by one in Python is slow. So a large section is followed from many positions at
+once with numpy: positions whose bytes look like the beginning of a record. These are guesses: a chain of records from a
+guess counts only if the chain before it ends exactly there. Parts between are followed one by one.
 """
 
 from __future__ import annotations
@@ -20,20 +20,18 @@ Positions = NDArray[np.int64]
 
 _CONTINUES = 0x80  # a varint continues
 _SHORTEST_RECORD = 10  # bytes of a record with a frame
-_MOST = 250_000  # records that are looked at at once: what 8 MiB of topics have, more than a controller writes
+_MOST = 250_000  # most records of a section: what 8 MiB of topics have, more than a controller writes
 
-_SAMPLE = 32  # records at the start of a section, to know what they are like
-_LANE = 128  # records, about, from one guess to the next
-_STEPS = 160  # that are walked, for there may be more
-_WINDOW = 4  # times the size of a record, in which one is looked for
+_SAMPLE = 32  # records at the start of a section, from which the usual size is taken
+_LANE = 128  # records between two guesses, about
+_STEPS = 160  # records that are followed from each guess, as there may be more than `_LANE`
+_WINDOW = 4  # sizes of a record, within which the beginning of one is searched
 _FRAME = 3  # bytes of a frame
 _BEFORE_KEY = np.arange(4, 17)  # bytes of length, attributes and deltas
 
 
 def _sizes() -> Positions:
-    """The size of a record by the two bytes that it begins with, as one number; 0 where the length is negative or has
-    more bytes.
-    """
+    """The size of a record by its first two bytes as one number; 0 if its length is negative or has more bytes."""
     words = np.arange(1 << 16, dtype=np.int64)
     low, high = words & 0xFF, words >> 8
     size = np.where(low < _CONTINUES, 1 + (low >> 1), 2 + ((low & 0x7F | high << 7) >> 1))
@@ -45,9 +43,9 @@ _SIZES = _sizes()
 
 
 def edges(data: memoryview, count: int) -> Positions | None:
-    """Positions at which the `count` records of a section begin, and its end; None for too many.
+    """Positions at which the `count` records of a section begin, and its end; None if there are more than `_MOST`.
 
-    MalformedError when they do not end with the section.
+    Raises MalformedError if the records do not end with the section.
     """
     if count > _MOST or count * _SHORTEST_RECORD > len(data):
         return None
@@ -73,8 +71,8 @@ def _starts(data: memoryview, count: int, limit: int) -> Positions:
 
 
 def _walk(data: memoryview, position: int, until: int, most: int) -> tuple[list[int], int]:
-    """Positions at which up to so many records begin, one behind the other; and where the last ends, at `until` or
-    behind it.
+    """(positions of up to `most` successive records, position after the last one), until that is at or after
+    `until`.
     """
     limit, starts = len(data), list[int]()
     while position < until and len(starts) < most:
@@ -85,7 +83,7 @@ def _walk(data: memoryview, position: int, until: int, most: int) -> tuple[list[
         elif position + 1 < limit and (byte := data[position + 1]) < _CONTINUES:
             end = position + 2 + ((length & 0x7F | byte << 7) >> 1)
         else:
-            value, end = read_unsigned(data, position)  # which is rare, or cut
+            value, end = read_unsigned(data, position)  # rare: a longer length, or the end of the data
             end += value >> 1
         if length & 1:
             raise MalformedError(f"a record of a negative length at byte {position}")
@@ -96,7 +94,9 @@ def _walk(data: memoryview, position: int, until: int, most: int) -> tuple[list[
 
 
 def _lanes(data: memoryview, first: list[int], position: int, count: int) -> Iterator[Positions]:
-    """Walks from guesses, in order, each of which leads to the next: where records begin, and where the last ends."""
+    """Follow records from all guesses at once. Yields, for each part in which every chain of records ends at the next
+    guess, the positions of its records and of its end.
+    """
     guesses = _guesses(data, first, position, len(data) * _LANE // count)
     starts, ends = guesses[:-1], guesses[1:]
     low = np.frombuffer(data, dtype=np.uint8)
@@ -117,8 +117,8 @@ def _lanes(data: memoryview, first: list[int], position: int, count: int) -> Ite
 
 
 def _guesses(data: memoryview, first: list[int], position: int, distance: int) -> Positions:
-    """Places where records may begin, that far from one another: those with a null key, the length of value and the
-    frame of one of the first, of a size that most of them have.
+    """Positions at which records may begin, about `distance` apart: their null key, length of the value, and frame
+    equal those of one of the first records, of the most frequent size.
     """
     sizes = [end - start for start, end in zip(first, [*first[1:], position], strict=True)]
     size = max(sizes, key=sizes.count)

@@ -1,6 +1,6 @@
-"""Record batches written, as Kafka writes them: each number in its shortest form, and no codec but gzip.
+"""Writes record batches in the form in which Kafka writes them, uncompressed or with gzip.
 
-Called by what writes a log (the simulator, tests).
+Called by the simulator and by tests. `batches` reads them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CRC = struct.Struct(">I")
 
 
 def encode_record(record: Record, base_offset: int, base_timestamp: int) -> bytes:
-    """One record with its length in front, as an uncompressed section has it."""
+    """A record with its length, as in an uncompressed record section."""
     out = bytearray([record.attributes])
     out += signed(record.timestamp_ms - base_timestamp)
     out += signed(record.offset - base_offset)

@@ -1,9 +1,8 @@
-"""What a metadata log can be refused for.
+"""Exceptions of this package.
 
-Raised by the readers of this package and caught by the owner of the bytes: a follower that can fetch them again, a
-command that was given a file. Damage met on a walk over a file is not raised: it is a value (`batches.Damage`), because
-the rest of the file is still worth reading. Nothing here ever carries the content of a record: records may hold
-secrets.
+They are raised by readers, and caught by the owner of the bytes: a follower that can fetch them again, or a command
+that reads a file. Damage during a walk over a file is not raised, but returned as a value (`batches.Damage`), since the
+rest of the file can still be read. No message contains the content of a record, which may be secret.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Names of the files of a metadata log, and which files make an image. Opens no files.
 
-In `__cluster_metadata-0` lie segments (`00000000000000000000.log`: the offset of the first record) and snapshots
-(`00000000000000000442-0000000009.checkpoint`: end offset and epoch), beside indexes and what Kafka has not finished or
-is about to delete, which is none of a log (`Snapshots.java`). Called by what reads a directory.
+The directory `__cluster_metadata-0` has segments (`00000000000000000000.log`: the offset of the first record) and
+snapshots (`00000000000000000442-0000000009.checkpoint`: end offset and epoch). It also has indexes, unfinished
+snapshots and files to be deleted (`Snapshots.java`), which are not part of the log. Called by all readers of
+directories.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 DIRECTORY = "__cluster_metadata-0"
-"""In which they lie."""
+"""Name of the directory of segments and snapshots."""
 PROPERTIES = "meta.properties"
-"""Lies beside the directory, and says whose log it is: the ids of the node and of its cluster."""
+"""File beside that directory, with the ids of the node and of its cluster."""
 OPEN = ".log.open-"
-"""In the name of a segment that the operator's recorder still writes: no part of the log before it is closed."""
+"""Part of the name of a segment that the operator's recorder is writing; it is not read before it is closed."""
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log")
 _SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint")
 
 
 DECOMPRESS = {".gz": "gunzip -k", ".bz2": "bunzip2 -k", ".xz": "unxz -k", ".zst": "unzstd", ".lz4": "unlz4 -k"}
-"""By the end of a name, the command that gives a compressed file back and keeps it. No node compresses its log."""
+"""By suffix, the command that decompresses a file and keeps the original. Nodes do not compress logs, but people do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ def parse(name: str) -> Segment | Snapshot | None:
 
 
 def compressed(names: Iterable[str]) -> dict[str, str]:
-    """The compressed files of a log, each with the command that gives it back; none that lies there as well
-    as it was.
+    """The compressed files of a log with commands to decompress them, without those whose decompressed file is there as
+    well.
     """
     present = set(names)
     ends = {name: end for name in sorted(present) for end in DECOMPRESS if name.endswith(end)}
@@ -78,9 +79,7 @@ def in_order(names: Iterable[str]) -> tuple[list[Snapshot], list[Segment]]:
 
 
 def newest(names: Iterable[str]) -> tuple[Snapshot | None, tuple[Segment, ...]]:
-    """Files of which the newest image is made: the last snapshot, if there is one, and the segments that continue
-    behind it.
-    """
+    """The files for the newest image: the last snapshot, if there is one, and the segments after it."""
     snapshots, segments = in_order(names)
     snapshot = snapshots[-1] if snapshots else None
     bases = (segment.base_offset for segment in segments)

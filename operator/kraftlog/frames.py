@@ -1,8 +1,8 @@
-"""What the records of a section are: where the value of each is, and of which type, as arrays.
+"""Finds the type and the position of the value of every record in a section, as numpy arrays.
 
-What lies in front of a value (lengths and deltas, each of some bytes) is looked at eight bytes at a time where most are
-alike. Called by `replay` for readers that asked for partitions, with batches that are large enough, and with where
-records begin (`edges`). It never reads a value.
+Called by `image_builder` for readers that asked for partitions, with large batches, after `edges` found where records
+begin. The bytes before a value (lengths and deltas) are equal in most records of a section, so they are compared with
+those of a sample, eight bytes at a time, instead of being parsed. Values are not read here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SHORTEST = 3  # bytes of a frame
 _MAX_VARINT = 10
 _CONTINUES = 0x80  # a varint continues; and api keys below it are in one byte
 BLOCK = 16384
-"""Records that are looked at together: two megabytes of partitions, which stay in the processor's cache."""
+"""Records in one block: two megabytes of partitions, which fit into the processor's cache."""
 
-_HEAD = 16  # bytes in front of a value and its frame, as far as they are compared
+_HEAD = 16  # bytes before the value, and its frame, that are compared
 _ALL = 0xFF  # bits of a byte
 _NULL = 1  # zigzag of -1, the length of a key that is not there
 _WIDEST = 3  # bytes of a length
@@ -37,8 +37,8 @@ _WAITS[[table.PARTITION.key, table.PARTITION_CHANGE.key]] = True
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """Records of a section. values, ends: of the value of each. api: its key. times: how often each key is there.
-    is_wanted: of each key, whether it is more than counted.
+    """Records of a section. values, ends: positions of the value of each. api: api key of each. times: number of
+    records by api key. is_wanted: by api key, 1 if its records are applied, 0 if they are only counted.
     """
 
     values: Positions
@@ -61,8 +61,8 @@ class Frames:
         return np.flatnonzero(self.api == key)
 
     def single_records(self, done: Positions) -> Iterator[tuple[int, int, int, int]]:
-        """Records to decode beside those that wait for one another, and those at the places `done`, in order: place,
-        key, start and end of the value.
+        """(index, api key, start, end of the value) of the records that must be decoded one by one, in order: without
+        those that are collected, and those with the indexes `done`.
         """
         selected = (np.frombuffer(self.is_wanted, dtype=np.bool_) & ~_WAITS).take(self.api)
         selected[done] = False
@@ -70,7 +70,9 @@ class Frames:
         yield from zip(*(each.tolist() for each in (at, self.api[at], self.values[at], self.ends[at])), strict=True)
 
     def waiting(self, first: int, end: int) -> Iterator[tuple[int, Positions, Positions]]:
-        """The frames between two places, in order: of each run of one kind its key, and where the values are."""
+        """The collected records with indexes from `first` on and below `end`, in order: for each run of one type (api
+        key, starts of values, ends of values).
+        """
         at = first + np.flatnonzero(_WAITS.take(self.api[first:end]))
         if not len(at):
             return
@@ -82,10 +84,10 @@ class Frames:
 def frames(data: memoryview, edges: Positions, is_wanted: bytes) -> Frames | None:
     """Read the frames of the records between these edges. `is_wanted`: by api key.
 
-    None where one is not as Kafka writes all of them: with a record key, headers, or a longer frame.
+    None if any record is unlike those that Kafka writes: with a record key, headers, or a longer frame.
     """
     view = np.frombuffer(data, dtype=np.uint8)
-    starts, value_ends = edges[:-1], edges[1:] - 1  # behind a value is the count of headers
+    starts, value_ends = edges[:-1], edges[1:] - 1  # after the value comes one byte, the number of headers
     middle = slice(len(starts) // 2, len(starts) // 2 + 1)
     sample = _heads(view, starts[middle], value_ends[middle])
     if sample is None or view.take(value_ends).any():
@@ -103,7 +105,7 @@ def frames(data: memoryview, edges: Positions, is_wanted: bytes) -> Frames | Non
 
 
 class _RecordHeads(NamedTuple):
-    """Positions in records: of their deltas, of the lengths of their keys, of their values; and the api key of each."""
+    """Positions of the deltas, key lengths and values of records; and their api keys."""
 
     deltas: Positions
     keys: Positions
@@ -112,8 +114,8 @@ class _RecordHeads(NamedTuple):
 
 
 def _heads(view: Bytes, starts: Positions, value_ends: Positions) -> _RecordHeads | None:
-    """Reads up to the values of records that end at `value_ends`: length and attributes, two deltas, a null key, a
-    length, a value with a frame. None where any record has something else.
+    """Parse the beginnings of records whose values end at `value_ends`: length, attributes, two deltas, a null key, a
+    length, the frame of the value. None if any record has something else.
     """
     last = len(view) - 1
     deltas = _behind_varints(view, starts) + 1
@@ -133,7 +135,7 @@ def _heads(view: Bytes, starts: Positions, value_ends: Positions) -> _RecordHead
 
 
 def _behind_varints(view: Bytes, at: Positions) -> Positions:
-    """Positions behind the variable-length integers at these places; none behind the last byte."""
+    """Positions after the varints at these positions, at most that of the last byte."""
     last = len(view) - 1
     for _ in range(_MAX_VARINT):
         continued = view[np.minimum(at, last)] >= _CONTINUES
@@ -144,14 +146,14 @@ def _behind_varints(view: Bytes, at: Positions) -> Positions:
 
 
 def _alike(view: Bytes, starts: Positions, sample_start: int, sample: _RecordHeads) -> NDArray[np.bool_]:
-    """Mask of the records that are as long as a sample, with deltas in as many bytes and with its frame: all that in so
-    few bytes that they are compared as two words.
+    """Mask of the records whose length, sizes of deltas, and frame equal those of a sample. All of it is in 16 bytes,
+    which are compared as two words.
     """
     delta, key, value = (int(each[0]) - sample_start for each in sample[:3])
     last = len(view) - _HEAD
     if value + _SHORTEST > _HEAD or sample_start > last:
         return np.zeros(len(starts), dtype=np.bool_)
-    # The length and all from the key on are the same, attributes do not matter, and deltas end in the same places.
+    # The mask compares the length, everything from the key on, and the ends of the deltas; attributes do not matter.
     mask = bytes([_ALL] * (delta - 1) + [0] + [_CONTINUES] * (key - delta) + [_ALL] * (value + _SHORTEST - key))
     heads = np.ndarray((last + 1,), dtype=f"V{_HEAD}", buffer=view, strides=(1,))
     words = heads[np.minimum(starts, last)].view(np.uint64).reshape(-1, 2)

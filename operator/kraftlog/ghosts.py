@@ -1,7 +1,7 @@
-"""Which registrations may be those of ghosts: registered, although no such node exists any more.
+"""Judges which registrations may be ghosts, that is, registrations of nodes that no longer exist.
 
-A log says who is registered and not who runs, so this is a suspicion: a controller that is not a voter, a broker that
-has been fenced for long. Called with what a log says by its readers, which also put the reason into words.
+A log shows which nodes are registered, not which run. So the result is a suspicion, about a controller that is not a
+voter, or a broker that has been fenced for a long time. Called by readers of logs, which also make the messages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from collections.abc import Collection
 from kraftlog.image import BrokerRegistration, ControllerRegistration
 
 FENCED_FOR_MS = 15 * 60 * 1000
-"""A broker that restarts is fenced for as long as it recovers its logs, minutes at most for nearly all."""
+"""Milliseconds for which a broker must be fenced to be suspected. A broker that restarts is fenced while it recovers
+its logs, which nearly always takes minutes at most.
+"""
 
 
 def may_be_ghost(
@@ -25,7 +27,8 @@ def may_be_ghost(
     """Judge whether a registration at the end of a log (at `end_ms`) may be a ghost's; None where that cannot be
     decided.
 
-    voters: None where the log does not say who votes. fenced_since_ms: None, or below 0, where the log does not say it.
+    voters: None if the log does not have them. fenced_since_ms: None, or below 0, if the log does not have it. end_ms:
+    time of the last record.
     """
     if isinstance(registration, ControllerRegistration):
         return None if voters is None else registration.id not in voters

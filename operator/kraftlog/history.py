@@ -1,12 +1,12 @@
-"""What happened in a metadata log: changes of levels, registrations, fencing, voters, leaders, the migration, in order.
+"""Reads the changes in a metadata log, in order: of levels, registrations, fencing, voters, leaders and the migration.
 
     reader = HistoryReader(begins_at=0)
     for batch in walk(data): for event in reader.take(batch): ...
 
-Given the undamaged batches of a log in order, and notice of everything between them that is missing. What it decides:
-what counts as a change, when it took effect (records of a metadata transaction at its End; KIP-868), and what was there
-before, which is None where that is not known. A snapshot is a state and not an event: `pass_snapshot` only fills in
-what was not known. It reads no file itself.
+The caller reads the files, passes the undamaged batches in order, and reports gaps between them by `miss`. It decides
+what counts as a change, when it took effect (for records of a metadata transaction, at its End; KIP-868), and the
+previous value, which is None if unknown. A snapshot is a state and not a change: `pass_snapshot` only fills in unknown
+values.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ Data = Mapping[str, Any]
 _LEVEL_OF_3_4 = 8  # metadata.version 3.4-IV0: the only one of Kafka 3.4
 METADATA_VERSION = "metadata.version"
 MAX_PENDING = 100_000
-"""Changes of one metadata transaction that are kept until it ends; a controller's largest have a few thousand."""
+"""Most changes of a metadata transaction that are kept until its End; real ones have up to a few thousand."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelChange:
-    """A finalized level changed; 0 for none. takes_effect: false for a FeatureLevel record of kraft.version, which the
-    quorum does not follow (KAFKA-18979). layout: the releases of the older layout, or empty.
+    """A finalized level changed; level 0: none. takes_effect: False for a FeatureLevel record of kraft.version, which
+    the quorum ignores (KAFKA-18979). layout: the releases with an older layout of the record, if it has that; else
+    empty.
     """
 
     feature: str
@@ -77,8 +78,8 @@ class Unregistration:
 
 @dataclass(frozen=True, slots=True)
 class MigrationChange:
-    """The migration from ZooKeeper has this state, a raw code. by_3_4: perhaps written by Kafka 3.4, where 1 and 2 were
-    the other way round.
+    """The state of the migration from ZooKeeper, as the code in the record. by_3_4: it may be from Kafka 3.4, in which
+    1 and 2 had each other's meaning.
     """
 
     state: int
@@ -113,7 +114,7 @@ class NotUnderstood:
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:
-    """Changes between its begin and its abort, which never took effect."""
+    """A metadata transaction that was aborted, so that its changes never took effect. changes: their number."""
 
     begins_at: int
     changes: int
@@ -134,8 +135,8 @@ Change = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """offset, timestamp_ms: of the record. effective_offset, effective_ms: when it took effect: the same, or those of
-    the End of its transaction. after_gap: something before it is missing, and no snapshot has filled it in since.
+    """A change. offset, timestamp_ms: of its record. effective_offset, effective_ms: of its record, or of the End of
+    its transaction. after_gap: records before it are missing, and there was no snapshot since.
     """
 
     offset: int
@@ -147,8 +148,8 @@ class Event:
 
 
 def may_be_by_3_4(state: int, metadata_version: int | None) -> bool:
-    """True if Kafka 3.4 may have written this state of the migration. metadata_version: the level then; None where it
-    is not known, or there is none.
+    """True if Kafka 3.4 may have written this state of the migration. metadata_version: the level at that time; None if
+    unknown, or none.
     """
     return state in MIGRATION_UNDER_WAY and metadata_version in (None, _LEVEL_OF_3_4)
 
@@ -157,7 +158,7 @@ class HistoryReader:
     """Takes a log in order. Not thread-safe. `begins_at`: the offset of its first record."""
 
     def __init__(self, *, begins_at: int) -> None:
-        self._complete = begins_at == 0  # what was never said is not there
+        self._complete = begins_at == 0  # then whatever no record has set does not exist
         self._gap = False
         self._levels: dict[str, int] = {}
         self._migration: int | None = None
@@ -167,12 +168,12 @@ class HistoryReader:
 
     @property
     def is_complete(self) -> bool:
-        """True if nothing before is missing, or a snapshot has filled it in."""
+        """True if no records before are missing, or there was a snapshot after the last gap."""
         return self._complete
 
     @property
     def levels(self) -> Mapping[str, int] | None:
-        """The levels so far, of features that have one; None where something is missing."""
+        """Finalized levels so far, of features that have one; None if records are missing."""
         return self._levels if self._complete else None
 
     @property
@@ -181,13 +182,13 @@ class HistoryReader:
         return None if self._transactions.open is None else self._began
 
     def miss(self) -> None:
-        """Something of the log is not here: whatever was known may have changed, and a transaction may be over."""
+        """Note that records are missing: known values may have changed, and an open transaction may have ended."""
         self._complete, self._gap = False, True
         self._transactions.forget()
         self._levels, self._migration, self._voters = {}, None, None
 
     def pass_snapshot(self, image: Image) -> None:
-        """The state at this offset. Nothing is taken from it where everything is known already."""
+        """Take in the state of a snapshot at this offset. It changes nothing if no records are missing before it."""
         if self._complete:
             return
         self._levels = dict(image.features)
@@ -198,7 +199,7 @@ class HistoryReader:
         self._complete, self._gap = True, False
 
     def take(self, batch: Batch) -> Iterator[Event]:
-        """Changes by the records of a batch."""
+        """The changes in a batch."""
         if batch.data[HEADER_SIZE:] == ONLY_NO_OP:
             return
         offset = batch.base_offset
@@ -243,7 +244,7 @@ class HistoryReader:
         open_ = self._transactions.open
         try:
             effects = self._transactions.mark(key)
-        except ContradictionError:  # where records are missing, a transaction may end that never began
+        except ContradictionError:  # after a gap an End may come without its Begin
             return
         if key == BEGIN:
             self._began = offset
@@ -258,7 +259,7 @@ class HistoryReader:
                 yield replace(event, change=change, effective_offset=offset, effective_ms=at)
 
     def _known(self, change: Change) -> Change | None:
-        """Complete a change by the previous value, now that it takes effect; None for what changes nothing."""
+        """The change with the previous value, now that it takes effect; None if it changes nothing."""
         match change:
             case LevelChange(feature=name, level=level, takes_effect=True):
                 previous = self._levels.get(name, 0 if self._complete else None)

@@ -1,11 +1,10 @@
-"""What a metadata log says at one offset, in sections: registrations, features, quorum, migration, partitions, clients.
+"""The image: the state of a cluster at one offset of its metadata log, in sections such as registrations and features.
 
-The values only; `replay.Replay` makes them. An image is immutable and complete up to its offset: every record below it
-is in, none at or above it. `unreadable` above 0 means that something below the offset could not be understood: a
-decision based on the image must say so, and treat what could be missing as unknown. An image can be pickled.
+This module has the values only; `replay.Replay` makes them. An image is immutable and exact: it contains the effects of
+every record below its offset, and of no other. If `unreadable` is above 0, records below the offset could not be
+understood: decisions must treat whatever they may have changed as unknown. An image can be pickled.
 
-A section that the reader did not ask for is not there, and reading it raises `SectionNotRead`: what was not looked for
-must not look like what does not exist.
+Reading a section that was not requested raises `SectionNotRead`, so that it cannot be mistaken for an empty one.
 """
 
 from __future__ import annotations
@@ -27,19 +26,21 @@ S = TypeVar("S")
 
 
 class Section(enum.Enum):
-    """A part of an image to ask for; its value names the field. Records of other sections are not decoded."""
+    """A part of an image, to be requested from a reader; its value is the name of the field. Records of other sections
+    are not decoded.
+    """
 
     REGISTRATIONS = "registrations"
     FEATURES = "finalized"
     QUORUM = "quorum"
     MIGRATION = "migration"
-    PARTITIONS = "partitioned"  # with topics, and what was set of min.insync.replicas; needs numpy
-    CLIENTS = "client_data"  # rights, credentials, tokens, quotas, producer ids; no secret of them
-    CONFIGS = "configured"  # all configs, and digests of credentials: what may be secret only as a digest
+    PARTITIONS = "partitioned"  # with topics and configs of min.insync.replicas; needs numpy
+    CLIENTS = "client_data"  # ACLs, credentials, tokens, quotas, producer ids; without secrets
+    CONFIGS = "configured"  # all configs and credentials; possible secrets as digests only
 
 
 SMALL = frozenset(Section) - {Section.PARTITIONS, Section.CLIENTS, Section.CONFIGS}
-"""What grows with the nodes of a cluster, not with its partitions."""
+"""Sections whose size depends on the number of nodes, not of partitions or clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +98,10 @@ class Voter:
 class Registrations:
     """Registered nodes, running or not.
 
-    unregistered: when (ms) a node that was unregistered, and did not come again, lost its registration; since the
-    beginning of the log or the last snapshot, which does not say.
-    registered: when each broker registered last, and returned: when each node, a controller as well, registered or was
-    unfenced last; at the latest, as `Image.elapsed_ms` was then; 0 of what a snapshot contains, which does not say.
+    unregistered: by node id, the time (ms) at which a node lost its registration, if it did not register again; only
+    what happened after the snapshot that was read, or the beginning of the log. registered: by broker id, the latest
+    possible time of its last registration. returned: by id of a broker or controller, that of its last registration or
+    unfencing. Both are values of `Image.elapsed_ms`; 0 if it is known from a snapshot only, which has no times.
     """
 
     brokers: Mapping[int, BrokerRegistration]
@@ -111,19 +112,19 @@ class Registrations:
 
 
 Moves = tuple[tuple[int, int], ...]
-"""When a feature's level changed, in the order of the log: the end offset of the batch, and the level since then."""
+"""Changes of a feature's level, in the order of the log: (end offset of the batch, new level)."""
 MOST_MOVES = 16
-"""How many of a feature's newest changes are kept."""
+"""Newest changes of a feature that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormerLevels:
     """Levels above 0 that were finalized once and are no longer.
 
-    dropped: of a feature and a level, when it was given up last, in ms. It is complete from `since_offset` on, the end
-    of the snapshot that the reader began with, whose last record is of `since_ms`; 0 and -1 where it began with the
-    log.
-    moves: of the same time, by feature, kraft.version and level 0 among them; the newest `MOST_MOVES`.
+    dropped: by (feature, level), the time in ms at which the feature last left that level. It is complete from
+    `since_offset` on: the end of the snapshot that the reader began with, whose last record has the time `since_ms`; or
+    0 and -1 if it began with the log. moves: all changes since `since_offset`, by feature, with kraft.version and level
+    0; the newest `MOST_MOVES` of each.
     """
 
     dropped: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -132,7 +133,9 @@ class FormerLevels:
     moves: Mapping[str, Moves] = field(default_factory=dict)
 
     def with_earlier(self, earlier: FormerLevels, until: int) -> FormerLevels:
-        """Add what another reading of the same log knew, up to `until`; unless there is a gap between the two."""
+        """With the earlier changes that another reading of the same log knew, up to offset `until`; unchanged if there
+        is a gap between both.
+        """
         if until < self.since_offset or earlier.since_offset > self.since_offset:
             return self
         dropped = {**earlier.dropped, **self.dropped}
@@ -154,14 +157,14 @@ class FinalizedFeatures:
 
     levels: by FeatureLevel records, level 0 meaning absent. kraft_version: by control records, 0 when the log has none;
     a FeatureLevel record for it has no effect on the quorum (KAFKA-18979) and is kept apart in `record_kraft_version`.
-    offset: no level was moved at or above it; the end of the last batch that moved one, or of the snapshot, which does
-    not say. former: levels that were there before.
+    offset: no level changed at or above it; it is the end of the last batch with a change, or of the snapshot. former:
+    earlier levels.
     """
 
     levels: Mapping[str, int]
     kraft_version: int
     record_kraft_version: int | None
-    offset: int = field(compare=False)  # of how it was read, not of what it says
+    offset: int = field(compare=False)  # depends on how the log was read, so it does not count for equality
     former: FormerLevels = field(default_factory=FormerLevels, compare=False)  # the same
 
 
@@ -169,8 +172,8 @@ class FinalizedFeatures:
 class Quorum:
     """Voters and leader of the quorum.
 
-    voters: None when the log has none (static quorum). leader_id: of the last LeaderChange seen, None after a snapshot
-    until the next one.
+    voters: None if the log has none (static quorum). leader_id: of the last LeaderChange record; None if there was none
+    after the snapshot.
     """
 
     voters: tuple[Voter, ...] | None
@@ -180,7 +183,7 @@ class Quorum:
 class ZkMigrationState(enum.IntEnum):
     """States of a migration from ZooKeeper, by the code in its record: `ZkMigrationState.java` of Kafka 3.5 to 3.9.
 
-    Kafka 3.4 wrote the codes 1 and 2 the other way round (`kraftlog.history.may_be_by_3_4`).
+    In Kafka 3.4 the codes 1 and 2 have each other's meaning (`kraftlog.history.may_be_by_3_4`).
     """
 
     NONE = 0
@@ -190,18 +193,19 @@ class ZkMigrationState(enum.IntEnum):
 
     @classmethod
     def of(cls, code: int) -> ZkMigrationState | None:
-        """The state that has this code; None where no release knows it."""
+        """The state with this code; None if no release defines it."""
         return next((state for state in cls if state == code), None)
 
 
 MIGRATION_UNDER_WAY = frozenset({ZkMigrationState.PRE_MIGRATION, ZkMigrationState.MIGRATION})
-"""Before and while metadata is copied; the same two codes by every release."""
+"""States before and while metadata is copied: the same two codes in every release."""
 
 
 def is_under_way(code: int | None) -> bool | None:
-    """True if a migration from ZooKeeper has begun and is not over by the last record of its state, if there is one.
+    """True if a migration from ZooKeeper has begun and is not over. `code`: of the last record of its state, None if
+    there is none.
 
-    None for a code that no release knows.
+    Returns None for a code that no release defines.
     """
     if code is None:
         return False
@@ -227,12 +231,11 @@ class Image:
 
     offset: end offset, exclusive. epoch: leader epoch of the last batch, -1 before any. timestamp_ms: its largest
     timestamp (controller's clock), of a snapshot the time of the last record it contains, -1 before any.
-    in_transaction: between Begin and End (KIP-868); what lies in between is not in the image yet. counts: records read
-    per api key, of all sections, aborted ones included, control records not. unreadable: records and batches that could
-    not be decoded, or that contradict the state they act on. elapsed_ms: how much time has certainly passed since the
-    beginning of what was read, whatever a clock was set to: between two batches, no more than `MOST_ELAPSED_MS` count.
-    Then the sections, None where it was not asked for; the
-    properties read them, and raise SectionNotRead for None.
+    in_transaction: a metadata transaction is open (KIP-868), whose records are not in the image yet. counts: number of
+    records by api key, of all sections, with aborted ones, without control records. unreadable: number of records and
+    batches that could not be decoded, or contradict the state. elapsed_ms: time that has certainly passed since the
+    first batch, even if a clock was set: the difference between two batches counts as at most `MOST_ELAPSED_MS`. The
+    fields that follow are the sections, None if not requested; the properties below raise SectionNotRead then.
     """
 
     offset: int
@@ -267,12 +270,12 @@ class Image:
 
     @property
     def registered(self) -> Mapping[int, int]:
-        """Last registration of each broker, at the latest: at which `elapsed_ms`."""
+        """Latest possible time of the last registration of each broker, as `elapsed_ms`."""
         return _read(self.registrations, Section.REGISTRATIONS).registered
 
     @property
     def returned(self) -> Mapping[int, int]:
-        """Last registration or unfencing of each node, at the latest: at which `elapsed_ms`."""
+        """Latest possible time of the last registration or unfencing of each node, as `elapsed_ms`."""
         return _read(self.registrations, Section.REGISTRATIONS).returned
 
     @property

@@ -1,13 +1,13 @@
-"""An image as it is built: takes in the records of batches that were judged already, by `replay`.
+"""Builds an image from the records of batches; the base class of `replay.Replay`, which checks the batches first.
 
-What it decides: which records must be decoded at all, when those of a metadata transaction take effect
-(`transactions`), and what counts against the image because it is not understood or contradicts it.
+It decides which records must be decoded at all, when those of a metadata transaction take effect (`transactions`), and
+which records count as unreadable because they are unknown or contradict the state.
 
-What it takes is bounded, whatever the log holds: the image by a limit that is given, batches, and records that must be
-decoded, by what no cluster comes near. Beyond that it raises TooLargeError, and what was applied so far is of no use.
+Memory is bounded whatever the log contains: the image by the caller's limit, batches and decoded records by constants
+that no real cluster reaches. Beyond these it raises TooLargeError, and the object cannot be used any more.
 
-Speed: most records of a large cluster are of no section that was asked for, so the loop looks at two bytes of a
-record's frame and continues. Only that loop, the one in `edges` and the decoders read varints by hand.
+Speed: most records of a large cluster belong to sections that were not requested, so the loop in `_scan` reads two
+bytes of a record's frame and continues. For speed, that loop, the one in `edges` and the decoders read varints inline.
 """
 
 from __future__ import annotations
@@ -28,21 +28,22 @@ from kraftlog.state import State
 from kraftlog.transactions import TRANSACTION_KEYS, Transactions
 
 MAX_DECODED = 20_000
-"""Records of a batch that are looked into: one for each node of the largest cluster, many times over. 10,000 are what a
-controller writes at once (`QuorumController.MAX_RECORDS_PER_BATCH`), of all types."""
+"""Most records of a batch that are decoded: many times the number of nodes of the largest cluster. A controller writes
+at most 10,000 records of all types at once (`QuorumController.MAX_RECORDS_PER_BATCH`).
+"""
 MAX_OF_CLIENTS = 400_000
-"""The most records of a batch where rights, quotas and configs are read: as many of the smallest fit in the largest
-batch of a snapshot.
+"""Most records of a batch that are decoded if rights, quotas and configs are read: as many of the smallest ones fit
+into the largest batch of a snapshot.
 """
 _MANY_RECORDS = frozenset({Section.CLIENTS, Section.CONFIGS})
 
-_DECODED = 64  # times the bytes of a record, which its values may take
-_COUNT = 200  # bytes of a number that counts records
+_DECODED = 64  # bytes of memory for each byte of a record that is decoded, at most
+_COUNT = 200  # bytes of memory of an entry in `counts`
 
 _CONFIG = table.CONFIG.key
 _MINIMUM = MIN_INSYNC_REPLICAS.encode()
 
-_MANY = 32  # records, from which on a batch is read at once
+_MANY = 32  # least records of a batch that is read as columns
 _KEYS = 128  # api keys that fit in one varint byte; a larger one goes the slow way
 _CONTINUES = 0x80  # a varint continues
 _NULL_KEY = 1  # zigzag of -1
@@ -50,7 +51,7 @@ _CODEC, _CONTROL = 0b111, int(Attribute.CONTROL)  # of the attributes of a batch
 
 
 class ImageBuilder:
-    """The state that batches made so far, `sections` of it. `limit`: of `weight`; `at`: see `Replay`."""
+    """The state after the batches so far, with these sections. `limit`: most bytes of `weight`; `at`: see `Replay`."""
 
     __slots__ = (
         "_counts",
@@ -75,7 +76,7 @@ class ImageBuilder:
         self._limit = limit
         self._state = State(self._sections)
         self._state.began_anywhere = at > 0
-        self._shown: dict[str, Any] | None = None  # the sections of the last image, until one may have changed
+        self._shown: dict[str, Any] | None = None  # cache: the sections of the last image, until one may have changed
         self._offset = at
         self._epoch = -1
         self._timestamp_ms = -1
@@ -101,7 +102,7 @@ class ImageBuilder:
         return self._state.weight + self._pending_weight + _COUNT * len(self._counts)
 
     def leave_out(self, section: Section) -> None:
-        """Without this section from now on, and without the memory that it takes."""
+        """Drop a section and its memory, and do not read it from now on."""
         self._sections, self._shown = self._sections - {section}, None
         self._rules, self._wanted = rules_of(self._sections)
         if (open_ := self._transactions.open) is not None:
@@ -109,7 +110,7 @@ class ImageBuilder:
         self._state.leave_out(section)
 
     def image(self) -> Image:
-        """The state now. Cheap; later calls do not change it."""
+        """The current state. Cheap to make, and immutable."""
         if self._shown is None:
             self._shown = {section.value: self._state.section(section) for section in self._sections}
         return Image(
@@ -124,7 +125,7 @@ class ImageBuilder:
         )
 
     def _batch(self, head: Head, view: memoryview, start: int) -> list[int]:
-        """Apply the batch at `start`; of a control batch the type numbers of its records."""
+        """Apply the batch at `start`. Returns the types of control records in it."""
         judge_size(head.size)
         end = start + head.size
         self._decoded_of_batch = 0
@@ -145,7 +146,7 @@ class ImageBuilder:
         return []
 
     def _control(self, batch: Batch) -> list[int]:
-        """Apply a control batch at once, also inside a transaction; the type numbers of its records."""
+        """Apply a control batch, also inside a transaction. Returns the types of its records."""
         types = []
         try:
             for record in batch.records():
@@ -170,9 +171,11 @@ class ImageBuilder:
             self._scan(data, position, limit, count)
 
     def _at_once(self, data: Bytes, position: int, limit: int, count: int) -> bool:
-        """Do what `_scan` does, with records of partitions as columns; False, and nothing done, where that cannot be.
+        """Like `_scan`, but read records of partitions as columns. Returns False, without effect, if that is
+        impossible.
 
-        What is not as usual takes `_scan` for a block of records, or for all behind it where a transaction begins.
+        Unusual records are left to `_scan`: for one block of records, or for all following ones if a transaction
+        begins.
         """
         if self._state.partitions is None:
             return False
@@ -185,7 +188,7 @@ class ImageBuilder:
         if places is None:
             return False
         sink = Sink(self._value, self._count, self._judge_weight, self._is_unreadable)
-        # The first is half as long: behind it the offset deltas take three bytes.
+        # The first block is half as long, since after it offset deltas take three bytes.
         for first, end in pairwise([0, *range(frames.BLOCK // 2, count, frames.BLOCK), count]):
             block = places[first : end + 1]
             outside = self._transactions.open is None
@@ -254,7 +257,9 @@ class ImageBuilder:
             raise ImageTooLargeError(f"registrations and levels take more than {self._limit} bytes of memory")
 
     def _value(self, value: bytes | None) -> None:
-        """A record that the loop above did not skip. It may yet be of no interest: its key may be written longer."""
+        """Apply a record that `_scan` did not skip. It may still be irrelevant, if its api key is encoded in more than
+        one byte.
+        """
         key = key_of(value)
         skipped = key >= 0 and not (key < _KEYS and self._wanted[key])
         skipped = skipped or (key == _CONFIG and self._state.configs is None and _MINIMUM not in (value or b""))
@@ -291,12 +296,12 @@ class ImageBuilder:
 
 
 def rules_of(sections: Iterable[Section]) -> tuple[Rules, bytes]:
-    """Rules for the records of these sections, by api key; and for each api key 1 if its records are decoded."""
+    """(rules of these sections by api key, bytes with a 1 for each api key whose records are decoded)."""
     rules = {key: rule for section in sections for key, rule in METADATA_RULES[section].items()}
     return rules, bytes(key in rules or key in TRANSACTION_KEYS for key in range(_KEYS))
 
 
 def judge_size(size: int) -> None:
-    """Raise TooLargeError for a batch of so many bytes that no controller writes."""
+    """Raise TooLargeError for a batch with more bytes than any controller writes."""
     if size > MAX_BATCH:
         raise TooLargeError(f"a batch of {size} bytes; at most {MAX_BATCH} are read")

@@ -1,15 +1,14 @@
-"""The judge of whether Kafka stops at a record: `checks`, on the state that the records before it made.
+"""Decides whether Kafka would throw an exception at a record, by `checks` and the state that earlier records made.
 
     judge = Judge(is_complete=True)
     impossible = judge.take(key, data, offset)
 
-Called with every record of `KEYS` in the order of the log, also those of a transaction that has not ended: Kafka
-replays them at once, and takes them back at an Abort. What it decides: which records Kafka throws at. After one it
-continues as a broker does, which leaves out what its image refuses and takes what only controllers refuse.
+Called with every record of `KEYS` in the order of the log, also with those of an open transaction: Kafka replays them
+at once, and undoes them at an Abort. After a record at which Kafka throws, it continues like a broker: a broker skips
+records that its image refuses, and applies those that only controllers refuse.
 
-Unknown is a value: where the log before is missing, nothing is impossible because of what was not seen. What was seen
-since then is held against what follows. It never decodes, and knows no more of a value than what the checks ask for.
-Texts for uuids are as good as uuids: it only compares them.
+If earlier records are missing, values that no later record has set are unknown, and never make a record impossible. It
+decodes nothing, and keeps only what the checks need. Uuids may be texts, since they are only compared.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _PROTOCOLS = range(4)  # SecurityProtocol.java
 
 
 class _Refusal(Exception):
-    """Raised where Kafka throws; the state is then as a broker leaves it."""
+    """Raised where Kafka throws; the state is then that of a broker, which continues."""
 
     def __init__(self, check: ReplayCheck, text: str) -> None:
         super().__init__(text)
@@ -42,7 +41,7 @@ class _Refusal(Exception):
 
 
 class _Topic:
-    """A topic. partitions: by number, twice the replicas, and one more if it has log directories."""
+    """A topic. partitions: by number, (2 * number of replicas), plus 1 if the record has log directories."""
 
     __slots__ = ("name", "partitions")
 
@@ -52,7 +51,9 @@ class _Topic:
 
 
 class Judge:
-    """Takes a log in order. is_complete: nothing came before. in_snapshot: the records are those of a snapshot."""
+    """Judges the records of a log in order. is_complete: no earlier records are missing. in_snapshot: the records are
+    from a snapshot.
+    """
 
     def __init__(self, *, is_complete: bool, in_snapshot: bool = False) -> None:
         self._in_snapshot = in_snapshot
@@ -60,21 +61,23 @@ class Judge:
 
     @property
     def is_complete(self) -> bool:
-        """True if nothing of what came before is missing."""
+        """True if no earlier records are missing."""
         return self._known.is_complete
 
     def miss(self) -> None:
-        """Something of the log is not here, or not understood: whatever was known may have changed."""
+        """Note that records are missing or not understood: all known values become unknown."""
         self._known.is_complete = False
         self._known.clear()
 
     def end_snapshot(self) -> Judge:
-        """Begin with the log behind a whole snapshot."""
+        """The judge of the log after this complete snapshot."""
         self._in_snapshot = False
         return self
 
     def take(self, key: int, data: Data, offset: int) -> Impossible | None:
-        """A record of `KEYS`; what is impossible about it. Raises TooLargeError for more than a cluster can hold."""
+        """Judge and apply a record of `KEYS`. Returns the finding if Kafka throws at it. Raises TooLargeError if there
+        are more values than any cluster has.
+        """
         try:
             if key in _MARKS:
                 self._mark(key, offset)
@@ -85,7 +88,7 @@ class Judge:
         return None
 
     def has_partition(self, topic_id: bytes | str, partition: int) -> bool:
-        """True if it is known that this partition is there."""
+        """True if this partition is known to exist."""
         topic: _Topic | None = self._known.topics.get(topic_id)
         return topic is not None and partition in topic.partitions
 
@@ -108,7 +111,7 @@ class Judge:
         if key == END:
             memory.end()
         elif not memory.abort():
-            self.miss()  # what it takes back was before the gap
+            self.miss()  # the records that it undoes are missing
         memory.put(memory.numbers, BEGIN, None)
 
     # --- nodes
@@ -124,7 +127,7 @@ class Judge:
 
     def _unregister_broker(self, data: Data) -> None:
         id_ = data["brokerId"]
-        previous = self._known.take(self._known.brokers, id_)  # a broker removes it, whatever its epoch
+        previous = self._known.take(self._known.brokers, id_)  # a broker removes it even if the epoch is wrong
         self._require(previous, data, "brokerEpoch", id_, (checks.UNREGISTERED_ALREADY, checks.UNREGISTERED_EPOCH))
         self._move(id_, previous, ())
 
@@ -156,7 +159,9 @@ class Judge:
             self._move(id_, previous, current)
 
     def _move(self, id_: int, previous: Any, current: Sequence[object]) -> None:
-        """Log directories of a broker, as `updateDirectories` does it: those from before go, then the new ones come."""
+        """Replace the log directories of a broker, like Kafka's `updateDirectories`: remove the previous ones, then add
+        the new.
+        """
         refusal: _Refusal | None = None
         for each in previous[1] if previous is not None and previous is not UNKNOWN else ():
             owner = self._known.get(self._known.directories, each)
@@ -330,7 +335,7 @@ def _name(topic: Any, data: Data) -> str:
 
 
 def _key(id_: object) -> object:
-    """An id as it is remembered."""
+    """An id as a key of the tables."""
     return id_.bytes if isinstance(id_, UUID) else id_
 
 

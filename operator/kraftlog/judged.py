@@ -1,11 +1,11 @@
-"""The records of a log at which Kafka stops, from the files of a node.
+"""Finds the records at which Kafka would throw an exception, in the files of a node's log.
 
     for each in judged(names, opened): print(each.file, each.impossible)
 
-What it decides: what is known where. A log that begins at offset 0 is known from there; behind a gap, damage or a
-record that was not decoded nothing is, up to the end of the next whole snapshot. A snapshot is judged by itself: it is
-a state, and Kafka begins with it. Every command that says what a log holds asks here, so that all say the same. It
-opens nothing itself; `opened` gives it the bytes of a file, which are read a piece at a time.
+It decides at which offsets the state is known, and uses a `Judge` there. A log that begins at offset 0 is known from
+there; after a gap, damage or an undecoded record nothing is known up to the end of the next complete snapshot. A
+snapshot is judged by itself, since Kafka may begin with it. All commands about logs use this module, so that they
+report the same records. It opens no file itself; `opened` returns the bytes of a file, which are read in pieces.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from kraftlog.walks import Run, Walk
 
 _HEAD = struct.Struct(">q13xhiq22xi")  # of a batch: base offset, attributes, last delta, base timestamp, records
 Timed = tuple[Impossible, int]
-"""A finding, and when its record was appended, in ms."""
+"""(finding, time in ms at which the record was appended)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A record of a file at which Kafka stops. at_ms: when it was appended. end_offset: of the snapshot that it is in;
-    None in a segment.
+    """A record of a file at which Kafka throws. at_ms: when it was appended. end_offset: of the snapshot that contains
+    it; None for a segment.
     """
 
     file: str
@@ -44,7 +44,7 @@ class Judged:
 
     @property
     def begins(self) -> int:
-        """The offset of the log from which on it is part of what Kafka replays."""
+        """The offset from which on Kafka replays the record: its own, or for a snapshot that one's end offset."""
         return self.impossible.offset if self.end_offset is None else self.end_offset
 
     def __str__(self) -> str:
@@ -53,7 +53,9 @@ class Judged:
 
 
 def judged(names: Iterable[str], opened: Opener) -> Iterator[Judged]:
-    """Records of snapshots first, then of the log in order. Raises TooLargeError for more than a cluster can hold."""
+    """Findings in snapshots first, then those in the log, in order. Raises TooLargeError if there are more values than
+    any cluster has.
+    """
     snapshots, segments = in_order(names)
     states: dict[int, Judge] = {}
     for snapshot in snapshots:
@@ -71,7 +73,7 @@ def judged(names: Iterable[str], opened: Opener) -> Iterator[Judged]:
 
 
 class _Snapshot:
-    """One snapshot, from nothing. Iterate it once."""
+    """The findings in one snapshot. Iterate it once."""
 
     def __init__(self, data: Pieces) -> None:
         self._data = data
@@ -82,7 +84,7 @@ class _Snapshot:
 
     @property
     def is_whole(self) -> bool:
-        """True if it stands for a state."""
+        """True if the snapshot is complete, so that its state can be used."""
         ends = self._first, self._last
         return not self._is_damaged and ends == (table.SNAPSHOT_HEADER.key, table.SNAPSHOT_FOOTER.key)
 
@@ -104,7 +106,7 @@ class _Snapshot:
 
 
 class _Log:
-    """The segments of a log, in order. states: what whole snapshots leave, by their end offset."""
+    """The segments of a log, in order. states: judges with the states of complete snapshots, by end offset."""
 
     def __init__(self, segments: list[Segment], states: dict[int, Judge]) -> None:
         self._states = states
@@ -112,7 +114,7 @@ class _Log:
         self._judge = Judge(is_complete=bool(segments) and segments[0].base_offset == 0)
 
     def judged(self, data: Pieces) -> Iterator[Timed]:
-        """One segment, behind the ones before."""
+        """The findings in the next segment."""
         for item in _items(data):
             if isinstance(item, Damage):
                 if item.reason not in (DamageReason.TRUNCATED, DamageReason.ZEROS, DamageReason.EPOCH_ORDER):
@@ -133,7 +135,7 @@ class _Log:
 
 
 class _Item:
-    """A batch in a run, of which most need no `Batch`."""
+    """A batch within a run of batches. A `Batch` object is made only if needed, which is rare."""
 
     __slots__ = ("_base_ms", "_count", "_end", "_number", "_run", "_start", "attributes", "base_offset", "end_offset")
 
@@ -145,7 +147,7 @@ class _Item:
 
     @property
     def is_control(self) -> bool:
-        """True if its records are the quorum's own, which no check is about."""
+        """True for a control batch, which no check concerns."""
         return bool(self.attributes & _CONTROL)
 
     def batch(self) -> Batch:
@@ -153,7 +155,7 @@ class _Item:
         return self._run.batch(self._number)
 
     def judged(self, judge: Judge, begin: int = 0, end: int = 1 << 62) -> Iterator[Timed]:
-        """The findings in its records, from one offset to another."""
+        """The findings in its records with offsets from `begin` on and below `end`."""
         if self.is_control or self._run.data[self._start + HEADER_SIZE : self._end] == ONLY_NO_OP:
             return
         usual_records, at, data = 0, self._start + HEADER_SIZE, self._run.data
@@ -220,7 +222,9 @@ def _judged(judge: Judge, value: bytes | None, offset: int) -> Impossible | None
 
 
 def _is_usual(judge: Judge, value: bytes) -> bool:
-    """True if a change of a partition, of which a log has most, concerns no check but that the partition is there."""
+    """True for a partition change (most records of a log) for which only one check matters: that the partition
+    exists.
+    """
     size = len(value)
     if size < _TAGS or value[2] > table.PARTITION_CHANGE.last_version:
         return False

@@ -1,7 +1,7 @@
-"""The memory of a `Judge`: tables of values, and how an aborted transaction is undone.
+"""Tables with the values that a `Judge` knows, which can undo the changes of an aborted transaction.
 
-A value that nothing has said is `UNKNOWN` where the log before is missing, and None where all of it was read: there is
-none. What is bounded: the number of values.
+A value that no record has set is `UNKNOWN` if earlier records are missing, and else None: it does not exist. The number
+of values is limited.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from kraftlog.errors import TooLargeError
 
 MAX_KNOWN = 8_000_000
-"""The most topics, partitions, registrations and entries that are remembered: four times what a cluster can hold."""
+"""Most topics, partitions, registrations and entries that are kept: four times as many as a cluster can have."""
 
 UNKNOWN = object()
 
@@ -19,19 +19,19 @@ Table = dict[Any, Any]
 
 
 class JudgeMemory:
-    """Tables of one log. `is_complete`: whether nothing before is missing."""
+    """Tables of one log. `is_complete`: no earlier records are missing."""
 
     def __init__(self, *, is_complete: bool) -> None:
         self.is_complete = is_complete
         self.clear()
 
     def clear(self) -> None:
-        """Know nothing."""
+        """Drop all values."""
         self._count = 0
-        self._undo: list[tuple[Table, Any, Any]] | None = None  # what an Abort takes back
+        self._undo: list[tuple[Table, Any, Any]] | None = None  # changes to be undone by an Abort
         self.brokers: Table = {}  # epoch and log directories, by id
         self.controllers: Table = {}
-        self.directories: Table = {}  # the id of the broker whose it is
+        self.directories: Table = {}  # by directory id, the id of its broker
         self.topics: Table = {}  # by id
         self.topic_ids: Table = {}  # by name
         self.entries: Table = {}  # the content of each, by id
@@ -40,7 +40,7 @@ class JudgeMemory:
         self.numbers: Table = {}  # the next producer id, the offset of the open transaction
 
     def get(self, table: Table, key: object) -> Any:
-        """The value; None where there is none, UNKNOWN where that is not known."""
+        """The value; None if there is none, UNKNOWN if that is unknown."""
         value = table.get(key, UNKNOWN)
         return None if value is UNKNOWN and self.is_complete else value
 
@@ -66,13 +66,13 @@ class JudgeMemory:
             self._count -= 1
 
     def take(self, table: Table, key: object) -> Any:
-        """Drop a value, and tell which it was, as `get` does."""
+        """Drop a value, and return it as `get` does."""
         value = self.get(table, key)
         self.drop(table, key)
         return value
 
     def count_off(self, values: int) -> None:
-        """Count so many values less, whose table is gone."""
+        """Reduce the number of values, after a table with that many was dropped."""
         self._count -= values
 
     def begin(self) -> None:
@@ -80,11 +80,11 @@ class JudgeMemory:
         self._undo = []
 
     def end(self) -> None:
-        """The transaction ends, and what it did stays."""
+        """End the transaction, and keep its changes."""
         self._undo = None
 
     def abort(self) -> bool:
-        """Take back what the transaction did; False where that is not known."""
+        """Undo the changes of the transaction; False if they are unknown."""
         undo, self._undo = self._undo, None
         for table, key, previous in reversed(undo or ()):
             self._count += (previous is not UNKNOWN) - (key in table)

@@ -1,9 +1,9 @@
-"""A line of text for each record of a file: usual ones by `fast_json`, all others as the caller writes a record.
+"""Writes a line of text for each record of a file: usual records fast by `fast_json`, others by the caller's function.
 
-What it decides: which records are usual (framed as Kafka frames them, of a type without secrets, in the layout of
-today, in printable ASCII and without a tag that no table knows), and how many lines are given at once. The text of
-`fast_json` equals, character by character, what the caller writes for a single record; they are counted alike. Called
-by commands that show records; `kraftlog.arrow.lines` does it faster for large files, where numpy and Arrow are there.
+It decides which records are usual: framed as Kafka frames them, of a type without secrets, in the current layout, in
+printable ASCII, and without unknown tags. The text of `fast_json` equals that of the caller's function exactly, and
+both are counted alike. Called by commands that show records; `kraftlog.arrow.lines` is faster for large files, if numpy
+and Arrow are installed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.fast_json import Writer
 
 _AT_ONCE = 64 * 1024
-"""Bytes of records, and one record more, whose lines are given at once: their text may take many times as much."""
+"""Bytes of records, plus one record, whose lines are returned together; their text may be many times as large."""
 
 _HEAD = struct.Struct(">q4xi5xh4xq22xi")  # of a batch: base offset, leader epoch, attributes, base timestamp, records
 _FRAME = 3  # bytes: frame version, key and version, each of which is one in all releases
@@ -34,8 +34,8 @@ _REFUSED = (KeyError, MalformedError, IndexError, struct.error, UnicodeDecodeErr
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Format of a line. entry: writes any record. time: writes milliseconds. separators: texts before the offset of a
-    decoded record, and behind its offset, time, type, version and data. offset_width: characters at least.
+    """Format of a line. entry: writes any record. time: writes milliseconds. separators: six texts, before the offset,
+    and after offset, time, type, version and data. offset_width: least characters of the offset.
     """
 
     entry: Callable[[Entry], str]
@@ -45,7 +45,7 @@ class Form:
 
 
 def lines(reading: Reading, form: Form) -> Iterator[str | Damage]:
-    """Lines of one or many records, each with its end; and damage where it was met."""
+    """Texts of one or many lines, each with its line end; and damage in its place."""
     writer = _Writer(reading, form)
     for item in reading.runs():
         if isinstance(item, Run):
@@ -55,7 +55,9 @@ def lines(reading: Reading, form: Form) -> Iterator[str | Damage]:
 
 
 class _Kind(NamedTuple):
-    """A type and version. head: of its lines, from the type to the data. share: what is not in the account yet."""
+    """A type and version of records. head: text of its lines from the type to the data. share: counts that are not in
+    the account yet.
+    """
 
     name: str
     head: str
@@ -94,16 +96,17 @@ class _Writer:
         self._reading = reading
         self._form = form
         self._kinds = _Kinds(form)
-        self._lines: list[str] = []  # that were not given out yet
+        self._lines: list[str] = []  # lines that were not returned yet
 
     def of_item(self, item: Entry | Damage) -> str | Damage:
         """The line of a record that was read by itself."""
         return item if isinstance(item, Damage) else self._form.entry(item) + "\n"
 
     def of_run(self, run: Run) -> Iterator[str | Damage]:
-        """Batches whose CRC holds: the usual records that each begins with, and what is behind them one by one.
+        """The lines of a run of sound batches: in each batch usual records up to the first unusual one, then the others
+        one by one.
 
-        It is one loop over all their records, because most batches have one or two.
+        It is one loop over all batches for speed, because most batches have one or two records.
         """
         reading, data, kinds, add = self._reading, run.data, self._kinds, self._lines.append
         prefix, behind_offset, behind_time, *_, behind_data = self._form.separators

@@ -1,10 +1,10 @@
-"""Mappings for images: one that never changes, and one that is written to and can be shown as such at any time.
+"""Persistent mappings for images: `VersionedMap` can be changed, and gives an immutable `FrozenMap` at any time.
 
-Both keep their keys in buckets of about a thousand keys at most. What was shown is never written to again: a change
-copies one bucket, and the list of buckets, never the mapping. So a change in a million keys costs what one in a
-thousand does, and an image that was given out stays as it was. Written by the states behind an image; read by all.
+Both keep their keys in buckets of up to about a thousand keys, and share them (copy on write): a change copies one
+bucket and the list of buckets, never the whole mapping. So a change among a million keys costs as much as among a
+thousand, and an image that was returned does not change.
 
-Up to a thousand keys come in the order in which they were put, as in a dict; more come in none.
+Up to a thousand keys are iterated in the order of insertion, like in a dict; more in no order.
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ V = TypeVar("V")
 T = TypeVar("T")
 
 FULL = 1024
-"""Keys in a bucket, on average, at which there are `_MORE` times as many buckets. To copy them takes microseconds."""
+"""Average number of keys in a bucket at which the number of buckets is multiplied by `_MORE`. Copying a bucket takes
+microseconds.
+"""
 _MORE = 16
-_NEAR = 0xFF  # numbers that differ in these bits only are near
+_NEAR = 0xFF  # numbers that differ only in these bits share a bucket
 
 
 class FrozenMap(Mapping[K, V]):
@@ -72,7 +74,7 @@ class FrozenMap(Mapping[K, V]):
         return repr(dict(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return FrozenMap, (dict(self),)  # in another process the hash of a text, and so its bucket, is another one
+        return FrozenMap, (dict(self),)  # hashes of strings, and so their buckets, differ between processes
 
 
 class _Items(ItemsView[K, V]):
@@ -90,20 +92,20 @@ class _Values(ValuesView[V]):
 
 
 class VersionedMap(Generic[K, V]):
-    """A mapping that is written to. `weight`: what `weigh` says of all that is in it, in bytes."""
+    """A mutable mapping. `weight`: the sum of `weigh` (bytes of an entry) over all entries."""
 
     __slots__ = ("_buckets", "_shown", "_size", "_unshown", "_weigh", "weight")
 
     def __init__(self, weigh: Callable[[K, V], int]) -> None:
         self._buckets: list[dict[K, V]] = [{}]
-        self._shown = False  # the list; of its buckets, `_unshown` may be written to
+        self._shown = False  # True if a view shares the list of buckets; buckets in `_unshown` are shared with no view
         self._unshown = {0}
         self._size = 0
         self._weigh = weigh
         self.weight = 0
 
     def view(self) -> FrozenMap[K, V]:
-        """An immutable view of the present content; later writes do not show. Costs nothing, however large it is."""
+        """An immutable view of the current content; later changes have no effect on it. It takes constant time."""
         view: FrozenMap[K, V] = FrozenMap.__new__(FrozenMap)
         view._buckets, view._size = self._buckets, self._size
         self._shown = True
@@ -125,7 +127,7 @@ class VersionedMap(Generic[K, V]):
         self._grow(len(bucket) - size)
 
     def drop(self, key: K) -> None:
-        """Take one key away, if it is there."""
+        """Remove a key, if it is there."""
         index = _place(key, self._buckets)
         if key in self._buckets[index]:
             self.weight -= self._weigh(key, self._writable(index).pop(key))
@@ -138,7 +140,7 @@ class VersionedMap(Generic[K, V]):
             self._shown, self._unshown = False, set(range(len(self._buckets)))
 
     def _writable(self, index: int) -> dict[K, V]:
-        """A bucket, shared with no other map."""
+        """A bucket that no view shares, copied if necessary."""
         if self._shown:
             self._buckets, self._shown = self._buckets.copy(), False
         if index not in self._unshown:
@@ -148,8 +150,8 @@ class VersionedMap(Generic[K, V]):
 
 
 def _place(key: object, buckets: list[Any]) -> int:
-    """The index of a key's bucket; numbers that are near one another share one. Hashed as a tuple: the hash of a number
-    is the number itself, and ids may go up in steps of a thousand.
+    """The index of a key's bucket; numbers that differ only in `_NEAR` share one. They are hashed in a tuple, since the
+    hash of a number is the number itself, and ids may ascend in steps of a thousand.
     """
     return hash((key | _NEAR if isinstance(key, int) else key,)) % len(buckets)
 

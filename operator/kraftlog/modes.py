@@ -1,8 +1,7 @@
-"""What a metadata log tells of a migration from ZooKeeper: in which mode each broker ran, and how far it was.
+"""The history of a migration from ZooKeeper by a metadata log: the modes of brokers, and the states of the migration.
 
-Called by `kraftlog.rolls`, which has the records in order. A broker says with its registration whether it runs in
-ZooKeeper mode with the flag; one in ZooKeeper mode without it does not register at all. Of a node that is gone the log
-says until when it was registered.
+Called by `kraftlog.rolls` with the records in order. A registration shows whether the broker runs in ZooKeeper mode
+with the flag `zookeeper.metadata.migration.enable`; a broker in ZooKeeper mode without the flag does not register.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from kraftlog.strips import Moment
 Data = Mapping[str, Any]
 
 MAX_CHANGES = 10_000
-"""The latest that are kept: a thousand nodes, ten times."""
+"""Most changes that are kept, the latest ones: ten for each of a thousand nodes."""
 
 
 @dataclass(frozen=True, slots=True)

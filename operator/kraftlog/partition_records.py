@@ -1,4 +1,4 @@
-"""What records of partitions and of min.insync.replicas say beside their layout: the numbers and names that Kafka uses.
+"""Kafka's constants in records of partitions and of min.insync.replicas: codes and names with a special meaning.
 
 Used where they become rows (`partition_state`), times without a replica (`strips`), or text (`arrow`). Needs no numpy.
 """
@@ -13,7 +13,7 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4  # ConfigResource.Type
 NO_LEADER = -1
 LEADER_UNCHANGED = -2
 RECOVERY = "leaderRecoveryState"
-"""1: elected without being in sync, and nothing has shown since that it has recovered (KIP-704)."""
+"""Field of a partition; 1: the leader was elected without being in sync, and has not recovered yet (KIP-704)."""
 
 
 def given_or(data: Mapping[str, Any], name: str, current: Any) -> Any:

@@ -1,10 +1,10 @@
-"""The partitions behind an image, and what each record does to them. Called by `rules` and by `columns`,
-which brings a whole batch at once.
+"""Mutable state of partitions, to which records are applied. Called by `rules` with single records, and by `columns`
+with many at once.
 
-Rules follow Kafka's `TopicsDelta` and `PartitionRegistration.merge`. What contradicts the state (a partition of a topic
-that is not there, someone in sync who has no replica) raises ContradictionError and changes nothing. Never decodes.
+The rules are those of Kafka's `TopicsDelta` and `PartitionRegistration.merge`. A record that contradicts the state (of
+an unknown topic, or with a broker in the ISR that has no replica) raises ContradictionError and changes nothing.
 
-Rows are in `partition_tables`. One that goes leaves no hole: the last one of its table takes its place.
+Rows are in `partition_tables`. The place of a removed row is filled with the last row of its table.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ELIGIBLE, _CONFIG = 100, 200
 
 
 class PartitionState:
-    """Everything that `Section.PARTITIONS` shows. `weight`: bytes of memory, rather too many than too few."""
+    """The state behind `Section.PARTITIONS`. `weight`: bytes of memory, an upper estimate."""
 
     __slots__ = (
         "_brokers",
@@ -78,7 +78,7 @@ class PartitionState:
         self.topics.put(data["topicId"].bytes, data["name"])
 
     def remove_topic(self, data: Data) -> str:
-        """The topic with its partitions and what was set for it; its name."""
+        """Remove a topic with its partitions and configs. Returns its name."""
         number = self._topic(data)
         self._sort()
         for key in self._index.keys_of(number):
@@ -109,7 +109,7 @@ class PartitionState:
     # --- partitions
 
     def partition(self, data: Data) -> None:
-        """A partition as a whole: new, or in the place of what was known of it."""
+        """Apply a Partition record: a new partition, or all fields of an existing one."""
         number = self._topic(data)
         partition = data["partitionId"]
         if partition < 0:
@@ -143,9 +143,11 @@ class PartitionState:
     def many_changes(
         self, keys: Int64s, in_sync: Int32s | None, eligible: Int32s | None, leader: Int32s | None
     ) -> tuple[Bools, Callable[[], None]]:
-        """Changes of partitions, each of another one: which contradict nothing, and what makes these.
+        """(mask of the changes that contradict nothing, function that applies these), for changes of different
+        partitions.
 
-        None: what no change names. A row of `in_sync` and of `eligible`, and a `leader`, for each key.
+        `in_sync` and `eligible` have a row, and `leader` a value, for each key; None if the changes do not have that
+        field.
         """
         self._sort()
         places = self._index.places(keys)
@@ -187,7 +189,9 @@ class PartitionState:
     def move(
         self, topic: int, partition: int, replicas: Sequence[int], adding: Sequence[int], removing: Sequence[int]
     ) -> None:
-        """The reassignment of a partition that has these replicas, in any order."""
+        """Apply a reassignment in progress. Raises ContradictionError if the partition does not have these replicas, in
+        any order.
+        """
         self._sort()
         location = self._index.get(key_of(topic, partition))
         if location == GONE:
@@ -200,7 +204,7 @@ class PartitionState:
         columns.flags[row] |= np.array(flags_of(current, (), (), adding, removing), dtype=np.uint8)
 
     def clear_elr(self, data: Data) -> None:
-        """No replica is eligible any more: of a topic, or of all where no name is given."""
+        """Clear the eligible leader replicas of a topic, or of all topics if no name is given."""
         self._sort()
         keys: Iterable[int] = self._eligible
         if name := data["topicName"]:
@@ -216,7 +220,9 @@ class PartitionState:
         self._eligible.difference_update(list(keys))
 
     def extend(self, columns: Columns) -> None:
-        """Whole partitions with the same number of replicas, which are judged already; the later of two holds."""
+        """Add whole partitions with the same number of replicas, which were checked already. Of two rows of one
+        partition the later one counts.
+        """
         width = columns.replicas.shape[1]
         table = self._tables.setdefault(width, Table(width))
         places = (width << ROW_BITS) + table.count + np.arange(len(columns.topic), dtype=np.int64)
@@ -263,7 +269,7 @@ class PartitionState:
         self._close(table, row)
 
     def _close(self, table: Table, row: int) -> None:
-        """Let the last row take the place of one that goes."""
+        """Fill the place of a removed row with the last row."""
         last = table.row(table.count - 1)
         if row != table.count - 1:
             table.write(row, last)
@@ -271,7 +277,7 @@ class PartitionState:
         table.shorten()
 
     def _sort(self) -> None:
-        """Let every row be found. Of two rows of one partition the earlier goes."""
+        """Sort the index, so that rows can be found. Of two rows of one partition the earlier one is removed."""
         for location in sorted(self._index.sort(), reverse=True):  # from the end, so that no place in the list moves
             self._close(*self._place(location))
 
@@ -287,7 +293,7 @@ def flags_of(
     adding: Sequence[int],
     removing: Sequence[int],
 ) -> list[int]:
-    """The bits of each replica. Who is eligible without a replica does not matter: it is never asked for."""
+    """The bits of each replica. Brokers in `eligible` that have no replica are ignored."""
     at = {broker: index for index, broker in enumerate(replicas)}
     if len(at) != len(replicas) or not at.keys() >= {*in_sync, *adding, *removing}:
         raise ContradictionError("a partition with a replica twice, or in sync or moved where it has none")

@@ -1,8 +1,8 @@
-"""Rows of partitions, and where each is: what `partition_state` writes to.
+"""Tables with the rows of partitions, and an index to find them; used by `partition_state`.
 
-A table has the rows of one number of replicas, in chunks; what was shown is copied before it is written to. The index
-leads from a key, topic and partition in one number, to a place: a sorted array, and a dict for what came since it was
-sorted.
+A table has the rows with one number of replicas, in chunks. A chunk that an image shares is copied before it is written
+to. The index maps a key (topic and partition in one number) to a place (table and row in one number). It consists of a
+sorted array, and of a dict with the keys that were added since it was sorted.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 CHUNK = 4096
-"""Rows that a change copies at most: 140 KB of three replicas each."""
+"""Rows of a chunk, which a change copies at most: 140 KB with three replicas each."""
 
 GONE = -1
-"""The place of what is not there."""
+"""Value of a place if the key does not exist."""
 
-ROW_BITS = 40  # of a place, which is the width of a table and a row of it
+ROW_BITS = 40  # low bits of a place with the row; the bits above are the width of the table
 ROW_MASK = (1 << ROW_BITS) - 1
 
 _SORTED_AT = 4096  # keys in the dict at which they are sorted into the array
-_NUMBERS = 5  # of a row, beside its replicas
+_NUMBERS = 5  # int32 columns of a row besides its replicas
 _INT32 = 4
 _KEY, _RECENT = 16, 200  # bytes of an entry, as measured (CPython 3.11, 64 bits), and a little more
 _PAIRWISE = 6  # replicas that are compared each with each; more are sorted
 
 
 def key_of(topic: int, partition: int) -> int:
-    """The number that a row is found by."""
+    """The key of a partition in the index."""
     return topic << 32 | partition
 
 
@@ -65,7 +65,9 @@ def distinct(replicas: Int32s) -> Bools:
 
 
 class Table:
-    """Rows of one width, in chunks. What was shown is copied before it is written to."""
+    """Rows with the same number of replicas (`width`), in chunks. A chunk that an image shares is copied before a
+    write.
+    """
 
     __slots__ = ("_own", "chunks", "count", "width")
 
@@ -73,14 +75,14 @@ class Table:
         self.width = width
         self.chunks: list[Columns] = []  # all full but the last, which may have room
         self.count = 0
-        self._own: set[int] = set()  # chunks that no image has
+        self._own: set[int] = set()  # indexes of chunks that no image shares
 
     @property
     def weight(self) -> int:
         return sum(len(chunk.topic) for chunk in self.chunks) * (_INT32 * _NUMBERS + (_INT32 + 1) * self.width)
 
     def view(self) -> list[Columns]:
-        """The chunks, without the room in the last."""
+        """The chunks, without the unused rows of the last one."""
         self._own.clear()
         used = self.count - CHUNK * (len(self.chunks) - 1)
         return [*self.chunks[:-1], self.chunks[-1].each(lambda column: column[:used])] if self.count else []
@@ -106,7 +108,7 @@ class Table:
         return gathered
 
     def scatter(self, rows: Int64s, content: Columns) -> None:
-        """Write these rows, of which none is there twice."""
+        """Write these rows, which must be different ones."""
         for chunk, at, of in _by_chunk(rows):
             self.writable(chunk).fill(at, content, of)
 
@@ -121,7 +123,7 @@ class Table:
             self.count += size
 
     def shorten(self) -> None:
-        """Without the last row."""
+        """Remove the last row."""
         self.count -= 1
         if self.count % CHUNK == 0:
             self._own.discard(len(self.chunks) - 1)
@@ -159,7 +161,7 @@ def _empty(width: int, rows: int) -> Columns:
 
 
 class Index:
-    """Positions of rows by key. What `extend` brings is not found before `sort`."""
+    """Places of rows by key. Keys that `extend` adds are found only after `sort`."""
 
     __slots__ = ("_fresh", "_keys", "_places", "_recent", "_recent_count")
 
@@ -217,7 +219,7 @@ class Index:
         self._fresh.append((keys, places))
 
     def sort(self) -> list[int]:
-        """Let all be found; the places of those that a later one with the same key took the place of."""
+        """Make all keys findable. Returns the places that a later entry with the same key has replaced."""
         fresh, self._fresh = self._fresh, []
         gone: list[int] = []
         if self._recent_count + sum(len(keys) for keys, _ in fresh) < _SORTED_AT:  # one by one, so that few cost little

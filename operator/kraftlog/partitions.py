@@ -1,12 +1,11 @@
-"""Partitions of an image, as columns: who has a replica, who is in sync, what is being moved, who leads.
+"""Partitions of an image, as numpy columns: replicas, ISR, reassignments and leaders.
 
-The values only; `partition_state` writes them. Needs numpy, which is imported with this module: a reader without
-`Section.PARTITIONS` does not pay for it. Partitions with the same number of replicas share a table, so a row has no
-padding, and a table is a list of chunks of which none is ever written to again: an image costs nothing, and a change
-copies one chunk. Rows are in no order.
+This module has the values only; `partition_state` makes them. Readers without `Section.PARTITIONS` do not import it,
+nor numpy. Partitions with the same number of replicas share a table, so that rows need no padding. A table is a list of
+immutable chunks: an image shares them, and a change copies one chunk. Rows are in no order.
 
-What is in sync, and what is being moved, is a bit for each replica, in the order of `replicas`. The log says nothing of
-what a broker reads from its own file: where `MinInsyncReplicas` is silent, the value is not known here.
+The state of a replica is a set of bits, in the order of `replicas`. The log does not have settings in brokers'
+properties files: a min.insync.replicas that `MinInsyncReplicas` does not have is unknown here.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Columns(NamedTuple):
     flags: Bytes
 
     def each(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Columns:
-        """Applies one change to every column."""
+        """The columns with one function applied to each."""
         columns: Iterable[NDArray[Any]] = self
         return Columns._make(change(column) for column in columns)
 
@@ -73,7 +72,7 @@ class Columns(NamedTuple):
         return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
     def fill(self, target: Where, rows: Columns, of: Where) -> None:
-        """Write rows of others into it."""
+        """Write the rows `of` of other columns to the rows `target`."""
         pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(self, rows, strict=True)
         for column, values in pairs:
             column[target] = values[of]
@@ -108,8 +107,8 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class MinInsyncReplicas:
-    """Values of `min.insync.replicas` that requests have set: by topic name, by broker id, and for the cluster (None:
-    not set). A broker's own file is not in the log.
+    """Values of `min.insync.replicas` in dynamic configs: by topic name, by broker id, and for all brokers (None: not
+    set). Values in a broker's properties file are not in the log.
     """
 
     topics: Mapping[str, int]
@@ -119,10 +118,11 @@ class MinInsyncReplicas:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partitions:
-    """All partitions. Two are equal that have the same topics by the same numbers and the same rows, in any order.
+    """All partitions. Two objects are equal if their topics have the same numbers, and their rows are the same, in any
+    order.
 
-    topics: by a number that is the topic's in this log only. chunks: every partition is in one,
-    once; none is empty, and each has its own number of replicas.
+    topics: by a number that this reader has given to the topic. chunks: each partition is in one of them, once; none is
+    empty; all rows of a chunk have the same number of replicas.
     """
 
     topics: Mapping[int, Topic]
@@ -134,7 +134,7 @@ class Partitions:
         return sum(len(chunk.topic) for chunk in self.chunks)
 
     def is_untouched_in(self, later: Partitions) -> bool:
-        """True if nothing was written to them since, but for what changed nothing. Quick, as far as they share rows."""
+        """True if `later`, an image of the same reader, has the same content. Fast as far as both share chunks."""
         if (self.topics, self.min_insync_replicas) != (later.topics, later.min_insync_replicas):
             return False
         if len(self.chunks) != len(later.chunks):

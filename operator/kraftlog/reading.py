@@ -1,11 +1,11 @@
-"""A file read to the last byte: every record decoded or kept, every damage named, and an account of all of it.
+"""Reads a segment or snapshot to its last byte: every record, every damage, and an account of all bytes.
 
-What it decides: what becomes of bytes that are no record, and how they are counted. `Reading` goes over one segment or
-snapshot; what it gives out is to be shown or stored, and `account` answers whether anything is missing. It never raises
-for what the bytes hold, never opens a file, and holds one batch at a time.
+Called by commands and pipelines that show or store all records. A record is decoded, or kept as bytes if its type is
+unknown; anything else is damage. `account` shows whether anything was left out. It raises nothing because of the bytes,
+opens no file, and holds one batch at a time.
 
-The account is a law, not a summary: the bytes of a file are those of batch headers, of records that were decoded, of
-records that were kept as bytes, and of damage; and the records that batches claim to have are those three as well.
+The account must balance: the bytes of batch headers, decoded records, kept records and damage add up to the size of the
+file; and decoded, kept and damaged records add up to the number of records in the headers of batches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ UNREADABLE = "the record contradicts its layout"
 
 
 class Entry(NamedTuple):
-    """One record, and where it lies.
+    """A record and its place.
 
     position: of its batch in the file. size: bytes of the record, its length included; in a compressed batch those
     after it was inflated.
@@ -55,7 +55,7 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Share:
-    """A share of the log: how many records in how many bytes."""
+    """Numbers of records and of their bytes."""
 
     records: int = 0
     bytes: int = 0
@@ -65,11 +65,10 @@ class Share:
 class Account:
     """Counts of all bytes and records.
 
-    size: bytes of the file. batches, headers: batches whose CRC holds, and the bytes of their headers. claimed: records
-    that these batches say they have. inflated: bytes by which compressed records are more than what lies in the file.
-    decoded: by the name of the type; kept: by why; damaged: by what is wrong. How many records damaged bytes outside of
-    batches held is not known: they count as none. breaks: places where the order of offsets or epochs is broken; no
-    byte is damaged there.
+    size: bytes of the file. batches, headers: number of batches with a correct CRC, and bytes of their headers.
+    claimed: number of records by these headers. inflated: bytes that decompression added. decoded: by type name; kept,
+    damaged: by reason. Damaged bytes outside of batches count as no records, since their number is unknown. breaks:
+    number of breaks in the order of offsets or epochs, which damage no byte.
     """
 
     size: int
@@ -84,14 +83,16 @@ class Account:
 
     @property
     def is_balanced(self) -> bool:
-        """True if all bytes and all records that batches claim are accounted for; so once all was read."""
+        """True if the account balances; it does once everything was read."""
         shares = [*self.decoded.values(), *self.kept.values(), *self.damaged.values()]
         accounted = self.headers + sum(share.bytes for share in shares)
         return accounted == self.size + self.inflated and self.claimed == sum(share.records for share in shares)
 
     @property
     def is_sound(self) -> bool:
-        """True if every record was decoded or kept, in order. Bytes behind the end of a live segment are no damage."""
+        """True if every record was decoded or kept, in order. An incomplete end is allowed: a node may be writing
+        there.
+        """
         return not self.breaks and not self.damaged.keys() - {DamageReason.TRUNCATED.value, DamageReason.ZEROS.value}
 
     def add(self, shares: dict[str, Share], name: str, records: int, size: int) -> None:
@@ -104,11 +105,10 @@ class Account:
 
 
 class Reading:
-    """One file. Iterate it once; damage comes where it was met, the account is complete at the end.
+    """The records and damage of one file, in order. Iterate it once; the account is complete at the end.
 
-    Beside the account, so that a caller with several files can say what is missing between them: begin_offset: the
-    first batch's. end_offset: behind the last batch. first, last: the types of its first and last record. None where
-    there is none, "" for one that was not decoded.
+    For callers with several files, to find gaps between them: begin_offset: of the first batch. end_offset: after the
+    last batch. first, last: types of the first and last record; "" if not decoded. None if there are no records.
     """
 
     def __init__(self, data: Buffer | Pieces) -> None:
@@ -125,8 +125,8 @@ class Reading:
             yield from self._next(walk)
 
     def runs(self) -> Iterator[Run | Entry | Damage]:
-        """Iterates with usual batches in runs, to read many at once. The caller counts what is in a run:
-        each batch by `entries` or in the account, each break by `damage`.
+        """Iterate with usual batches in runs, so that the caller can read many at once. The caller must count the
+        contents of a run: each batch by `entries` or in the account, each break by `damage`.
         """
         walk = Walk(self._data)
         while walk.is_open:
@@ -137,8 +137,8 @@ class Reading:
                 yield from self._next(walk)
 
     def damages(self) -> Iterator[Damage]:
-        """The damage alone, for callers that need no records. Batches of an idle controller, a NoOp each, are known by
-        their bytes.
+        """Only the damage, for callers that need no records. Batches with a single NoOp are recognised by their bytes,
+        for speed.
         """
         for item in self.runs():
             if isinstance(item, Run):
@@ -175,7 +175,7 @@ class Reading:
         self.end_offset = last.last_offset + 1
 
     def damage(self, damage: Damage, records: int = 0) -> Damage:
-        """Count it."""
+        """Count a damage, and return it."""
         if damage.size or records:
             self.account.add(self.account.damaged, damage.reason.value, records, damage.size)
         else:
@@ -183,7 +183,7 @@ class Reading:
         return damage
 
     def entries(self, batch: Batch) -> Iterator[Entry | Damage]:
-        """Records of a batch, counted."""
+        """The records of a batch; they are counted."""
         self.count_batches(1, batch.count)
         remaining = batch.size - HEADER_SIZE
         try:
@@ -244,6 +244,6 @@ def content_of(value: bytes | None, key: bytes | None = None, *, control: bool =
 
 
 def _in(batch: Batch, at: int, size: int, detail: str, reason: DamageReason = DamageReason.RECORDS) -> Damage:
-    """Damage at a byte of the records of a batch whose CRC holds: it was written so."""
+    """Damage within the records of a batch with a correct CRC: it was written like that."""
     position = batch.position + HEADER_SIZE + (at if batch.codec is Codec.NONE else 0)
     return Damage(position, size, reason, f"{detail}; batch at offset {batch.base_offset}")

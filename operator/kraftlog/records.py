@@ -1,10 +1,9 @@
-"""Record frames: which type a value is, and its body by the schema table; control records likewise.
+"""Decodes and encodes the values of records: the frame (type and version), and the body by the schema table.
 
-A value either decodes (`Decoded`), is of a type or version the table does not have and is kept as bytes (`Raw`), or
-contradicts its own layout (`Unreadable`). None of the three is an error: the caller decides. `encode` writes all three
-back: what decodes as Kafka writes it, with each number in its shortest form, the others bit for bit. Bytes behind a
-body make it unreadable, as they do for Kafka (`AbstractApiMessageSerde.java`). Called by `replay` and by tools; never
-looks at batches.
+A value becomes `Decoded`; or `Raw`, if its type or version is unknown; or `Unreadable`, if it contradicts its layout.
+None of them is an exception: the caller decides. `encode` writes all three: a decoded record in Kafka's form, with the
+shortest varints, the others byte for byte. Bytes after a body make it unreadable, as in Kafka
+(`AbstractApiMessageSerde.java`). Called by all readers of records.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 
 FRAME_VERSION = 1  # 0 was the 2.8 preview, which Kafka itself refuses
 MAX_RECORD = 256 * 1024
-"""The largest record, in bytes, that readers with bounded memory decode: most have some hundred, a text at most 32 KiB.
-Decoded values may take a hundred times as much: a list of items without content does.
+"""Bytes of the largest record that readers with limited memory decode: most have some hundred bytes, a text at most 32
+KiB. Decoded values may take a hundred times as much memory, for example a list of empty items.
 """
 
 _CONTROL_KEY = struct.Struct(">hh")  # version 0, type
@@ -90,7 +89,7 @@ class Unreadable:
 
 
 def key_of(value: bytes | None) -> int:
-    """The api key of a data record whose body is not looked at; -1 where there is no frame that could be read."""
+    """The api key of a data record, without decoding its body; -1 if the frame cannot be read."""
     if not value or value[0] != FRAME_VERSION:
         return -1
     try:
@@ -107,7 +106,8 @@ def decode(value: bytes | None) -> Decoded | Raw | Unreadable:
         return Unreadable(-1, -1, b"", "a record without a value")
     key = version = -1
     try:
-        if value[:1] == _FRAME and value[1:3].isascii() and len(value) > _SHORTEST:  # nearly all: a byte for each
+        # nearly all frames: one byte for each number
+        if value[:1] == _FRAME and value[1:3].isascii() and len(value) > _SHORTEST:
             key, version, position = value[1], value[2], _SHORTEST
         else:
             frame, position = read_unsigned(value, 0)
@@ -176,7 +176,7 @@ def module_name(kind: RecordType) -> str:
 
 
 def _body(readers: Readers, version: int, value: bytes, position: int) -> tuple[dict[str, Any], str]:
-    """The first layout that takes all bytes. Raises what the current layout had to say when none does."""
+    """Decode by the first layout that fits all bytes. If none fits, raises the error of the current layout."""
     first: MalformedError | None = None
     for reader, layout in readers[version]:
         try:

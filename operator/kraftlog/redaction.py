@@ -1,9 +1,9 @@
-"""Records without their secrets: what is shown to a person, or stored, unless all of it is asked for.
+"""Removes secrets from decoded records, before they are shown or stored.
 
-What it decides: which values are secret. Of a SCRAM credential all from which a password could be guessed; of a config
-the value, unless Kafka defines the config and not as a password (`KafkaConfigSchema.isSensitive`: a config that Kafka
-does not define may be the password of a plugin). A delegation token has no secret in a log: nodes derive its HMAC from
-the id. Called with decoded records only; the bytes of any other record are not to be shown at all.
+It decides which values are secret: of a SCRAM credential everything that helps to guess the password; of a config the
+value, unless Kafka defines the config with a type other than password (`KafkaConfigSchema.isSensitive`; an undefined
+config may be the password of a plugin). Delegation tokens have no secret in a log: nodes derive the HMAC from the id.
+Called with decoded records only. Bytes of other records must not be shown, since they may hold secrets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[a-z0-9-]+\.(?=sasl\.|ssl\.|c
 
 
 def redacted(record: Decoded) -> Decoded:
-    """The record without its secrets; the very object that was given where it has none."""
+    """The record without its secrets; the same object if it has none."""
     if record.type.control:
         return record
     if record.type.key == table.CONFIG.key:
@@ -78,7 +78,7 @@ def is_shown(resource_type: int, name: str) -> bool:
 
 
 def _without(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The mapping without secrets; the very object that was given where it has none. Unknown tags may hold secrets."""
+    """The mapping without secrets; the same object if it has none. Unknown tags may hold secrets."""
     changed: dict[str, Any] = {}
     for name, value in data.items():
         if name in SECRET_FIELDS:

@@ -1,10 +1,10 @@
 """Builds an image from a snapshot and the log behind it, batch by batch.
 
-What it decides: which batches count (whole, undamaged, in order, below the bound it is given). What they hold is taken
-in by `image_builder`. Called with bytes: by a follower with fetched chunks, a command with files. It reads
-nothing itself and never skips damage in a stream.
+It decides which batches count: complete, undamaged, in order, and below the caller's limit. Its base class in
+`image_builder` applies their records. Called with bytes: by a follower with fetched chunks, by commands with files. It
+reads nothing itself, and never skips damage in a stream.
 
-Speed: an idle controller writes the same batch twice a second; it is known by its bytes.
+Speed: an idle controller writes the same batch (a NoOp) twice a second, which is recognised by its bytes.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ _LENGTH_AT = LENGTH_END - _LENGTH.size
 
 
 class Replay(ImageBuilder):
-    """Applies a log in order, and gives its image at any time. Begins empty at offset 0; not thread-safe.
+    """Applies a log in order, and returns its image at any time. It begins empty at offset 0; not thread-safe.
 
-    `sections`: what its images hold; by default all but partitions, clients and configs. Records of other
-    sections are counted and skipped.
-    `limit`: of `weight`; None: none. `at`: where it begins, if what lies before that is not to be known.
+    `sections` of its images; by default all but partitions, clients and configs. Records of other sections are counted
+    and skipped. `limit`: most bytes of `weight`; None: no limit. `at`: the offset at which to begin, if earlier records
+    are not needed.
     """
 
     __slots__ = ()
 
     def load_snapshot(self, data: Buffer, *, end_offset: int, epoch: int) -> None:
-        """Discard everything and take the state of a whole snapshot file, of which (end_offset, epoch) is the id.
+        """Replace the state by that of a complete snapshot file with the id (end_offset, epoch).
 
-        Raises what a SnapshotReader raises, the former state untouched.
+        Raises what a SnapshotReader raises; then the state is unchanged.
         """
         reader = SnapshotReader(end_offset=end_offset, epoch=epoch, sections=self._sections, limit=self._limit)
         reader.feed(data)
@@ -63,11 +63,12 @@ class Replay(ImageBuilder):
             setattr(self, name, getattr(fresh, name))
 
     def append(self, data: Buffer, *, below: int) -> int:
-        """Apply the whole batches of a piece of log whose last offset is below `below`, in order; the new end offset.
+        """Apply the complete batches of a piece of log that end below offset `below`, in order. Returns the new end
+        offset.
 
-        Records that are in already are left out. A batch that is cut, or reaches `below`, is left for the next call.
-        Raises GapError when a batch starts beyond the end offset and DamagedError when one is not what was written;
-        what came before it is applied in both cases. TooLargeError: some of a batch may be in.
+        Records that were applied before are skipped. An incomplete batch, or one that reaches `below`, is left for the
+        next call. Raises GapError if a batch starts after the end offset, and DamagedError for a damaged one; the
+        batches before it are applied then. After TooLargeError a part of a batch may be applied.
         """
         view = view_of(data)
         position = 0
@@ -92,9 +93,8 @@ class Replay(ImageBuilder):
         return self._offset
 
     def _idle(self, view: memoryview, position: int, below: int) -> int:
-        """Take the batches of an idle controller, a NoOp each, one every 500 ms; where the first other one begins.
-
-        Whatever is not exactly as expected is left to `append`.
+        """Apply batches with a single NoOp, which an idle controller writes every 500 ms. Returns the position of the
+        first other batch, which is left to `append`.
         """
         offset, count, elapsed_ms, last_ms, leader_epoch = self._offset, 0, 0, self._timestamp_ms, self._epoch
         while offset < below and view[position + HEADER_SIZE : position + _IDLE] == ONLY_NO_OP:
@@ -126,10 +126,10 @@ def _elapsed(before_ms: int, now_ms: int) -> int:
 class SnapshotReader:
     """Reads the snapshot file with the id (end_offset, epoch) in parts of any size, as they arrive.
 
-    It keeps the image and the batch that is not whole yet, and nothing else. `sections`, `limit`: as of Replay.
+    It keeps only the image and an incomplete batch in memory. `sections`, `limit`: see `Replay`.
 
-    Of the one that ends at offset 0, with which a directory was formatted, Raft takes the voters and kraft.version. Its
-    other records are no state until a leader of Kafka 4.4 begins an empty log with them (KIP-1170).
+    From a snapshot that ends at offset 0, which is written when a directory is formatted, only voters and kraft.version
+    are used. Its other records count only if a leader of Kafka 4.4 begins an empty log with them (KIP-1170).
     """
 
     __slots__ = ("_buffer", "_footer", "_header", "_held", "_id", "_needed", "_position", "_replay")
@@ -141,10 +141,10 @@ class SnapshotReader:
         self._replay = Replay(sections=sections, limit=limit)
         if end_offset == 0:
             self._replay._rules, self._replay._wanted = rules_of(())
-        self._buffer = bytearray()  # used again for each batch: fresh memory costs more than what is written to it
-        self._held = 0  # bytes at its start, which are the rest
-        self._needed = HEADER_SIZE  # bytes of the rest, until there is something to do
-        self._position = 0  # of the rest in the file
+        self._buffer = bytearray()  # reused for each batch, which is faster than new memory
+        self._held = 0  # bytes at its start that were not applied yet
+        self._needed = HEADER_SIZE  # bytes that must be there before the next step
+        self._position = 0  # position in the file of the bytes in the buffer
         self._header = self._footer = False
 
     @property
@@ -153,7 +153,9 @@ class SnapshotReader:
         return self._replay.weight + 2 * len(self._buffer)
 
     def feed(self, part: Buffer) -> None:
-        """Take the next bytes. Raises SnapshotIncomplete for damage or a gap, TooLargeError; then it is of no use."""
+        """Take the next bytes. Raises SnapshotIncomplete for damage or a gap, TooLargeError; then the reader cannot be
+        used any more.
+        """
         data = memoryview(part)
         if self._held:
             self._hold(data)
@@ -180,7 +182,9 @@ class SnapshotReader:
         self._position += position
 
     def finish(self) -> Replay:
-        """The log up to the end of the snapshot. Raises SnapshotIncomplete where something is missing."""
+        """A Replay with the state of the snapshot, which continues at its end. Raises SnapshotIncomplete if a part is
+        missing.
+        """
         if self._held:
             raise SnapshotIncomplete(f"the last batch is cut, at byte {self._position} of the snapshot")
         if not self._header or not self._footer:

@@ -1,12 +1,12 @@
-"""The image at an offset, from the files of a log: the last whole snapshot before it, and the log from there on.
+"""Restores the image at an offset from the files of a log: from the last complete snapshot before it, and the log
+after.
 
     found = image_at(names, opened, at=442)
 
-What it decides: which snapshot an image can be built on, and whether it is exact: every record below the offset is in,
-none at or above it, also where the offset lies inside of a batch. Whatever stands against that is said, never stepped
-over: a gap, damage, a log that ends before. Called by commands that have the files of a node; `opened` gives it their
-bytes, which are read a piece at a time. It opens nothing itself, and believes no file that names promise: a snapshot
-without its footer stands for no state, and is left out with its reason.
+Called by commands with the files of a node. It decides which snapshot to begin with, and guarantees an exact image:
+with every record below the offset, and no other, even if the offset is within a batch. A gap, damage, or an earlier end
+of the log raises `StateUnknown`. `opened` returns the bytes of a file, which are read in pieces. A snapshot without its
+footer is incomplete, and is left out, with the reason.
 """
 
 from __future__ import annotations
@@ -36,17 +36,16 @@ PIECE = 4 * 1024 * 1024
 END = 1 << 62  # above every offset
 
 Opener = Callable[[str], AbstractContextManager[Pieces]]
-"""Gives the bytes of the file of this name, for as long as they are read."""
+"""(name of a file) -> context manager with its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """An image, exact at its offset, and how it came to be.
+    """An image that is exact at its offset, and its sources.
 
-    made_of: the files that it was made of, in order. left_out: snapshots that stand for no state, each with why.
-    stop_reason: why it ends where it does, if that is not the end of the log; always empty where an offset was asked
-    for.
-    impossible: other records at which Kafka stops, each with its file.
+    made_of: the files used, in order. left_out: incomplete snapshots, each with the reason. stop_reason: the reason if
+    it ends before the end of the log; always empty if an offset was requested. impossible: other records at which Kafka
+    would throw, each with its file.
     """
 
     image: Image
@@ -57,9 +56,9 @@ class Restored:
 
 
 class StateUnknown(KraftLogError):
-    """The state at this offset does not follow from these files.
+    """The state at this offset cannot be restored from these files.
 
-    `exact_until`: the last offset at which they do, from the same beginning; None where there is none.
+    `exact_until`: the last offset, from the same snapshot on, at which it can; None if there is none.
     """
 
     def __init__(self, reason: str, exact_until: int | None = None) -> None:
@@ -77,7 +76,7 @@ def image_at(
 ) -> Restored:
     """The image at `at`, or at the end of the log. `sections`, `limit`: as of Replay.
 
-    Raises StateUnknown for an offset at which no exact image can be made, and what Replay raises of what is too large.
+    Raises StateUnknown if there is no exact image at this offset, and TooLargeError like Replay.
     """
     snapshots, segments = in_order(names)
     chosen, left_out = tuple(sections), []
@@ -99,7 +98,7 @@ def image_at(
 def loaded(
     data: Pieces, snapshot: Snapshot, *, sections: Iterable[Section] = SMALL, limit: int | None = None
 ) -> Replay:
-    """The log up to the end of a snapshot, which is read a piece at a time. Raises what a SnapshotReader raises."""
+    """A Replay with the state of a snapshot, which is read in pieces. Raises what a SnapshotReader raises."""
     reader = SnapshotReader(end_offset=snapshot.end_offset, epoch=snapshot.epoch, sections=sections, limit=limit)
     for start in range(0, len(data), PIECE):
         reader.feed(data[start : start + PIECE])
@@ -122,7 +121,7 @@ def _continued(
     made_of: list[str],
     left_out: Sequence[str],
 ) -> Restored:
-    """The log behind the base, as far as asked for."""
+    """Apply the segments after the snapshot, up to offset `at`."""
     below, stop_reason, previous = END if at is None else at, "", ""
     for index, segment in enumerate(segments):
         is_last = index + 1 == len(segments)
@@ -149,7 +148,7 @@ def _continued(
 
 
 def _appended(replay: Replay, data: Pieces, name: str, below: int, is_last: bool) -> str:
-    """Take a segment, up to `below`; says why it ended before the end of the segment, if it did."""
+    """Apply a segment up to offset `below`. Returns the reason if it ended before the end of the segment; else ""."""
     position = 0
     while position < len(data):
         size, cut = _whole(data[position : position + PIECE], below)
@@ -183,8 +182,10 @@ def _missing(name: str, expected: int, actual: int) -> str:
 
 
 def _whole(window: memoryview, below: int) -> tuple[int, bool]:
-    """Bytes of the whole batches that begin a window and end at or below an offset; whether the next one lies across
-    it. Only lengths and offsets are read: `append` judges the rest.
+    """(bytes of the complete batches at the beginning of a window that end at or below offset `below`, whether the next
+    batch contains that offset).
+
+    Only lengths and offsets are read here; `append` checks the rest.
     """
     position = 0
     while position + HEADER_SIZE <= len(window):
@@ -199,7 +200,9 @@ def _whole(window: memoryview, below: int) -> tuple[int, bool]:
 
 
 def _divided(replay: Replay, data: Pieces, position: int, name: str, below: int) -> str:
-    """Applies the records before `below` of a batch that lies across it; returns why that is not possible, or ""."""
+    """Apply the records below offset `below` of the batch that contains it. Returns the reason if that is impossible,
+    or "".
+    """
     head = head_at(data, position)
     if isinstance(head, Damage):
         return f"{name}: at byte {position}: {head.reason.value}"

@@ -1,14 +1,14 @@
-"""What a metadata log tells of a rolling restart: when each node went and came back, and what partitions had of it.
+"""Reads the history of restarts from a metadata log: when each node was away, and which partitions suffered.
 
     reader = RollReader(since_ms=...); reader.append(data, below=high_watermark); reader.finish()
 
-Given the bytes of the log from its beginning, or of a snapshot and of the log behind it; or, where it is decoded
-already, its records (`RollRecords`). Whatever it says, the record that says so is named by its offset. It reads
-nothing itself; who has the bytes calls it: a command with a live cluster, or a pipeline with files.
+`RollReader` takes bytes: of the log from its beginning, or of a snapshot and the log after it. `RollRecords` takes
+decoded records. Each result has the offset of the record that proves it. Called by a command with a live cluster, and
+by the pipeline with files; it reads nothing itself.
 
-A broker stops (controlled shutdown) or just fenced, registers as a new process, is unfenced, and is in sync
-once it is in the ISR of every partition it hosts, but for those it was not in sync with before. Of a controller the log
-tells no more than that a new process registered.
+The phases of a broker's restart: controlled shutdown (or only fencing), registration of the new process, unfencing, and
+in sync: it is in the ISR of every partition that it hosts, except those in which it was not in sync before. Of a
+controller's restart the log only has the registration of the new process.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ from kraftlog.transactions import TRANSACTION_KEYS, Transactions
 Data = Mapping[str, Any]
 
 MAX_ABSENCES = 10_000
-"""The latest that are kept: a thousand nodes, ten times."""
+"""Most absences that are kept, the latest ones: ten for each of a thousand nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """One time that a node was away. role: "broker", "controller", or "node" for both in one process.
-
-    stopping: it asked for its controlled shutdown. fenced: it was, after that or without. registered: as a new process;
-    None where the same one came back. unfenced, in_sync: as the prologue says. None: no record says so, or none yet.
-    unregistered: it does not come back.
+    """One time that a node was away. role: "broker", "controller", or "node" for both in one process. Moments, None
+    without a record: stopping, it requested its controlled shutdown; fenced; registered, as a new process (None if the
+    same process came back); unfenced; in_sync, as defined above. unregistered: the node was unregistered, and does not
+    come back.
     """
 
     role: str
@@ -71,14 +70,14 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class RollHistory:
-    """Absences and strips of a log. known_from: what was before is not known; None where the log was read from its
-    beginning.
+    """The result: absences of nodes, and strips of partitions (`strips`). known_from: end of the snapshot that the
+    reader began with; None if it began with the log.
 
-    end: the last record. absences: in the order in which they began. strips: the worst, worst first. affected: how many
-    partitions had one; of these without_leader and below_minimum. partitions: how many there are at the end.
-    minimum_known: whether min.insync.replicas was known of every partition that was affected. unreadable: records that
-    are not known to this version, or that contradict what they act on: with any, the rest may be wrong. migration: from
-    ZooKeeper, whenever that was.
+    end: the last record. absences: in the order in which they began. strips: the worst ones, worst first. affected:
+    number of partitions with a strip; without_leader, below_minimum: number of those that were. partitions: their
+    number at the end. minimum_known: min.insync.replicas of every affected partition is known. unreadable: number of
+    records that are unknown or contradict the state; if above 0, the result may be wrong. migration: from ZooKeeper, at
+    any time.
     """
 
     known_from: Moment | None
@@ -96,7 +95,9 @@ class RollHistory:
 
 @dataclass(slots=True)
 class _Broker:
-    """`absence`: that is not over. `already_missed`: what it was not in sync with when it began."""
+    """A registered broker. `absence`: one that is not over. `already_missed`: partitions in which it was not in sync
+    when the absence began.
+    """
 
     id: int
     epoch: int
@@ -106,13 +107,13 @@ class _Broker:
 
     @property
     def is_away(self) -> bool:
-        """Something that begins an absence was said of it, and no unfencing since."""
+        """True if an absence began, and it was not unfenced since."""
         return self.absence is not None and self.absence.unfenced is None
 
 
 class RollRecords:
-    """Takes the decoded records of a log in order, those of `KEYS`. `since_ms`, `default_minimum`: as of
-    `PartitionStrips`. Raises TooLargeError where there are more partitions than it holds.
+    """Takes the decoded records of `KEYS` of a log in order. `since_ms`, `default_minimum`: see `PartitionStrips`.
+    Raises TooLargeError for more than `MAX_PARTITIONS` partitions.
     """
 
     def __init__(self, *, since_ms: int, default_minimum: int | None = None) -> None:
@@ -130,11 +131,13 @@ class RollRecords:
         self._modes = Modes()
 
     def begin(self, at: Moment) -> None:
-        """Begin with the state of a snapshot, which ends at this moment; the log behind it follows."""
+        """Note that the following records are those of a snapshot, which ends at this moment; the log after it
+        follows.
+        """
         self._known_from = self._at = at
 
     def ends(self, at: Moment) -> None:
-        """The log was read up to this record."""
+        """Note that the log was read up to this record."""
         self._at = Moment(max(self._at.at_ms, at.at_ms), at.offset)
 
     def is_unreadable(self) -> None:
@@ -146,13 +149,13 @@ class RollRecords:
         self._batch_begins = batch_begins
         try:
             effects = self._transactions.mark(key) if key in TRANSACTION_KEYS else self._transactions.take((key, data))
-        except ContradictionError:  # a mark out of place takes nothing back of what nodes and partitions did
+        except ContradictionError:  # a misplaced Begin, End or Abort does not change nodes and partitions
             return
         for each, effect in effects:
             self._apply(each, effect, at)
 
     def finish(self, most: int) -> RollHistory:
-        """The history, with so many strips at most. To be called once: the reader is of no use afterwards."""
+        """The history, with at most `most` strips. Call it once: the reader cannot be used afterwards."""
         under_way = [broker.absence for broker in self._brokers.values() if broker.absence is not None]
         recent = (absence for absence in (*self._over, *under_way) if self._is_recent(absence))
         absences = sorted(self._with_roles(recent), key=lambda absence: (absence.first.at_ms, absence.node_id))
@@ -325,7 +328,7 @@ class RollReader:
         self._replay._offset = max(self._replay.offset, 1)
 
     def load_snapshot(self, data: Buffer, *, end_offset: int, epoch: int) -> None:
-        """Begin with a whole snapshot, of which (end_offset, epoch) is the id. Raises what `Replay` raises."""
+        """Begin with a complete snapshot with the id (end_offset, epoch). Raises what `Replay` raises."""
         self._replay.load_snapshot(data, end_offset=end_offset, epoch=epoch)
         at = Moment(self._replay.image().timestamp_ms, end_offset)
         self._records.begin(at)
@@ -346,7 +349,7 @@ class RollReader:
         return end
 
     def finish(self, most: int) -> RollHistory:
-        """The history, with so many strips at most. To be called once: the reader is of no use afterwards."""
+        """The history, with at most `most` strips. Call it once: the reader cannot be used afterwards."""
         return self._records.finish(most)
 
     def _value(self, value: bytes | None, at: Moment, batch_begins: int) -> None:

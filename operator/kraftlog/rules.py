@@ -1,8 +1,8 @@
-"""What each record type does to the state behind an image: a table from type to rule.
+"""Rules that apply records to the state behind an image: a table from record type to function.
 
-Called by `image_builder` with decoded records in offset order, transactions already sorted out. A rule that finds the
-state in contradiction to its record (a change for another broker epoch: Kafka's ClusterDelta refuses it) raises
-ContradictionError and changes nothing. Never decodes.
+Called by `image_builder` with decoded records in the order in which they take effect. If a record contradicts the state
+(such as a change for another broker epoch, which Kafka's ClusterDelta refuses), the rule raises ContradictionError and
+changes nothing.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _unregister_broker(state: State, data: Data) -> None:
 
 
 def _gone(state: State, node_id: int) -> None:
-    """A combined node may have its other registration still."""
+    """Note that a node lost a registration; a combined node may still have its other one."""
     if node_id not in state.brokers.view() and node_id not in state.controllers.view():
         state.returned.drop(node_id)
 
@@ -154,7 +154,7 @@ def _snapshot_header(state: State, data: Data) -> None:
 
 
 def _snapshot_footer(state: State, data: Data) -> None:
-    """Says only that the file is whole, which is `replay`'s to check."""
+    """Nothing: the footer only marks the end of a snapshot, which `replay` checks."""
 
 
 def _topic(state: State, data: Data) -> None:
@@ -165,7 +165,7 @@ def _topic(state: State, data: Data) -> None:
 
 
 def _remove_topic(state: State, data: Data) -> None:
-    """The topic with its partitions, and what was set for it."""
+    """Remove the topic with its partitions and configs."""
     partitions = state.partitions
     name = partitions.remove_topic(data) if partitions is not None else state.all_configs.drop_topic(data)
     if state.configs is not None:

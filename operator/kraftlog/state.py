@@ -1,6 +1,6 @@
-"""The state behind an image: what `rules` write to.
+"""Mutable state behind an image, to which `rules` apply records.
 
-It knows what it weighs: the bytes of memory that its content takes, rather too many than too few.
+It counts its memory: `weight` is an upper estimate of the bytes that its content takes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Data = Mapping[str, Any]
 
 
 class State:
-    """Everything the rules write to."""
+    """The state of all requested sections."""
 
     __slots__ = (
         "began_anywhere",
@@ -77,11 +77,11 @@ class State:
         self.features_offset = 0
         self.dropped: VersionedMap[tuple[str, int], int] = VersionedMap(lambda key, _: _weight_of_level(*key))
         self.moves = _no_moves()
-        self.began_anywhere = False  # so the first record of a level may be a move, whatever it says
-        self.began_offset, self.began_ms = 0, -1  # the snapshot that was read first
+        self.began_anywhere = False  # so the first record of a level counts as a change
+        self.began_offset, self.began_ms = 0, -1  # end of the snapshot that was read first
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
-        self.elapsed_ms = 0  # until then, since the beginning of what was read
+        self.elapsed_ms = 0  # up to that batch, since the first one
         self.unregistered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
         self.registered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
         self.returned: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
@@ -106,7 +106,7 @@ class State:
         return self.voters_weight + large_weight + sum(each.weight for each in maps)
 
     def begin_with_snapshot(self, end_offset: int) -> None:
-        """Note that a whole snapshot was read: it says what is so, and not since when, nor who leads."""
+        """Note that a complete snapshot was read: it has neither times of changes nor the leader."""
         self.leader_id = None
         self.features_offset = self.began_offset = end_offset
         self.began_ms = self.snapshot_timestamp_ms

@@ -1,10 +1,11 @@
-"""Which partitions were without one of their replicas, for how long, and how bad it was: by the records of a log.
+"""Finds the times in which partitions lacked in-sync replicas or a leader, by the records of a log.
 
-Called by `rolls`, in the order of the log. Exact for every partition, from where the log is known; the stretches that
-are kept to be drawn are bounded, and those of the partitions that had it best are given up first. Never decodes.
+Called by `rolls` with records in the order of the log. The history of a partition is a "strip" of "stretches" with
+equal state. Sums are exact for every partition from where the log is known; the number of stretches, which are only for
+drawings, is limited, and those of the least affected partitions are dropped first.
 
-A replica that a reassignment is adding is not missed, and one that is eligible to lead without being in sync (ELR) is
-missed: `acks=all` waits for the ISR.
+A replica that a reassignment is adding is not missing if it is out of sync. An eligible leader replica (ELR) outside of
+the ISR is missing, since `acks=all` waits for the ISR.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from kraftlog.schema import table
 
 Data = Mapping[str, Any]
 Key = tuple[bytes, int]
-"""A partition: the id of its topic, its number."""
+"""(topic id, partition number)."""
 
 MAX_PARTITIONS = 2_000_000
-"""The most partitions of a cluster that are followed: as many as Kafka says that a cluster can hold."""
+"""Most partitions that are followed: the limit that Kafka documents for a cluster."""
 
 MAX_STRETCHES = 200_000
-"""The most stretches of all partitions together that are kept to be drawn: some fifty megabytes."""
+"""Most stretches of all partitions together, for drawings: some fifty megabytes."""
 
-_SOME_LEADER = 0  # of a partition that is well it only matters that it has one
+_SOME_LEADER = 0  # of a healthy partition it does not matter which broker leads
 
 
 class Moment(NamedTuple):
-    """Time at which a controller made a record, in ms, and the record's offset."""
+    """Time in ms at which a controller wrote a record, and the record's offset."""
 
     at_ms: int
     offset: int
@@ -47,10 +48,10 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A time in which a partition was the same, and not as it should be.
+    """A period in which a partition lacked replicas or a leader, without a change.
 
-    in_sync: how many replicas are. has_leader: False: neither produced nor consumed. below_minimum: `acks=all` is
-    refused; None where min.insync.replicas is not known. offset: of the record with which it began.
+    in_sync: number of in-sync replicas. has_leader: False: clients could neither produce nor consume. below_minimum:
+    `acks=all` was refused; None if min.insync.replicas is unknown. offset: of the record with which it began.
     """
 
     begin_ms: int
@@ -63,10 +64,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """A partition that was without a replica. The times are sums over what is known of it since the window began.
+    """A partition that lacked a replica or a leader. The times are sums since the window began.
 
-    replicas: how many it should have. fewest: that were in sync. lasts: whether it is so at the end. stretches: in
-    order; where is_cut, only the last of them.
+    replicas: number of replicas. fewest: fewest in-sync replicas. lasts: the state lasts to the end of the log.
+    stretches: in order; if is_cut, only the last ones.
     """
 
     topic: str
@@ -82,7 +83,7 @@ class Strip:
 
     @property
     def severity(self) -> tuple[int, int, int, int]:
-        """The worst has the highest."""
+        """Sort key: the worst strip has the highest."""
         return self.without_leader_ms, self.below_minimum_ms, self.replicas - self.fewest, self.under_replicated_ms
 
 
@@ -119,7 +120,7 @@ class _Kept:
 
 
 class _Ill(NamedTuple):
-    """A partition that is not as it should be now. replicas: how many it should have in sync."""
+    """A partition that lacks a replica or a leader now. replicas: number of replicas that should be in sync."""
 
     replicas: int
     in_sync: tuple[int, ...]
@@ -129,9 +130,9 @@ class _Ill(NamedTuple):
 
 
 class PartitionStrips:
-    """All partitions of a log. `since_ms`: what ended before it is not kept.
+    """The partitions of a log. `since_ms`: stretches that ended before this time are not kept.
 
-    `default_minimum`: the min.insync.replicas of brokers, which their files say and the log does not; None: not known.
+    `default_minimum`: the min.insync.replicas in brokers' properties files, which the log does not have; None: unknown.
     """
 
     def __init__(self, since_ms: int, default_minimum: int | None = None) -> None:
@@ -153,7 +154,7 @@ class PartitionStrips:
         return self._count
 
     def missed(self, broker: int) -> Mapping[Key, int]:
-        """Partitions that it hosts and is not in sync with; each with the offset since which that is so."""
+        """Partitions with a replica on this broker that is not in sync, each with the offset since which it is not."""
         return self._missed.get(broker, {})
 
     # --- records
@@ -225,7 +226,7 @@ class PartitionStrips:
             self._adding.pop(key, None)
 
     def _wanted(self, key: Key) -> tuple[int, ...]:
-        """The replicas that it should have in sync now."""
+        """The replicas that should be in sync now."""
         replicas, adding = self._replicas[key[0]][key[1]], self._adding.get(key)
         return tuple(replica for replica in replicas if replica not in adding) if adding else replicas
 
@@ -259,7 +260,7 @@ class PartitionStrips:
     def _keep(self, key: Key, ill: _Ill, end_ms: int) -> None:
         end_ms = max(end_ms, ill.since.at_ms)  # the clock of the next controller may be behind
         if end_ms < self._since_ms:
-            return  # it was over before the window began
+            return  # it ended before the window began
         if key not in self._kept:
             self._kept[key] = _Kept(self._topics.get(key[0], "?"), ill.replicas, ill.replicas)
         self._kept[key].add(self._stretch(key, ill, end_ms), ill.replicas)
@@ -268,7 +269,7 @@ class PartitionStrips:
             self._give_up()
 
     def _give_up(self) -> None:
-        """Half of the stretches, of those that had it best; their sums stay."""
+        """Drop half of the stretches, those of the least affected partitions; the sums stay."""
         for strip in sorted(self._kept.values(), key=lambda strip: strip.severity):
             if self._stretches <= MAX_STRETCHES // 2:
                 return
@@ -286,9 +287,7 @@ class PartitionStrips:
         return None if of_all is None else max([of_all, *(n for id_, n in self._of_brokers.items() if id_)])
 
     def finish(self, end_ms: int) -> Iterator[Strip]:
-        """Every partition that was without a replica or a leader since the window began, in no order. To be called
-        once.
-        """
+        """Every partition that lacked a replica or a leader since the window began, in no order. Call it once."""
         for key, ill in self._ill.items():
             self._keep(key, ill, max(end_ms, self._since_ms))
         for key, open_strip in self._kept.items():
@@ -302,7 +301,7 @@ def _judge(replicas: Sequence[int], in_sync: Iterable[int], adding: Iterable[int
 
 
 def worst_first(strips: Iterable[Strip]) -> list[Strip]:
-    """Sort strips by what clients noticed; those that had it equally bad by name."""
+    """The strips sorted by the effect on clients, worst first, then by name."""
     return sorted(strips, key=lambda strip: (*(-each for each in strip.severity), strip.topic, strip.partition))
 
 

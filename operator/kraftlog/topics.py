@@ -1,8 +1,9 @@
-"""Topics by number: what `partition_state` writes to, and what images show.
+"""Topics by number: `TopicTable` is the mutable table of `partition_state`, `Topics` an immutable view in images.
 
-A snapshot brings 50,000 topics, of which few are ever asked for. Those that come together are kept as the bytes of
-their ids and a text of their names, and one is made a `Topic` when it is asked for; topics that come one by one are
-kept as such. A `TopicRun` is never written to: a topic that goes, or gets another name, leaves a copy without it.
+A snapshot may have 50,000 topics, of which few are ever looked up. So topics that are added together are kept as a
+`TopicRun`, with the joined bytes of their ids and a joined text of their names, and a `Topic` object is made when one
+is looked up. Topics that are added one by one are kept as objects. A `TopicRun` is immutable: removing or renaming a
+topic makes a copy without it.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _SINGLE, _RUN, _IN_RUN = 800, 500, 400
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicRun:
-    """Topics that came together. numbers: ascending. ids: one behind the other. names: so as well, each from one of the
-    `edges` to the next.
+    """Topics that were added together. numbers: ascending. ids, names: joined; name i is the part from `edges[i]` to
+    `edges[i + 1]`.
     """
 
     numbers: array[int]
@@ -61,7 +62,7 @@ class TopicRun:
         return zip(self.numbers, map(Topic, self.each_id(), self.each_name()), strict=True)
 
     def without(self, number: int) -> TopicRun:
-        """The others."""
+        """The run without this topic."""
         at = bisect_left(self.numbers, number)
         start, end = self.edges[at : at + 2]
         return TopicRun(
@@ -73,7 +74,7 @@ class TopicRun:
 
 
 def _before(runs: Sequence[TopicRun], number: int) -> int:
-    """The place of the run that has this number, if one has."""
+    """Index of the run that has this number, if any has it."""
     return bisect_right(runs, number, key=attrgetter("first")) - 1
 
 
@@ -83,7 +84,7 @@ def _find(runs: Sequence[TopicRun], number: int) -> Topic | None:
 
 
 class Topics(Mapping[int, Topic]):
-    """Topics as they were when they were shown, in the order in which they came. It can be pickled."""
+    """An immutable mapping from number to topic, in the order in which they were added. It can be pickled."""
 
     __slots__ = ("_runs", "_single")
 
@@ -122,7 +123,7 @@ class _TopicItems(ItemsView[int, Topic]):
 
 
 class TopicTable:
-    """Topics that come and go. A number is of one topic, in the order in which they came; none is used again.
+    """A mutable table of topics. Numbers ascend in the order in which topics are added, and are never reused.
 
     next_number: of the next new topic. weight: bytes of memory, rather too many than too few.
     """

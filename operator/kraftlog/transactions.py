@@ -1,8 +1,8 @@
 """Metadata transactions (KIP-868): which records of a log take effect, and when.
 
-A controller that writes more than fits in one batch puts a Begin before the records and an End behind them: all take
-effect at the End, none where an Abort stands in its place. Control records do not take part. Every reader of a log asks
-this one; what an effect is, and how much of an open transaction may be kept, is the reader's to say.
+If a controller must write more records than fit into one batch, it writes a Begin before and an End after them: all
+take effect at the End, or none if there is an Abort instead. Control records are not part of transactions. Used by
+every reader of a log; the reader defines what a record is, and how many of an open transaction are kept.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ TRANSACTION_KEYS = frozenset({BEGIN, END, ABORT})
 
 
 class Transactions(Generic[T]):
-    """Takes the records of a log in order. `open`: those of the transaction that has not ended; None outside of one.
-
-    `most`: records that are kept of one transaction; the others are lost. None: all of them.
+    """Takes the records of a log in order. `open`: the records of the open transaction; None outside of one. `most`:
+    most records of a transaction that are kept; further ones are dropped. None: all are kept.
     """
 
     __slots__ = ("_most", "open")
@@ -33,7 +32,7 @@ class Transactions(Generic[T]):
         self.open: list[T] | None = None
 
     def take(self, record: T) -> Sequence[T]:
-        """A record between the marks, or outside of them: the records that take effect now, itself or none."""
+        """Take a record. Returns the records that take effect now: itself, or none within a transaction."""
         if self.open is None:
             return (record,)
         if self._most is None or len(self.open) < self._most:
@@ -41,10 +40,10 @@ class Transactions(Generic[T]):
         return ()
 
     def mark(self, key: int) -> Sequence[T]:
-        """A record of `TRANSACTION_KEYS`: the records that take effect now, at an End.
+        """Take a record of `TRANSACTION_KEYS`. Returns the records that take effect now, if it is an End.
 
-        Raises ContradictionError, and stays as it is, for a Begin within a transaction (where Kafka's controller stops)
-        and for an end of one that never began.
+        Raises ContradictionError, without effect, for a Begin within a transaction (at which Kafka's controller
+        throws), and for an End or Abort without a Begin.
         """
         if (self.open is None) != (key == BEGIN):
             problem = "begins within another" if key == BEGIN else "ends that never began"
@@ -53,5 +52,5 @@ class Transactions(Generic[T]):
         return records if key == END else ()
 
     def forget(self) -> None:
-        """Be outside of a transaction again: records of the log are missing, and its end may be among them."""
+        """Leave an open transaction, because records are missing, which may include its end."""
         self.open = None

@@ -2,8 +2,8 @@
 
 Two families share one byte format (seven bits per byte, the lowest group first): zigzag for the signed fields of a
 record (`ByteUtils`, KIP-98) and plain unsigned for compact lengths, tags and frames (KIP-482). Called by `batches`,
-`records` and `schema`. All readers take a buffer and a position and give the value and the position behind it; a number
-that is cut or does not fit is a MalformedError, never a wrap.
+`records` and `schema`. All readers take a buffer and a position, and return (value, position after it). They raise
+MalformedError for a number that is incomplete or too large.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""A walk over the batches of a file, to its last byte.
+"""Walks over the batches of a file, to its last byte.
 
-What it decides: where a batch starts and ends, and what to say about bytes that are no batch. A walk never stops at
-damage and never hides it: each damage is a value with its position, and the walk continues at the next batch whose CRC
-holds. Called by `reading` and by tools that read files. It never opens a file and never looks at a record.
+It decides where batches start and end. A walk does not end at damage and does not hide it: each damage is returned with
+its position, and the walk continues at the next batch with a correct CRC. Called by `reading` and by tools that read
+files. It opens no file, and reads no records.
 
-Batches are views of the bytes that were walked over, a mapped file (`mmap`) among them; a file that may be cut
-meanwhile is not mapped but read a piece at a time (`Pieces`). Readers of many batches at once take them in runs,
-which are copies.
+Batches are views of the caller's bytes, such as a mapped file (`mmap`); a file that may be truncated meanwhile must be
+read in pieces instead (`Pieces`). Fast readers take many batches at once, as runs, which are copies.
 
-Whatever the bytes are, a walk takes no more memory than the largest batch, and time in proportion to the file's length.
+For any bytes, a walk takes no more memory than the largest batch, and time proportional to the length of the file.
 """
 
 from __future__ import annotations
@@ -43,29 +42,33 @@ from kraftlog.batches import (
 _FACTS = struct.Struct(">qiibI2xi30xi")  # of a header: base offset, length, epoch, magic, CRC, last delta, count
 _LENGTH = struct.Struct(">i")
 
-# Bytes of a run, more and more where nothing is damaged: who writes much damage may not have them copied each time.
+# Bytes of a run. It grows while nothing is damaged, so that a file with much damage does not cause many large copies.
 _LEAST_AHEAD, _MOST_AHEAD = 64 * 1024, 4 * 1024 * 1024
 
 _CLAIM = struct.Struct(">qi5xI")  # of a header: base offset, length, CRC
 _LENGTH_AT = 8
-_SEARCHED = 128 * 1024  # bytes in which batches are looked for at once
-_MANY = 32  # where more than one in so many bytes could be a header, more of it is looked at
+_SEARCHED = 128 * 1024  # bytes that are searched for batches at a time
+_MANY = 32  # if there are more candidates than one in so many bytes, more bytes of a header are compared
 
 _IS_MAGIC, _IS_ZERO, _IS_MORE, _IS_LONG, _IS_POSITIVE = (
     bytes(map(fits, range(256)))
     for fits in (MAGIC.__eq__, (0).__eq__, (0).__ne__, (HEADER_SIZE - LENGTH_END).__le__, (0x80).__gt__)
 )
-"""What a byte of a header can be: the magic; the highest of a length, of 16 MiB at most; its others; of an offset."""
+"""Tables of possible values of header bytes: the magic; zero; bytes of a length up to 16 MiB; the first byte of an
+offset.
+"""
 
 _CHECKED = 16
-"""Times the bytes of a file that a walk checks at most: bytes can be made to look like a batch at every place."""
+"""A walk computes CRCs over at most this many times the bytes of the file: a hostile file may look like a batch at
+every position.
+"""
 
 
 def walk(data: Buffer | Pieces) -> Iterator[Batch | Damage]:
     """Yield every batch of a file in order, and damage at its position.
 
-    Behind damaged bytes the walk continues at the next position at which a batch holds its CRC; a cut or zero tail ends
-    it. A break in the order of offsets or epochs comes before the batch that breaks it.
+    After damaged bytes the walk continues at the next batch with a correct CRC; an incomplete batch or zeros at the end
+    of the file end it. A break in the order of offsets or epochs comes before the batch that causes it.
     """
     steps = Walk(data)
     while steps.is_open:
@@ -74,8 +77,8 @@ def walk(data: Buffer | Pieces) -> Iterator[Batch | Damage]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Batches one behind the other, whose CRC holds, in a copy of their bytes. position: of the first in the file.
-    starts: of each in `data`, and where the last ends. breaks: by the number of the batch that they are before.
+    """Successive batches with correct CRCs, in a copy of their bytes. position: of the first batch in the file. starts:
+    of each batch in `data`, and the end of the last one. breaks: by index of the batch that causes them.
     """
 
     position: int
@@ -92,7 +95,7 @@ class Run:
 
 
 class Walk:
-    """A walk that is taken step by step: a batch or a damage, or a run of batches at once. position: where it is."""
+    """A walk in steps: to the next batch or damage, or over a run of batches. position: the current one in the file."""
 
     def __init__(self, data: Buffer | Pieces, position: int = 0) -> None:
         self._data: Pieces = view_of(data) if isinstance(data, bytes | bytearray | memoryview | mmap) else data
@@ -108,7 +111,7 @@ class Walk:
         return self.position < len(self._data)
 
     def next(self) -> Iterator[Batch | Damage]:
-        """The next item: a damage; or a batch, and before it what it breaks."""
+        """The next damage; or the next batch, after the breaks that it causes."""
         head = self._heads.at(self.position)
         if isinstance(head, Damage):
             damage = _measure(self._data, head, self._heads)
@@ -130,7 +133,7 @@ class Walk:
             yield Damage(position, 0, DamageReason.EPOCH_ORDER, f"leader epoch {epoch} after {self._epoch}")
 
     def run(self) -> Run | None:
-        """The batches that are here, a few megabytes at most; None where a damage is, or nothing."""
+        """The batches at the current position, up to a few megabytes; None at damage, or at the end."""
         data, began = self._piece(), self.position
         starts, breaks = list[int](), dict[int, list[Damage]]()
         at, last, budget = 0, len(data) - HEADER_SIZE, self._heads.budget
@@ -157,7 +160,7 @@ class Walk:
         return Run(began, data, [*starts, at], breaks) if starts else None
 
     def _piece(self) -> bytes:
-        """Bytes from here on: as many as the first batch has at least, if there are so many."""
+        """Bytes from the current position on: at least as many as the first batch has, if they are there."""
         remaining = len(self._data) - self.position
         data = bytes(self._data[self.position : self.position + min(self._ahead, remaining)])
         if len(data) >= LENGTH_END:
@@ -168,13 +171,13 @@ class Walk:
 
 
 class _BatchHeads:
-    """The headers of one walk: of batches that are not too large; and how many bytes may yet be checked for them."""
+    """Reads headers for one walk, and limits the bytes over which CRCs are computed."""
 
     def __init__(self, data: Pieces, position: int) -> None:
         self._data = data
         self.budget = max(_CHECKED * (len(data) - position), MAX_BATCH)
         self.looked_until = position
-        """By a search: behind the last place at which anything was checked."""
+        """Position after the last one that a search has checked."""
 
     def at(self, position: int) -> Head | Damage:
         head = claimed_at(self._data, position)
@@ -188,10 +191,10 @@ class _BatchHeads:
 
 
 def _measure(data: Pieces, damage: Damage, heads: _BatchHeads) -> Damage:
-    """The damage with its true size: up to the next batch whose CRC holds, or to the end.
+    """The damage with its real size: up to the next batch with a correct CRC, or to the end.
 
-    The length of a damaged batch may itself be the damage, so it is not trusted: the search looks at every place at
-    which a header could begin, as long as there is something left to check.
+    The length field of a damaged batch may be damaged too, so every position at which a header may begin is tried,
+    within the limit of `_CHECKED`.
     """
     start = damage.position
     inner = DamageReason.LENGTH if damage.reason is DamageReason.TRUNCATED else damage.reason
@@ -209,7 +212,7 @@ def _measure(data: Pieces, damage: Damage, heads: _BatchHeads) -> Damage:
 
 
 def _next_batch(data: Pieces, start: int, heads: _BatchHeads) -> int | None:
-    """Position of the next batch; None where there is none, or nothing left to check."""
+    """Position of the next batch; None if there is none, or the limit is reached."""
     heads.looked_until, end, unpack = start, len(data), _CLAIM.unpack_from
     for begin in range(start, end - HEADER_SIZE + 1, _SEARCHED):
         piece = bytes(data[begin : min(begin + _SEARCHED + HEADER_SIZE - 1, end)])
@@ -229,8 +232,8 @@ def _next_batch(data: Pieces, start: int, heads: _BatchHeads) -> int | None:
 
 
 def _possible(piece: bytes) -> Iterator[int]:
-    """Positions at which headers could begin that lie in `piece` as a whole: every such place, and not many others. All
-    places are judged at once, by arithmetic on long integers that have the byte 1 where a byte fits.
+    """Positions in `piece` at which a complete header may begin: all real ones, and few others. For speed all positions
+    are tested at once, by arithmetic on long integers, in which a byte is 1 where the byte of the piece fits.
     """
     count = len(piece) - HEADER_SIZE + 1
     if count <= 0 or MAGIC not in piece:
@@ -255,9 +258,7 @@ def _of(piece: bytes, table: bytes, shift: int, count: int) -> int:
 
 
 def _magics(data: Pieces, start: int) -> Iterator[int]:
-    """Positions at which batches could begin if nothing but the magic counted, of which that is at `start` or behind
-    it.
-    """
+    """Positions at which a batch may begin, by the magic alone, which is at or after `start`."""
     for begin, piece in pieces(data, start, len(data)):
         at = piece.find(MAGIC)
         while at != -1:

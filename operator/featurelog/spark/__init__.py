@@ -1,8 +1,8 @@
-"""Reading on many cores or machines. The only place that knows Spark; the rest of the pipeline runs without it.
+"""Runs the pipeline on Spark, on many cores or machines. Only this package uses Spark.
 
-Workers get the code of `featurelog` that reads with each task, by value, and the code that makes tables as a file: they
-need kraftlog, numpy, pyarrow and google-crc32c, and nothing else of ours; without msgspec they only read. A changed run
-needs no new installation on them.
+Workers get the code that reads files by value, with each task, and the code that makes tables as a zip file. So a new
+version of `featurelog` needs no installation on workers. They must have kraftlog, numpy, pyarrow and google-crc32c;
+without msgspec they can only read files, and the driver makes the tables.
 """
 
 import pyspark.cloudpickle

@@ -1,7 +1,6 @@
-"""A session of Spark with defaults that are safe on any machine.
+"""Starts a Spark session, with defaults that are safe on any machine.
 
-What it decides: the settings. Called when there is something to read, and not before: a session takes seconds and half
-a gigabyte.
+Called by `pipeline run`, only if there is something to read: a session takes seconds and half a gigabyte.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ PYTHON = "spark.pyspark.python"
 
 
 def settings(master: str, overrides: Mapping[str, str]) -> dict[str, str]:
-    """The configuration that a session is started with: defaults, and over them what the user gave."""
+    """The configuration of a session: defaults, replaced by the user's settings."""
     defaults = {
         "spark.app.name": "kafkafeatures pipeline",
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.python.filterPushdown.enabled": "true",  # unknown to Spark 4.0, and no harm there
+        "spark.sql.python.filterPushdown.enabled": "true",  # Spark 4.0 does not know it, and ignores it
         PYTHON: sys.executable,
     }
     if master.startswith("local"):
@@ -44,11 +43,11 @@ def session(master: str, overrides: Mapping[str, str] | None = None) -> Iterator
     Whether there is a Java is asked before PySpark is imported (`featurelog.java`), so not here.
     """
     config = settings(master, overrides or {})
-    os.environ["PYSPARK_PYTHON"] = config[PYTHON]  # PySpark asks for nothing else
+    os.environ["PYSPARK_PYTHON"] = config[PYTHON]  # PySpark reads only this variable
     with tempfile.TemporaryFile() as output, _stderr(output.fileno()):
         try:
             spark = SparkSession.builder.config(map=config).getOrCreate()
-        except Exception as error:  # of py4j, of PySpark, of the system: whatever it is, there is no session
+        except Exception as error:  # py4j, PySpark and the system raise many types; in any case there is no session
             output.seek(0)
             reason = first_reason(output.read().decode(errors="replace")) or first_reason(str(error))
             raise EngineError(f"Spark did not start on {master}: {reason}") from None
@@ -60,7 +59,7 @@ def session(master: str, overrides: Mapping[str, str] | None = None) -> Iterator
 
 
 def first_reason(text: str) -> str:
-    """The cause in a Java stack trace, without what comes around it."""
+    """The first cause in a Java stack trace."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     reasons = [line for line in lines if "Exception: " in line or "Error: " in line]
@@ -69,7 +68,9 @@ def first_reason(text: str) -> str:
 
 @contextmanager
 def _stderr(to: int) -> Iterator[None]:
-    """For this process and those that it starts: a JVM keeps what it was started with."""
+    """Redirect stderr of this process, and of processes started meanwhile: a JVM keeps the stderr that it was started
+    with.
+    """
     sys.stderr.flush()
     stderr = os.dup(2)
     os.dup2(to, 2)

@@ -29,7 +29,7 @@ from kraftlog.arrow import LOG, SNAPSHOT
 
 NAME = "kafka_metadata"
 MOST_RANGES = 8
-"""Partitions of a file at most: to know where its own begins, a worker looks through all that lies before it."""
+"""Most partitions of a file: to find the beginning of its partition, a worker surveys all of the file before it."""
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 _TYPES = {
@@ -60,11 +60,11 @@ Condition = tuple[str, str, Any]
 
 
 class OptionError(Exception):
-    """An option that is none, or has no such value."""
+    """An unknown option, or an invalid value."""
 
 
 class KafkaMetadata(DataSource):
-    """For Spark 4.0, and wherever filters may not be pushed down."""
+    """The data source without filter pushdown, for Spark 4.0 and for sessions in which it is disabled."""
 
     @classmethod
     def name(cls) -> str:
@@ -106,7 +106,9 @@ class Reader(DataSourceReader):
         self._conditions: list[Condition] = []
 
     def partitions(self) -> list[InputPartition]:
-        """Files, and places in large ones where to look for a range; what is in a file is looked at by workers only."""
+        """A partition for each small file, or for each range of a large one. The driver opens no file; workers survey
+        them.
+        """
         return [InputPartition(place_in_file) for place_in_file in self._places()] or [InputPartition(None)]
 
     def _places(self) -> Iterator[tuple[Task, int, int]]:

@@ -1,4 +1,4 @@
-"""Derived tables: from the rows of `metadata_records` of a cluster to what its log tells of levels, nodes, readiness.
+"""Makes the derived tables of a cluster (levels, nodes, readiness, ...) from its rows of `metadata_records`.
 
     for cluster in clusters_of(copies):
         for name, table in tables_of(cluster, documents, Judging(at_ms=now)).items(): ...
@@ -35,7 +35,7 @@ TABLES: Mapping[str, Table] = {
         feature_timeline, node_registrations, migration_timeline, upgrade_readiness, drift, rolls, data_quality,
     )
 }  # fmt: skip
-"""By name: what each of them is."""
+"""The definitions of all derived tables, by name."""
 
 
 def tables_of(cluster: ClusterCopies, documents: Documents, judging: Judging) -> dict[str, pa.Table]:

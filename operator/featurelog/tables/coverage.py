@@ -1,4 +1,6 @@
-"""Whether copies of enough nodes were read for the verdict `ready`. Called by `upgrade_readiness` and the gate."""
+"""Judges whether copies of enough nodes were read for the verdict `ready`. Called by `upgrade_readiness` and the
+gate.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from typing import Any
 from kafkafeatures.core.facts.readings import majority_of
 
 FEWEST_COPIES = 2
-"""With a single copy of a log it cannot be known whether its end is missing."""
+"""Fewest copies of different nodes: with a single copy, nothing shows whether its end is missing."""
 
 
 def coverage(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Reasons that prevent `ready` because too little was copied: none where enough nodes' copies were read. A node
-    whose log is there twice counts once. `row`: its columns of coverage.
+    """Reasons against `ready`, as (kind, text), if copies of too few nodes were read. A node whose log is there twice
+    counts once. `row`: a row with the columns about coverage.
     """
     copies, nodes, voters = row["copies"] or (), row["copied_nodes"], row["voters"]
     if not voters:

@@ -1,4 +1,4 @@
-"""`data_quality`: what is damaged, missing, contradictory or not understood in the inputs, and where.
+"""The table `data_quality`: what is damaged, missing, contradictory or not understood in the inputs, and where.
 
 Nothing is lost silently: whatever keeps a record out of the other tables is a row here.
 """

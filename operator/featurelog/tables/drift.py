@@ -1,4 +1,4 @@
-"""`drift`: the finalized levels against those that KafkaFeatures documents want.
+"""The table `drift`: compares the finalized levels with the desired ones in KafkaFeatures documents.
 
 Without a document that names the cluster by its id, drift is Unknown; so it is where the levels are in doubt.
 """
@@ -61,7 +61,7 @@ def _rows(history: History, documents: Documents) -> Iterator[Row]:
 
 
 def _document(resources: tuple[Resource, ...], history: History) -> tuple[Resource | None, str]:
-    """The one document of the cluster; or why there is none to hold it against."""
+    """(document of the cluster or None, reason if there is none to compare with)."""
     if not resources:
         has_id = history.cluster.cluster_id is not None
         return None, "no KafkaFeatures document names this cluster" if has_id else "the id of the cluster is not known"

@@ -1,6 +1,6 @@
-"""`feature_timeline`: which level of which feature was finalized from when to when, and who changed it.
+"""The table `feature_timeline`: the periods in which each level of a feature was finalized, and who changed it.
 
-kraft.version is in control records of the quorum, the others in FeatureLevel records; here they are alike.
+kraft.version comes from control records of the quorum, other features from FeatureLevel records.
 """
 
 from __future__ import annotations

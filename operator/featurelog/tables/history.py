@@ -1,4 +1,4 @@
-"""The history that a cluster's log tells: levels, nodes and the migration, each value with its period, and all doubts.
+"""The type `History`: levels, nodes and the migration of a cluster over time, and doubts about them.
 
 `walk` makes a `History` of the rows of the log, and the tables are made of it. It has no records of partitions.
 """
@@ -46,7 +46,9 @@ class Migration:
 
 
 class Doubt(NamedTuple):
-    """Reason why the state at the end of the log is not certain. kind: as in `data_quality`, or the like."""
+    """Reason why the state at the end of the log is not certain. kind: one of those in `data_quality`, or a similar
+    word.
+    """
 
     kind: str
     text: str

@@ -1,8 +1,8 @@
-"""Finds the records of a cluster's log at which Kafka stops. Called by `walk`, for `data_quality`.
+"""Finds the records of a cluster's log at which Kafka stops: it throws an exception when it replays them.
 
-`kraftlog.judge` decides which records those are, as in the commands that show a log; here its records come from rows.
-What it decides: where the state is known. Behind a gap, or a record that was not decoded, it is unknown up to the end
-of the next complete snapshot. Records of partitions are read one by one and not kept.
+Called by `walk`, for the table `data_quality`. `kraftlog.judge` judges the records, as in the commands that show a log;
+here they come from rows. This module decides where the state is known: after a gap, or a record that was not decoded,
+it is unknown up to the end of the next complete snapshot. Records of partitions are read one by one and not kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""`migration_timeline`: how far a migration from ZooKeeper was from when to when, and which brokers it waited for.
+"""The table `migration_timeline`: the periods of the states of a migration from ZooKeeper, and the brokers it waited
+for.
 
-The states 1 and 2 changed places in Kafka 3.5, which reads every 1 as Migration: Kafka 3.4 wrote only its PreMigration.
-States are named as 3.5 and later do; a row that 3.4 may have written says so.
+The codes 1 and 2 were exchanged in Kafka 3.5, which reads every 1 as Migration; Kafka 3.4 only wrote 1, its
+PreMigration. States have the names of 3.5 and later; a row that may be from 3.4 is marked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What requests have set of `min.insync.replicas` for brokers, by a log, and whether ELR can be raised on top of that.
+"""Judges whether `eligible.leader.replicas.version` can be raised, by the `min.insync.replicas` in dynamic broker
+configs.
 
-Called by `walk`, which reads it, and by `upgrade_readiness`, which judges it by the operator's rule
-(`core/levels/min_insync.py`). A log never has what the file of a node says: where that decides, the answer is unknown.
+Called by `walk`, which reads the configs, and by `upgrade_readiness`, which applies the operator's rule
+(`core/levels/min_insync.py`). A log does not have the values in properties files: where they matter, the result is
+unknown.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from kafkafeatures.core.levels.min_insync import raised, set_by_requests, to_set
 from kraftlog.partition_records import BROKER_RESOURCE
 
 FOR_ALL = ""
-"""Resource name of a config that is for all brokers."""
+"""Resource name of configs for all brokers."""
 
 SETTING, MIN_INSYNC, NOT_COMMITTED = "Setting", "min_insync_replicas", "not_committed"
 
@@ -29,7 +31,7 @@ _UNREAD = (
 
 
 def value_of(data: Mapping[str, Any]) -> tuple[str, str | None] | None:
-    """The id of the broker, or `FOR_ALL`, and what a CONFIG_RECORD sets for it; None where it sets something else."""
+    """(broker id or `FOR_ALL`, value) that a CONFIG_RECORD sets; None if it is about another config."""
     if data["resourceType"] != BROKER_RESOURCE or data["name"] != MIN_INSYNC_REPLICAS:
         return None
     return data["resourceName"], data["value"]
@@ -38,7 +40,8 @@ def value_of(data: Mapping[str, Any]) -> tuple[str, str | None] | None:
 def findings(configs: Track[str], brokers: Collection[int], below: int) -> Iterator[tuple[str, str]]:
     """Settings that prevent a raise of ELR from 0, as kind and text; `SETTING` blocks it, any other kind is a doubt.
 
-    brokers: all that are registered, or would be if what is not surely committed is undone. below: what surely is.
+    brokers: those that are registered, or would be if records that are not certainly committed were undone. below:
+    records below this offset are certainly committed.
     """
     values = {name: version.value for name, version in configs.current.items()}
     for_all = values.get(FOR_ALL)
@@ -55,6 +58,8 @@ def findings(configs: Track[str], brokers: Collection[int], below: int) -> Itera
 
 
 def _may_change(version: Version[str], for_all: str | None, below: int) -> bool:
-    """True if a leader may yet undo a record, so that a value holds that differs from the current one for all."""
+    """True if a new leader may undo a record, and a value other than the current one for all brokers would then
+    count.
+    """
     is_undone_to_itself = version.end is not None and version.may_hold(below) and version.value != for_all
     return is_undone_to_itself or (version.key == FOR_ALL and version.end is None and not version.is_committed(below))

@@ -1,6 +1,7 @@
-"""`node_registrations`: which brokers and controllers were registered from when to when, and which may be ghosts.
+"""The table `node_registrations`: the brokers and controllers, each with the period of its registration, and possible
+ghosts.
 
-Which may be ghosts (registered, but no such node exists any more) is `kraftlog.ghosts`'s to say; the words are here.
+`kraftlog.ghosts` decides which may be ghosts (registrations of nodes that no longer exist); the texts are made here.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def _of_role(registration: BrokerRegistration | ControllerRegistration) -> Row:
 
 
 def ghost(history: History, version: Version[Registered], fenced_for_ms: int) -> tuple[bool | None, str]:
-    """True if a registration may be a ghost's, and the reason; None where it ended, or where that is not known."""
+    """(True if a registration may be a ghost, None if it ended or that is unknown; the reason)."""
     if version.end is not None:
         return None, ""
     registration = version.value.registration

@@ -1,8 +1,8 @@
-"""`rolls`: each absence of a node, the roll that it was part of, and what it meant for partitions.
+"""The table `rolls`: each absence of a node, the roll that it belongs to, and its effect on partitions.
 
-`kraftlog.rolls` decides what a log tells of restarts, here and on the report's page. Here its records come from rows,
-for one stretch of the log without a gap after the other. Records of partitions are read one by one and not kept: memory
-grows with the number of partitions, not with that of their changes.
+`kraftlog.rolls` finds the absences, here as well as for the page of `report`. Here it gets records from rows, for each
+stretch of the log without a gap. Records of partitions are read one by one and not kept, so that memory depends on the
+number of partitions, not of their changes.
 """
 
 from __future__ import annotations

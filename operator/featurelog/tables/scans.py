@@ -1,4 +1,5 @@
-"""Scans a file for the tables: its offsets with their leader epochs, its records about nodes and levels, and damage.
+"""Scans a file for `merging` and the tables: its offsets with leader epochs, records about nodes and levels, and
+damage.
 
 Called by `merging`, once per file. Records of partitions never become Python objects here: only some columns of a
 million rows are read, and the rows that are kept stay in Arrow.

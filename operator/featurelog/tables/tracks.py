@@ -53,8 +53,8 @@ class Point:
 class Version(Generic[V]):
     """A value of a key, and its period.
 
-    key, value: what it is of, and what it is. begin: where it took effect. replaced: the value before; None: none, or
-    not known. is_replaced_known: whether the value before is known. last: see below. end: None: it still holds.
+    begin: the moment at which the value took effect. replaced: the previous value; None: none, or unknown.
+    is_replaced_known: the previous value is known. last: see below. end: None: the value still holds.
     """
 
     key: Any

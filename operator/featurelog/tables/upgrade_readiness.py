@@ -1,4 +1,4 @@
-"""`upgrade_readiness`: can a cluster be taken to a release, or a feature to a level, by what its log says?
+"""The table `upgrade_readiness`: can a cluster be raised to a release, or a feature to a level, by its log?
 
 It applies the rules of the operator's preflight (`core/levels/readiness.py`) to the records of a log: every registered
 broker and controller, running or not, must support the level, and from metadata.version 15 (3.7-IV0) on every voter

@@ -1,8 +1,8 @@
 """SQL views over the tables: who is blocked, what was finalized when, ghosts, rolls, migrations that do not continue.
 
-What it decides: which views there are and what they take; the text of each is a file beside this one. Nothing here
-runs SQL: `featurelog.spark.views` does so on Spark. Another engine that has `explode` can as well; for DuckDB
-`CREATE MACRO explode(list) AS unnest(list)` says what that is. (`drift` is a table, and needs no view.)
+It lists the views and their parameters; the SQL of each is a file beside this one. `featurelog.spark.views` runs them
+on Spark. Any other engine with the function `explode` can run them, too; DuckDB needs `CREATE MACRO explode(list) AS
+unnest(list)`. (`drift` is a table, and needs no view.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class View:
-    """One view. parameters: names and SQL types; a view that has some is a function."""
+    """A view. parameters: names and SQL types; a view with parameters is a function."""
 
     name: str
     text: str
@@ -24,7 +24,7 @@ class View:
 
     @cached_property
     def query(self) -> str:
-        """One SELECT, as it is in the file."""
+        """The SELECT statement in the file."""
         return (Path(__file__).parent / f"{self.name}.sql").read_text(encoding="utf-8").rstrip().rstrip(";")
 
 

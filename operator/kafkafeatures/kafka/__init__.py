@@ -1,1 +1,3 @@
-"""The Kafka adapter: nodes are found and asked, the metadata log is followed, levels are sent. It judges nothing."""
+"""The Kafka adapter: finds and probes nodes, follows the metadata log, and sends changes of levels. It makes no
+decisions about a cluster: `core` does, on what is read here.
+"""

@@ -1,7 +1,8 @@
-"""A live cluster behind the `KafkaPort`: the adapters composed into one reading and two requests.
+"""One live Kafka cluster, as the rest of the program sees it: implements `KafkaPort` (`core/ports.py`).
 
-A reading asks all nodes and follows the metadata log at the same time. The position in the log is kept between
-readings, so that a settled cluster costs one short fetch. Called by the reconciliation and by the command line.
+Called by the reconciliation and the command line. `read` asks all nodes and follows the metadata log at the same time;
+only `prepared` and `unregister` change the cluster. The position in the log is kept between readings, so that a cluster
+in which nothing happens costs one short fetch. `core/facts/observe.py` judges what is read here.
 """
 
 from __future__ import annotations
@@ -58,19 +59,20 @@ if TYPE_CHECKING:  # what changes a cluster is imported by who changes it: `desc
     from kafkafeatures.kafka.requests.unregister import HostedTopics
 
 _MAY_BE_PARTITIONS = (FailureKind.TOO_LARGE, FailureKind.UNSUPPORTED)
-"""Why a log cannot be used, where it may be for its partitions alone."""
+"""Failures of the log that may be due to its partitions alone: without them it may be readable."""
 
 AT_ONCE = 0.5
-"""Seconds in which nodes answer while the end of the log is waited for; where one did not, it is read once more."""
+"""Seconds that nodes may take after the log was read; if they took longer, the end of the log is read again."""
 
 LOG_TIMEOUTS = 2
-"""Request timeouts a reading waits for the metadata log: a snapshot of a large cluster comes in several parts."""
+"""Request timeouts that a reading waits for the metadata log: a large snapshot comes in several parts."""
 
 
 class Cluster:
-    """One cluster, for as long as it is worked on. An async context manager.
+    """An async context manager for one cluster. It keeps connections and the metadata log until it is closed.
 
-    `memory`, `images`: where they are shared. `connect`: how a connection is made, where it is not over TCP.
+    `recorder` gets the bytes of every exchange. `memory`, `images`: limits that all clusters of the process share.
+    `connect`: replaces TCP, for simulations.
     """
 
     def __init__(
@@ -95,12 +97,12 @@ class Cluster:
             environment=environment,
             share=self._share,
         )
-        self._identities: Identities | None = None  # needed only with partitions
+        self._identities: Identities | None = None  # made when it is first needed
         self._levels = LevelHistory()
-        self._earlier: tuple[tuple[object, ...], EarlierMoves] | None = None  # from which position
+        self._earlier: tuple[tuple[object, ...], EarlierMoves] | None = None  # (key, moves) of `moves_since`
         self._last: ClusterProbe | None = None
-        self._as_read: LogReading | None = None  # the log of the last reading, as it came; None where it was not read
-        self._committed = -1  # the end of the log, as of the last look at it
+        self._as_read: LogReading | None = None  # of the last reading, with secrets; None if it was not read
+        self._committed = -1  # the offset of the end of the log when it was last read
         self._partitions: PartitionReader | None = None  # while they are read
 
     async def __aenter__(self) -> Self:
@@ -124,7 +126,7 @@ class Cluster:
     ) -> Readings:
         """Read nodes and metadata log; the log as soon as the address of a controller is known."""
         if partitions and self._partitions is None and self._last is not None and self._as_read is not None:
-            log = await self._bounded(self._log.catch_up)  # which is read anew with them, and then knows no past
+            log = await self._bounded(self._log.catch_up)  # reading it anew, with partitions, would lose the history
             if isinstance(log, LogReading):
                 self._levels.complete(log, self._last.cluster_id)
         reader, refused = self._partition_reader() if partitions else (None, NOT_ASKED)
@@ -143,7 +145,7 @@ class Cluster:
         try:
             probe = await probe_cluster(self._pool, found=on_found)
             if not controllers_known.is_set() or not probe.may_have_a_log:
-                reading.cancel()  # ten seconds more would not change that
+                reading.cancel()  # no controller is known, so waiting longer would not help
             outcome = await result_of(reading)
             if isinstance(outcome, Failure) and outcome.kind in NO_CONNECTION and self._log.leaders.has_unasked:
                 outcome = await self._bounded(self._log.catch_up)  # the brokers took their time to name the controllers
@@ -163,7 +165,7 @@ class Cluster:
         if reader is None:
             return self._pool.requester.of_readings(Readings(probe, log, refused))
         if isinstance(log, LogReading):
-            await reader.prepare(probe, log)  # a silent broker may keep it waiting as well
+            await reader.prepare(probe, log)  # before the log's age is checked: a silent broker takes long
             if self._environment.monotonic() - self._log.heard_at > AT_ONCE:
                 return await self._read_last(reader, probe, claim)
         return self._pool.requester.of_readings(Readings(probe, log, await reader.read(probe, log, claim)))
@@ -185,16 +187,13 @@ class Cluster:
         return says_the_same(self._as_read.image, log.image)
 
     def followed(self, cluster_id: str) -> LogSource | None:
-        """The log as of the last reading, for the recorder; None where it is not of this cluster, or not followed.
-
-        It shares the connection to the leader.
-        """
+        """The log of the last reading, for recording; None if it is of another cluster, or not followed."""
         leader = self._log.leader()
         if self._as_read is None or self._last is None or self._last.cluster_id != cluster_id or leader is None:
             return None
-        link, of = leader
+        link, leader_and_epoch = leader
         timeout = self._settings.request_timeout
-        return LogSource(link, of.epoch, cluster_id=cluster_id, timeout=timeout, until=self._committed)
+        return LogSource(link, leader_and_epoch.epoch, cluster_id=cluster_id, timeout=timeout, until=self._committed)
 
     def release_partitions(self, *, at_once: bool = True) -> None:
         """Give up what is kept of partitions; the next reading that needs them reads them anew."""
@@ -227,7 +226,7 @@ class Cluster:
             yield request
 
     async def read_history(self, reader: LogReader) -> Failure | None:
-        """Give it the metadata log from the oldest record there is up to the last reading. None: it has all of that."""
+        """Feed `reader` the metadata log from its oldest record up to the last reading. None: all of it was read."""
         from kafkafeatures.kafka.log.history import LogHistory
 
         if self._as_read is None:
@@ -241,8 +240,8 @@ class Cluster:
         return None
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
-        """The moves of levels from this position on. Earlier ones are read once, since later ones are in each reading;
-        a log that was restored has another leader, and is read anew.
+        """The changes of finalized levels since this position of the log. Recent ones are in each reading; older ones
+        are fetched once and kept until another node leads, since the log may have been restored then.
         """
         leader = self._log.leader()
         if self._as_read is None or self._last is None or leader is None:
@@ -258,7 +257,7 @@ class Cluster:
         return self._earlier[1]
 
     def whole_log(self) -> WholeLog:
-        """The metadata log with all that it says, read apart from the last reading, which found the controllers."""
+        """A second reader of the metadata log, which keeps every section, to compare the log with ZooKeeper."""
         from kafkafeatures.kafka.log.whole import WholeLog
 
         leader, settings = self._log.leader(), self._settings
@@ -279,19 +278,19 @@ class Cluster:
         return await BrokerDefaults(self._pool).by_asking(answering(self._last.nodes if self._last is not None else ()))
 
     async def settings_of(self, names: frozenset[str]) -> Mapping[tuple[Role, int], NodeSettings | Failure]:
-        """These settings of each node of the last reading; of one that cannot be asked, why."""
+        """These settings of each node of the last reading, by (role, node id), or the reason why they are unknown."""
         from kafkafeatures.kafka.probe.node_settings import settings_of_all
 
         return await settings_of_all(self._pool, self._last.nodes if self._last is not None else (), names)
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
-        """The node that each broker of the last reading takes for the controller."""
+        """By broker id: the ids of the nodes that it takes for the controller (`named_controllers.py`)."""
         from kafkafeatures.kafka.probe import named_controllers
 
         return await named_controllers.named_controllers(self._pool, self._last.nodes if self._last is not None else ())
 
     async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
-        """The reasons why no controller answers at each of these addresses now; None where one does."""
+        """By address ("host:port"): the reason why no controller answers there now; None where one answers."""
         return await former_controllers.former_controllers(self._pool, addresses)
 
     async def topics_on(self, broker: int) -> HostedTopics | Failure:
@@ -305,7 +304,7 @@ class Cluster:
         return await hosted_by(self._pool, features.route(self._last), broker, self._as_read.image.counts)
 
     async def unregister(self, role: Role, node_id: int) -> Failure | None:
-        """Take back the registration of a node in this role. None: it is gone."""
+        """Remove the registration of a node in this role. None: it is removed, or there was none."""
         from kafkafeatures.kafka.requests import features
         from kafkafeatures.kafka.requests.unregister import unregister
 
@@ -332,7 +331,7 @@ class Cluster:
         return self._identities
 
     def _without_partitions(self, *, waits: bool = False) -> None:
-        """`waits`: for its turn."""
+        """Release the partitions. `waits`: the cluster keeps its place in the queue for memory."""
         self._log.hold_partitions(False)
         self._partitions = None
         if not waits:
@@ -345,7 +344,7 @@ class Cluster:
         self._images.give_back(self)
 
     async def _read_last(self, reader: PartitionReader, probe: ClusterProbe, claim: Read[ControllerClaim]) -> Readings:
-        """Read what changes at any moment, once nothing else is waited for: the quorum, then the log to its end."""
+        """Read last, and thus newest, what changes at any moment: the quorum, then the log to its end."""
         self._last = probe = replace(probe, quorum=await quorum_again(self._pool, probe))
         outcome = await self._bounded(self._log.catch_up) if probe.may_have_a_log else NO_CONTROLLER
         log = await self._of_this_cluster(probe, outcome)
@@ -356,7 +355,7 @@ class Cluster:
         return self._pool.requester.of_readings(Readings(probe, log, await reader.read(probe, log, claim)))
 
     async def _of_this_cluster(self, probe: ClusterProbe, log: LogReading | Failure) -> LogReading | Failure:
-        """The log, once its leader confirmed that it is of the cluster the nodes named."""
+        """The log, after its leader confirmed that it belongs to the cluster whose id the nodes gave."""
         cluster_id = probe.cluster_id
         if isinstance(cluster_id, Failure):
             return cluster_id if cluster_id.kind is FailureKind.WRONG_CLUSTER else log
@@ -369,7 +368,7 @@ class Cluster:
         return await self._bounded(self._log.catch_up)
 
     async def _bounded(self, reader: Callable[[], Awaitable[LogReading]]) -> LogReading | Failure:
-        """A reading of the log; without its partitions, where they are too many or not understood."""
+        """A reading of the log; without partitions if these take too much memory, or cannot be decoded."""
         log = await reading_of(reader, timeout := LOG_TIMEOUTS * self._settings.request_timeout)
         if self._partitions is not None and isinstance(log, Failure) and log.kind in _MAY_BE_PARTITIONS:
             self._partitions.not_held = log
@@ -378,7 +377,7 @@ class Cluster:
         return log
 
     async def _without_secrets(self, log: LogReading) -> LogReading:
-        """The reading without our secrets, which a peer may repeat."""
+        """The reading without our own passwords and tokens, which a hostile or careless node may repeat to us."""
         secrets, reader = self._settings.controllers.secrets, self._partitions
         if not secrets.known:
             return log
@@ -387,14 +386,15 @@ class Cluster:
         return replace(log, image=await run_in_thread(lambda: secrets.removed_from(log.image)))
 
     async def _ask_registered(self, probe: ClusterProbe, log: LogReading) -> ClusterProbe:
-        """Nodes that no list named, but the log does: brokers from bootstrap controllers, above all."""
+        """The probe, with nodes that only the log names: above all brokers, if only controllers were configured."""
         for role, security in ((Role.BROKER, self._settings.brokers), (Role.CONTROLLER, self._settings.controllers)):
             hosts = hosts_from_registrations(log.image, role, security.protocol)
             probe = await probe_more(self._pool, probe, role, hosts)
         return probe
 
     async def _connect_controller(self, address: Address) -> Connection:
-        of = self._settings
+        settings = self._settings
+        timeout, client_id = settings.request_timeout, settings.client_id
         return await self._connect(
-            address, of.controllers, timeout=of.request_timeout, client_id=of.client_id, recorder=self._recorder
+            address, settings.controllers, timeout=timeout, client_id=client_id, recorder=self._recorder
         )

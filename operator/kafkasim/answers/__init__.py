@@ -1,1 +1,1 @@
-"""What the nodes of a simulated cluster answer: typed answers to typed requests, not encoded yet."""
+"""Responses of the nodes of a simulated cluster, as typed messages that are not encoded yet."""

@@ -1,6 +1,6 @@
-"""Answers about the metadata log: Fetch, which may wait for records, and FetchSnapshot.
+"""Responses to Fetch of the metadata log, which may wait for records, and to FetchSnapshot.
 
-Called by `answers.node`. Who does not lead refuses, and names the leader and the epoch.
+Called by `answers.node`. A node that does not lead answers with an error, and the leader and epoch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INCONSISTENT_CLUSTER_ID = 104
 
 
 class Clock(Protocol):
-    """The wait of an answer: until the world has moved, or the time in ms is over."""
+    """Lets a response wait for the next change of the world, or until a time in ms."""
 
     async def moved(self, until_ms: int | None = None) -> None:
         """Return after the next change, or at `until_ms`."""
@@ -41,11 +41,11 @@ class Clock(Protocol):
         """The world's time now."""
 
     def changed(self) -> None:
-        """The world was changed: what waits, and time itself, must look again."""
+        """Note that the world was changed, so that waiting responses check again."""
 
 
 async def fetch(world: World, node: Node, clock: Clock, request: FetchRequest) -> FetchResponse:
-    """Records, the snapshot to begin with, where the logs part, or why not."""
+    """The response to Fetch: records, a snapshot id, a diverging epoch, or an error."""
     if request.cluster_id not in (None, world.cluster_id):
         return nothing(INCONSISTENT_CLUSTER_ID)
     if node.role is Role.BROKER:
@@ -72,7 +72,7 @@ async def fetch(world: World, node: Node, clock: Clock, request: FetchRequest) -
 
 
 def nothing(code: int) -> FetchResponse:
-    """The answer to a client that gets none."""
+    """A response with an error code and nothing else."""
     return FetchResponse(code, code, -1, -1, None, None, None, b"")
 
 
@@ -109,7 +109,7 @@ def _fetched(world: World, **facts: Any) -> FetchResponse:
 
 
 def fetch_snapshot(world: World, node: Node, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
-    """A part of the checkpoint. Another id than that of the checkpoint gives -1 for the whole, as observed."""
+    """A part of the snapshot. For another snapshot id the top-level error code is -1, as observed on real nodes."""
     if request.cluster_id not in (None, world.cluster_id):
         return _no_part(INCONSISTENT_CLUSTER_ID)
     snapshot_id, leader = request.snapshot_id, _leader_of(world)

@@ -1,9 +1,8 @@
-"""Answers of a simulated node to each request: facts of the world as messages of `kafkafeatures.kafka.wire`.
+"""Responses of a simulated node to each request, as messages of `kafkafeatures.kafka.wire`.
 
-`kafkasim.connection` passes the answers on as objects, `kafkasim.wire` encodes them. It decides how a standby, the
-active controller, or a broker that forwards a request answers, and with which error. A request that must wait (a long
-poll, an update until it is committed, a request that a broker keeps) waits here for the world to change. It changes the
-world by the world's own methods only.
+`kafkasim.connection` passes the responses on as objects, `kafkasim.wire` encodes them. It decides how a standby, the
+active controller, or a broker that forwards a request responds, and with which error. A request that must wait (a long
+poll, an update until it is committed, a request that a broker keeps) waits here for the world to change.
 
 Sources: `ControllerApis.scala`, `KafkaApis.scala`, `KafkaRaftClient.java`, checked against recorded answers.
 """
@@ -169,8 +168,8 @@ class NodeAnswers:
         )
 
     def _some_broker(self) -> int:
-        """KRaft brokers name any live broker as the controller: clients must not know the real one. In ZooKeeper mode
-        it is the real one, once they know it.
+        """The id of the "controller" in Metadata: in KRaft mode a random live broker, since clients must not connect to
+        the real one; in ZooKeeper mode the real one, once the broker knows it.
         """
         if self.world.elected is not None and self.node.id not in self.world.uninformed:
             return self.world.elected
@@ -204,7 +203,7 @@ class NodeAnswers:
     # --- the quorum ---
 
     async def describe_quorum(self, request: m.DescribeQuorumRequest, version: int) -> m.DescribeQuorumResponse:
-        """From the leader, also through a broker, which waits for one; a standby says that it is none."""
+        """The quorum by the leader, also through a broker, which waits for a leader; an error from a standby."""
         leader = await self._leader()
         if leader is None:
             return m.DescribeQuorumResponse(
@@ -228,7 +227,7 @@ class NodeAnswers:
         )
 
     async def _leader(self) -> Node | None:
-        """The active controller as far as this node may speak for it."""
+        """The active controller if this node is it, or is a broker, which waits for one."""
         if self.node.role is Role.CONTROLLER:
             return self.node if self.world.active_node is self.node else None
         while self.world.active_node is None:
@@ -238,7 +237,7 @@ class NodeAnswers:
     # --- changes ---
 
     async def update_features(self, request: m.UpdateFeaturesRequest, version: int) -> m.UpdateFeaturesResponse:
-        """v2 has no results."""
+        """The response to UpdateFeatures; v2 has no per-feature results."""
         verdict = await self.updated(request)
         results = (
             {result.feature: (result.error_code, result.error_message) for result in verdict.results}
@@ -256,12 +255,12 @@ class NodeAnswers:
         return outcome.verdict
 
     async def unregister_broker(self, request: UnregisterBrokerRequest, version: int) -> UnregisterResponse:
-        """The cure for a ghost."""
+        """The response to UnregisterBroker."""
         outcome = await self._settled(lambda: self.world.unregister_broker(self.node, request.node_id))
         return UnregisterResponse(outcome.verdict.error_code, outcome.verdict.error_message)
 
     async def unregister_controller(self, request: UnregisterControllerRequest, version: int) -> UnregisterResponse:
-        """The cure for a ghost among the controllers."""
+        """The response to UnregisterController."""
         outcome = await self._settled(lambda: self.world.unregister_controller(self.node, request.node_id))
         return UnregisterResponse(outcome.verdict.error_code, outcome.verdict.error_message)
 

@@ -1,7 +1,7 @@
-"""What a broker answers about topics: their partitions, what is being moved, configurations, and what is on its disks.
+"""Responses of a broker about topics: partitions, reassignments, configs, and log directories.
 
-Called by `answers.node`. As Kafka does, it leaves out topics that a client may not see (`World.hidden_topics`), and
-says nothing of it; only what lies on the disks shows them. Of configurations there are those of `kafkasim.settings`.
+Called by `answers.node`. Like Kafka, it silently leaves out topics that a client may not describe
+(`World.hidden_topics`), except in DescribeLogDirs. Configs are those of `kafkasim.settings`.
 
 Source: `KafkaApis.scala`, `DescribeTopicPartitionsRequestHandler.java`, `ConfigHelper.scala`.
 """

@@ -1,4 +1,4 @@
-"""The directories of a cluster's nodes at the end of its history: what Kafka's retention leaves of the log.
+"""Writes the directories of a cluster's nodes at the end of its history, with what Kafka's retention leaves of the log.
 
 Called by `fleet`. These clusters have a `metadata.log.segment.ms` and a `metadata.log.max.snapshot.interval.ms` of one
 day, and a `metadata.max.retention.ms` of a day less than what is kept. A snapshot goes when it is older than that and
@@ -31,7 +31,7 @@ _METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
 
 
 _Written = dict[tuple[int, int], Path]
-"""Segments that are there already, of another node, by where they begin and end."""
+"""Segments that were written for another node already, by (begin, end), to be copied."""
 
 
 class _Segment(Struct, frozen=True):
@@ -47,7 +47,7 @@ class _Segment(Struct, frozen=True):
 
 
 def write_cluster(folder: Path, history: History, scale: Scale) -> None:
-    """A folder for each node that is left a copy of, named by its id."""
+    """Write a folder, named by the node id, for each node of which the fleet has a copy."""
     segments = _segments(history.log.pieces)
     copies: _Written = {}
     nodes = [history.nodes[Role.CONTROLLER, each] for each in history.plan.controllers]
@@ -130,7 +130,7 @@ def _split(piece: Piece, until_ms: int) -> tuple[Piece | None, Piece | None]:
 
 
 def _without_last(segment: _Segment, count: int) -> _Segment:
-    """The last batches have not arrived; the first one has."""
+    """The segment without its last batches, which have not reached this node; it keeps at least one."""
     pieces = list(segment.pieces)
     while count > 0 and (len(pieces) > 1 or isinstance(pieces[0], IdleRun)):
         last = pieces.pop()

@@ -1,4 +1,5 @@
-"""Writes a whole fleet: `logs/<cluster>/<node>/...`, a document for those clusters that have one, and what it is.
+"""Writes a whole fleet: `logs/<cluster>/<node>/...`, KafkaFeatures documents of some clusters, and `fleet.json` about
+it.
 
 Called by the demo, tests and the bench, and by `python -m kafkasim.fleet`. It takes an empty folder only.
 """

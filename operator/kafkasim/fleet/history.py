@@ -1,9 +1,9 @@
-"""A cluster through weeks of virtual time: what its plan says, and the log that comes of it.
+"""Simulates weeks of a cluster's life by its plan, and keeps the resulting log.
 
-Called once for each cluster of a fleet. It does what people do to a cluster (upgrade, finalize, restart, remove, kill)
-at the times of the plan; what is written then, and when, is the world's business. NoOps in between become runs in the
-log, so that months take no time. What was done is kept beside it (`written`, `changes`, `snapshots`), for tests to hold
-a reader of the log against.
+Called by `fleet` for each cluster. It does what people do to a cluster (upgrade, finalize, restart, remove, kill) at
+the times of the plan; `world` decides which records follow. NoOps in between become runs (`idle`) in the log, so that
+months are simulated fast. It also records what was done (`written`, `changes`, `snapshots`), for tests that compare a
+reader of the log with it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kraftlog.schema import table
 
 SHARE_VERSION = "share.version"
 SNAPSHOT_EVERY_MS = DAY_MS  # metadata.log.max.snapshot.interval.ms of these clusters
-_LIMIT_MS = 900_000  # a node that takes longer than that to be back is a mistake of the plan
+_LIMIT_MS = 900_000  # if a node takes longer to be back, the plan is wrong
 _SLOW = 12  # times that a broker falls behind, towards the end
 _FLAPS = 24
 _TALE = frozenset(
@@ -45,7 +45,7 @@ _TALE = frozenset(
 
 
 class Written(Struct, frozen=True):
-    """A record that tells of nodes, levels or the migration."""
+    """A record about nodes, levels or the migration."""
 
     offset: int
     at_ms: int
@@ -63,7 +63,7 @@ class Change(Struct, frozen=True):
 
 
 class Taken(Struct, frozen=True):
-    """A snapshot: of which node, and the time of the last record that it contains."""
+    """A snapshot of a node, with the time of the last record that it contains."""
 
     node_id: int
     last_ms: int
@@ -110,7 +110,7 @@ class History(World):
         self.pass_until(max(self.began_ms + int(day * DAY_MS), self.now_ms))
 
     def wait_for(self, is_so: Callable[[], bool], goal: str) -> None:
-        """Until it is. RuntimeError when it takes too long."""
+        """Let time pass until the condition is true. RuntimeError if that takes too long."""
         until = self.now_ms + _LIMIT_MS
         while not is_so():
             if self.now_ms >= until:
@@ -124,7 +124,7 @@ class History(World):
             return
         run = IdleRun(self.log.end_offset, count, self.epoch, self._last_append + interval_ms, interval_ms)
         self.log.append_piece(run)
-        # For the replay one batch of one record does, over all of these offsets.
+        # The replay gets a single batch that spans all of these offsets: it only needs the end.
         record = Record(run.base_offset, run.first_ms, frame(table.NO_OP, {}))
         data = encode_batch([record], leader_epoch=self.epoch, last_offset_delta=count - 1, max_timestamp=run.last_ms)
         self._last_append = self.now_ms = run.last_ms
@@ -149,7 +149,7 @@ class History(World):
     # --- what people do ---
 
     def restart(self, role: Role, node_id: int, release: Release | None = None, *, kill: bool = False) -> None:
-        """One node, maybe with other binaries; over when it is back, in every ISR."""
+        """Restart a node, maybe with another release, and wait until it is back in every ISR."""
         node = self.nodes[role, node_id]
         self.stop(role, node_id, kill=kill)
         self.wait_for(lambda: not node.running, f"{role.value.lower()} {node_id} stopped")
@@ -158,7 +158,7 @@ class History(World):
         self.wait_for(lambda: self._is_back(role, node_id), f"{role.value.lower()} {node_id} came back")
 
     def roll(self, release: Release | None = None, *, brokers: Sequence[int] | None = None) -> None:
-        """Controllers first, the active one last; then brokers, one after the other."""
+        """Restart controllers, the active one last, and then brokers, one after the other."""
         for controller in sorted(self.voters, key=lambda each: (each == self.active, each)):
             self.restart(Role.CONTROLLER, controller, release)
             self.wait(self.random.randint(10_000, 40_000))
@@ -168,7 +168,7 @@ class History(World):
                 self.wait(self.random.randint(10_000, 60_000))
 
     def set_levels(self, desired: dict[str, int], *, by_operator: bool) -> None:
-        """One by one, as the operator does. RuntimeError when the controller says no."""
+        """Finalize these levels one by one, like the operator. RuntimeError if the controller refuses."""
         for feature, level in desired.items():
             current = self.image.features.get(feature, 0)
             if feature == KRAFT_VERSION or current == level:
@@ -255,7 +255,7 @@ def _topics(plan: ClusterPlan) -> tuple[TopicPlan, ...]:
 
 def _begin(history: History) -> None:
     history.wait(600_000)
-    history.append([broker_config(None, 2)])  # else nothing in the log says whether ELR can be raised
+    history.append([broker_config(None, 2)])  # otherwise the log does not show whether ELR can be raised
     if history.plan.story is Story.STUCK_MIGRATION:
         history.append([Write(table.BEGIN_TRANSACTION, {"name": "ZK Migration"})])
         for topic in _topics(history.plan):

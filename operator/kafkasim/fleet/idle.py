@@ -1,7 +1,7 @@
 """The NoOps of an idle controller, a batch each: most of a metadata log, made many at once.
 
-Called by `history` while time passes, and by `files` when it is written down. All that differs from batch to batch is
-the offset and the time, so that the checksum is put together from tables: CRC-32C is linear.
+Called by `history` while time passes, and by `files` when the log is written. Batches differ only in offset and time,
+and CRC-32C is linear, so their checksums are combined from tables.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What happens to which cluster of a fleet: drawn from a seed, before anything is simulated.
+"""Plans what happens to each cluster of a fleet, drawn from a seed, before anything is simulated.
 
-Read by `history`, which lets it happen, and by tests that know from it what a reader of the logs should find. Six
-clusters have a story of their own; the others are rolled, upgraded and finalized as clusters are, or wait for it.
+Read by `history`, which simulates it, and by tests, which derive from it what a reader of the logs must find. Some
+clusters have a special story; the others are rolled, upgraded and finalized as usual, or were not yet.
 """
 
 from __future__ import annotations

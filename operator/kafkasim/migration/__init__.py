@@ -1,1 +1,3 @@
-"""A simulated cluster on its way from ZooKeeper to KRaft: its ensemble, both of its controllers, and what copies."""
+"""A simulated cluster that migrates from ZooKeeper to KRaft: the ensemble, the elected broker, the quorum, and its
+driver.
+"""

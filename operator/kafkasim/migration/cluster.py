@@ -1,9 +1,9 @@
 """A simulated cluster that can go from ZooKeeper to KRaft and back: processes, two controllers, one ensemble.
 
-Two worlds share one time. In the one the broker that ZooKeeper elected decides about partitions, in the other a quorum
-does; a process of a broker is in the first, in both, or in the second, as the file says that it was started with. Which
-world counts changes with the copy, and with the transaction that leads back. Called by tests, which
-start and stop processes and change files as people do, and by `ports`. It judges nothing.
+It consists of two worlds with a common time: in one the broker that ZooKeeper elected is controller, in the other the
+quorum. A broker process is in the first, in both, or in the second, depending on the properties file that it was
+started with. After metadata was copied the quorum's world decides about partitions, and after the transaction that goes
+back the other one again. Called by tests, which start and stop processes and change files like people, and by `ports`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Faults(Struct, frozen=True):
 
 
 class MigratingCluster(Elections):
-    """`files`: what the file of each node says, from its next start on."""
+    """`files`: the properties file of each node, which takes effect with its next start."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class MigratingCluster(Elections):
         self.quorum: World | None = None
         self.driver: Driver | None = None
         self._formatted: dict[int, Mapping[str, str]] = {}  # controllers that run before there is a quorum
-        self._stopping: dict[int, bool] = {}  # brokers that are to end, and whether they were killed
+        self._stopping: dict[int, bool] = {}  # brokers that are ending, and whether they were killed
         self.on_finalized: Callable[[], None] = lambda: None
         self.on_copied: Callable[[], None] = lambda: None
         for id_ in self.broker_ids:
@@ -89,7 +89,7 @@ class MigratingCluster(Elections):
         return self._first([world.next_due() for world in self._worlds()])
 
     def advance(self, now_ms: int, *, sparse: bool = False) -> None:
-        """Let happen what is due until then, in both worlds. `sparse` is as of a world."""
+        """Run all events that are due until then, in both worlds. `sparse`: see `Ledger.advance`."""
         while (due := self._next_event(sparse=sparse)) is not None and due <= now_ms:
             self._reach(max(due, self.now_ms), sparse=sparse)
         self._reach(max(now_ms, self.now_ms), sparse=sparse)
@@ -119,7 +119,7 @@ class MigratingCluster(Elections):
     # --- what people do ---
 
     def change(self, role: Role, node_id: int, form: Form) -> None:
-        """Change its file in Git; what runs is not touched."""
+        """Change the properties file of a node; a running process is not affected."""
         self.files[role, node_id] = file_of(form, node_id)
 
     def stop(self, role: Role, node_id: int, *, kill: bool = False) -> None:
@@ -135,7 +135,7 @@ class MigratingCluster(Elections):
         self._follow()
 
     def start(self, role: Role, node_id: int) -> None:
-        """Begin one, with the file as it is when it begins."""
+        """Start a process with the current file of the node."""
         self.after(BOOT_MS, lambda: self._boot(role, node_id))
 
     def restart(self, role: Role, node_id: int) -> None:
@@ -151,7 +151,7 @@ class MigratingCluster(Elections):
         self.after(500, again)
 
     def runs(self, role: Role, node_id: int) -> bool:
-        """True if it has a process, however far that is."""
+        """True if the node has a process, even if that is not ready yet."""
         if role is Role.CONTROLLER:
             formed = self.quorum is not None and self.quorum.nodes[role, node_id].running
             return formed or node_id in self._formatted
@@ -164,13 +164,13 @@ class MigratingCluster(Elections):
         return node_id in self._stopping or any(world.nodes[role, node_id].stopping for world in self._worlds())
 
     def wipe(self) -> None:
-        """Wipe the disks of the controllers, none of which runs, and format them."""
+        """Wipe and format the disks of the controllers, which must all be stopped."""
         if any(self.runs(Role.CONTROLLER, id_) for id_ in self.controller_ids):
             raise ValueError("a controller runs")
         self.quorum = self.driver = None
 
     def create_topic(self, topic: TopicPlan) -> bool:
-        """At whatever is controller now; False where nothing is."""
+        """Create a topic at the current controller; False if there is none."""
         world = self.deciding
         if world is None or world.active is None:
             return False
@@ -178,7 +178,7 @@ class MigratingCluster(Elections):
         return True
 
     def transact(self, *operations: Operation) -> None:
-        """A transaction of a client, as `Tree.transact` does it: brokers hear of it."""
+        """Apply a transaction of a client (`Tree.transact`), and let brokers react to it."""
         self.tree.transact(operations)
         self._follow()
 
@@ -194,7 +194,7 @@ class MigratingCluster(Elections):
         return self.quorum if self.is_led_by_quorum else self.zookeeper
 
     def answering(self, role: Role, node_id: int) -> tuple[World, Node] | None:
-        """The node that answers at the address of this one, and by which facts; None where nothing listens."""
+        """(world, node) that answers at the address of this node; None if nothing listens there."""
         if role is Role.CONTROLLER:
             node = self.quorum.nodes[role, node_id] if self.quorum is not None else None
             return (self.quorum, node) if self.quorum is not None and node is not None and node.listening else None
@@ -305,7 +305,7 @@ class MigratingCluster(Elections):
             world.stop(node.role, node.id, kill=True)
         elif world is self.deciding or not node.in_zookeeper_mode:
             world.stop(node.role, node.id)
-        else:  # what it hosts is none of this controller's business
+        else:  # its partitions are decided in the other world
             world.vanish(node.id)
 
     # --- what the driver does here ---

@@ -1,8 +1,8 @@
-"""What the active controller of a quorum does about ZooKeeper: it takes over, copies, writes to both sides, and ends.
+"""The migration driver of the active controller: takes over from ZooKeeper, copies, writes to both sides, and ends it.
 
-Called by `cluster` after whatever happened. It decides by three things, each alone, as Kafka does, and each of them may
-lie: the state in the metadata log, what stands in `/migration`, and the flag of the process. So it can be led to skip
-the copy, to wait for ever, or to end the migration while brokers are in ZooKeeper mode.
+Called by `cluster` after every event. Like Kafka, it decides by three facts without comparing them: the state in the
+metadata log, the znode `/migration`, and the flag of the process. If one is wrong, it skips the copy, waits for ever,
+or ends the migration while brokers are in ZooKeeper mode, like Kafka.
 
 Source: `KRaftMigrationDriver`, `ActivationRecordsGenerator` and `KafkaZkClient` of Kafka 3.9, and what was seen on real
 nodes.
@@ -61,7 +61,9 @@ class DrivenCluster(Protocol):
 
 
 class Driver:
-    """The driver of one quorum. `lost`: topics of which ZooKeeper has not heard, until all of it is written again."""
+    """The driver of one quorum. `lost`: topics whose writes to ZooKeeper were lost, until everything is written
+    again.
+    """
 
     def __init__(self, cluster: DrivenCluster, quorum: World) -> None:
         self._cluster, self._quorum = cluster, quorum
@@ -164,7 +166,7 @@ class Driver:
             begin = Write(table.BEGIN_TRANSACTION, {"name": "ZK Migration"})
             state = registrations.migration(ZkMigrationState.MIGRATION)
             quorum.append([begin, *copied, state, Write(table.END_TRANSACTION, {})], commit=True)
-        # With a stale /migration nothing is copied: what the log does not have is deleted, which is everything.
+        # With a stale /migration nothing is copied, so all topics are missing in the log, and are deleted in ZooKeeper.
         self._cluster.led_by_quorum()
         self.lost.clear()
         self._write(all_of_it=True)

@@ -1,8 +1,8 @@
-"""ZooKeeper mode of a simulated cluster: sessions of brokers, the election of their controller, and what that writes.
+"""ZooKeeper mode of a simulated cluster: sessions of brokers, elections of the controller, and its writes to ZooKeeper.
 
-The base of `cluster`, which adds a quorum. The broker that is controller decides about partitions in a world of its
-own, in which node `ELECTED` stands for it; each change is written to the znodes, and what stands there counts again
-once a quorum has given `/controller` up.
+Base class of `cluster`, which adds a quorum. The controller decides about partitions in a world of its own, in which
+the node `ELECTED` represents it. Each change is written to znodes, from which the state is loaded again after a quorum
+has given up `/controller`.
 
 Source: `KafkaController.scala`, `KafkaZkClient.scala`.
 """
@@ -26,12 +26,12 @@ from kafkasim.world import World
 from kraftlog.schema import table
 
 ELECTED = 0
-"""The node that stands for the broker that is controller, in the world of ZooKeeper."""
+"""Id of the node that represents the controller in the world of ZooKeeper."""
 ELECTION_MS, TOLD_MS, SESSION_MS = 200, 300, 18_000
 
 
 class Elections:
-    """`zookeeper`: the world in which a broker is controller. `is_led_by_quorum`: another one decides by now."""
+    """`zookeeper`: the world in which a broker is controller. `is_led_by_quorum`: the quorum's world decides now."""
 
     def __init__(self, zookeeper: World) -> None:
         self.now_ms, self.random = zookeeper.now_ms, zookeeper.random
@@ -55,7 +55,7 @@ class Elections:
         self._save()
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
-        """Let it happen then."""
+        """Run the action after this delay."""
         heapq.heappush(self._due, (self.now_ms + delay_ms, next(self._order), action))
 
     # --- sessions ---
@@ -80,7 +80,7 @@ class Elections:
             "timestamp": "0",
         }  # fmt: skip
         life = (node.id, node.incarnation)
-        node.let_in = True  # whatever is controller: a process in ZooKeeper mode listens once its znode is there
+        node.let_in = True  # a broker in ZooKeeper mode opens its port with its znode, whoever is controller
         self._sessions[node.id] = life
         self.tree.create(f"{BROKERS}/{node.id}", json.dumps(document).encode(), owner=life)
 
@@ -116,7 +116,7 @@ class Elections:
         self.raise_epoch()
 
     def _told(self) -> None:
-        """The brokers hear who is controller."""
+        """The brokers learn which one is controller."""
         znode = self.tree.get(CONTROLLER)
         claim = None if znode is None else znodes.controller(znode)
         if claim is not None and not claim.is_kraft:

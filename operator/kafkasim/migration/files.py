@@ -1,7 +1,7 @@
-"""What stands in the file of a node, for each thing that it can be on the way from ZooKeeper to KRaft.
+"""Properties files of nodes for each phase of a migration from ZooKeeper to KRaft.
 
-Called by tests that change settings in a simulated cluster. `cluster` runs what such a file
-says. The words of each kind are those of Kafka's documentation; nothing is taken from the operator's own table.
+Called by tests and by `cluster`, which runs nodes with such files. The settings are those of Kafka's documentation, and
+independent of the operator's own table, which is tested with them.
 
 Source: "ZooKeeper to KRaft Migration" of Kafka 3.9.
 """

@@ -1,6 +1,6 @@
-"""A person beside a simulated migration, who does what its status asks for: with the lines of Git, node by node.
+"""Plays a person who does what the status of a migration asks for: changes files of nodes, and restarts them.
 
-Owned by a story or a test, which gives it each new message. What it does not understand it leaves alone.
+Used by the demo and by tests, which pass each new message of the status. Other messages are ignored.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kafkasim.migration.cluster import MigratingCluster
 from kafkasim.migration.files import Form
 
 ASKED = re.compile(r"restart (broker|controller) (\d+) as ([^:;]+)[:;]")
-"""How a person is asked to restart one node, and as what."""
+"""Message that asks a person to restart a node: role, id, and what it must become."""
 
 
 class Person:

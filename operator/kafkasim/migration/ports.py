@@ -1,8 +1,7 @@
-"""The ports of a cluster on its way from ZooKeeper: production's own adapter above it, and its ensemble.
+"""Implements `KafkaPort` and `ZooKeeperPort` (`core/ports.py`) on a simulated cluster that migrates.
 
-Kafka is read through `kafkafeatures.kafka.cluster.Cluster`, over connections without bytes. Of ZooKeeper the bytes of
-each znode are read, by production's parsers; a server may be behind in all that is not read with `sync`. A comparison
-is production's own comparison of the znodes with the image.
+Kafka is read through the product's `kafkafeatures.kafka.cluster.Cluster`, on connections without bytes. Znodes are
+parsed and compared by the product's own code. A ZooKeeper server may be behind the others for reads without `sync`.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ T = TypeVar("T")
 CALL_MS = 10
 CLUSTER_ID = "/cluster/id"
 SYNCED = (CONTROLLER, EPOCH, PROGRESS)
-"""Never read from a server that is behind."""
+"""Znodes that are read with `sync`, so that they are always current."""
 
 
 class MigrationNetwork(Network):
-    """Processes that a client reaches: whichever listens at an address now, in whichever mode."""
+    """The processes that a client reaches: those that listen now, in either world."""
 
     def __init__(self, cluster: MigratingCluster, access: Access | None = None) -> None:
         self._cluster = cluster
@@ -85,13 +84,13 @@ class MigrationNetwork(Network):
 def kafka_of(
     cluster: MigratingCluster, access: Access | None = None, *, through: type[MigrationNetwork] = MigrationNetwork
 ) -> tuple[Cluster, MigrationNetwork]:
-    """Production's adapter, which knows nothing yet, and what it reaches."""
+    """A new adapter of the product, and its network."""
     network = through(cluster, access)
     return Cluster(network.settings, environment=network.environment, connect=network.connect), network
 
 
 class SimulatedEnsemble:
-    """`ZooKeeperPort`. `behind_ms`: how far the server that is asked is behind, drawn for each reading."""
+    """`ZooKeeperPort`. `behind_ms`: called for each reading, returns the ms by which the server is behind."""
 
     def __init__(self, cluster: MigratingCluster, behind_ms: Callable[[], int] = lambda: 0) -> None:
         self._cluster, self._behind_ms = cluster, behind_ms

@@ -1,7 +1,7 @@
-"""Topics between the metadata log and ZooKeeper: what Kafka writes of them there, and what it reads again.
+"""Converts topics between the metadata log and znodes, in both directions.
 
-Called by `driver`, which copies and writes, and by `cluster` for the broker that is controller in ZooKeeper. Only
-`min.insync.replicas` of configs, as in the whole simulator.
+Called by `driver`, which copies and writes, and by `cluster` for the broker that is controller in ZooKeeper. Of configs
+only `min.insync.replicas` is converted, as in the whole simulator.
 
 Source: `ZkTopicMigrationClient.scala`, `TopicZNode` and `TopicPartitionStateZNode` of `ZkData.scala`.
 """

@@ -1,8 +1,8 @@
-"""The znodes of a simulated ensemble: data, versions, transaction ids, and which of them end with a session.
+"""The znodes of a simulated ZooKeeper ensemble: data, versions, transaction ids, and ephemeral owners.
 
-Owned by `cluster`; read by `ports` and written to by brokers, by the driver of the quorum, and by the transaction of an
-operator. It decides what ZooKeeper decides: whether a version fits, and that a transaction is done as a whole or not at
-all. A server of the ensemble may be behind: `before` gives the znodes as they were a while ago.
+Owned by `cluster`; read by `ports`; written by brokers, by the driver of the quorum, and by the operator's transaction.
+It checks versions, and applies a transaction as a whole or not at all, like ZooKeeper. A server may be behind: `before`
+returns the znodes of a while ago.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ANY = -1
 
 
 class Refused(Exception):
-    """A transaction of which nothing was done. `code`: as of `KeeperException.Code`; `path`: of the operation."""
+    """A transaction that was not applied. `code`: of `KeeperException.Code`; `path`: of the operation that failed."""
 
     def __init__(self, code: int, path: str) -> None:
         super().__init__(f"{path}: {code}")
@@ -29,7 +29,7 @@ class Refused(Exception):
 
 
 class Operation(Struct, frozen=True):
-    """One of a transaction. data None: nothing is written. deletes: the znode is deleted."""
+    """An operation of a transaction. data None: only check the version. deletes: delete the znode."""
 
     path: str
     version: int
@@ -38,7 +38,7 @@ class Operation(Struct, frozen=True):
 
 
 class Tree:
-    """`now_ms`: the time in ms."""
+    """The znodes by path. `now_ms`: returns the time in ms."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now = now_ms
@@ -71,7 +71,7 @@ class Tree:
         return self._znodes
 
     def forget(self) -> None:
-        """Every server is as far as this one."""
+        """Forget earlier states: all servers are up to date."""
         self._past.clear()
 
     # --- what is written ---
@@ -88,7 +88,7 @@ class Tree:
         return znode
 
     def write(self, path: str, data: bytes) -> None:
-        """Set, or created where it is absent; nothing where that is there already."""
+        """Set or create a znode; nothing if it has this data already."""
         znode = self._znodes.get(path)
         if znode is None:
             self.create(path, data)
@@ -97,7 +97,7 @@ class Tree:
             self._znodes[path] = self._written(znode, data)
 
     def delete(self, path: str) -> None:
-        """With all that is below it; nothing where it is absent."""
+        """Delete a znode and all below it; nothing if it is absent."""
         gone = [below_path for below_path in self._znodes if below_path == path or below_path.startswith(f"{path}/")]
         if gone:
             self._begin()
@@ -106,12 +106,12 @@ class Tree:
                 self._owners.pop(below_path, None)
 
     def end(self, owner: object) -> None:
-        """A session is over: what it owned is gone."""
+        """End a session: its ephemeral znodes are deleted."""
         for path in [path for path, path_owner in self._owners.items() if path_owner == owner]:
             self.delete(path)
 
     def transact(self, operations: tuple[Operation, ...]) -> None:
-        """Do all of it, or nothing. Raises Refused."""
+        """Apply all operations, or none. Raises Refused."""
         for operation in operations:
             znode = self._znodes.get(operation.path)
             if znode is None:

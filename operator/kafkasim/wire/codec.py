@@ -1,8 +1,7 @@
-"""Frames and messages: the only place of the simulator that knows kio.
+"""Decodes requests and encodes responses; the only module of the simulator that uses kio.
 
-Called by `server` with one frame at a time. It decides how bytes become a request and how an answer, given as plain
-data, becomes bytes: `Shape` builds kio's classes of a message version from dicts and leaves out what the version does
-not have, so that `answers` can be written once for all versions.
+Called by `server` with one frame at a time. Responses are given as dicts; fields that a version does not have are left
+out, so that `exchanges` can be written once for all versions.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def write_response(head: Head, body: Mapping[str, Any]) -> bytes:
 
 
 def _unregistered_controller(head: Head, body: Mapping[str, Any]) -> bytes:
-    """By hand: kio knows neither this response nor its code 136. The text is one of the world's, all of them short."""
+    """UnregisterController, encoded by hand: kio has neither this response nor its code 136. The text must be short."""
     text: bytes = body["error_message"].encode()
     return _UNREGISTERED.pack(head.correlation_id, 0, 0, body["error_code"], len(text) + 1) + text + b"\0"
 

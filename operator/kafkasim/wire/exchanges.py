@@ -1,8 +1,8 @@
-"""One exchange per API: a request as kio reads it becomes a typed one, and the typed answer the fields of a response.
+"""Translates, for each API, kio's request to a typed one, and the typed response to the fields of kio's response.
 
-Called by `server` for each request whose key and version the node offers. What is answered, and when, is
-`kafkasim.answers`' business. Here is only what its types leave out, since the product never asks for it: other topics
-than the metadata log, and several questions in one request (`topics` has those about topics).
+Called by `server` for each request whose key and version the node offers. `kafkasim.answers` makes the responses. Here
+are only cases that its types do not have, since the product never sends them: topics other than the metadata log, and
+several resources in one request (`topics` has the requests about topics).
 
 Layouts were checked against recorded answers of real nodes.
 """
@@ -156,7 +156,9 @@ async def _update_features(node: NodeAnswers, version: int, request: Any) -> Ans
 
 
 def _unregister(question: type[UnregisterBrokerRequest] | type[UnregisterControllerRequest]) -> Exchange:
-    """`broker_id` also of controllers: kio has no such request, and the layout is that of the other."""
+    """The exchange of either request. Controllers use the field `broker_id`, too: kio has no request for them, and the
+    layout is equal.
+    """
 
     async def unregister(node: NodeAnswers, version: int, request: Any) -> Answer:
         response = await _asked(node, question(request.broker_id), version)

@@ -1,8 +1,8 @@
 """The listeners of a world: one asyncio server per running node on 127.0.0.1, and the task that moves the world's time.
 
-Made by `__main__` and by tests. It decides when a port is open (a process that runs and was let in), when a connection
-is closed (an API or version that is not offered, bytes that are no request, the process ended) and when waiting answers
-look again. What is said is `kafkasim.answers`' business, what happens is the world's.
+Made by `__main__` and by tests. It decides when a port is open (the process runs, and a broker has registered), when a
+connection is closed (an API or version that is not offered, invalid bytes, the end of the process), and when waiting
+responses check again. `kafkasim.answers` makes the responses, and `world` simulates.
 
 Ports are reserved before the world exists, because registrations carry them, and stay bound while a node is down: a
 connection to it is refused, and no other process can take the port.
@@ -111,10 +111,10 @@ class SimulatorServer:
             await self._close(key)
         self._ports.close()
         if self._pump is not None and not self._pump.cancelled():
-            self._pump.result()  # it never returns, so it raised: a world that stands still is not a calm one
+            self._pump.result()  # it ends only by an exception, which is raised here
 
     async def stopped(self) -> None:
-        """Return when time stands still: the task that moves it has failed, and leaving the server will raise why."""
+        """Return if the task that advances time has failed; its exception is raised when the server is left."""
         if self._pump is not None:
             await asyncio.wait([self._pump])
 
@@ -135,7 +135,7 @@ class SimulatorServer:
             self._waiting.discard(future)
 
     async def act(self, action: Callable[[World], T]) -> T:
-        """Do something to the world, and return when its listeners are as the world says."""
+        """Apply an action to the world, and return when the listeners are open or closed accordingly."""
         self.world.advance(self._now_ms())
         result = action(self.world)
         await self._open_and_close()
@@ -143,7 +143,7 @@ class SimulatorServer:
         return result
 
     async def until(self, condition: Callable[[World], bool]) -> None:
-        """Wait until the world is so."""
+        """Wait until the condition is true of the world."""
         while not condition(self.world):
             await self.moved()
         await self._open_and_close()
@@ -164,7 +164,7 @@ class SimulatorServer:
                     future.set_result(None)
 
     def changed(self) -> None:
-        """Look at once what is due now, and let those who wait look too."""
+        """Run events that are due now, and let waiting responses check again."""
         self._wake.set()
 
     # --- listeners ---

@@ -1,4 +1,4 @@
-"""The exchanges about topics: typed answers in the fields of Kafka's messages, for what was asked and no more.
+"""The exchanges about topics: typed responses as fields of Kafka's messages, restricted to what was requested.
 
 Called by `exchanges`. The product asks for all topics; another client may name some, and gets those.
 """
@@ -165,7 +165,7 @@ def _sizes(partitions: Iterable[int]) -> list[Answer]:
 
 
 async def describe_configs(node: NodeAnswers, version: int, request: Any) -> Answer:
-    """One question for each resource: they may be of several kinds."""
+    """The configs of each resource in the request; they may be of several types."""
     results = []
     for resource in request.resources:
         kind, name, keys = resource.resource_type, resource.resource_name, resource.configuration_keys

@@ -1,7 +1,7 @@
 """A metadata log as Arrow columns, for Parquet and whatever reads it: `pip install 'kraftlog[arrow]'`.
 
-`RECORDS` says what a row is, `record_batches` gives the rows of one segment or snapshot, in order: every record, and
-every damage where it was met. What became of each byte is in the account of the reading. Nothing here opens a file.
+`RECORDS` is the schema of a row. `record_batches` returns the rows of one segment or snapshot, in order: every record,
+and every damage in its place. The account of the reading counts all bytes. Nothing here opens a file.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file, bounded in number and size; the reading's account is complete at the end.
 
-    origin: LOG or SNAPSHOT. begins_at: where in its file the data begins, for a caller that continues where it stopped.
-    redact: without secrets, and without the bytes of what could not be decoded.
+    origin: LOG or SNAPSHOT. begins_at: position of the data in its file, for a caller that continues a file. redact:
+    leave out secrets, and bytes that could not be decoded.
     """
     rows: list[plain.Row] = []
     size = 0

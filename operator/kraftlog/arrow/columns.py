@@ -1,7 +1,8 @@
-"""Rows of many records at once: the same as `plain` gives one by one, which reads whatever is unusual.
+"""Makes rows of many records at once; they equal those that `plain` makes one by one.
 
-What it decides: which records are read together (of one type and version, and enough of them), and what goes into which
-column. Called by `kraftlog.arrow` with records that `framing` found; the account of the reading is kept for them.
+It decides which records are read together (those of one type and version, if there are enough), and which field goes
+into which column. Unusual records are read by `plain`. Called by `kraftlog.arrow` with records that `framing` found; it
+also counts them in the account of the reading.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from kraftlog.schema.others import OTHER_TYPES
 
 T = TypeVar("T")
 Found = tuple[Positions | None, pa.Array]
-"""Items, and in which rows they are, if not in all."""
+"""(rows that have a value, or None if all have one; the values)."""
 
-_FEW = 16  # that are quicker one by one
+_FEW = 16  # up to this number, records are read one by one, which is faster
 _MORE = 0x80
 _FRAME = 3  # bytes
 _TYPES = {kind.key: kind for kind in (*table.METADATA_TYPES, *OTHER_TYPES)}
 _NAMES = pa.array([NAMES.get(key) for key in range(_MORE)], pa.string())
 _UUIDS = frozenset(("incarnation", "topic_id"))
 _OF_CONTENT = RECORDS.names[RECORDS.get_field_index("api_key") :]
-"""The columns of which `framing` does not know what they say."""
+"""The columns that depend on the values of records, and not only on their frames."""
 
 
 def record_batch(reading: Reading, records: Records, origin: str, begins_at: int, redact: bool) -> pa.RecordBatch:
-    """The rows of these records; counts them."""
+    """The rows of these records, which are counted in the account."""
     rows = len(records)
     columns: dict[str, pa.Array] = {
         "origin": pa.repeat(origin, rows),
@@ -65,8 +66,8 @@ def record_batch(reading: Reading, records: Records, origin: str, begins_at: int
 
 @dataclass(frozen=True, slots=True)
 class Content(Generic[T]):
-    """Columns of records. pieces: by column, of those that are read at once. names, versions: of all, as they are
-    framed. singles: by row, what was made of those that are read one by one.
+    """Columns of records. pieces: by column, the parts from records that were read together. names, versions: of all
+    records, by their frames. singles: by row, the result of `convert` for records that were read one by one.
     """
 
     pieces: dict[str, list[Found]]

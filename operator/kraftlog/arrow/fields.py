@@ -1,11 +1,11 @@
-"""Bodies of many records of one type and version at once: what their fields say, and their text.
+"""Decodes the bodies of many records of one type and version at once, into columns of values and JSON texts.
 
-A cursor for each row goes over the fields of the table, all rows together. Only usual values are read here: lengths of
-one or two bytes, texts of printable ASCII, no unknown tag, few items. A row with anything else is given up: the caller
-reads it by itself, with `records.decode`, and reports what is wrong with it, if anything is. A row that is read here
-reads the same there. Called by `columns`.
+Called by `columns`. Each row has a cursor; all cursors advance together, field by field of the schema table. Only usual
+values are read here: lengths of one or two bytes, texts of printable ASCII, no unknown tags, few items. A row with
+anything else is given up, and the caller decodes it by itself (`records.decode`), with the same result as here would
+be.
 
-No cursor leaves the bytes that were given: every length is judged against the end of its row before it is followed.
+No cursor leaves the data: every length is compared with the end of its row before it is used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kraftlog.redaction import REDACTED, is_shown
 from kraftlog.schema import Array, Field, RecordType, Scalar, Struct, table
 
 PAD = 64
-"""Bytes that lie behind the last row: of the fields of a fixed size that are read before a length is judged."""
+"""Bytes that must follow the last row, since fields of fixed size are read before lengths are checked."""
 
 _NUMBERS = {
     Scalar.INT8: "i1", Scalar.INT16: ">i2", Scalar.UINT16: ">u2", Scalar.INT32: ">i4", Scalar.INT64: ">i8",
@@ -52,7 +52,7 @@ _ITEMS = 32  # of structs in an array: they are read one behind the other
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Values of one field. rows: in which rows, None for all of them. null: where it is null."""
+    """Values of one field. rows: the rows that have it, None for all. null: mask of null values."""
 
     data: Any
     rows: Positions | None = None
@@ -61,7 +61,7 @@ class Value:
 
 @dataclass(slots=True)
 class Rows:
-    """Bytes of rows in order. home, ends: of each. at: the cursor. good: whether it is still read here."""
+    """Rows of bytes. home, ends: begin and end of each row in `view`. at: its cursor. good: it was not given up."""
 
     view: Bytes
     home: Positions
@@ -76,7 +76,9 @@ class Rows:
         return len(self.at)
 
     def judge(self, good: Bools) -> None:
-        """Give up the others. Their cursors go back to where nothing is beyond the end."""
+        """Give up the rows that are not `good`. Their cursors are set back to the beginning of the row, where reading
+        is safe.
+        """
         if not good.all():
             self.good &= good
             self.at = np.where(self.good, self.at, self.home)
@@ -136,7 +138,7 @@ def _is_read(kind: Scalar | Array | Struct) -> bool:
 
 
 def read(kind: RecordType, version: int, rows: Rows, redact: bool) -> tuple[pa.Array, dict[str, Value]]:
-    """The texts of the bodies, and the values of their fields; of rows that are given up both say nothing."""
+    """(JSON texts of the bodies, values of their fields); meaningless for rows that were given up."""
     texts, values = _plain(kind.layouts[0].fields, version, rows)
     if kind is table.CONFIG and redact:
         texts["value"] = _shown(texts["value"], values, rows.good)
@@ -147,7 +149,7 @@ def read(kind: RecordType, version: int, rows: Rows, redact: bool) -> tuple[pa.A
 
 
 def _plain(struct: Struct, version: int, rows: Rows) -> tuple[dict[str, Parts], dict[str, Value]]:
-    """Reads the fields without a tag; returns their text and their values, by name."""
+    """Read the fields without a tag. Returns (texts by name, values by name)."""
     texts, values = {}, {}
     for each in struct.fields:
         if each.tag is None and each.since <= version:
@@ -206,7 +208,7 @@ def _value(each: Field, version: int, rows: Rows) -> tuple[Parts, Value]:
 
 
 def _count(each: Field, rows: Rows, size: int) -> tuple[Positions, Bools | None]:
-    """Read how many items of a size each row has, and where there is null instead."""
+    """(number of items of this size in each row, mask of rows with null instead)."""
     lengths = rows.length() - 1
     is_null = lengths < 0
     if not each.nullable:
@@ -250,7 +252,7 @@ def _array(each: Field, kind: Array, version: int, rows: Rows) -> tuple[Parts, V
 
 
 def _structs(each: Field, struct: Struct, version: int, rows: Rows) -> tuple[Parts, Value]:
-    """The first items of all rows, the second ones, and so on."""
+    """Read an array of structs: the first items of all rows, then the second ones, and so on."""
     count, is_null = _count(each, rows, 1)
     rows.judge(count <= _ITEMS)
     count[~rows.good] = 0

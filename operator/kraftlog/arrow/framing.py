@@ -1,8 +1,7 @@
-"""Where the records of a run of batches are. All batches are read at once: the k-th record of each, together.
+"""Finds the records in a run of batches, with numpy: first the first record of every batch, then the second, and so on.
 
-What it decides: which batches are as usual (data records, not compressed, each framed as Kafka frames them). Any other
-batch is left to the caller, who reads it record by record and reports what is wrong with it, if anything is. A record
-that is framed here is framed the same there. It never reads a value. Called by `kraftlog.arrow`.
+Called by `kraftlog.arrow`. It decides which batches are usual: uncompressed data records that are all framed as Kafka
+frames them. The caller reads other batches record by record; the results would be the same. Values are not read here.
 """
 
 from __future__ import annotations
@@ -102,8 +101,8 @@ def framed(run: Run) -> Framed:
 def _starts(
     view: Bytes, sections: Positions, ends: Positions, counts: Positions, usual: Bools
 ) -> tuple[Positions, Positions, Positions]:
-    """Positions at which the records of the usual batches begin, the batch of each, and where it ends. Batches whose
-    records do not end with them are usual no more.
+    """(begins of the records of usual batches, index of the batch of each, ends). Batches whose records do not end with
+    the batch become unusual.
     """
     first = np.concatenate([[0], np.cumsum(np.where(usual, counts, 0))])
     start, end = np.zeros(first[-1], dtype=np.int64), np.zeros(first[-1], dtype=np.int64)
@@ -165,7 +164,7 @@ def _framing(view: Bytes, start: Positions, end: Positions) -> _Framing:
 
 
 def _number(view: Bytes, at: Positions, most: int) -> tuple[Positions, Positions, Bools]:
-    """Zigzag numbers of so many bytes at most, what is behind them, and which of them are no longer."""
+    """(zigzag numbers, positions after them, mask of those that have at most `most` bytes)."""
     raw = view[at].astype(np.int64)
     at, good, unfinished, shift = at + 1, np.ones(len(at), dtype=np.bool_), np.flatnonzero(raw >= _MORE), 7
     raw &= 0x7F

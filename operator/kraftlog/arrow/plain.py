@@ -1,7 +1,7 @@
-"""Rows one by one: of any record and any damage.
+"""Makes rows one by one, of any record and any damage.
 
-What it decides: what each column says of an item of a reading. It is the measure of the ways that are faster
-(`columns` of the same package): what those give is the same, and what is unusual they leave to it.
+It defines the value of each column for an item of a reading. The fast path in `columns` must give equal rows, and uses
+this module for unusual records.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _INT16 = range(1 << 15)  # keys and versions
 _TYPED = RECORDS.names[RECORDS.get_field_index("node_id") :]
 _NONE: Mapping[str, object] = {}
 _SWITCHES = {1: True, -1: False}
-"""What an int8 of a change means; 0 is unchanged."""
+"""Meaning of an int8 in a change; 0 is "unchanged"."""
 
 
 def row(item: Entry | Damage, origin: str, begins_at: int, redact: bool) -> Row:
-    """`begins_at`: where in the file the data begins that positions are of."""
+    """The row of an item. `begins_at`: position of the data in its file, which is added to positions."""
     if isinstance(item, Damage):
         head = (origin, None, begins_at + item.position, item.size, *[None] * 6)
         return *head, DAMAGED, item.reason.value, item.detail or None, *[None] * (2 + len(_TYPED))
@@ -80,7 +80,7 @@ def _int64(value: int) -> int | None:
 
 
 def _typed(record: Decoded) -> Mapping[str, object]:
-    """The columns of its type; what a change leaves as it is has none."""
+    """The columns that depend on the type; None for fields that a change leaves unchanged."""
     kind, data = (record.type.control, record.type.key), record.data
     if kind not in FIELDS:
         return _NONE

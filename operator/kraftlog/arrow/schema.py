@@ -1,7 +1,7 @@
-"""The columns of `metadata_records`: what a row says, whatever way it was read.
+"""The schema of `metadata_records`: the columns of a row, and their meaning.
 
-A row is a record, or bytes that are none. Beside the body some fields are columns of their own: those that are asked of
-many records at once. Who adds a column adds it at the end, and never changes what one means.
+A row is a record, or damaged bytes. Fields that queries often use are columns in addition to the body. New columns must
+be added at the end, and the meaning of a column must never change, since files with these columns are kept.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PARQUET: Mapping[str, object] = {
     ],
     "write_statistics": [name for name in RECORDS.names if name not in ("detail", "body", "raw")],
 }  # fmt: skip
-"""How files of these columns are written: columns of few values by number, and no least and largest body."""
+"""Options for Parquet files with these columns: dictionaries for columns with few values, no statistics of bodies."""
 
 DECODED, KEPT, DAMAGED = "decoded", "kept", "damaged"
 
@@ -85,7 +85,7 @@ FIELDS: Mapping[tuple[bool, int], Mapping[str, str]] = {
         (table.KRAFT_VERSION, {"level": "kRaftVersion"}),
     )
 }
-"""The columns that the fields of a record type fill. Key: whether it is a control record, and its api key."""
+"""By (is a control record, api key): the columns of this type, each with its field."""
 
 CONSTANT: Mapping[tuple[bool, int], Mapping[str, object]] = {
     (False, table.FENCE_BROKER.key): {"fenced": True},
@@ -93,4 +93,4 @@ CONSTANT: Mapping[tuple[bool, int], Mapping[str, object]] = {
     (False, table.REMOVE_FEATURE_LEVEL.key): {"level": 0},
     (True, table.KRAFT_VERSION.key): {"feature": "kraft.version"},
 }
-"""What a type says by being there."""
+"""Columns with a constant value for a record type."""

@@ -1,7 +1,7 @@
-"""Texts of many rows at once, as Arrow arrays: numbers, uuids, strings that lie in a file, and what is put together.
+"""Makes texts of many rows at once, as Arrow arrays: numbers, uuids, slices of a file, and joins of these.
 
-Called by `fields`, which knows what a text is of. A text of rows is a list of parts: what is the same in all of them,
-and arrays with an item for each.
+Called by `fields`. The text of a row is joined from parts: a part is a string, which is equal in all rows, or an array
+with an item for each row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAIRS = np.array([_CHARS[bits >> 6] | _CHARS[bits & 63] << 8 for bits in range(
 """Two characters of base64 for twelve bits."""
 
 _PLAIN = np.zeros(256, dtype=np.bool_)
-"""Bytes that are in JSON as they are."""
+"""Bytes that JSON does not escape."""
 _PLAIN[0x20:0x7F] = True
 _PLAIN[[ord('"'), ord("\\")]] = False
 
@@ -57,7 +57,7 @@ _SMALL_TEXTS = pc.cast(pa.array(np.arange(_SMALL, dtype=np.int32)), pa.string())
 
 
 def quoted(content: NDArray[np.void]) -> pa.Array:
-    """Uuids of 16 bytes as Kafka writes them (`Uuid.java`), in quotes. Most are there many times."""
+    """Uuids of 16 bytes as Kafka writes them (`Uuid.java`), in quotes; each different one is converted once."""
     uuids = pa.FixedSizeBinaryArray.from_buffers(pa.binary(UUID), len(content), [None, pa.py_buffer(content)])
     encoded = uuids.dictionary_encode()
     distinct = np.frombuffer(encoded.dictionary.buffers()[1] or b"", dtype=np.uint8)[: len(encoded.dictionary) * UUID]
@@ -101,7 +101,7 @@ def spans(view: Bytes, starts: Positions, sizes: Positions, kind: pa.DataType) -
 
 
 def are_plain(texts: pa.Array) -> Bools:
-    """True for texts that JSON has as they are: printable ASCII without quotes and backslashes."""
+    """True for texts that JSON does not escape: printable ASCII without quotes and backslashes."""
     offsets = offsets_of(texts)
     content = np.frombuffer(texts.buffers()[2] or b"", dtype=np.uint8)[: offsets[-1]]
     odd = np.flatnonzero(~_PLAIN[content])
@@ -121,7 +121,7 @@ def lists(offsets: Positions, items: pa.Array) -> pa.Array:
 
 
 def spread(texts: pa.Array, rows: Positions, count: int) -> pa.Array:
-    """The texts of some rows, in order, among as many rows as there are; the others have an empty text."""
+    """An array of `count` texts, with these texts at these rows; the others are empty."""
     if len(rows) == count:
         return texts
     sizes = np.zeros(count + 1, dtype=np.int32)
@@ -131,8 +131,8 @@ def spread(texts: pa.Array, rows: Positions, count: int) -> pa.Array:
 
 
 def placed(pieces: Sequence[tuple[Positions | None, pa.Array]], rows: int, kind: pa.DataType) -> pa.Array:
-    """Items at their rows (at all of them, if None), those that come later instead of what came before; the others are
-    null.
+    """An array with the items of each piece at its rows (None: all rows). Later pieces replace earlier ones; other rows
+    are null.
     """
     if not pieces:
         return pa.nulls(rows, kind)

@@ -1,7 +1,7 @@
-"""Record types as data: `types` is the vocabulary, `table` and `others` the entries, `writer` turns an entry into an
-encoder; `decoders` beside this package holds the decoders that are made of the entries.
+"""Layouts of record types as data: `types` has the types of these tables, `table` and `others` the entries, `writer`
+makes encoders from entries. The package `kraftlog.decoders` has decoders that are generated from the entries.
 
-A record type is one entry. Nothing else in this package knows the layout of a body.
+Each record type is one entry; no other module has the layout of a body.
 """
 
 from kraftlog.schema.table import BY_KEY, CONTROL_TYPES, METADATA_TYPES, NAMES

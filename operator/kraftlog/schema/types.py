@@ -1,5 +1,4 @@
-"""The vocabulary of the schema tables: what Kafka's message definitions say about a record, as far as records of
-metadata logs use it.
+"""Types of the schema tables: the part of Kafka's message definitions that records of metadata logs use.
 
 Everything here is flexible (KIP-482): compact lengths, and a tagged section at the end of every struct.
 """
@@ -10,7 +9,7 @@ import enum
 from dataclasses import dataclass
 
 UNKNOWN_TAGS = "_unknownTags"
-"""The key in decoded data under which tags that no table knows are kept, as ((tag, bytes), ...)."""
+"""Key in decoded data for unknown tagged fields: ((tag, bytes), ...)."""
 
 
 class Scalar(enum.Enum):

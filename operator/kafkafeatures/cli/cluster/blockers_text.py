@@ -1,7 +1,7 @@
-"""Blockers as people read them: a block for each node, or group of equal nodes, with all its features and one remedy.
+"""Prints blockers: one block for each node, or group of equal nodes, with all features that it lacks and one remedy.
 
-Drawn from the records of `api/status.py`, so that `describe`, `plan`, `check` and `status` say the same in the same
-words, of blockers that were found just now and of those that stand in a status.
+The input are records of `api/status.py`, so that `describe`, `plan`, `check` and `status` print equal blockers in equal
+words, whether these were just found or come from a status.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from kafkafeatures.core.facts.observation import NOT_SUPPORTED
 from kafkafeatures.core.facts.releases import format_level, format_range
 
 _WHAT_IT_IS = {BlockerKind.GHOST_REGISTRATION.value: "; registered, but not running"}
-"""What the kind says of the nodes, where their ranges do not say all of it."""
+"""By kind: text after the nodes, if their version ranges do not explain the blocker."""
 
 BLOCKS_SHOWN = 6
-"""How many kinds of nodes are shown with their ranges; the others are named."""
+"""Blocks that are shown in full; the nodes of further ones are only named."""
 
 
 def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
-    """Draw what prevents the change, and indented below it what to do about it."""
+    """Print each blocker, with its remedies indented below it."""
     groups = blocks(blockers)
     for block in groups[:BLOCKS_SHOWN]:
         first = block[0]
@@ -44,7 +44,7 @@ def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
 
 
 def blocker_lines(blockers: Iterable[BlockerStatus]) -> Iterator[str]:
-    """A line for each block, for the log of a script."""
+    """One line for each block, for output that is no terminal."""
     for block in blocks(blockers):
         parts = (
             [f"{_head(block[0])}: {', '.join(range_lines(block))}"] if is_about_ranges(block[0]) else messages(block)
@@ -53,18 +53,22 @@ def blocker_lines(blockers: Iterable[BlockerStatus]) -> Iterator[str]:
 
 
 def is_about_ranges(blocker: BlockerStatus) -> bool:
-    """True if the blocker is that nodes do not support a level. Older operators named them only in the message."""
+    """True if nodes do not support a level, and the record has the range: older operators wrote it only into the
+    message.
+    """
     return bool(blocker.nodes and blocker.feature) and None not in (blocker.wanted, blocker.supported_max)
 
 
 def _head(first: BlockerStatus) -> str:
-    """The nodes of a block, and what they are."""
+    """The nodes of a block, with their release, and the addition for the kind."""
     release = f", Kafka {first.inferred_release}" if first.inferred_release else ""
     return f"{first.nodes}{release}{_WHAT_IT_IS.get(first.kind, '')}"
 
 
 def range_lines(block: Sequence[BlockerStatus]) -> list[str]:
-    """Ranges that its nodes support of each feature, and what is required. Features that they lack share a line."""
+    """For each feature the range that the nodes support and the required level. Features with equal text share a
+    line.
+    """
     has: dict[str, list[str]] = {}
     for blocker in block:
         supported, level = VersionRange(blocker.supported_min or 0, blocker.supported_max or 0), blocker.wanted or 0
@@ -83,7 +87,7 @@ def blocks(blockers: Iterable[BlockerStatus]) -> list[Sequence[BlockerStatus]]:
 
 
 def messages(block: Sequence[BlockerStatus]) -> Iterator[str]:
-    """Messages that differ only in the feature as one, with all of these."""
+    """The messages of a block. Messages that differ only in the name of the feature become one, with all names."""
     features: dict[tuple[str, str], list[str]] = {}
     for blocker in block:
         prefix, name, suffix = (

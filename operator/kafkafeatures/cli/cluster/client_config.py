@@ -1,8 +1,9 @@
-"""Kafka's own client properties (`--config FILE`) to `Security`, so that people can use the file they already have.
+"""Reads Kafka's client properties (`--config FILE`) into `Security`, so that people can use the file they already have.
 
-Read: bootstrap.servers and bootstrap.controllers (where no flag is given), config.providers, security.protocol,
-sasl.mechanism, sasl.jaas.config, ssl.* with PEM material, and the OAUTHBEARER token endpoint.
-A property that would matter and is not understood is refused, never ignored: a JKS store cannot be read without a JVM.
+Called by `connect.py`. It understands bootstrap.servers and bootstrap.controllers (used if no flag is given),
+config.providers, security.protocol, sasl.mechanism, sasl.jaas.config, ssl.* with PEM files, and the OAUTHBEARER token
+endpoint. An unknown property that would change the connection is refused, never ignored. JKS stores are refused, since
+reading one needs a JVM.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ _UNDERSTOOD = frozenset(
     "sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret "
     "sasl.oauthbearer.scope".split()
 )
-# Of the JVM, or about passwords that PEM does not have: nothing here depends on them.
+# Properties for the JVM, and passwords of stores, which PEM files do not have: they are ignored.
 _WITHOUT_MEANING = frozenset(
     "security.providers ssl.truststore.password ssl.keystore.password ssl.protocol ssl.enabled.protocols ssl.provider "
     "ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation "
     "sasl.client.callback.handler.class".split()
 )
 _MISSPELT = 0.8
-"""How alike (difflib) a name and one that is known are, of which one is taken for the other misspelt."""
+"""Similarity (difflib, 0 to 1) from which on an unknown name counts as a misspelt known one."""
 _OF_KAFKAS_LOGIN = ("sasl.login.", "sasl.kerberos.", "sasl.oauthbearer.")
 
 
@@ -55,13 +56,13 @@ def read_security(path: Path) -> Security:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The properties of one file, with the values that its providers name. Raises as `read_security` does."""
+    """The properties of one file, with references to its providers resolved. Raises as `read_security` does."""
     with open(0, closefd=False, encoding="utf-8") if path == STDIN else path.open(encoding="utf-8") as file:
         return resolve(parse_properties(file.read()), "stdin" if path == STDIN else str(path))
 
 
 def resolve(properties: dict[str, str], location: str) -> dict[str, str]:
-    """The properties with the values that their `config.providers` name. Raises ConfigInvalid."""
+    """The properties, with references to `config.providers` replaced by their values. Raises ConfigInvalid."""
     if not any(name.startswith("config.providers") or "${" in value for name, value in properties.items()):
         return properties
     from kafkafeatures.cli.cluster.config_providers import ProviderError, resolved
@@ -129,7 +130,7 @@ def _unescape(text: str) -> str:
 
 
 def tls_of(properties: dict[str, str], location: str, prefix: str = "") -> Tls:
-    """Return what the properties `ssl.*` say; `prefix`: what stands before each of them."""
+    """The TLS settings in the properties `ssl.*`. `prefix`: text before each name, such as "zookeeper."."""
     ssl = f"{prefix}ssl."
     algorithm = f"{ssl}endpoint.identification.algorithm"
     if properties.get(algorithm, "https").lower() != "https":

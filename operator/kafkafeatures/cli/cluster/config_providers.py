@@ -1,7 +1,8 @@
-"""Kafka's `config.providers` in a file of client properties: values that stand in a file, a folder or the environment.
+"""Resolves Kafka's `config.providers` in client properties: references to values in a file, a folder or the
+environment.
 
-Called by `client_config.py` for every file, before anything of it is used: a value that is not resolved is refused, and
-never sent. The classes of `org.apache.kafka.common.config.provider` are known; another one needs its own code.
+Called by `client_config.py` for every file, before any property is used: a reference that cannot be resolved is an
+error, and is never sent as a password. Only the classes of `org.apache.kafka.common.config.provider` are supported.
 """
 
 from __future__ import annotations
@@ -14,21 +15,23 @@ from pathlib import Path
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 """Provider, path (may be left out) and key, as in `ConfigTransformer.java`."""
 _LEFT = re.compile(r"""(?:^|["'=\s])\\*\$\{""")
-"""A value, or an option of JAAS in it, that begins like a reference and is none; JAAS takes a backslash away."""
+"""A remaining `${` at the beginning of a value or of a JAAS option. A backslash before it does not help: JAAS removes
+it.
+"""
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _PROVIDERS = "config.providers"
 
 
 class ProviderError(ValueError):
-    """A value that cannot be had. `str()` names property, provider and place, never a value."""
+    """A reference that cannot be resolved. `str()` names property, provider and place, never a value."""
 
 
 Reader = Callable[[str, str, Mapping[str, str]], str]
 
 
 def resolved(properties: Mapping[str, str], parse: Callable[[str], dict[str, str]]) -> dict[str, str]:
-    """The properties with every reference replaced by its value, and without those of providers. `parse`: of a
-    properties file. A provider that no value refers to may be any. Raises ProviderError.
+    """The properties with every reference replaced by its value, and without `config.providers*` themselves. `parse`
+    parses a properties file. Providers that no value refers to are not checked. Raises ProviderError.
     """
     names = [name.strip() for name in properties.get(_PROVIDERS, "").split(",") if name.strip()]
     values = {}
@@ -37,7 +40,7 @@ def resolved(properties: Mapping[str, str], parse: Callable[[str], dict[str, str
             continue
 
         def read(match: re.Match[str], key: str = key) -> str:
-            if match.string[: match.start()].endswith("\\"):  # as it would be replaced, and leave the backslash there
+            if match.string[: match.start()].endswith("\\"):  # Kafka would replace it and keep the backslash
                 raise ProviderError(f"{key}: \\${{ does not escape: Kafka replaces a reference also after a backslash")
             provider, path, name = match[1].strip(), (match[3] or "").strip(), match[4].strip()
             if provider not in names:
@@ -45,7 +48,8 @@ def resolved(properties: Mapping[str, str], parse: Callable[[str], dict[str, str
                 raise ProviderError(f"{key} names the provider {provider!r}, and {_PROVIDERS} lists {declared}")
             try:
                 value = _reader(provider, properties, parse)(path, name, _parameters(provider, properties))
-                if value.startswith("${"):  # of a template that was not filled in: Kafka itself would send it
+                # probably a template that was not filled in; Kafka itself would send it as it is
+                if value.startswith("${"):
                     raise ProviderError(f"the value of {name} begins with ${{, and is not resolved again")
                 return value
             except ProviderError as error:

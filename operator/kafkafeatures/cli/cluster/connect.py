@@ -1,4 +1,6 @@
-"""Connection flags of all commands: from the flags to settings, to a cluster, and to the error if it is unreachable."""
+"""Connection flags of all commands: parses them into settings, opens the cluster, and makes errors for unreachable
+ones.
+"""
 
 from __future__ import annotations
 
@@ -156,8 +158,8 @@ def on_cluster(work: Coroutine[Any, Any, T]) -> T:
 
 
 def on_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Run the coroutine in an event loop, and return its result. After Ctrl-C it is cancelled, and once it has cleaned
-    up, the process ends.
+    """Run the coroutine in an event loop, and return its result. Ctrl-C cancels it, and ends the process after its
+    cleanup.
     """
     results: list[T] = []
 

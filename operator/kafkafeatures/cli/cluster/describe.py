@@ -1,9 +1,9 @@
 """`kafkafeatures describe`: every feature on every node of a cluster, and what blocks them. Changes nothing.
 
-With `--from` it is what the files of a node's metadata log say, without a cluster.
+With `--from` it reads a node's metadata log from files instead of a cluster.
 
-Needs no right for the ranges of live nodes (ApiVersions); DESCRIBE on the cluster for the lists; CLUSTER_ACTION and a
-route to the controllers for the metadata log, which alone shows everything.
+Rights: none for the version ranges of live nodes (ApiVersions); DESCRIBE on the cluster for the lists of nodes;
+CLUSTER_ACTION, and a network route to the controllers, for the metadata log, without which some facts stay unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _TITLE = "kafkafeatures describe: features of a Kafka cluster, and what blocks a raise"
 
-_LATEST_MS = 4_102_444_800_000  # the year 2100: whatever was written there
+_LATEST_MS = 4_102_444_800_000  # the year 2100; later time stamps are damaged
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look once and print."""
+    """Read the cluster once, and print the result."""
     if arguments.zookeeper_config is not None and arguments.zookeeper is None:
         raise CommandFailed("--zookeeper-config says how to speak to --zookeeper; give that as well", Exit.USAGE)
     if arguments.explain_levels:
@@ -113,7 +113,7 @@ def _zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
 
 
 def _of_zookeeper(arguments: argparse.Namespace, zookeeper_reading: ZooKeeperReading) -> int:
-    """Show what ZooKeeper alone says. 1 where something of it could not be read."""
+    """Print what was read from ZooKeeper only. Exit code 1 if some of it could not be read."""
     if arguments.apis:
         raise CommandFailed("--apis needs a cluster; give --bootstrap-server as well", Exit.USAGE)
     if arguments.output in DRAWN:
@@ -130,7 +130,7 @@ def _of_zookeeper(arguments: argparse.Namespace, zookeeper_reading: ZooKeeperRea
 
 
 def _levels(arguments: argparse.Namespace) -> int:
-    """Show what every known level does; needs no cluster."""
+    """Print what every known level does; needs no cluster."""
     from kafkafeatures.core.report.levels_document import levels_document
 
     finalized = None
@@ -149,7 +149,7 @@ def _levels(arguments: argparse.Namespace) -> int:
 
 
 def _of_files(arguments: argparse.Namespace) -> int:
-    """Show what a metadata log on disk says. 1 where something is missing, so that it may be otherwise."""
+    """Print the state by a metadata log on disk. Exit code 1 if records are missing, so that it may be wrong."""
     if arguments.bootstrap_server or arguments.bootstrap_controller:
         raise CommandFailed("--from reads files instead of a cluster; give it without --bootstrap-*", Exit.USAGE)
     if arguments.apis:

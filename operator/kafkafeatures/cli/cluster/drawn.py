@@ -1,4 +1,4 @@
-"""Forms for people: what a command draws, on the terminal, or as a picture or a page of that."""
+"""Output forms for people: a command's drawing on the terminal, or the same as an SVG picture or an HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`describe --zookeeper`: what Kafka keeps in an ensemble, read once. Imported only where it is asked for."""
+"""`describe --zookeeper`: reads once what Kafka keeps in ZooKeeper, and prints it. Imported only with that flag."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
 from kafkafeatures.zookeeper.reader import read_zookeeper
 
 _TITLE = 13
-"""Columns of the titles of what was read."""
+"""Width of the titles, in columns."""
 
 
 def named(arguments: argparse.Namespace) -> Ensemble:
@@ -35,7 +35,7 @@ def named(arguments: argparse.Namespace) -> Ensemble:
 
 
 def read(ensemble: Ensemble) -> ZooKeeperReading:
-    """One look. Raises CommandFailed: an ensemble that cannot be asked."""
+    """Read the ensemble once. Raises CommandFailed if it cannot be reached."""
     reading = on_loop(read_zookeeper(ensemble, lambda: datetime.now(UTC)))
     if isinstance(reading, Failure):
         raise failed(reading)
@@ -43,7 +43,9 @@ def read(ensemble: Ensemble) -> ZooKeeperReading:
 
 
 def draw(console: Console, zookeeper_reading: ZooKeeperReading, observation: Observation | None = None) -> None:
-    """Print what was read; below it what could not be read, and what to do. `observation`: made after it."""
+    """Print the reading, and below it what could not be read, with remedies. `observation`: of the cluster, made after
+    it.
+    """
     for title, text in zookeeper_lines(zookeeper_reading, observation):
         hanging(console, Text(printable(text)), indent=_TITLE, first=Text(f"{title:<{_TITLE}}", "bold"))
     for failure in zookeeper_reading.failures:

@@ -1,4 +1,4 @@
-"""`kafkafeatures init`: a document in mode Observe that matches a live cluster. How one adopts it. Changes nothing."""
+"""`kafkafeatures init`: prints a document in mode Observe for a live cluster, to begin with. Changes nothing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def add_name_flag(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look once and print the document as YAML, with comments for what a person has to do or may add."""
+    """Read the cluster once, and print the document as YAML, with comments for what a person has to do or may add."""
     settings = settings_from_flags(arguments)
     observation = on_cluster(look(settings))
     document = document_of(arguments.name, settings, observation)
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _with_names(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with the names of levels that have one."""
+    """The document with names such as "4.1-IV1" in place of the numbers of levels, if a level has one."""
     for level in document["spec"]["features"]["levels"]:
         level["level"] = level_name(level["name"], level["level"]) or level["level"]
     return document
@@ -72,10 +72,10 @@ def _secrets_in(cluster: dict[str, Any]) -> list[str]:
 
 
 def _not_finalized(observation: Observation) -> Iterator[str]:
-    """Features that every node supports, and that are not finalized: lines of YAML that can be added to the levels."""
+    """Lines of YAML for features that every node supports and that are not finalized, to be printed as comments."""
     finalized = observation.known_levels
     unfinalized = [name for name in observation.feature_names() if not finalized.get(name) and name != KRAFT_VERSION]
-    plain = filter(_NAME.fullmatch, unfinalized)  # a node may say anything, and a comment has no escapes
+    plain = filter(_NAME.fullmatch, unfinalized)  # names come from nodes: one with a line break would end the comment
     ranges = {name: it for name, it in supported_by_all(observation, plain).items() if it is not None and it.max > 0}
     if ranges:
         yield "Not finalized; remove the comment signs of a level to name it:"
@@ -85,7 +85,7 @@ def _not_finalized(observation: Observation) -> Iterator[str]:
 
 
 def document_of(name: str, settings: ClusterSettings, observation: Observation) -> dict[str, Any]:
-    """In mode Observe, with the levels that are finalized. Raises CommandFailed where these are not known."""
+    """The document in mode Observe, with the finalized levels. Raises CommandFailed if these are unknown."""
     cluster_id, levels = observation.cluster_id, observation.finalized
     if isinstance(cluster_id, Unknown):
         raise CommandFailed(f"the cluster id could not be read: {cluster_id.failure}", Exit.UNREACHABLE)
@@ -123,7 +123,9 @@ def _listed(addresses: tuple[Address, ...]) -> str:
 
 
 def _listener(security: Security) -> dict[str, Any]:
-    """References only: the secrets have to be made under these names (docs/how-to/connect.md)."""
+    """The fields `tls` and `sasl` of a listener. They only name Secrets, which a person has to create
+    (docs/how-to/connect.md).
+    """
     listener: dict[str, Any] = {}
     if security.tls is not None:
         listener["tls"] = {}

@@ -1,4 +1,4 @@
-"""Every level that is known, as people read it on a terminal: `describe --explain-levels`."""
+"""Prints every known level and its effects: `describe --explain-levels`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LINES = {"turnsOn": "turns on: ", "writes": "writes: ", "note": "note: ", "wayB
 
 
 def draw(console: Console, levels: Iterable[Json]) -> None:
-    """Feature by feature. Of a level that turns nothing on it says so."""
+    """Print the levels, grouped by feature."""
     feature = ""
     for level in levels:
         if level["feature"] != feature:

@@ -1,7 +1,8 @@
-"""The picture of a cluster: what it can be raised to, the matrix of features by nodes, and what prevents more.
+"""Prints a cluster: the levels that it can be raised to, the table of features by nodes, and what prevents higher
+levels.
 
-Ghosts, refused and silent nodes have lines of their own below the table. A cell that blocks is red, and marked `!` for
-those who see no colour. Used by `describe` and by `plan`.
+Ghosts, nodes that the controller rejects, and nodes that do not answer have lines below the table. A cell that blocks
+is red, and marked `!` for those who see no colour. Used by `describe` and by `plan`.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ _STATE_WIDTH = 12
 
 
 def draw(console: Console, observation: Observation, *, blockers: bool = True, flags: str = "") -> None:
-    """Print the whole picture. `blockers`: of any raise; else those of a plan follow.
+    """Print everything. `blockers`: print what prevents the highest levels; False if the blockers of a plan follow.
 
-    `flags`: how our own commands reach the cluster; with them the cure of each ghost is shown.
+    `flags`: connection flags for the commands in remedies; if given, the remedy of each ghost is printed.
     """
     highest = highest_levels(observation)
     all_blockers = blockers_of(observation, highest, flags or ANY_CLUSTER)
@@ -87,7 +88,7 @@ def draw_apis(console: Console, observation: Observation, api_names: dict[int, s
 
 
 def _quorum_lost(console: Console, observation: Observation) -> None:
-    """The first line of all: without an active controller nothing else on the page can be changed."""
+    """Print a first line if there is no active controller: then nothing can be changed."""
     active = observation.active_controller
     if observation.source.files or isinstance(active, Known) or observation.in_zookeeper_mode:
         return
@@ -124,7 +125,7 @@ def _cluster(console: Console, observation: Observation) -> None:
 
 
 def _counts(observation: Observation) -> Iterator[str]:
-    """Number of nodes of each kind; what is registered without a node is a ghost, and no node."""
+    """Texts with the number of nodes of each kind, and of ghosts, which do not count as nodes."""
     nodes = [node for node in observation.nodes if node.state is not NodeState.GHOST]
     kinds = (
         ("controller", (Role.CONTROLLER,)),
@@ -139,7 +140,7 @@ def _counts(observation: Observation) -> Iterator[str]:
 
 
 def _votes(observation: Observation) -> str:
-    """Number of controllers that vote, where not all of them do."""
+    """Text with the number of voters and observers, if some controllers are observers."""
     without_vote = observers(observation)
     voters = sum(node.is_voter for node in observation.nodes)
     ids = shortened(node.id for node in without_vote)
@@ -147,7 +148,7 @@ def _votes(observation: Observation) -> str:
 
 
 def _observers(console: Console, observation: Observation) -> None:
-    """Controllers without a vote: they take no part in a majority, whatever people count them for."""
+    """Print controllers that are observers: they do not count for a majority, which people may expect."""
     if without_vote := observers(observation):
         console.print()
         is_none = verb(without_vote, "is not a voter, and counts", "are not voters, and count")
@@ -157,7 +158,9 @@ def _observers(console: Console, observation: Observation) -> None:
 
 
 def _protocol(console: Console, observation: Observation) -> None:
-    """Print what brokers in ZooKeeper mode have instead of a finalized metadata.version, where they were asked."""
+    """Print the inter.broker.protocol.version, which brokers in ZooKeeper mode have instead of metadata.version, if it
+    was read.
+    """
     if not observation.in_zookeeper_mode:
         return
     from kafkafeatures.core.ibp.report import in_use
@@ -167,8 +170,8 @@ def _protocol(console: Console, observation: Observation) -> None:
 
 
 def _apart(console: Console, observation: Observation, flags: str = "", blocking: set[NodeKey] | None = None) -> None:
-    """Nodes that are not live, those with the same story on one line. The cure of ghosts that block is shown with the
-    blockers.
+    """Print nodes that are not live, with what is known about them ("story"); equal ones share a line. The remedy of a
+    ghost that blocks is printed with the blockers.
     """
     stories: dict[tuple[NodeState, tuple[Role, ...], str, str], list[Node]] = {}
     for node in observation.nodes:
@@ -187,7 +190,7 @@ def _apart(console: Console, observation: Observation, flags: str = "", blocking
 
 
 def _registration(node: Node) -> str:
-    """Release and range that a node that does not answer had when it registered."""
+    """Release and range in the registration of a node that does not answer."""
     release, versions = inferred_release(node), node.known_range_of(METADATA_VERSION)
     if isinstance(node.answer, Known) or not node.registered or versions is None:
         return ""

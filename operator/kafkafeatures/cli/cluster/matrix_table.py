@@ -1,8 +1,8 @@
-"""The table of the matrix: features (or APIs) by nodes, in the layout that fits the terminal.
+"""The table of features (or APIs) by nodes, in a layout that fits the terminal.
 
-Nodes that say the same share a column, so that three nodes and three hundred read alike. Where the columns do not fit
-the terminal the table is turned: a row per group, a column per feature; where words would be broken even so, each
-feature has lines of its own. Called by `cli/cluster/matrix.py`, which says what is in it.
+Nodes with equal cells share a column, so that three hundred nodes take as little room as three. If the columns do not
+fit, the table is turned: a row for each group of nodes, a column for each feature. If that does not fit either, each
+feature has lines of its own. Called by `cli/cluster/matrix.py`, which makes the cells.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from kafkafeatures.core.facts.observation import Node
 
 
 class MatrixRow(Struct, frozen=True):
-    """A feature, an API, or something else that each node has. level: what is finalized of it. cell: what a node has.
-
-    short: its title where room is little, and note: what that leaves out. is_below: it goes with the row above, and has
-    no column of its own.
+    """A row of the table: a feature, an API, or the release. cell: makes the text for a node. level: the finalized
+    level. short: a shorter title for the turned table, and note: a line that explains it. is_below: belongs to the row
+    above, so it has no column of its own in the turned table.
     """
 
     title: str
@@ -43,7 +42,7 @@ class Group(Struct, frozen=True):
 
     @property
     def role(self) -> str:
-        """BROKER or BROKERS; counted where not all are listed."""
+        """BROKER or BROKERS, with their number if not all ids are listed."""
         word = self.nodes[0].roles[0].value.upper() if len(self.nodes[0].roles) == 1 else "NODE"
         title = word if len(self.nodes) == 1 else f"{word}S"
         return f"{len(self.nodes)} {title}" if "..." in self.ids else title
@@ -58,7 +57,7 @@ class Group(Struct, frozen=True):
 
 
 def grouped_nodes(nodes: Sequence[Node], rows: Sequence[MatrixRow]) -> list[Group]:
-    """The nodes, equal ones together."""
+    """The nodes in groups with equal roles and cells."""
     nodes_by_key: dict[tuple[object, ...], list[Node]] = {}
     cells: dict[tuple[object, ...], tuple[Text, ...]] = {}
     for node in nodes:
@@ -72,7 +71,9 @@ def grouped_nodes(nodes: Sequence[Node], rows: Sequence[MatrixRow]) -> list[Grou
 def draw_table(
     console: Console, corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group], *, turn: bool = True
 ) -> None:
-    """Print it. `corner`: the titles of the first two columns. `turn`: where it is too wide."""
+    """Print the table. `corner`: the titles of the first two columns. `turn`: allow the other layouts if it is too
+    wide.
+    """
     table = _upright(corner, rows, groups)
     if not turn or natural_width(console, table) <= console.width:
         console.print(table)
@@ -114,7 +115,7 @@ def _turned(corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence
 
 
 def _joined(rows: Sequence[MatrixRow], cells: Sequence[Text]) -> list[Text]:
-    """The cells of the columns: what belongs to the row above stands below it."""
+    """The cells of one line of the turned table; a cell with `is_below` is appended to the one before it."""
     columns: list[Text] = []
     for row, cell in zip(rows, cells, strict=True):
         if not row.is_below:

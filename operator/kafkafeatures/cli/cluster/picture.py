@@ -1,7 +1,7 @@
-"""Drawings of a command for a terminal, as a picture or a page: `describe -o svg` for a README, `-o html` for a chat.
+"""Terminal output of a command as a picture or a page: `describe -o svg` for a README, `-o html` for a chat.
 
-Neither needs anything else: no script, no font from elsewhere, light or dark as the reader's system is. In the picture
-each run of words has a place of its own, so that columns stay aligned whatever monospace font there is.
+Called by `drawn.py`. Both are single files without scripts or external fonts, light or dark as the reader's system is.
+In the picture each run of words has its own x coordinate, so that columns stay aligned with any monospace font.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WIDTH = 100
 """Columns, unless COLUMNS says otherwise."""
 
 _CELL, _LINE, _EDGE = 8.4, 20, 16
-"""Pixels of a column and of a line in a font of 14 pixels, and around all of it."""
+"""Pixels: width of a column and height of a line in a font of 14 pixels, and the margin."""
 _FONT = "14px/20px ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 _LIGHT = {"text": "#1a1a1a", "page": "#fff", "line": "#ccc", "dim": "#555", "red": "#a11212", "yellow": "#7a4b00",
           "green": "#0a5d24"}  # fmt: skip
@@ -36,7 +36,7 @@ _WORDS = re.compile(r"\S+(?: \S+)*")
 
 
 def as_svg(draw: Callable[[Console], None], title: str) -> str:
-    """A picture of what is drawn."""
+    """SVG of the output of `draw`."""
     lines = _drawn(draw)
     wide = 2 * _EDGE + _CELL * _columns(lines)
     high = 2 * _EDGE + _LINE * len(lines)
@@ -59,7 +59,7 @@ def as_svg(draw: Callable[[Console], None], title: str) -> str:
 
 
 def as_html(draw: Callable[[Console], None], title: str) -> str:
-    """A page of what is drawn: its text can be selected and copied."""
+    """HTML page with the output of `draw`; its text can be selected and copied."""
     text_lines = _drawn(draw)
     size = f"clamp(1px, calc((100vw - {2 * _EDGE}px) / {_columns(text_lines) * 0.61:.1f}), 14px)"
     style = f":root {{ color-scheme: light dark; }}\nbody {{ margin: {_EDGE}px; }}\n"
@@ -78,7 +78,7 @@ def as_html(draw: Callable[[Console], None], title: str) -> str:
 
 
 def _drawn(draw: Callable[[Console], None]) -> list[Text]:
-    """The lines of it, with their styles."""
+    """The lines of the output of `draw`, with their styles."""
     stream, columns = io.StringIO(), os.environ.get("COLUMNS", "")
     draw(console(into=stream, width=int(columns) if columns.isdigit() else WIDTH))
     return [*AnsiDecoder().decode(stream.getvalue().rstrip("\n"))]
@@ -90,7 +90,7 @@ def _columns(lines: Sequence[Text]) -> int:
 
 
 def _runs(line: Text) -> Iterator[tuple[int, str, str]]:
-    """Parts of a line with one style each: where it begins, its text, and the attribute with its classes."""
+    """(first column, text, HTML attribute with the CSS classes) of each part of a line that has one style."""
     line.rstrip()
     ends = sorted({0, len(line), *(edge for span in line.spans for edge in (span.start, span.end))})
     for start, end in pairwise(ends):
@@ -106,8 +106,8 @@ def _classes(style: Style) -> Iterator[str]:
 
 
 def _rules(words: str, colour: str, page: str) -> str:
-    """The rules of both schemes. `words`: the element that holds all of them; `colour`: its property for that; `page`:
-    the rule of what is behind it, with the names of colours.
+    """CSS rules of the light and the dark scheme. `words`: selector of the text; `colour`: the CSS property of its
+    colour; `page`: rule of the background, a format string with the names of colours.
     """
 
     def of(scheme: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""`-v` for Kafka: each request by its name and its node, when it is sent and when it is answered."""
+"""`-v` for Kafka: prints the name and the address of each request, when it is sent and when it is answered."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ class KafkaRequests:
         """Connections to an address have the same correlation ids; what a lost one asked is left in it."""
 
     def sent(self, address: Address, frame: bytes) -> None:
-        """Each begins with its length, its api key, the version, and a correlation id that its answer repeats."""
+        """Print a request. A frame begins with its length, the api key, the version, and a correlation id."""
         key = int.from_bytes(frame[4:6])
         name = f"{API_NAMES.get(key, f'api {key}')} v{int.from_bytes(frame[6:8])}"
         self._open.setdefault((address, frame[8:12]), []).append((name, time.monotonic()))
         note(f"> {address} {name}")
 
     def received(self, address: Address, frame: bytes) -> None:
-        """Begins with its length and the correlation id."""
+        """Print a response, with the time since its request. A frame begins with its length and the request's
+        correlation id.
+        """
         name, at = self._open[address, frame[4:8]].pop()
         note(f"< {address} {name}: {len(frame)} bytes in {milliseconds(at)}")

@@ -1,7 +1,7 @@
-"""`kafkafeatures unregister --broker N | --controller N`: take back the registration of a node that is gone. It asks.
+"""`kafkafeatures unregister --broker N | --controller N`: removes the registration of a node that no longer exists.
 
-Only of a broker that is fenced, does not answer and hosts no replica, and of a controller that is not a voter, does not
-answer and does not fetch: anything else may come back, or its data would be lost sight of.
+It asks for confirmation. It accepts only a broker that is fenced, does not answer and hosts no replica, or a controller
+that is not a voter, does not answer and does not fetch the log. Any other node may come back, or still has data.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check, ask, unregister, and look whether it is gone."""
+    """Check the node, ask the user, unregister it, and read the cluster to see that it is gone."""
     role = Role.CONTROLLER if arguments.broker is None else Role.BROKER
     node_id = arguments.controller if arguments.broker is None else arguments.broker
     settings = settings_from_flags(arguments)
@@ -64,11 +64,11 @@ async def _look_at(settings: ClusterSettings, role: Role, node_id: int) -> Node:
 
 async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> None:
     async with cluster_of(settings) as cluster:
-        await _checked(cluster, role, node_id)  # once more, for the question may have stood for hours
+        await _checked(cluster, role, node_id)  # again: the question may have been open for hours
         failure = await cluster.unregister(role, node_id)
         if failure is not None:
             raise failed(failure)
-        for _ in range(LOOKS):  # the brokers learn of it a little after the controller wrote it
+        for _ in range(LOOKS):  # brokers read the record a moment after the controller wrote it
             if not any(node.id == node_id and role in node.roles for node in (observe(*await cluster.read())).nodes):
                 return
             await asyncio.sleep(PAUSE)
@@ -76,7 +76,7 @@ async def _unregister(settings: ClusterSettings, role: Role, node_id: int) -> No
 
 
 async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
-    """The node, if it is gone for certain."""
+    """The node, if it certainly no longer runs. Raises CommandFailed otherwise."""
     observation = observe(*await cluster.read())
     if role is Role.CONTROLLER and (reason := objection(observation, node_id)):
         raise CommandFailed(reason, Exit.BLOCKED)
@@ -99,7 +99,7 @@ async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
 
 
 def _why_not(node: Node, hosted: HostedTopics) -> str:
-    """Message on what is to be done with the replicas first; the file for that is printed."""
+    """The refusal of a broker that hosts replicas. Prints a reassignment file for them."""
     moved = {name for name, _, _ in hosted.moves}
     stranded = [name for name in hosted.topics if name not in moved]
     text = f"broker {node.id} hosts replicas of {_shown(hosted.topics)}"
@@ -121,7 +121,7 @@ def _shown(topics: Sequence[str]) -> str:
 
 
 def _reassignment(hosted: HostedTopics) -> str:
-    """The file for Kafka's own tool, which does not have to ask the broker that is gone."""
+    """A file for `kafka-reassign-partitions.sh`, which does not need the broker that is gone."""
     import json
 
     moves = [{"topic": name, "partition": number, "replicas": [*ids]} for name, number, ids in hosted.moves]

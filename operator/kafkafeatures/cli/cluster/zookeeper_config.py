@@ -1,8 +1,8 @@
-"""The connection to ZooKeeper (`--zookeeper-config FILE`), in the properties that a broker's own file has for it.
+"""Reads the settings of the connection to ZooKeeper (`--zookeeper-config FILE`) from a broker's own properties.
 
-Read: zookeeper.ssl.client.enable, zookeeper.ssl.* with PEM files, and a user of the digest scheme, for which Kafka has
-no properties but a JAAS file: zookeeper.digest.username and zookeeper.digest.password. Everything else of a broker's
-file is left alone; what would change this connection and is not understood is refused.
+It understands zookeeper.ssl.client.enable, zookeeper.ssl.* with PEM files, and zookeeper.digest.username and
+zookeeper.digest.password (ours: Kafka reads the digest user from a JAAS file). Other properties of a broker are
+ignored, except unknown ones that would change this connection, which are refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNDERSTOOD = {
 
 
 def access_of(path: Path | None) -> tuple[Tls | None, Digest | None]:
-    """Raises CommandFailed that names file and property, never a value that could be secret."""
+    """TLS and digest user in the file. Raises CommandFailed that names file and property, never a secret value."""
     if path is None:
         return None, None
     source = "stdin" if path == STDIN else str(path)
@@ -50,7 +50,7 @@ def access_of(path: Path | None) -> tuple[Tls | None, Digest | None]:
 
 
 def read_access(properties: dict[str, str], location: str) -> tuple[Tls | None, Digest | None]:
-    """Return what the properties of the file `location` say. Raises ConfigInvalid."""
+    """TLS and digest user in these properties. `location` names their file in errors. Raises ConfigInvalid."""
     for name, value in properties.items():
         if name.startswith((SSL, DIGEST, "zookeeper.sasl.")) and name not in _UNDERSTOOD and value.lower() != "false":
             raise ConfigInvalid(f"{location}: unsupported property {name}; it would change the connection")

@@ -1,4 +1,5 @@
-"""`kafkafeatures demo --story clients`: from counters of brokers to a verdict on a release, by the shipped command.
+"""`kafkafeatures demo --story clients`: may a cluster be upgraded without breaking old clients, by the brokers'
+counters?
 
 The cluster is simulated and the scrapes are generated: three brokers of Kafka 3.9 that have run for 40 days.
 """
@@ -38,7 +39,7 @@ _COUNTER = 'kafka_network_requestmetrics_requests_total{{request="{}",version="{
 
 
 def tell_of_clients(stage: Demonstration, servers: str) -> None:
-    """The story. Raises CommandFailed where something is not as it says."""
+    """Play the story. Raises CommandFailed if a command answers otherwise than the story says."""
     now = int(time.time())
     title(f"Which clients break with Kafka {_RELEASE}?")
     tell(
@@ -76,5 +77,5 @@ def _scrape(stage: Demonstration, broker: int, at: int, start: int, counters: Co
 
 
 def _later(counters: Counters) -> Counters:
-    """The counters when a tenth more requests were counted."""
+    """The counters after a tenth more requests."""
     return {key: count * 11 // 10 for key, count in counters.items()}

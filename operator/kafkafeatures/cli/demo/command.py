@@ -1,9 +1,8 @@
-"""`kafkafeatures demo`: a walkthrough on a simulated cluster, in which every step is a shipped command.
+"""`kafkafeatures demo`: a walkthrough on a simulated cluster, with the commands that users have.
 
-It starts the simulator (`python -m kafkasim`) as a process, then runs the commands as processes of their own and shows
-each command line with its own output. It decides nothing about clusters: it only checks that every step did
-what the walkthrough expects, and ends with exit code 1 where one did not. It never touches a cluster that is not its
-own. The parts about a roll of nodes, a migration and a fleet are modules of their own beside this one.
+It starts the simulator (`python -m kafkasim`) as a process, runs the commands as processes too, and shows each command
+line with its output. It checks that every step did what the story says, and ends with exit code 1 otherwise. It
+connects to no other cluster. The stories roll, migrate, clients and fleet are modules beside this one.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _CONSENT = "share.version:1->0"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`--story`, for the parts there are."""
+    """The flag `--story`."""
     parser.add_argument(
         "--story",
         choices=(*STORIES, _ROLL, _MIGRATE, _FLEET, _ALL),
@@ -89,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _as_typed() -> str:
-    """Program of this environment as a reader types it: by its name, or by its path if the name is another one."""
+    """The command as a reader types it: by its name, or by its path if the name leads to another installation."""
     program = "kafkafeatures"
     path = str(Path(sys.executable).with_name(program))
     return program if shutil.which(program) == path else path.removeprefix(f"{Path.cwd()}/")
@@ -109,7 +108,9 @@ def _tell_over_the_wire(chosen: Sequence[str]) -> None:
 
 
 def _upgrade(stage: Demonstration, simulator: Simulator) -> None:
-    """Tell what Kafka says to a raise, and what is said here; the cure; the raise."""
+    """Story `upgrade`: Kafka's own refusal, all blockers with their remedies, the remedies carried out, and the
+    raise.
+    """
     servers = _one(simulator)
     on_it = ("--release", "4.2", "--bootstrap-server", servers)
     tell(
@@ -224,16 +225,16 @@ MORE = {
     _CLIENTS: "old clients before an upgrade",
     _FLEET: "many clusters",
 }
-"""What the stories beside the first one are about."""
+"""Topics of the stories other than the first one."""
 
 
 def _one(simulator: Simulator) -> str:
-    """One broker is enough to start from."""
+    """The address of the first broker, as bootstrap server."""
     return str(simulator.greeting["bootstrapServers"]).split(",")[0]
 
 
 def _finalized(stage: Demonstration, servers: str, expected: dict[str, int]) -> None:
-    """The last proof is not a look at a picture but the document."""
+    """Check the finalized levels in the JSON of `describe`. Raises CommandFailed if they differ."""
     output = stage.quiet(("describe", "--bootstrap-server", servers, "-o", "json"))
     levels = {feature["name"]: feature.get("finalized") for feature in json.loads(output)["features"]}
     wrong = {name: levels.get(name) for name, level in expected.items() if levels.get(name) != level}
@@ -242,13 +243,15 @@ def _finalized(stage: Demonstration, servers: str, expected: dict[str, int]) -> 
 
 
 class Simulator(Struct, frozen=True):
-    """The process of the simulated cluster, and what it said when it was ready."""
+    """The process of the simulated cluster. `greeting`: the JSON that it prints when it is ready, with its
+    addresses.
+    """
 
     process: subprocess.Popen[str]
     greeting: dict[str, Any]
 
     def do(self, request: str) -> None:
-        """A control request; CommandFailed when the simulator cannot."""
+        """Send a control request to the simulator. Raises CommandFailed if it fails."""
         if self.process.stdin is None:
             raise not_the_story("the simulator takes no requests")
         self.process.stdin.write(request + "\n")

@@ -1,4 +1,4 @@
-"""`kafkafeatures demo --story fleet`: from the metadata logs of a generated fleet to its page, by the shipped commands.
+"""`kafkafeatures demo --story fleet`: from the metadata logs of a generated fleet of clusters to pages about it.
 
 It writes a small generated fleet, as old as now, into a folder of its own, and runs `pipeline run`, `gate` and `report`
 on it. Only the pages stay. No Spark and no Java: twelve clusters are read on one core.
@@ -26,7 +26,7 @@ _RELEASE = "4.2"
 
 
 def tell_the_fleet() -> None:
-    """The story. Raises CommandFailed where something is missing, or is not as it says."""
+    """Play the story. Raises CommandFailed if something is missing, or differs from what the story says."""
     if find_spec("pyarrow") is None:
         raise CommandFailed(f"--story fleet needs pyarrow: {to_install('pipeline')}", Exit.FAILED)
     from kafkasim.fleet.fleet import write_fleet

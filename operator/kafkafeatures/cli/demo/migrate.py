@@ -1,8 +1,8 @@
 """`kafkafeatures demo --story migrate`: a simulated cluster goes from ZooKeeper to KRaft, with one way back.
 
-Puts production's `reconcile` together with a simulated Kafka and ensemble, as `scene` says. Restarts are asked of a
-person (`driver: Manual`), who is played here: the file of a node is changed, and it is restarted, where the status asks
-for that. It ends with exit code 1 where something else happens than the story says.
+It runs in this process (see `scene.py`) on a simulated Kafka cluster and ZooKeeper. With `driver: Manual` the status
+asks a person for restarts; the script plays that person, who changes the node's properties and restarts it. It ends
+with exit code 1 if anything differs from the story.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ spec:
 
 
 def tell_the_migration() -> None:
-    """Raises CommandFailed where production decides something else than the story says."""
+    """Play the story. Raises CommandFailed if a reconciliation decides otherwise than the story says."""
     play(_MigrationScene, _tell)
 
 
@@ -106,7 +106,7 @@ def _is_in_sync(status: Status) -> bool:
 
 
 class _MigrationScene(Scene):
-    """The simulated cluster, and the person beside it."""
+    """The simulated cluster, and the person who restarts its nodes."""
 
     def __init__(self, state: Path) -> None:
         rng = Random(1)  # noqa: S311 - ids of a simulation, no secret
@@ -154,11 +154,11 @@ class _MigrationScene(Scene):
         show("")
 
     def wipe(self) -> None:
-        """The disks of the controllers, as the operator asks for after a way back."""
+        """Empty the disks of the controllers, which the operator asks for after the cluster went back to ZooKeeper."""
         self._cluster.wipe()
 
     def lose_a_write(self) -> None:
-        """A topic is made, and what the active controller writes of it to ZooKeeper does not arrive."""
+        """Create a topic, and lose the active controller's writes of it to ZooKeeper."""
         self._cluster.faults = Faults(lost_writes=1.0)
         if not self._cluster.create_topic(TopicPlan("payments", ((1, 2, 3),), 2)):
             raise not_the_story("no topic could be made")

@@ -1,8 +1,8 @@
 """`kafkafeatures demo --story roll`: six simulated nodes in pods are rolled by the operator's own reconciliation.
 
-Puts production's `reconcile` together with the simulator's two ports, as `scene` says. There is no wire to Kubernetes
-here, so it cannot be a process of its own as in the other parts. It plays the people (images, the document, the
-approval), and ends with exit code 1 where something else happens than the story says.
+It runs in this process (see `scene.py`), since the simulator has no Kubernetes API that an operator process could
+connect to. The script plays the people, who change images, the document and the approval. It ends with exit code 1 if
+anything differs from the story.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ spec:
 
 
 def tell_the_roll() -> None:
-    """Raises CommandFailed where production decides something else than the story says."""
+    """Play the story. Raises CommandFailed if a reconciliation decides otherwise than the story says."""
     play(_RollScene, _tell)
 
 
@@ -113,7 +113,7 @@ def _is_rolled(status: Status) -> bool:
 
 
 class _RollScene(Scene):
-    """The simulated world, and what was seen of it."""
+    """The simulated cluster in pods, and the facts that the story checks."""
 
     def __init__(self, state: Path) -> None:
         nodes = [(Role.CONTROLLER, node_id) for node_id in _CONTROLLERS] + [
@@ -186,12 +186,12 @@ class _RollScene(Scene):
         show("")
 
     def must_have_restarted(self, nodes: Sequence[int]) -> None:
-        """Each of them once since the last image, and no other."""
+        """Raise an error unless exactly these nodes were restarted since the last change of images, each once."""
         if sorted(self._restarted) != sorted(nodes):
             raise not_the_story(f"restarted were {self._restarted}, not {list(nodes)}")
 
     def must_have_served(self) -> None:
-        """Every partition kept its promise."""
+        """Raise an error unless every partition always had its `min.insync.replicas`."""
         if self.fewest_in_sync < _MIN_IN_SYNC:
             raise not_the_story(f"a partition had {self.fewest_in_sync} in-sync replicas")
 

@@ -1,8 +1,9 @@
-"""Parts that the walkthroughs on a simulated world share: one resource in a file, and what is printed of it.
+"""Common part of the stories that run in this process (`roll.py`, `migrate.py`): one resource, reconciled on a
+simulation.
 
-Production's `reconcile` and file store run on ports of the simulator. Time is the simulated world's: a wait lets that
-much happen there. What every reconciliation wrote into the status is printed: the Events that the operator makes of it,
-and the condition Ready. It decides nothing about nodes.
+The production code of `reconcile` and of the file store runs on ports of the simulator (`kafkasim`). Time is simulated
+too: a wait advances the simulation. After every reconciliation new Events and the message of the condition Ready are
+printed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _CHECK_EVERY = 60.0
 
 
 class Scene(ABC):
-    """`document`: of the resource, as in Git. `effects`: what was sent."""
+    """A simulated world with one resource. `document`: its YAML, as in Git. `effects`: the steps that were sent."""
 
     def __init__(self, document: str, state: Path) -> None:
         self.ages = Ages(self.monotonic)
@@ -58,21 +59,21 @@ class Scene(ABC):
 
     @abstractmethod
     def advance(self, milliseconds: int) -> None:
-        """Let so much time pass there."""
+        """Let this much time pass in the simulated world."""
 
     @abstractmethod
     def context(self, store: FileStore) -> ReconcileContext:
-        """Context that a reconciliation is given."""
+        """The context of a reconciliation: the ports of this simulation."""
 
-    def looked(self, previous_status: Status, done: Reconciliation) -> None:  # noqa: B027 - a part may have nothing to do there
-        """Do what there is to do after each reconciliation."""
+    def looked(self, previous_status: Status, done: Reconciliation) -> None:  # noqa: B027 - a scene may need nothing here
+        """Called after each reconciliation, to record what the story checks."""
 
     def is_shown(self, message: str, reason: str | None) -> bool:
         """True if this message of Ready is printed."""
         return True
 
     async def until(self, reached: Callable[[Status], bool]) -> None:
-        """Reconcile and print what changes, until the status has reached its end; then what to do if it is stalled."""
+        """Reconcile and print changes until `reached` is true of the status; if that is stalled, print the remedies."""
         most = self.now_ms + _LONGEST_MS
         with FileStore(read_document(self._document), self._state) as store:
             context = self.context(store)
@@ -107,7 +108,7 @@ class Scene(ABC):
         return str(timedelta(seconds=(self.now_ms - BEGINS_MS) // 1000))
 
     def approve(self) -> None:
-        """The plan that stands in the status."""
+        """Approve the plan in the status, by its hash in the document."""
         if self._last.plan is None:
             raise not_the_story("there is no plan to approve")
         approval = {"planHash": self._last.plan.hash[:HASH_SHOWN]}
@@ -121,7 +122,7 @@ class Scene(ABC):
         if ready is None or ready.message == self._shown or isinstance(done.decision, Act):
             return
         self._shown = ready.message
-        is_told = done.status.condition(Condition.STALLED) is not None  # by an Event
+        is_told = done.status.condition(Condition.STALLED) is not None  # then an Event has printed it
         if not is_told and self.is_shown(ready.message, ready.reason):
             self._line("", ready.message, "dim")
 

@@ -1,6 +1,6 @@
-"""Stage of the walkthrough: runs the shipped commands in a folder of its own, each shown with its output and checked.
+"""Runs the commands of a story in a temporary folder, shows each with its output, and checks the result.
 
-Called by `cli/demo/command.py` and `cli/demo/fleet.py`. A command that does not do what is expected ends it.
+Called by the stories (`command.py`, `clients.py`, `fleet.py`). An unexpected result ends the demo.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Words of the walkthrough itself, beside what the product shows: comments of a shell, no wider than the terminal."""
+"""Prints the texts of the walkthrough between the outputs of commands, as shell comments that fit the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def width() -> int:
 
 
 def tell(text: str, indent: str = "# ") -> None:
-    """A paragraph. `indent`: another one where it is the word of another program."""
+    """Print a paragraph. `indent`: text before each line; not "# " for texts of other programs."""
     show(textwrap.fill(text, width=min(width(), _WIDEST_TEXT), initial_indent=indent, subsequent_indent=indent) + "\n")
 
 

@@ -1,7 +1,9 @@
-"""`kafkafeatures apply -f FILE`: the reconciler without Kubernetes, repeated until the document is settled.
+"""`kafkafeatures apply -f FILE`: reconciles without Kubernetes, repeatedly, until the cluster matches the document or
+cannot continue.
 
-Ends with the status document on stdout, on a terminal with a summary. Progress goes to stderr, a line per change. What
-a document asks for is checked on every node first; a document that is blocked sends nothing and names every blocker.
+At the end it prints the document with its status to stdout, or on a terminal a summary. Progress goes to stderr, one
+line for each change. The same checks as in the operator come first: if anything blocks, nothing is sent, and every
+blocker is named.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_apply_flags(parser: argparse.ArgumentParser) -> None:
-    """Flags that are not about the document: `--timeout`, `--yes`, `--dry-run`, `-o`."""
+    """Flags that `apply` and `upgrade` share: `--timeout`, `--yes`, `--dry-run`, `-o`."""
     parser.add_argument(
         "--timeout",
         type=duration,
@@ -97,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def apply_all(arguments: argparse.Namespace, documents: Sequence[Document]) -> int:
-    """Carry out these documents, or show what that would do."""
+    """Carry out these documents, or with `--dry-run` show their plans. Returns the exit code."""
     if arguments.dry_run:
         from kafkafeatures.cli.document.plan import plan_of
 
@@ -110,7 +112,7 @@ def _ends_in_words(arguments: argparse.Namespace) -> bool:
 
 
 def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Json | None]:
-    """One document. Returns it with its status, where that is to be printed."""
+    """Carry out one document. Returns it with its status if that is to be printed."""
     resource = document.resource
     with ExitStack() as stack:
         with document_errors(document.file):
@@ -132,7 +134,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
                 break
             except (
                 ConfirmationRequired
-            ) as question:  # asked while nothing is connected; then everything is looked at anew
+            ) as question:  # the question is asked without a connection; afterwards everything is read anew
                 try:
                     permission.ask(question)
                 except BaseException:  # no, or Ctrl-C
@@ -192,7 +194,8 @@ async def _until_settled(
             before_act=partial(_before_act, permission, progress),
             effects=progress.sent,
             zookeeper=reach.zookeeper(cluster),
-            # The lock shows that the process of before has ended, and nothing of what it wrote to the network.
+            # The lock on the state file proves that the previous process has ended, but bytes that it sent may # still
+            # be on their way.
             hand_over=ON_ITS_WAY.total_seconds(),
         )
         while True:
@@ -203,7 +206,7 @@ async def _until_settled(
                     last = await execute(context, evaluation)
             except TimeoutError:
                 if last is not None and last.status == (await store.read()).status:
-                    return last, Exit.UNREACHABLE  # nothing was begun since, so that is still how it is
+                    return last, Exit.UNREACHABLE  # no step was begun since, so the last result still holds
                 state = progress.said or "the cluster did not answer in time"
                 raise CommandFailed(f"{TIMED_OUT}: {state}", Exit.UNREACHABLE) from None
             if store.why_over:
@@ -227,8 +230,8 @@ def _before_act(permission: Permission, progress: _Progress, evaluation: Evaluat
 
 
 class _Progress:
-    """State that outlives a question: what was said already, whether the cluster was seen, how old its stamps are.
-    On a terminal each level has a line that is drawn anew.
+    """State of the command that is kept when a question interrupts it: the last line printed, whether the cluster was
+    ever read, and the ages of its readings. On a terminal each level has a line that is redrawn.
     """
 
     def __init__(self) -> None:
@@ -243,12 +246,12 @@ class _Progress:
             self._live = LiveSteps(SYSTEM.monotonic)
 
     def begin(self, evaluation: Evaluation) -> None:
-        """The next step is about to be sent."""
+        """Called right before a step is sent."""
         if self._live is not None:
             self._live.begin(evaluation)
 
     def sent(self, effect: EffectRecord) -> None:
-        """A step was sent."""
+        """Called when a step was sent."""
         self.has_sent = True
         if self._live is not None:
             self._live.sent(effect)
@@ -259,7 +262,9 @@ class _Progress:
             self._live.read(evaluation.observation)
 
     def tell(self, last: Reconciliation, code: Exit | None = None) -> None:
-        """Say what is new. `code`: the command is over, and what prevents more is said at its end."""
+        """Print a line of progress if it is a new one. `code`: the command is over, and its last lines name the
+        blockers.
+        """
         line = _line(last, code)
         if self._live is not None and self._live.ended(last):
             return
@@ -269,7 +274,7 @@ class _Progress:
 
     @property
     def summary(self) -> str:
-        """Summary of what was done, where a person watched."""
+        """Summary of the changes on a terminal; else empty."""
         return self._live.summary() if self._live is not None else ""
 
     def code_of(self, last: Reconciliation) -> Exit | None:
@@ -279,27 +284,32 @@ class _Progress:
                 return Exit.DONE
             case Failure() as failure:
                 if not self._seen and not last.status.intents:
-                    raise failed(failure)  # nothing has to be settled: a wrong address should not cost ten minutes
+                    # no step is open, so stop at once: a wrong address must not cost the whole timeout
+                    raise failed(failure)
                 return None
             case Held(reason=reason):
                 return Exit.APPROVAL if reason is Reason.APPROVAL_REQUIRED else Exit.BLOCKED
             case Stalled():
                 return Exit.BLOCKED
             case Wait(condition=(Condition.APPROVAL_REQUIRED, _)):
-                return Exit.APPROVAL  # which no time brings; what it soaks meanwhile is kept in the state file
+                return Exit.APPROVAL  # waiting does not help; the soak time so far is kept in the state file
             case Act() | Wait() as decision:
                 self._seen = True
                 return None if _may_pass(decision) else Exit.BLOCKED
 
 
 def _may_pass(decision: Act | Wait) -> bool:
-    """An old live node or a missing quorum may be an upgrade under way; a missing right or address is not."""
+    """True if the wait may end by itself: an old node or a missing quorum may be an upgrade in progress; a missing
+    right or address is not.
+    """
     blockers = decision.blockers if isinstance(decision, Wait) else ()
     return all(blocker.failure_kind is None or blocker.failure_kind.may_pass for blocker in blockers)
 
 
 def _line(last: Reconciliation, code: Exit | None) -> str:
-    """A line of progress; empty at the end, where what is said last has it: the plan to approve, or all blockers."""
+    """A line of progress; empty at the end if the last lines of the command say the same: the plan to approve, or all
+    blockers.
+    """
     decision = last.decision
     if code is Exit.APPROVAL:
         return ""

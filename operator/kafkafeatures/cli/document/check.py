@@ -1,4 +1,6 @@
-"""`kafkafeatures check`: is every node healthy, and able to go to a release? A gate for scripts. Changes nothing."""
+"""`kafkafeatures check`: is every node healthy, and can the cluster be raised to a release? For scripts. Changes
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look once, and say what prevents it: 0 for nothing, 4 for something, 5 where it is not known."""
+    """Read the cluster once, and print the blockers. Exit code 0: none, 4: blocked, 5: unknown."""
     if rights_are_asked(arguments):
         from kafkafeatures.cli.document.check_rights import check_rights
 

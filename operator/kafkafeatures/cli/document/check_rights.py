@@ -1,6 +1,7 @@
 """`kafkafeatures check --rights`: which rights this user has in Kafka, ZooKeeper and Kubernetes. Changes nothing.
 
-Exit code 0 where all that the purpose needs is granted, 5 where something is missing or not known.
+Exit code 0 if all rights that the purpose needs are granted, 5 if one is missing or unknown. Rights in Kafka are judged
+by `kafka/probe/granted.py`, those in ZooKeeper by `zookeeper/rights.py`, those in Kubernetes by its API server.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _WORDS = {
 
 
 class RightRow(Struct, frozen=True):
-    """A right as it is shown, of whichever system."""
+    """A line of the output: a right in Kafka, ZooKeeper or Kubernetes."""
 
     system: str
     right: str
@@ -59,7 +60,7 @@ class RightRow(Struct, frozen=True):
 
 
 def check_rights(arguments: argparse.Namespace) -> int:
-    """Ask, and print what is there and what is missing."""
+    """Read all rights, and print which are granted, missing or unknown."""
     mode, driver = arguments.mode or "levels", driver_named(arguments.driver or NOBODY.name) or NOBODY
     settings = settings_from_flags(arguments)
     zookeeper = _zookeeper(arguments) if arguments.zookeeper is not None else NOT_ASKED
@@ -103,8 +104,9 @@ async def _of_kafka(
 
 
 def question_of(readings: Readings, observation: Observation, mode: str, driver: Driver) -> RightsQuestion:
-    """Brokers in ZooKeeper mode keep their partitions there, and may have no controllers; a migration will have some.
-    A user that lacks only the right to read the metadata log needs no other rights in its place.
+    """The question for `granted.py`. A cluster in ZooKeeper mode has its partitions in ZooKeeper, and may have no
+    controllers, except for a migration, which will have some. A user that only lacks the right to read the metadata log
+    is told to get that right, and not the rights that would replace it.
     """
     purposes = {Purpose(mode)}
     if driver.restarts_nodes and Purpose(mode) is not Purpose.IBP:

@@ -1,4 +1,4 @@
-"""The flags that name a document, its state and its secrets, and the words for what is wrong with them.
+"""Flags that name documents, their state files and secrets: reads them, and makes errors for whatever is wrong.
 
 Shared by `plan` and `apply`.
 """
@@ -37,13 +37,13 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 STATE = ".status.yaml"
-"""How a state file is named: after its document, with this instead of its suffix."""
+"""Suffix of a state file, in place of the suffix of its document."""
 
 
 def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """`-f`, `--state`, `--approve`, `--accept-restored-log`, `--secrets-dir`.
 
-    `required`: there is nothing else than a file to name.
+    `required`: the command cannot do without `-f`.
     """
     parser.add_argument(
         "-f", "--file", type=Path, action="append", required=required, metavar="FILE",
@@ -73,12 +73,12 @@ def add_approve_flag(parser: argparse.ArgumentParser) -> None:
 
 
 class Document(Struct, frozen=True):
-    """One that a command works on. `alone`: its file holds no other one.
+    """A document that a command works on. `alone`: its file holds no other document.
 
-    `owners`: of clusters, by id, among the documents of a command. `settings`: of flags, instead of what it says.
-    `command`: of a document that no person wrote, the command line that made it; its levels approve nothing that is
-    irreversible. `created_files`: files that are there only because of this command, and are removed if it is not
-    approved.
+    `owners`: shared by the documents of a command; by cluster id, the document that owns the cluster. `settings`: of
+    the connection, by flags, in place of those in the document. `command`: the command line that made the document, if
+    no person wrote it; then naming a level in it does not approve anything irreversible. `created_files`: files that
+    this command created, and removes if its plan is not approved.
     """
 
     file: Path
@@ -93,7 +93,7 @@ class Document(Struct, frozen=True):
         return f"{self.resource.metadata.namespace}/{self.resource.metadata.name}"
 
     def store(self, arguments: argparse.Namespace, *, again: bool = False) -> FileStore:
-        """The document with its state. `again`: it is read once more before each step."""
+        """The document with its state file. `again`: the document is read again before each step."""
         return FileStore(
             self.resource,
             state_of(arguments, self),
@@ -104,17 +104,19 @@ class Document(Struct, frozen=True):
         )
 
     def remove_made(self) -> None:
-        """Remove the files that are there only because of this command."""
+        """Remove the files that this command created."""
         for file in self.created_files:
             file.unlink(missing_ok=True)
 
     def competing_owner(self, cluster_id: str) -> Owner | None:
-        """An earlier document of this command that is of the same cluster. Where there is none, it is this one's."""
+        """The earlier document of this command that owns the cluster; None if there is none, and then this document
+        owns it.
+        """
         name = self.owners.setdefault(cluster_id, str(self))
         return None if name == str(self) else Owner(name, is_same_cluster=True)
 
     def again(self) -> KafkaFeatures:
-        """Read it from its file once more. Raises InvalidDocument where it is no longer there."""
+        """Read the document from its file again. Raises InvalidDocument if the file no longer has it."""
         ours = self.resource.metadata
         for resource in read_file(self.file).resources:
             if (resource.metadata.namespace, resource.metadata.name) == (ours.namespace, ours.name):
@@ -123,7 +125,7 @@ class Document(Struct, frozen=True):
 
 
 def documents_of(arguments: argparse.Namespace) -> list[Document]:
-    """All that the flags name, checked. Raises CommandFailed with everything that is wrong with them."""
+    """All documents that the flags name. Raises CommandFailed with all errors in them."""
     documents: list[Document] = []
     problems: list[CommandFailed] = []
     owners: dict[str, str] = {}
@@ -167,7 +169,7 @@ def _refused(subject: str, *files: Path) -> CommandFailed:
 
 
 def _settings(resource: KafkaFeatures, security: tuple[Security, Security] | None) -> ClusterSettings | None:
-    """Settings to reach its cluster with this security instead of its own; None where that is not given."""
+    """Connection settings with the security of the flags in place of the document's; None without such flags."""
     if security is None:
         return None
     addresses = replace(resource.spec.cluster, tls=None, sasl=None, controller_listener=None)
@@ -175,8 +177,8 @@ def _settings(resource: KafkaFeatures, security: tuple[Security, Security] | Non
 
 
 def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
-    """The files, and whether each was found in a folder: there its YAML and JSON files, sorted, but not our
-    state files. Subfolders are not followed, which is said.
+    """(file, whether it was found in a folder) for each path. Of a folder its YAML and JSON files count, sorted,
+    without our state files. Subfolders are not read, and a message says so.
     """
     for path in paths:
         if not path.is_dir():
@@ -191,7 +193,7 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
 
 
 def _twins(documents: Sequence[Document]) -> Iterator[CommandFailed]:
-    """Documents of the same name; and those of the same cluster, as far as that is seen before it is asked."""
+    """Errors for documents with equal names, and for documents of one cluster, as far as their texts show that."""
     names: dict[str, Document] = {}
     clusters: dict[object, Document] = {}
     for document in documents:
@@ -213,10 +215,10 @@ def _twins(documents: Sequence[Document]) -> Iterator[CommandFailed]:
 
 
 def state_of(arguments: argparse.Namespace, document: Document) -> Path | None:
-    """Path of the status. None where nothing was said and the document is no file that one could be beside.
+    """Path of the state file. None if no flag names one and the document comes from a stream.
 
-    Beside a file with one document as FILE.status.yaml, else by name as well; the state that a document has is kept,
-    also where documents were added to its file or removed.
+    It is FILE.status.yaml for a file with one document, else it also has the document's name. An existing state file
+    stays in use if documents are added to the file or removed from it.
     """
     file: Path = document.file
     if arguments.state is None and is_stream(file):
@@ -240,7 +242,7 @@ def state_of(arguments: argparse.Namespace, document: Document) -> Path | None:
 
 
 def is_stream(file: Path) -> bool:
-    """Standard input by any of its names, also where a file was redirected into it; a pipe."""
+    """True for standard input by any of its names, also a redirected file, and for pipes."""
     return file == STDIN or str(file).startswith(("/dev/stdin", "/dev/fd/", "/proc/")) or not file.is_file()
 
 
@@ -250,8 +252,8 @@ def shown_file(file: Path) -> str:
 
 
 def how_to_approve(arguments: argparse.Namespace, document: Document, plan_hash: str) -> str:
-    """The command line that approves a plan of this document, to be copied; where the document approves another plan,
-    which holds everything, that it has to be changed.
+    """The command line that approves a plan of this document, to be copied. If the document approves another plan by
+    its hash, a text that this has to be changed.
     """
     approved_hash = document.resource.spec.approval.plan_hash
     if approved_hash and not plan_hash.startswith(approved_hash):
@@ -263,14 +265,14 @@ def how_to_approve(arguments: argparse.Namespace, document: Document, plan_hash:
 
 
 def flags_given(arguments: argparse.Namespace, names: Iterable[str]) -> tuple[str, ...]:
-    """Flags that have a value, each with it, as they are typed."""
+    """Flags of these names that have a value, as words of a command line."""
     flag_values = ((f"--{name.replace('_', '-')}", getattr(arguments, name)) for name in names)
     return tuple(chain.from_iterable((flag, str(value)) for flag, value in flag_values if value))
 
 
 @contextmanager
 def document_errors(path: Path) -> Iterator[None]:
-    """End the command in words for whatever is wrong with a document, its state or its secrets."""
+    """Turn errors of a document, its state file or its secrets into CommandFailed."""
     try:
         yield
     except InvalidDocument as error:
@@ -284,13 +286,15 @@ def document_errors(path: Path) -> Iterator[None]:
 
 
 class ConnectionSettings(NamedTuple):
-    """Settings to reach a cluster, and its ensemble where something is wanted of it."""
+    """Connection settings of a cluster, and of its ZooKeeper ensemble if the document needs that."""
 
     settings: ClusterSettings
     ensemble: Ensemble | None
 
     def zookeeper(self, cluster: Cluster) -> ZooKeeperPort | None:
-        """Imported only where something is wanted of it: it brings a client with threads of its own."""
+        """The port to ZooKeeper; None if the document does not need it. Imported here, since the client starts
+        threads.
+        """
         if self.ensemble is None:
             return None
         from kafkafeatures.zookeeper.client import ZooKeeper
@@ -299,7 +303,7 @@ class ConnectionSettings(NamedTuple):
 
 
 def reach_of(arguments: argparse.Namespace, document: Document) -> ConnectionSettings:
-    """Return how to reach its cluster. Raises what `document_errors` turns into a CommandFailed."""
+    """Connection settings of the document's cluster. Raises what `document_errors` turns into CommandFailed."""
     spec = document.resource.spec
     secrets = secrets_in(arguments.secrets_dir)
     ensemble = ensemble_of(spec.cluster, secrets) if spec.wants_ensemble else None

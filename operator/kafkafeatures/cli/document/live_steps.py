@@ -1,6 +1,6 @@
-"""Progress of each level while `apply` changes it: a line for each, drawn anew on a terminal.
+"""Shows the progress of `apply` on a terminal: one line for each level, redrawn in place.
 
-Imported only where a person watches: it brings `rich`. What is said meanwhile is printed above these lines.
+Imported only for a terminal, since it needs `rich`. Other messages are printed above these lines.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ _OUTCOMES = {"Applied": "finalized", "Rejected": "rejected", "NotSent": "not sen
 
 @dataclass(slots=True)
 class _Line:
-    """One level: what is known of it, and the seconds since it was sent, until every live node shows it."""
+    """A change of a level. `sent_at`: monotonic seconds. `took`: seconds from then until every live node shows the
+    level.
+    """
 
     state: str
     sent_at: float | None = None
@@ -41,12 +43,12 @@ class _Line:
 
     @property
     def says(self) -> str:
-        """State of it, and the seconds that it took."""
+        """The text of the line: the state, and the seconds since it was sent."""
         return self.state if self.sent_at is None else f"{self.state}  {self.took:.1f} s"
 
 
 class LiveSteps:
-    """The levels that are changed, in the order of the plan. `monotonic`: seconds of a clock that is never set."""
+    """The lines of all changes, in the order of the plan. `monotonic`: a clock in seconds."""
 
     def __init__(self, monotonic: Callable[[], float], shown: Console | None = None) -> None:
         self._monotonic = monotonic
@@ -56,13 +58,13 @@ class LiveSteps:
         self._drawn = 0
 
     def sent(self, effect: EffectRecord) -> None:
-        """A step leaves the process."""
+        """Called when a step was sent."""
         if (line := self._of(effect.step)) is not None:
             line.state, line.sent_at = "sent", self._monotonic()
             self._draw()
 
     def begin(self, evaluation: Evaluation) -> None:
-        """A level is about to be changed: it has a line from now on, and so have those that come after it."""
+        """Called right before a level is changed: adds lines for it and for the following levels."""
         changes = levels_in(evaluation.proposal).changes
         if isinstance(evaluation.decision, Act) and evaluation.decision.step in changes:
             state = "dry run accepted" if isinstance(evaluation.verdict, DryRunAccepted) else "pending"
@@ -81,7 +83,9 @@ class LiveSteps:
         self._draw()
 
     def ended(self, last: Reconciliation) -> bool:
-        """Show what became of the step that was sent. Tell whether these lines say all of it."""
+        """Show the outcome of the step. Returns True if the lines say everything, so that no message need be
+        printed.
+        """
         if isinstance(last.decision, Act) and (line := self._of(last.decision.step)) is not None:
             line.state = _OUTCOMES[type(last.outcome).__name__]
             self._draw()
@@ -90,7 +94,7 @@ class LiveSteps:
         return bool(self._lines) and (is_read or isinstance(last.decision, Done))
 
     def say(self, text: str) -> None:
-        """Print a line above."""
+        """Print a message above the lines."""
         self._lift()
         hanging(self._console, Text(text), indent=2, first=Text())
         self._draw()
@@ -119,7 +123,7 @@ class LiveSteps:
         self._drawn = len(self._lines)
 
     def _titles(self) -> list[str]:
-        """Titles of the changes, as long as there is room for them beside the longest state."""
+        """Titles of the changes, shortened to the room beside the longest state."""
         room = self._console.width - 4 - max((len(line.says) for line in self._lines.values()), default=0)
         titles = [change.title for change in self._lines]
         if any(len(title) > room for title in titles):
@@ -128,7 +132,7 @@ class LiveSteps:
         return [title.ljust(width) for title in titles]
 
     def _lift(self) -> None:
-        """Back to where the first line begins, with nothing below it."""
+        """Erase the lines, and move the cursor to where the first one began."""
         for _ in range(self._drawn):
             self._console.control(Control((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)))
         self._drawn = 0

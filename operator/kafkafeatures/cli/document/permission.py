@@ -1,4 +1,4 @@
-"""Before the first step of a plan is sent: who has to say yes to it, and whether they did. Part of `apply`."""
+"""Decides whether `apply` may carry out a plan: asks the person at the terminal before the first step is sent."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kafkafeatures.reconcile.file_store import FileStore
 
 
 class ConfirmationRequired(Exception):
-    """The plan of this status must be confirmed before it is carried out. `approves`: it waits for approval. `doubts`:
-    why a consent may have been used before.
+    """The plan in this status must be confirmed before it is carried out. `approves`: a yes also approves the plan.
+    `doubts`: the reason why a consent may have been used before; empty if there is none.
     """
 
     def __init__(self, status: Status, *, approves: bool, doubts: str = "") -> None:
@@ -27,24 +27,24 @@ class ConfirmationRequired(Exception):
 
 
 class Permission:
-    """A person at the terminal sees the plan and says yes to it, before the first of its steps is sent. `--yes`
-    answers the question, and approves nothing that waits for approval.
+    """Rules: on a terminal the plan is shown and a person must say yes, before its first step is sent. `--yes` replaces
+    that answer, but does not approve a plan that requires approval.
 
-    Every plan is shown. Without a terminal what the document approves goes ahead; but a downgrade by a consent that may
-    have been used before never goes ahead by itself. A yes also approves a plan that waits for approval, unless another
-    one was approved by its hash.
+    Without a terminal a plan that the document approves is carried out without a question, unless it uses a consent
+    that may have been used before. A person's yes also approves a plan that requires approval, unless a plan was
+    approved by its hash (`--approve`, or in the document): then no other one is carried out.
     """
 
     def __init__(self, store: FileStore, arguments: argparse.Namespace, *, approved_in_document: bool) -> None:
         self._store = store
         self._sure: bool = arguments.yes
-        self._approved = bool(arguments.approve)  # and no other plan is carried out then
+        self._approved = bool(arguments.approve)  # by --approve: no other plan is carried out
         self._may_approve = not (self._sure or self._approved or approved_in_document)
-        self._given = ""  # the hash of a plan
-        self._shown = ""  # the same
+        self._given = ""  # the hash of the plan that the person confirmed
+        self._shown = ""  # the hash of the plan that was printed last
 
     def check(self, evaluation: Evaluation) -> None:
-        """Raises what keeps the reconciliation from acting on the plan, which is shown first."""
+        """Show the plan, and raise ConfirmationRequired or CommandFailed if it may not be carried out yet."""
         if self._given == evaluation.proposal.plan.hash:
             return
         doubts = "" if self._sure else self._store.why_unverified(used_by(evaluation))
@@ -55,7 +55,7 @@ class Permission:
             raise CommandFailed(f"{doubts}; not a terminal; use --yes to skip confirmation", Exit.APPROVAL)
 
     def check_approval(self, status: Status) -> None:
-        """Raises ConfirmationRequired where a plan waits for an approval that the user at the terminal may give."""
+        """Raise ConfirmationRequired if the plan requires an approval that the person at the terminal may give."""
         if self._may_approve and status.plan and at_terminal():
             raise ConfirmationRequired(status, approves=True)
 
@@ -82,7 +82,7 @@ class Permission:
             self._store.approve(plan.hash)
 
     def show(self, status: Status) -> None:
-        """The plan with what has to be known of it, once."""
+        """Print the plan of the status with its warnings, unless it was printed before."""
         plan = status.plan
         if plan is None or plan.hash == self._shown:
             return
@@ -100,7 +100,7 @@ class Permission:
 
 
 def used_by(evaluation: Evaluation) -> Iterator[str]:
-    """The consents that the plan of an evaluation uses, as far as they may have been used before."""
+    """The consents that the plan uses and that may have been used before: the state file cannot exclude it."""
     yield from levels_in(evaluation.proposal).unverified
     yield from chain.from_iterable(stage.unverified for stage in evaluation.stages)
 

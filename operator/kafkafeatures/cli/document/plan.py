@@ -1,7 +1,7 @@
-"""`kafkafeatures plan -f FILE`: what `apply` would do to a live cluster, and what stops it. Changes nothing.
+"""`kafkafeatures plan -f FILE`: shows what `apply` would do to a live cluster, and the blockers. Changes nothing.
 
-Works without ALTER: the server's own verdict is then unavailable, and it is said so. `plan NAME` shows the plan of the
-operator instead (`cli/kube/plan.py`); `apply --dry-run` is `plan -f FILE`.
+Without the right ALTER it works as well, but the controller's own verdict (a dry run) is then reported as unavailable.
+`plan NAME` shows the plan that the operator made instead (`cli/kube/plan.py`). `apply --dry-run` equals `plan -f FILE`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look once, decide on paper, and print."""
+    """Read the cluster once, make the plan, and print it."""
     if (arguments.name is None) == (arguments.file is None):
         raise CommandFailed("specify either -f FILE or the NAME of a resource on Kubernetes", Exit.USAGE)
     if arguments.name is not None:
@@ -103,7 +103,7 @@ def _of_resource(arguments: argparse.Namespace) -> PlanVerdict:
 
 
 def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Json | None]:
-    """Look at its cluster; draws the plan, or returns it where another form is asked for."""
+    """Make the plan of one document. Prints it, or returns it as a document for `-o yaml` and `-o json`."""
     latest = getattr(arguments, "latest", False)
     with document_errors(document.file):
         reach = reach_of(arguments, document)

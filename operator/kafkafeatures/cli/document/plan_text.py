@@ -1,4 +1,4 @@
-"""A plan as people read it: the picture, the steps, how they can be undone, its blockers, and the hash."""
+"""Prints a plan: the cluster, the steps and how each can be undone, the blockers, and the hash."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from kafkafeatures.reconcile.evaluation import Evaluation
 def draw_plan(
     console: Console, evaluation: Evaluation, status: Status, verdict: PlanVerdict, *, to_approve: str = ""
 ) -> None:
-    """Print all of it. `status`: of it. `to_approve`: the command that carries out this plan, where `apply` would do
-    the same.
+    """Print the plan of an evaluation. `status`: the status that it would write. `to_approve`: a command line that
+    approves the plan, empty if there is none.
     """
-    draw(console, evaluation.observation, blockers=False)  # of this plan: below
+    draw(console, evaluation.observation, blockers=False)  # the blockers of this plan follow below
     _steps(console, evaluation)
     blocked = evaluation.decision.blockers
     if blocked:

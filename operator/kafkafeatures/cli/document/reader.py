@@ -1,7 +1,7 @@
-"""KafkaFeatures documents as they are in YAML files: strictly read, each with what is wrong with it.
+"""Reads KafkaFeatures documents from YAML files, strictly, and reports all errors at once.
 
-Called by `cli/document/documents.py`. A file may hold several, also as a List, and documents of other projects beside
-them, as what Helm and Kustomize make.
+Called by `cli/document/documents.py`. A file may hold several documents, also as a Kubernetes List, and documents of
+other kinds, as in the output of Helm and Kustomize, which are skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STDIN = Path("-")
 
 
 class Contents(NamedTuple):
-    """`foreign_documents`: kind and name of each document of another project."""
+    """The documents of a file. `foreign_documents`: kind and name of each document of another API group."""
 
     resources: tuple[KafkaFeatures, ...]
     foreign_documents: tuple[str, ...]
@@ -31,7 +31,7 @@ class Contents(NamedTuple):
 def read_file(path: Path) -> Contents:
     """Read and check every document of a file; `-` is standard input.
 
-    Raises InvalidDocument with all that is wrong; OSError where the file cannot be read.
+    Raises InvalidDocument with all errors; OSError if the file cannot be read.
     """
     with open(0, "rb", closefd=False) if path == STDIN else path.open("rb") as file:
         data = file.read(MAX_DOCUMENT_BYTES + 1)
@@ -56,7 +56,7 @@ def read_file(path: Path) -> Contents:
 
 
 def _flat(documents: Iterable[Any]) -> Iterator[Any]:
-    """With the items of a List instead of the List, as `kubectl get -o yaml` prints them."""
+    """The documents, with each Kubernetes List replaced by its items (`kubectl get -o yaml` prints Lists)."""
     for document in documents:
         is_list = (
             isinstance(document, Mapping) and document.get("apiVersion") == "v1" and document.get("kind") == "List"
@@ -88,7 +88,8 @@ def _parsed(data: bytes) -> list[Any]:
         raise InvalidDocument(("nested too deeply; this is not a KafkaFeatures document",)) from None
     except (UnicodeDecodeError, ValueError) as error:
         raise InvalidDocument((f"invalid YAML: {str(error).splitlines()[0]}",)) from None
-    except (LookupError, AttributeError, TypeError, ArithmeticError):  # a tag such as !!timestamp on what is none
+    # a tag such as !!timestamp on a value of another type
+    except (LookupError, AttributeError, TypeError, ArithmeticError):
         raise InvalidDocument(("invalid YAML: a value does not match its tag; remove the tag",)) from None
 
 
@@ -103,7 +104,7 @@ def _of_reader(error: Any) -> str:
 
 
 class _Decimal(float):
-    """Remembers how it was written: 4.10 is not 4.1 to who meant a release."""
+    """A float that keeps its text: 4.10 and 4.1 are equal numbers, but different releases."""
 
     def __new__(cls, value: float, text: str) -> _Decimal:
         decimal = super().__new__(cls, value)
@@ -117,9 +118,9 @@ class _Decimal(float):
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe; refuses a key that stands twice (the last would silently win) and aliases; numbers are decimal.
+    """A safe loader that refuses duplicate keys, of which the last would silently win, and aliases.
 
-    YAML 1.1 reads 010 as eight and 1:30 as ninety. Here they stay texts, which no level is.
+    YAML 1.1 reads 010 as 8 and 1:30 as 90. Here they stay texts, which are refused as levels.
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the library's own way

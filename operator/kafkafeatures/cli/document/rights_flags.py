@@ -1,4 +1,4 @@
-"""Flags of `check --rights`, apart from what it does: `check` itself starts without that."""
+"""Flags of `check --rights`. Apart from `check_rights.py`, so that a plain `check` starts without importing that."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MODES = {
     "ibp": "raise inter.broker.protocol.version",
     "migrate": "migrate from ZooKeeper to KRaft",
 }
-"""What the rights are for. The names of drivers say who restarts nodes besides."""
+"""Values of `--mode`: the purpose of the rights. `--driver` adds the rights for restarts."""
 
 
 def add_rights_flags(parser: argparse.ArgumentParser) -> None:
-    """`--rights`, and what belongs to it."""
+    """The flag `--rights`, and flags that require it."""
     group = parser.add_argument_group("rights")
     group.add_argument(
         "--rights", action="store_true", help="check instead which rights this user has, and which are missing"
@@ -37,7 +37,7 @@ def add_rights_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def rights_are_asked(arguments: argparse.Namespace) -> bool:
-    """True if `check` is about rights. Raises CommandFailed for flags that do not fit together."""
+    """True for `check --rights`. Raises CommandFailed for flags that do not fit together."""
     dependent = {"--mode": arguments.mode, "--driver": arguments.driver, "--zookeeper": arguments.zookeeper}
     if not arguments.rights:
         if wrong := next((flag for flag, value in dependent.items() if value is not None), None):

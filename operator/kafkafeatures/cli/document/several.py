@@ -1,4 +1,6 @@
-"""A command for one document or for several: each with its own result under a heading, and one exit code for all."""
+"""Runs a command for one or several documents: each has its own result under a heading; there is one exit code for
+all.
+"""
 
 from __future__ import annotations
 

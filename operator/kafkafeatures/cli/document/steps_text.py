@@ -1,7 +1,7 @@
-"""Steps as people read them: the same for a plan made just now and for one that stands in a status.
+"""Prints the steps of a plan, whether it was just made or comes from a status.
 
-They are drawn from the records of `api/status.py`: on a terminal in colour, in a pipe as plain lines, for which rich is
-not imported.
+The input are records of `api/status.py`. On a terminal the output is coloured; in a pipe it is plain lines, for which
+`rich` is not imported.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ APPROVED: Mapping[str, str] = {
     ApprovedBy.NAMED_IN_SPEC: "approved: each level is named in the document",
     ApprovedBy.POLICY: "approved by policy Never",
 }
-"""What `approvedBy` means."""
+"""Texts for the values of `approvedBy` in the status."""
 UNDO: Mapping[str, str] = {Undo.IMPOSSIBLE: "irreversible", Undo.LOSSY: "downgrade may lose metadata"}
-"""What a step is marked with; nothing where it is safe to undo."""
+"""Marks of steps that cannot be undone safely."""
 
 
 def draw_steps(console: Console, steps: Iterable[StepStatus]) -> None:
-    """Draw what each changes, whether it is done, how it can be undone where that is not safe, and how far one can go
-    back afterwards where that is not all there is to say.
+    """Print each step: the change, its state, a mark if it cannot be undone safely, and how far the cluster can go back
+    afterwards.
     """
     from rich.text import Text
 
@@ -50,24 +50,24 @@ def draw_steps(console: Console, steps: Iterable[StepStatus]) -> None:
 
 
 def step_lines(steps: Iterable[StepStatus]) -> Iterator[str]:
-    """Lines of text that say what `draw_steps` draws."""
+    """The output of `draw_steps` as plain lines."""
     for step in steps:
         yield f"  {_title(step)}{_mark(step)}"
         yield from (f"     {effect}" for effect in filter(None, (*step.effects, step.way_back)))
 
 
 def warnings_of(steps: Iterable[StepStatus]) -> Iterator[str]:
-    """Sentences to read before one says yes to these steps."""
+    """Warnings about these steps, to be read before confirming them."""
     pending = [step for step in steps if step.state != StepState.DONE]
     lossy = [step.detail or "?" for step in pending if step.undo == Undo.LOSSY and step.consent]
-    if lossy:  # of all steps only downgrades have such a consent
+    if lossy:  # only downgrades have such a consent
         yield f"The downgrade may lose metadata, which raising the level again does not restore: {', '.join(lossy)}."
     if any(step.undo == Undo.IMPOSSIBLE for step in pending):
         yield "Kafka refuses to undo the steps marked irreversible."
 
 
 def until_of(way_back: WayBack) -> str:
-    """Until when one can still go back."""
+    """Text on until when the cluster can go back."""
     return f"until {way_back.until}" if way_back.until else "until an irreversible step is carried out"
 
 

@@ -1,8 +1,9 @@
-"""`kafkafeatures upgrade --release X`: a cluster to the levels of a release, without a document: plan, question, apply.
+"""`kafkafeatures upgrade --release X`: raises a cluster to the levels of a release, without a document.
 
-It makes the document that `init` prints, in mode Apply and with the levels of the release, and carries it out as
-`apply` does. A level that is higher already stays, so nothing is ever downgraded. No person wrote these levels, so what
-is irreversible is approved by a person's answer at the terminal or by the hash of the plan, and never by `--yes`.
+It makes the document that `init` prints, but in mode Apply and with the levels of the release, and carries it out as
+`apply` does. A level that is higher already stays, so nothing is downgraded. Since no person wrote these levels into a
+document, an irreversible change needs a person's answer at the terminal, or the hash of the plan; `--yes` is not
+enough.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, make the document, apply it."""
+    """Read the cluster, make the document, and apply it."""
     settings, file = settings_from_flags(arguments), arguments.save
     if file is not None and file.exists():
         raise CommandFailed(f"{file} exists already; use apply -f {file}, or name another file", Exit.USAGE)
@@ -78,14 +79,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _command(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """This command line, without what only says yes to it."""
+    """This command line, without the flags that confirm or approve it."""
     flags = ["release", "bootstrap_server", "bootstrap_controller", "config", "controller_config", "save"]
     flags += [flag for flag, default in _DEFAULTS.items() if getattr(arguments, flag) != default]
     return ("upgrade", *flags_given(arguments, flags))
 
 
 def _tell_higher(levels: list[dict[str, Any]], release: str) -> None:
-    """A line on stderr for what is above the levels of the release already, and stays."""
+    """Print a line to stderr for levels that are above those of the release, and stay."""
     of_release = bundle(release) or {}
     higher = [
         f"{name} is at {format_level(name, level)}, above {format_level(name, of_release[name])} of Kafka {release}"
@@ -97,7 +98,7 @@ def _tell_higher(levels: list[dict[str, Any]], release: str) -> None:
 
 
 def _raised(levels: list[dict[str, Any]], arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """These levels, and those of the release where they are higher."""
+    """For each feature the higher one of these levels and those of the release."""
     targets = {level["name"]: level["level"] for level in levels}
     for name, level in (bundle(arguments.release) or {}).items():
         targets[name] = max(level, targets.get(name, 0))

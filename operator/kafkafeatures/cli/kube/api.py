@@ -1,10 +1,10 @@
-"""The API server as the commands for people use it: one request at a time, a deadline for each, and words for failures.
+"""Client of the Kubernetes API server for the commands: one request at a time, each with a deadline and clear errors.
 
     with connected(arguments) as kube:
         kube.resource("orders")
 
-Nothing is repeated here; `cli/kube/polling.py` asks again after `Away`. Keys that a kubeconfig carries inside lie in a
-folder of our own while the command runs, readable by its user alone.
+A failed request is not repeated here; `cli/kube/polling.py` does that after `Away`. Private keys that are embedded in a
+kubeconfig are written to a temporary folder, readable by the user alone, until the command ends.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _STATEFUL_SETS = ("statefulsets", "apps")
 
 
 class Away(CommandFailed):
-    """No connection, no answer in time, or an answer that says "not now"."""
+    """No connection, no answer in time, or an answer such as 429 or 503 that means "try again"."""
 
 
 class Denied(CommandFailed):
@@ -54,15 +54,15 @@ class Denied(CommandFailed):
 
 
 class NotFound(CommandFailed):
-    """404: there is no object of that name."""
+    """404: the object does not exist."""
 
 
 class Changed(CommandFailed):
-    """409: it was changed since it was read."""
+    """409: the object was changed after it was read."""
 
 
 def add_kube_flags(parser: argparse.ArgumentParser) -> None:
-    """Flags for the API server, the namespace and the user, as kubectl has them."""
+    """Add the flags for the API server, the namespace and the user, with the names of kubectl's."""
     parser.add_argument(
         "-n",
         "--namespace",
@@ -84,14 +84,14 @@ def add_kube_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_resource_flags(parser: argparse.ArgumentParser) -> None:
-    """NAME, and what `add_kube_flags` adds."""
+    """Add the argument NAME, and the flags of `add_kube_flags`."""
     parser.add_argument("name", type=resource_name, metavar="NAME", help="name of the KafkaFeatures resource")
     add_kube_flags(parser)
 
 
 @contextmanager
 def connected(arguments: argparse.Namespace) -> Iterator[Kube]:
-    """A client, closed at the end. Raises CommandFailed where no API server can be determined."""
+    """Context with a client. Raises CommandFailed if no API server is configured."""
     if arguments.as_groups and not arguments.as_user:
         raise CommandFailed("--as-group requires --as USER", Exit.USAGE)
     acting = {"as": arguments.as_user, "as-groups": arguments.as_groups} if arguments.as_user else {}
@@ -100,10 +100,10 @@ def connected(arguments: argparse.Namespace) -> Iterator[Kube]:
 
 
 class Kube:
-    """Requests to one API server, in one namespace. Raises CommandFailed: Away, Denied, Changed, or no such thing.
+    """Requests to one API server, in one namespace. Raises CommandFailed: Away, Denied, Changed, NotFound.
 
-    `ending` takes what is to be removed when the command is over. `acting`: as whom, instead of what the kubeconfig
-    says, in its words.
+    `ending`: removes temporary files when the command ends. `acting`: user to impersonate instead of that of the
+    kubeconfig, with the kubeconfig's keys (`as`, `as-groups`).
     """
 
     def __init__(
@@ -125,8 +125,8 @@ class Kube:
         for key in ("as", "as-groups") if acting else ():
             user.pop(key, None)
         self._login = Login(dict(cluster), {**user, **(acting or {})}, self._present)
-        urllib3.disable_warnings()  # insecure-skip-tls-verify is the user's word, not news for stderr
-        for key in ("token", "tokenFile", "exec", "as", "as-groups"):  # the Login sees to them
+        urllib3.disable_warnings()  # the user chose insecure-skip-tls-verify; no warning is needed
+        for key in ("token", "tokenFile", "exec", "as", "as-groups"):  # `Login` handles these
             user.pop(key, None)
         self._keys_in_files(cluster)
         self._keys_in_files(user)
@@ -142,14 +142,14 @@ class Kube:
         self._session = self._api.session
         self._session.auth = self._login
         self._session.headers["User-Agent"] = f"kafkafeatures/{__version__}"
-        proxy = cluster.get("proxy-url")  # which pykube does not know
+        proxy = cluster.get("proxy-url")  # pykube does not support it
         if proxy:
             self._session.proxies = {"http": proxy, "https": proxy}
-        if proxy or _is_here(self.server):  # the environment's proxy is for neither, as kubectl has it
+        if proxy or _is_here(self.server):  # like kubectl, do not use the environment's proxy for these
             self._session.trust_env = False
 
     def resource(self, name: str) -> KubeResource:
-        """One KafkaFeatures as it is now."""
+        """Read a KafkaFeatures resource."""
         raw = self._ours("get", name)
         return KubeResource(raw)
 
@@ -160,11 +160,11 @@ class Kube:
         return [KubeResource(raw) for raw in self._pages(_OURS, query, API_VERSION, PLURAL, namespace)]
 
     def stateful_set(self, name: str) -> dict[str, Any] | None:
-        """One StatefulSet as it is now; None where there is none."""
+        """Read a StatefulSet; None if it does not exist."""
         return self._one(_STATEFUL_SETS, "apps/v1", self.namespace, name)
 
     def annotate_template(self, name: str, annotations: Mapping[str, str], version: str) -> None:
-        """Set annotations of the pod template of a StatefulSet, if it still is this resourceVersion."""
+        """Set annotations of a StatefulSet's pod template. Raises Changed unless it still has this resourceVersion."""
         change = {
             "metadata": {"resourceVersion": version},
             "spec": {"template": {"metadata": {"annotations": dict(annotations)}}},
@@ -175,11 +175,11 @@ class Kube:
         )  # fmt: skip
 
     def deployment(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """One Deployment as it is now; None where there is none."""
+        """Read a Deployment; None if it does not exist."""
         return self._one(("deployments", "apps"), "apps/v1", namespace, name)
 
     def pod(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """One pod as it is now; None where there is none."""
+        """Read a pod; None if it does not exist."""
         return self._one(("pods", ""), "v1", namespace, name)
 
     def annotate_pod(self, name: str, annotations: Mapping[str, str]) -> None:
@@ -198,7 +198,7 @@ class Kube:
         return str(answer.text)
 
     def may(self, group: str, resource: str, verb: str) -> bool | None:
-        """True if this user has the right in the namespace; None where the API server could not judge all of it."""
+        """True if this user has the right in the namespace; None if the API server could not evaluate all its rules."""
         name, _, subresource = resource.partition("/")
         attributes = {"namespace": self.namespace, "verb": verb, "group": group, "resource": name}
         review = {
@@ -272,7 +272,7 @@ class Kube:
         if code < 300:
             return answer  # type: ignore[no-any-return]  # pykube has no types
         body = _body(answer) or {}
-        message = printable(str(body.get("message") or answer.reason)[:500])  # webhooks speak here as well
+        message = printable(str(body.get("message") or answer.reason)[:500])  # may be the text of an admission webhook
         raise self._failure(code, message, verb, noun, name, details=body.get("details") or {})
 
     def _failure(
@@ -285,7 +285,8 @@ class Kube:
                 text = f"{self.server} rejects the credentials of context {self._context!r}"
                 return self._failed(Denied, text, "log in again")
             case 403:
-                reason = message.partition(" is forbidden: ")[2] or message  # else an admission webhook speaks
+                # without that phrase the text is that of an admission webhook
+                reason = message.partition(" is forbidden: ")[2] or message
                 needed = "impersonate on users and groups" if "cannot impersonate" in reason else f"{verb} on {plural}"
                 return self._failed(Denied, f"not authorized: {reason}", f"grant the verb {needed} with a role")
             case 404 if name and details.get("name") == name:
@@ -324,7 +325,9 @@ class Kube:
         return kind(f"{message}; {remedy}", code, what=message, where=self.server, remedy=remedy)
 
     def _keys_in_files(self, content: dict[str, Any]) -> None:
-        """Write a kubeconfig's keys into a private folder: pykube would leave them in /tmp, readable by all."""
+        """Write keys that are embedded in the kubeconfig into a private folder: pykube would leave them in /tmp,
+        readable by all.
+        """
         for key in [name for name in content if name.endswith("-data")]:
             name = key.removesuffix("-data")
             try:
@@ -334,7 +337,7 @@ class Kube:
 
     @cached_property
     def _folder(self) -> Path:
-        """Made when the first key is put there."""
+        """The private folder, created with the first key."""
         return Path(self._ending.enter_context(tempfile.TemporaryDirectory(prefix="kafkafeatures-")))
 
     def _kept(self, name: str, content: bytes) -> str:
@@ -350,8 +353,8 @@ class Kube:
 
 
 def _check(cluster: Mapping[str, Any], user: Mapping[str, Any]) -> None:
-    """Make sure that the files which are named can be used: later it would look as if the server were away. Asks for no
-    passphrase.
+    """Check that certificate and key files can be loaded: later the error would look like an unreachable server. Never
+    asks for a passphrase.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if "certificate-authority" in cluster:
@@ -369,7 +372,7 @@ def _body(answer: Any) -> dict[str, Any] | None:
 
 
 def _root(error: BaseException) -> BaseException:
-    """Error at the bottom: the client wraps it four times."""
+    """The innermost error: the client library wraps it four times."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return error

@@ -1,7 +1,7 @@
-"""`kafkafeatures approve NAME`: let the operator carry out exactly the plan that waits, and no other.
+"""`kafkafeatures approve NAME`: approves the plan that waits for approval, and no other.
 
-Writes the plan's whole hash into the annotation kafkafeatures.dev/approve. It is written only onto the version of the
-resource that was shown: where it was changed meanwhile it is read again, and must be the same plan still.
+Writes the plan's full hash into the annotation kafkafeatures.dev/approve, with the resourceVersion that was shown. If
+the resource was changed meanwhile, it is read again, and must still have the same plan.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkafeatures.core.engine.plan import HASH_SHOWN, is_named
 from kafkafeatures.core.words import printable
 
 TRIES = 5
-"""The operator writes statuses: each makes another version of the resource."""
+"""Attempts to write: each status that the operator writes changes the resourceVersion."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show it, ask, write."""
+    """Show the plan, ask for confirmation, and write the annotation."""
     if not (arguments.plan or arguments.yes or sys.stdin.isatty()):
         raise CommandFailed("not a terminal; use --plan HASH or --yes to skip confirmation", Exit.USAGE)
     with connected(arguments) as kube:

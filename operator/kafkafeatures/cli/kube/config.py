@@ -1,8 +1,9 @@
-"""The API server, and who we are to it: the files of KUBECONFIG, ~/.kube/config, or the account of the pod.
+"""Finds the API server and the user's credentials: in the files of KUBECONFIG, ~/.kube/config, or a pod's service
+account.
 
-Called by `cli/kube/api.py`. pykube-ng resolves what it is given: context, namespace, TLS, the account of a pod. Done
-here is only what pykube-ng 23.6 lacks beside kubectl, with the reason at each place. Of what stands in these files
-nothing is ever printed but names and addresses.
+Called by `cli/kube/api.py`. The library pykube-ng evaluates context, namespace and TLS. This module only adds what
+pykube-ng 23.6 lacks compared with kubectl, with the reason at each place. Of these files only names and addresses are
+ever printed.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def contexts(file: Path | None = None) -> list[str]:
 
 
 def only(context: str, cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str = "") -> KubeConfig:
-    """One context. Of all the others pykube-ng would want to see the files, and a cluster may be gone with its own."""
+    """A kubeconfig with only this context. pykube-ng would read the files of all contexts, some of which may no longer
+    exist.
+    """
     import pykube
 
     content = {"cluster": "it", "user": "me", "namespace": namespace or "default"}
@@ -76,7 +79,8 @@ def _of_pod() -> KubeConfig:
         raise _refused(
             f"this pod has an account, but no {unset.args[0]}; set KUBECONFIG to a kubeconfig file"
         ) from None
-    config.doc["users"][0]["user"] = {"tokenFile": str(POD_ACCOUNT / "token")}  # Kubernetes renews it while we wait
+    # a file, since Kubernetes renews the token
+    config.doc["users"][0]["user"] = {"tokenFile": str(POD_ACCOUNT / "token")}
     return config
 
 
@@ -104,9 +108,9 @@ def _chosen(files: list[Path], context: str) -> KubeConfig:
 
 
 def _merged(files: list[Path]) -> tuple[str, dict[str, dict[str, Any]]]:
-    """The current context, and `clusters`, `users` and `contexts` by name: what comes first wins.
+    """The current context, and `clusters`, `users` and `contexts` by name; the first file that has an entry wins.
 
-    pykube-ng reads one file, and takes KUBECONFIG for the name of it.
+    pykube-ng reads only one file, and would take a list in KUBECONFIG for a file name.
     """
     current = ""
     merged: dict[str, dict[str, Any]] = {"clusters": {}, "users": {}, "contexts": {}}
@@ -140,7 +144,7 @@ def _text(value: Any) -> str:
 
 
 def _read(file: Path) -> Any:
-    """pykube-ng lets the parser's words through, which quote the file."""
+    """The YAML of a file. pykube-ng would print the parser's error, which quotes the file."""
     import yaml
 
     try:
@@ -156,7 +160,9 @@ def _read(file: Path) -> Any:
 
 
 def _absolute(content: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Paths are relative to the file they stand in, a command with a slash too; pykube-ng knows one folder."""
+    """The entry with absolute paths. Paths, and commands with a slash, are relative to the file that has them;
+    pykube-ng supports only one folder.
+    """
     resolved = {**content, **{key: str(folder.resolve() / content[key]) for key in _PATHS if content.get(key)}}
     plugin = content.get("exec")
     if plugin and os.sep in plugin["command"]:

@@ -1,4 +1,4 @@
-"""`kafkafeatures list`: the KafkaFeatures of a namespace or of all, one line each, those that need a person first.
+"""`kafkafeatures list`: the KafkaFeatures of one or all namespaces, a line for each; those that need action come first.
 
 Reads the objects, page by page, with `-w` each second; changes nothing.
 """
@@ -68,7 +68,7 @@ def _urgency(resource: KubeResource) -> tuple[bool, int, str]:
 
 
 class _Rows:
-    """A table to which rows are added later: a column is as wide as it was before, or wider."""
+    """A table to which rows are added later; the columns keep their widths, or become wider."""
 
     _TITLES = ("Namespace", "Name", "State", "For", "Metadata", "Target", "Levels")
 
@@ -78,7 +78,7 @@ class _Rows:
         self._drawn = False
 
     def cells(self, resource: KubeResource, age: str = "") -> dict[str, str]:
-        """A row, by its titles. Without the age, as it is another one all the time."""
+        """The cells of a row by column title. `age` is left out for comparisons, since it changes all the time."""
         from kafkafeatures.cli.kube.status_text import NOT_YET
 
         status, ready = resource.status, resource.status.condition(Condition.READY)

@@ -1,8 +1,9 @@
-"""Credentials of requests: a token, a token in a file that is renewed, or what an exec plugin gives.
+"""Credentials for requests to the API server: a token, a token file, or an exec plugin (as in a kubeconfig).
 
-`requests` calls a Login for every request. pykube-ng 23.6 has no `tokenFile`; it runs a plugin for every request, of
-v1beta1 at most, tells it nothing, and quotes its arguments when it fails; and it sends a token over http too, and to
-wherever a redirect leads. So it is given none of the three. No credential is ever part of an error or of a `repr`.
+The library `requests` calls a Login for every request. pykube-ng's own support is not used, since version 23.6 has no
+`tokenFile`, runs a plugin for every request (v1beta1 at most, without KUBERNETES_EXEC_INFO), prints the plugin's
+arguments when it fails, and sends tokens over plain http and to targets of redirects. No credential is part of an error
+or of a `repr`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.requests import note
 
 PLUGIN_SECONDS = 120
-"""How long a plugin may take: some open a browser and wait for a person."""
+"""Time limit of a plugin: some open a browser and wait for a person."""
 _EARLY = timedelta(seconds=10)
 _OF_THE_CLUSTER = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
 
@@ -37,7 +38,7 @@ class Login:
         self._given: Mapping[str, Any] = {}
 
     def __call__(self, request: Any) -> Any:
-        """Add the token to a request. That there is a Login at all keeps requests from reading ~/.netrc."""
+        """Add the token to a request. Even without a token it is needed: else `requests` would use ~/.netrc."""
         note(f"> {request.method} {request.url}")
         token = self._token()
         if token and not request.url.startswith("https:"):
@@ -49,7 +50,7 @@ class Login:
         return request
 
     def _impersonating(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """A header of each group: in a dict there is only one of a name."""
+        """Headers with one Impersonate-Group for each group, which a dict cannot have."""
         from urllib3 import HTTPHeaderDict
 
         acting = HTTPHeaderDict(headers)
@@ -59,7 +60,7 @@ class Login:
         return acting
 
     def forget(self) -> None:
-        """Ask the plugin again: what it gave was not accepted."""
+        """Drop the plugin's credentials, which the server refused, so that it is run again."""
         self._given = {}
 
     def _token(self) -> str:
@@ -69,7 +70,7 @@ class Login:
                 return Path(user["tokenFile"]).read_text().strip()
             except OSError as error:
                 raise _refused(f"the token file {user['tokenFile']}: {error.strerror}") from None
-            except UnicodeDecodeError:  # whose words would quote it
+            except UnicodeDecodeError:  # its text would quote the token
                 raise _refused(
                     f"the token file {user['tokenFile']} is not text in UTF-8; log in again, or name another tokenFile"
                 ) from None

@@ -1,7 +1,7 @@
-"""Completions offered by Tab while a command line is typed: commands, flags, values, and names that are there now.
+"""Shell completion while a command line is typed: commands, flags, values, and names of existing objects.
 
-Asked by kubectl as `kubectl_complete-kafkafeatures WORDS`, and by the scripts of `cli/shell/completion.py`, only for
-names, as `kafkafeatures __complete WORDS`. Called by `__main__.py`.
+Called by `__main__.py`: kubectl runs `kubectl_complete-kafkafeatures WORDS`, and the scripts of
+`cli/shell/completion.py` run `kafkafeatures __complete WORDS`, only for names of objects.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def complete() -> int:
 
 
 def offer(words: Sequence[str]) -> None:
-    """Print what the last of these words may become: an offer a line, and last what else to offer.
+    """Print the completions of the last word, one on each line, and then a directive for the shell.
 
-    The answer is that of Cobra's `__complete`: `:4` for nothing else, `:0` for files.
+    The format is that of Cobra's `__complete`. Directives: `:4` no other completions, `:0` also file names.
     """
     *earlier_words, current = words or [""]
     offered, files = _offered(earlier_words)
@@ -56,8 +56,8 @@ def _offered(earlier_words: list[str]) -> tuple[list[str], bool]:
 
 
 def _live(kind: str, words: Sequence[str]) -> list[str]:
-    """The names of this kind, read where the flags in these words say; none if that fails or takes long. Namespaces are
-    those that have resources.
+    """Names of existing objects of this kind, by the connection flags in these words; none if that fails or takes too
+    long. Namespaces are those with KafkaFeatures.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     add_kube_flags(parser)

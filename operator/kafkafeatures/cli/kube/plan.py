@@ -1,7 +1,7 @@
-"""`kafkafeatures plan NAME`: the plan that stands in the status of a resource, in the shape of every plan document.
+"""`kafkafeatures plan NAME`: the plan in the status of a resource, in the same form as `plan -f FILE`.
 
-Nothing is computed and no Kafka is asked: it says what the operator read and decided. What a status does not hold is
-left out of the document: `nodes`, `notRead`, `serverVerdict`. Called by `cli/document/plan.py`.
+It computes nothing and does not connect to Kafka: it shows what the operator read and decided. Fields that a status
+does not have are left out of the document: `nodes`, `notRead`, `serverVerdict`. Called by `cli/document/plan.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafkafeatures.core.report.plan_document import document_of_status
 
 
 def show_plan(resource: KubeResource, form: str, title: str) -> PlanVerdict:
-    """Print it; the verdict. title: of a picture or a page."""
+    """Print the plan, and return its verdict. title: of the picture or page (`-o svg`, `-o html`)."""
     document = plan_document_of(resource)
     verdict: PlanVerdict = document["verdict"]
     if form in DRAWN:

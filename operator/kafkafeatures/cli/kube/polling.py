@@ -1,7 +1,7 @@
-"""The API server asked again and again: for commands that wait for something, and for those that watch.
+"""Polls the API server, for commands that wait for something, and for those that watch (`-w`).
 
-A server that is away is asked again. So is one that refuses what it allowed a moment ago: while it starts it knows no
-roles.
+If the server cannot be reached, polling continues. It also continues for `GRACE` seconds if the server denies a request
+that it allowed before: an API server that starts does not know roles yet.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 EVERY = 1.0
 """Seconds between two readings."""
 GRACE = 15.0
-"""Seconds for which a refusal is not believed once something was read."""
+"""Seconds for which a denial after a successful reading is taken for temporary."""
 
 
 class Ending(Struct, frozen=True):
@@ -36,7 +36,7 @@ class Ending(Struct, frozen=True):
     text: str
 
     def conclude(self) -> int:
-        """End the command with it, in one line, whatever a status holds."""
+        """Print the text in one line, control characters removed, and return the exit code."""
         if self.code is not Exit.DONE:
             raise CommandFailed(printable(self.text), self.code)
         print(printable(self.text))
@@ -44,7 +44,7 @@ class Ending(Struct, frozen=True):
 
 
 def readings(kube: Kube, reader: Callable[[], T], deadline: float = inf) -> Iterator[T | Away | Denied]:
-    """Readings, one each second, or why there is none now. The last one is of the deadline (`time.monotonic`)."""
+    """A reading each second, or the error in its place. The last one is at `deadline` (`time.monotonic`)."""
     lenient_until = 0.0
     while True:
         kube.patience = min(REQUEST_TIMEOUT, max(deadline - time.monotonic(), 0.1))
@@ -66,7 +66,7 @@ def readings(kube: Kube, reader: Callable[[], T], deadline: float = inf) -> Iter
 
 
 class ChangedLines:
-    """Lines on stderr, each only where it is another one than before."""
+    """Prints lines to stderr, each only if it differs from the one before."""
 
     def __init__(self) -> None:
         self.line = ""
@@ -86,9 +86,8 @@ def until(
     seconds: float,
     missing: str,
 ) -> Ending:
-    """Read until `judge` ends it, which also gets the seconds so far; a line on stderr when `progress` changes.
-
-    `missing`: what is not so when the time is over.
+    """Read until `judge` returns an Ending; it is called with each reading and the seconds so far. Prints `progress` to
+    stderr when it changes. `missing`: text for the error if the time is over.
     """
     began, say = time.monotonic(), ChangedLines()
     for reading in readings(kube, reader, began + seconds):
@@ -105,7 +104,7 @@ def until(
 def changes(
     kube: Kube, reader: Callable[[], Iterable[KubeResource]], essence: Callable[[KubeResource], object]
 ) -> Iterator[list[KubeResource]]:
-    """At first all that are read, then those that differ in essence from before; without an end."""
+    """First all resources, then at each reading those whose `essence` changed. It does not end."""
     previous: dict[str, object] | None = None
     say = ChangedLines()
     for reading in readings(kube, reader):

@@ -1,7 +1,7 @@
-"""`kafkafeatures reconcile NAME`: have the operator look at the cluster now, and see what it says then.
+"""`kafkafeatures reconcile NAME`: requests a reconciliation now, waits for it, and prints the result.
 
-Written as the annotation kafkafeatures.dev/reconcile-requested-at, which the operator repeats in the status once it
-looked: `status.lastHandledReconcileAt`. A resource that is suspended is looked at too, and stays suspended.
+Writes the annotation kafkafeatures.dev/reconcile-requested-at, whose value the operator copies into
+`status.lastHandledReconcileAt` once it has read the cluster. A suspended resource is read too, and stays suspended.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Ask, wait for the answer, print it."""
+    """Write the annotation, wait for the status, and print the result."""
     with connected(arguments) as kube:
         resource = kube.annotate(arguments.name, {RECONCILE: datetime.now(UTC).isoformat()})
         ending = until(
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def answer(resource: KubeResource) -> Ending | None:
-    """Return what the operator says after the last request, which may be one that came after ours; None before that."""
+    """The result, once the operator has handled the last request (ours or a later one); None before."""
     if resource.status.last_handled_reconcile_at != resource.annotation(RECONCILE):
         return None
     ready, text = resource.status.condition(Condition.READY), f"{resource}: {progress(resource, Goal())}"

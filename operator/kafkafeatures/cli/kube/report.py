@@ -1,9 +1,10 @@
-"""`kafkafeatures report NAME`: one file for an issue: versions, the resource, its status, its events, its operator.
+"""`kafkafeatures report NAME`: one file to attach to an issue: versions, the resource, its status, Events, and
+operator.
 
-Nothing has to be blacked out, because nothing secret can be in it: a document names Secrets and never holds one, the
-operator writes none into statuses and events, and Secrets are not read here. Of annotations, which may hold anything,
-only those of this project are taken over; of the others their names. The page for people reads the metadata log of the
-cluster as well, if flags say where it is: the phases of restarts and the state of partitions are nowhere else.
+It contains no secrets: a document only names Secrets, the operator writes none into statuses and Events, and Secrets
+are not read here. Annotations may hold anything, so only those of this project are copied; of others only the names.
+The HTML page also uses the metadata log of the cluster, if there are connection flags: only the log has the phases of
+restarts and the state of partitions.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read, put together, write."""
+    """Collect everything, and write the report."""
     settings = _settings(arguments)
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
@@ -83,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> ClusterSettings | None:
-    """Settings of the cluster, if flags say where it is."""
+    """Settings of the cluster; None without connection flags."""
     flags = ("bootstrap_server", "bootstrap_controller", "config", "controller_config")
     given_flags = [name for name in flags if getattr(arguments, name)]
     if given_flags and not arguments.html:
@@ -94,7 +95,7 @@ def _settings(arguments: argparse.Namespace) -> ClusterSettings | None:
 
 
 def _metadata_log(settings: ClusterSettings | None, resource: KubeResource) -> RollHistory | str:
-    """Roll as the metadata log tells it; else why that was not read."""
+    """The history of restarts by the metadata log, or the reason why it was not read."""
     if settings is None:
         kind, addresses = resource.bootstrap
         return f"Run `report` with --bootstrap-{kind} {addresses}, and --config FILE if the cluster asks for a login."
@@ -141,7 +142,7 @@ def _report(kube: Kube, resource: KubeResource) -> tuple[dict[str, Any], Sequenc
 
 
 def without_status(resource: KubeResource) -> dict[str, Any]:
-    """Return the resource as its user wrote it, and its identity."""
+    """The resource without its status: metadata without foreign annotations, and the spec."""
     annotations = resource.metadata.get("annotations") or {}
     resource_metadata: dict[str, Any] = {key: resource.metadata[key] for key in _METADATA if key in resource.metadata}
     resource_metadata["labels"] = dict(resource.metadata.get("labels") or {})
@@ -158,6 +159,6 @@ def without_status(resource: KubeResource) -> dict[str, Any]:
 
 
 def _events(kube: Kube, resource: KubeResource) -> Sequence[SeenEvent]:
-    """The oldest first. Of this life of the name only: an earlier one had another uid."""
+    """The Events of the resource, the oldest first; without those of a deleted resource of the same name (by uid)."""
     ours = (event for event in kube.events(resource.metadata["name"]) if event["regarding"].get("uid") == resource.uid)
-    return sorted(map(seen_event, ours), key=lambda one: one.at)
+    return sorted(map(seen_event, ours), key=lambda event: event.at)

@@ -1,7 +1,7 @@
-"""The roll of a resource by the metadata log of its cluster, read when a report is made.
+"""Reads the history of a roll from the cluster's metadata log, for `report`.
 
-Nothing is stored for it anywhere: Kafka's own log has it, for as long as a controller keeps records. Called by
-`report.py`. Where the log was not read, the answer is why, for people: a page with a gap is better than none.
+The operator stores none of this: Kafka's own log has it, for as long as controllers keep records. Called by
+`report.py`. If the log cannot be read, the result is a text with the reason, and the report is made without it.
 """
 
 from __future__ import annotations

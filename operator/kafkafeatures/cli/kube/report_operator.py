@@ -1,6 +1,6 @@
-"""The operator that wrote a status, for `report`: its Deployment, its pod, and its log about this resource.
+"""Collects facts about the operator that wrote a status, for `report`: its Deployment, its pod, and its log.
 
-Of the log only the lines that name the resource are taken over: the others are about resources of other people.
+Only log lines that name the resource are copied: others are about other people's resources.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LINES = 10_000
-"""Lines of the log that are looked through, the last ones."""
+"""Newest lines of the log that are searched."""
 KEPT = 500
 
 
 class Attempt(Protocol):
-    """Asks for the `subject`, and notes why it could not be read."""
+    """Function that reads the `subject`, and records the reason if it fails."""
 
     def __call__(self, subject: str, ask: Callable[[], T]) -> T | None: ...
 
 
 def operator_of(kube: Kube, resource: KubeResource, tried: Attempt) -> dict[str, Any] | None:
-    """None where no status names an operator. One outside of a cluster has neither Deployment nor pod."""
+    """The operator named in the status; None if there is none. An operator outside of Kubernetes has no Deployment and
+    no pod.
+    """
     who = OperatorIdentity.of(resource.raw)
     if who is None:
         return None

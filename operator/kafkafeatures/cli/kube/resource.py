@@ -1,8 +1,8 @@
-"""A KafkaFeatures as the API server has it, and what the commands ask of it. Pure; it sends no request.
+"""A KafkaFeatures resource from the API server, with the properties that commands need. Pure; it sends no request.
 
-The only place where a command reads the object itself. Its status is read as people are shown it (`api/shown.py`): all
-that is there, also what another release or another tool wrote. A condition speaks of the generation in its
-`observedGeneration`. What it says of an older one is shown with that generation, and nothing is concluded from it.
+Commands access the raw object only here. The status is parsed for display (`api/shown.py`), which also accepts fields
+that another release or tool wrote. A condition is about the generation in its `observedGeneration`; one about an older
+generation is displayed with that generation, and no command makes decisions from it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from kafkafeatures.core.engine.plan import is_another_named
 from kafkafeatures.core.facts.releases import format_level
 
 ROLES = ("controllers", "brokers")
-"""Under which a document names its StatefulSets."""
+"""Keys of `spec.workload.statefulSet`."""
 
 
 class KubeResource(Struct, frozen=True, dict=True):
-    """`raw`: the object."""
+    """`raw`: the object, as parsed JSON."""
 
     raw: Mapping[str, Any]
 
@@ -45,13 +45,13 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def without_version(self) -> dict[str, Any]:
-        """The object for comparisons: another one only where something was changed."""
+        """The object without fields that change although nothing else does, for comparisons."""
         metadata = {key: value for key, value in self.document["metadata"].items() if key != "resourceVersion"}
         return {**self.document, "metadata": metadata}
 
     @property
     def uid(self) -> str:
-        """Another one once the resource was deleted and created again."""
+        """The uid, which differs if the resource was deleted and created again."""
         return str(self.metadata["uid"])
 
     @property
@@ -60,12 +60,12 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def deleted_at(self) -> str:
-        """Since when it is being deleted; empty where it is not."""
+        """Time stamp since when it is being deleted; empty if it is not."""
         return str(self.metadata.get("deletionTimestamp") or "")
 
     @property
     def flags(self) -> str:
-        """NAME and namespace, for a command line that is shown to people."""
+        """NAME and `-n NAMESPACE`, for command lines in messages."""
         return f"{self.metadata['name']} -n {self.metadata['namespace']}"
 
     def annotation(self, name: str) -> str:
@@ -150,7 +150,7 @@ class KubeResource(Struct, frozen=True, dict=True):
         return shown(Status, self.written_status)
 
     def says(self, kind: Condition) -> StatusCondition | None:
-        """The condition where it is True of the current generation."""
+        """The condition if it is True and about the current generation; else None."""
         condition = self.status.condition(kind)
         return (
             condition if condition is not None and condition.status == "True" and self.is_current(condition) else None
@@ -167,7 +167,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def is_approved(self) -> bool:
-        """Tell whether its plan, and no other one, is approved in it, also where the operator did not read that yet."""
+        """Tell whether the current plan is approved by its hash, also if the operator has not read the approval yet."""
         plan = self.status.plan
         if plan is None:
             return False
@@ -175,12 +175,12 @@ class KubeResource(Struct, frozen=True, dict=True):
         return bool(plan.approved_by) or (bool(approved_hashes) and not is_another_named(plan.hash, approved_hashes))
 
     def feature(self, name: str) -> FeatureStatus | None:
-        """One of `status.features`."""
+        """The entry of `status.features` with this name; None if there is none."""
         return next((feature for feature in self.status.features if feature.name == name), None)
 
 
 def level_of(feature: FeatureStatus, level: int | None, absent: str) -> str:
-    """One of its levels as people read it; `absent` where there is none."""
+    """A level of the feature as text; `absent` if it is None."""
     return absent if level is None else format_level(feature.name, level)
 
 

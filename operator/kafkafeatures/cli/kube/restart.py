@@ -1,12 +1,11 @@
-"""`kafkafeatures restart NAME`: have the nodes of a resource, or one of them, restarted without a new image.
+"""`kafkafeatures restart NAME`: requests a restart of all nodes of a resource, or of one, without a new image.
 
-Written as an annotation of the pod templates, as `kubectl rollout restart` does it: each StatefulSet gets a new
-revision, and the operator restarts its pods under the same rules as for a new image, one plan for all of them. Nothing
-is written unless every StatefulSet leaves its pods to the operator (OnDelete): of another one Kubernetes would restart
-them itself, at once.
+It writes an annotation into the pod templates, like `kubectl rollout restart`: each StatefulSet gets a new revision,
+and the operator restarts the pods by the same rules as for a new image, in one plan. Nothing is written unless every
+StatefulSet has the update strategy OnDelete: with another one Kubernetes would restart the pods itself, at once.
 
-For one node, an annotation of its pod, whose value is the uid of that pod: the request ends with the pod, and a copy of
-it asks for nothing.
+For one node it annotates the pod, with the pod's uid as the value: the request ends with that pod, and a copied
+annotation on another pod has no effect.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read everything, then write."""
+    """Read and check everything, then write the annotations."""
     roles = (arguments.only,) if arguments.only else ROLES
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
@@ -114,7 +113,9 @@ def _names(resource: KubeResource, roles: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _restart(kube: Kube, resource: KubeResource, name: str, now: str) -> None:
-    """The status of a StatefulSet is written to all the time, so it is read, and examined, anew for each attempt."""
+    """Annotate a StatefulSet. Its status changes often, and with it the resourceVersion, so each attempt reads and
+    checks it anew.
+    """
     for retries in reversed(range(ATTEMPTS)):
         try:
             version = _version(_stateful_set(kube, resource, name), kube.namespace)
@@ -135,7 +136,7 @@ def _stateful_set(kube: Kube, resource: KubeResource, name: str) -> Json:
 
 
 def _version(document: Json, namespace: str) -> str:
-    """The resourceVersion of a StatefulSet that leaves its pods to the operator."""
+    """The resourceVersion of a StatefulSet. Raises CommandFailed unless its update strategy is OnDelete."""
     strategy = (document["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate")
     if strategy != "OnDelete":
         problem = f"StatefulSet {namespace}/{document['metadata']['name']} has the update strategy {strategy}"

@@ -1,4 +1,6 @@
-"""`kafkafeatures resume NAME`: take the annotation of `suspend` away. What the document says is left to Git."""
+"""`kafkafeatures resume NAME`: removes the annotation of `suspend`. It does not change `spec.suspend`, which is for
+Git.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Remove the annotation. Ends with 4 where the document keeps it suspended."""
+    """Remove the annotation. Exit code 4 if `spec.suspend` still suspends the resource."""
     with connected(arguments) as kube:
         resource = kube.annotate(arguments.name, {PAUSE: None})
     if resource.suspended_in_document:

@@ -1,4 +1,4 @@
-"""`kafkafeatures run`: the operator. In a pod with its account, outside of one with KUBECONFIG."""
+"""`kafkafeatures run`: the operator. In a pod it uses the service account, elsewhere KUBECONFIG."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LOG_FORMATS = ("json", "text")
 LOG_LEVELS = ("info", "warning", "error")
 _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-LEAST_MEMORY = 32 * _UNITS["Mi"]  # one batch of a controller's log may have 8 MiB, and is there several times
+LEAST_MEMORY = 32 * _UNITS["Mi"]  # one batch of a controller's log may have 8 MiB, and is in memory several times
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Until SIGTERM."""
+    """Run until SIGTERM."""
     try:
         from kafkafeatures import app
         from kafkafeatures.kube.errors import NoAccount
@@ -151,7 +151,7 @@ def _recorder(arguments: argparse.Namespace) -> RecorderSettings | None:
 
 
 def _operator() -> OperatorIdentity:
-    """A pod's name is that of one process at a time. Outside of pods, two processes of one machine are two."""
+    """The identity of this operator process. A pod's name identifies it; elsewhere host name and process id do."""
     return OperatorIdentity(
         os.environ.get("POD_NAMESPACE", ""),
         os.environ.get("KAFKAFEATURES_NAME") or "kafka-features-operator",

@@ -1,7 +1,6 @@
-"""Events about a resource as the API server shows them: the sentence for people, and the facts for the page.
+"""Events about a resource from the API server, with their texts and the machine-readable facts in an annotation.
 
-An Event without facts comes from an older release or from another tool: it is shown by its sentence, and nothing is
-concluded from that. Pure; read by `report`.
+An Event without facts comes from an older release or another tool; only its text is shown. Pure; used by `report`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _TAKEN = ("type", "reason", "action", "note", "reportingController", "reportingI
 
 
 def seen_event(raw: Mapping[str, Any]) -> SeenEvent:
-    """Return what a report takes of an Event of events.k8s.io/v1."""
+    """The fields of an Event (events.k8s.io/v1) that a report contains."""
     metadata = raw["metadata"]
     at = raw.get("eventTime") or metadata.get("creationTimestamp", "")
     fields = {name: raw[name] for name in _TAKEN if name in raw}

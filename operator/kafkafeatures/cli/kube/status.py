@@ -1,6 +1,6 @@
-"""`kafkafeatures status NAME`: how a resource is, since when, what is planned, what stops it. Reads one object.
+"""`kafkafeatures status NAME`: the state of a resource, since when, the plan, and the blockers. Reads one object.
 
-`-w` then reads it each second, and adds a line when its reason or its message changes; or the object in another form.
+`-w` then reads it each second, and adds a line when its reason or message changes (with `-o`, the whole object).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The status of a resource as people read it at night: how it is, since when, what is planned, what stops it.
+"""Prints the status of a resource: its state, since when, the plan, and the blockers.
 
-Draws what the status holds and adds nothing: facts of an older generation, or of a cluster that cannot be read any
-more, are marked as such. Where the features do not fit the terminal each has lines of its own. Used by `status`; parts
-of it by `plan NAME` and `approve`.
+It prints what the status holds and adds nothing. Facts about an older generation, or about a cluster that can no longer
+be read, are marked as such. If the table of features does not fit the terminal, each has lines of its own. Used by
+`status`; parts of it by `plan NAME` and `approve`.
 """
 
 from __future__ import annotations
@@ -37,10 +37,9 @@ from kafkafeatures.core.report.migration_lines import migration_lines
 
 NOT_RECONCILED = "not reconciled yet; check that the operator is running and watches this namespace"
 HISTORY_SHOWN = 5
-"""How many of the newest entries of the history are shown. Irreversible changes are shown however many came after them.
-"""
+"""Newest entries of the history that are shown. Irreversible changes are always shown."""
 WORTH_SAYING = timedelta(seconds=90)
-"""By how much Ready has to be older than its reason for both ages to be said."""
+"""If the condition Ready is older than its reason by more than this, both ages are printed."""
 
 _NOT_MADE = (Result.NOT_APPLIED, Result.REJECTED, Result.NOT_SENT)
 
@@ -100,7 +99,7 @@ def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict,
 
 
 def draw_headline(console: Console, resource: KubeResource, current_time: datetime) -> None:
-    """Print how it is and since when, which cluster, and whatever makes the rest less true than it looks."""
+    """Print the state and since when, the cluster, and warnings that the rest may be outdated."""
     status = resource.status
     ready = status.condition(Condition.READY)
     word, style = READY_WORDS.get(ready.status if ready else "", NOT_YET)
@@ -122,7 +121,7 @@ def draw_headline(console: Console, resource: KubeResource, current_time: dateti
 
 
 def cautions(resource: KubeResource, current_time: datetime) -> Iterator[str]:
-    """Warnings to be read before the rest is believed."""
+    """Warnings that the status may be outdated or incomplete."""
     ready, levels = map(resource.status.condition, (Condition.READY, Condition.FEATURES_FINALIZED))
     if resource.deleted_at:
         yield f"Being deleted for {age(resource.deleted_at, current_time)}."
@@ -141,7 +140,7 @@ def cautions(resource: KubeResource, current_time: datetime) -> Iterator[str]:
 
 
 def draw_features(console: Console, resource: KubeResource) -> None:
-    """Every feature: where it is, where it shall be, what all nodes support, how far that is."""
+    """Print every feature: its level, the desired level, the range that all nodes support, and its state."""
     features = resource.status.features
     if not features:
         return
@@ -166,7 +165,7 @@ def draw_features(console: Console, resource: KubeResource) -> None:
 
 
 def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
-    """The command line, where the plan waits for it."""
+    """Print the command line that approves the plan, if it waits for approval."""
     if resource.says(Condition.APPROVAL_REQUIRED) and not resource.is_approved:
         line = f"To approve: kafkafeatures approve {resource.flags} --plan {resource.plan_hash[:HASH_SHOWN]}"
         console.print(Text(line), soft_wrap=True)  # to be copied: never broken in two
@@ -185,7 +184,9 @@ def draw_blockers_of(console: Console, resource: KubeResource) -> None:
 
 
 def age(moment: str, current_time: datetime) -> str:
-    """Age in one unit; "?" of what is no moment. A clock that is behind the API server's makes it 0."""
+    """The age in one unit, such as "5m"; "?" for a text that is no time. 0 if our clock is behind that of the API
+    server.
+    """
     then = time_of(moment)
     if then is None:
         return "?"
@@ -198,7 +199,7 @@ def age(moment: str, current_time: datetime) -> str:
 
 
 def _ages_of(status: Status, ready: StatusCondition, word: str, current_time: datetime) -> str:
-    """Return how long Ready has had its reason; and how long it has been what it is, where that is longer."""
+    """Text on how long Ready has had its reason; and also its status, if that is longer."""
     changed_at, began = ready.last_transition_time, time_of(ready.last_transition_time)
     reason = reason_since(status, ready)
     since = time_of(reason)
@@ -210,7 +211,9 @@ def _ages_of(status: Status, ready: StatusCondition, word: str, current_time: da
 
 
 def reason_since(status: Status, ready: StatusCondition) -> str:
-    """Since when Ready has its reason. The status of an older release has it only in the condition of that reason."""
+    """Time stamp since when Ready has its reason. Older operators have it only in the condition that is named like the
+    reason.
+    """
     ready_reason = status.ready_reason
     if ready_reason is not None and ready_reason.reason == ready.reason and ready_reason.since:
         return ready_reason.since
@@ -236,7 +239,7 @@ def _plan_line(resource: KubeResource, plan: PlanStatus, current_time: datetime)
 
 
 def _soak(console: Console, resource: KubeResource, current_time: datetime) -> None:
-    """Since when all nodes have been healthy with what the plan needs, and the way back."""
+    """Print the soak (since when all nodes have been healthy), and the way back."""
     since = resource.status.soak_started_at
     if since:
         line(console, Text(f"Soaking for {age(since, current_time)}: every node healthy since {since}"))
@@ -244,7 +247,7 @@ def _soak(console: Console, resource: KubeResource, current_time: datetime) -> N
 
 
 def _migration(console: Console, resource: KubeResource) -> None:
-    """Print where it is, and what is left of it."""
+    """Print the phase of a migration, and what remains to be done."""
     status = resource.status
     if status.migration is None or not status.migration.phase:
         return
@@ -282,7 +285,7 @@ def _roll(console: Console, resource: KubeResource) -> None:
 
 
 def _forecast(rollout: RolloutStatus) -> Iterator[str]:
-    """The time left: what a restart has taken on average so far, times the rounds that remain."""
+    """Text on the remaining time: the average time of a restart so far, times the remaining rounds."""
     remaining = rollout.total - rollout.done
     nodes = rollout.restarted + remaining
     if rollout.rounds and nodes:
@@ -291,7 +294,7 @@ def _forecast(rollout: RolloutStatus) -> Iterator[str]:
 
 
 def _conditions(console: Console, resource: KubeResource, current_time: datetime) -> None:
-    """All but Ready; a message only where it says something that was not said above."""
+    """Print all conditions except Ready; messages only if they were not printed above."""
     conditions = [condition for condition in resource.status.conditions if condition.type != Condition.READY]
     if not conditions:
         return

@@ -1,7 +1,7 @@
-"""`kafkafeatures suspend NAME`: the step in progress completes, no new step starts.
+"""`kafkafeatures suspend NAME`: suspends a resource: the step in progress completes, no new step starts.
 
-Written as the annotation kafkafeatures.dev/pause, so that Git does not revert it. It needs no plan and no version of
-the resource: a suspension takes effect at once. `cli/kube/resume.py` takes it back.
+It writes the annotation kafkafeatures.dev/pause, which Git does not revert, unlike `spec.suspend`. No resourceVersion
+is sent, so that nothing can delay it. `cli/kube/resume.py` removes it.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""`kafkafeatures wait NAME --for ready|rolled|feature=NAME>=LEVEL`: until it is so, or action is required.
+"""`kafkafeatures wait NAME --for ready|rolled|feature=NAME>=LEVEL`: waits until that is reached, or action is required.
 
-What is concluded, from one reading of the resource:
+Exit codes, by one reading of the resource:
 
 | | `ready` | `feature=NAME>=LEVEL` |
 |---|---|---|
 | 0 | Ready=True, of the current generation | the level was read on the cluster, of whatever generation: it is a fact |
 | 6, 3 | Stalled, ApprovalRequired: True, of the current generation | the same: no level moves until action is taken |
 
-`rolled`: `cli/kube/wait_rolled.py`, with the StatefulSets beside it; a status of older templates ends nothing early
-until the operator had time to see the new ones.
+`rolled` also reads the StatefulSets (`cli/kube/wait_rolled.py`). A status about older pod templates ends the wait only
+after `SEEN_WITHIN` seconds, in which the operator can see the new ones.
 
-A feature that is there already counts before anything else does. Levels of a cluster that cannot be read now are not
-news, and are waited for. A plan that was approved a moment ago is not reported as waiting for approval.
+A feature that has its level counts first, before Stalled or ApprovalRequired. Levels do not count while the cluster
+cannot be read. A plan that was just approved is not reported as waiting for approval.
 
-An API server that is away is asked again each second until the time is over (`cli/kube/polling.py`).
+If the API server cannot be reached, polling continues until the time is over (`cli/kube/polling.py`).
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from kafkafeatures.core.engine.plan import HASH_SHOWN
 from kafkafeatures.core.facts.releases import format_level, metadata_version_named
 
 SEEN_WITHIN = 60.0
-"""Seconds within which an operator that runs sees a changed StatefulSet, also of a resource that needs action."""
+"""Seconds within which a running operator notices a changed StatefulSet, also for a resource that needs action."""
 
 _FEATURE = re.compile(r"^feature=([a-z][a-z0-9._]{0,63})>=([0-9A-Za-z.-]{1,32})$")
 
 
 class Goal(Struct, frozen=True):
-    """`feature` empty: ready, or rolled."""
+    """The goal of the wait. `feature` empty: `rolled`, or else ready."""
 
     feature: str = ""
     level: int = 0
@@ -85,7 +85,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None, waited: float = 0.0) -> Ending | None:
-    """Return the end of the wait, if what was read ends it. See the prologue. `waited`: seconds so far."""
+    """The end of the wait by this reading, or None; the rules are in the module's docstring. `waited`: seconds so
+    far.
+    """
     if goal.rolled:
         driver = driver_of(resource)
         if driver is not None and not driver.restarts_nodes:
@@ -143,7 +145,8 @@ def progress(resource: KubeResource, goal: Goal, templates: Templates | None = N
 def _until(kube: Kube, name: str, goal: Goal, seconds: float) -> Ending:
     def read() -> tuple[KubeResource, Templates]:
         resource = kube.resource(name)
-        return resource, _templates(kube, resource) if goal.rolled else {}  # after the status, which may be older
+        # read after the status, so they are never older than it
+        return resource, _templates(kube, resource) if goal.rolled else {}
 
     return until(
         kube,
@@ -161,7 +164,9 @@ def _templates(kube: Kube, resource: KubeResource) -> Templates:
 
 
 def _reached(resource: KubeResource, goal: Goal) -> bool:
-    """A level is a fact as long as the cluster can be read: FeaturesFinalized is True or False then, not Unknown."""
+    """True if the goal is reached. A level counts only while the cluster can be read: FeaturesFinalized is not Unknown
+    then.
+    """
     levels, feature = resource.status.condition(Condition.FEATURES_FINALIZED), resource.feature(goal.feature)
     is_known = levels is not None and levels.status in ("True", "False")
     return is_known and feature is not None and (feature.finalized or 0) >= goal.level

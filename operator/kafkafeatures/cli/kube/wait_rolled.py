@@ -1,7 +1,7 @@
-"""`wait --for rolled`: whether every pod runs what its StatefulSet asks for now, and the cluster has taken it in.
+"""`wait --for rolled`: judges whether every pod has the current revision of its StatefulSet, and the roll is complete.
 
-A changed image bumps no generation of a KafkaFeatures resource, so its status may speak of the image before. What it
-says counts only where the StatefulSets, read after it, have the same revisions. Pure; called by `cli/kube/wait.py`.
+A changed image does not change the generation of the KafkaFeatures resource, so its status may be about the previous
+image. It counts only if the StatefulSets, read after it, have the revisions in it. Pure; called by `cli/kube/wait.py`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from kafkafeatures.core.words import counted
 
 
 class Template(Struct, frozen=True):
-    """Revision and replicas that a StatefulSet asks for. `revision`: empty while the newest template has none yet."""
+    """Update revision and replicas of a StatefulSet. `revision`: empty until its controller has seen the newest
+    template.
+    """
 
     revision: str
     replicas: int
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Template:
-        """Reads a StatefulSet as the API server returns it."""
+        """The template of a StatefulSet from the API server."""
         status = raw.get("status") or {}
         observed = int(status.get("observedGeneration") or 0) >= int(raw["metadata"].get("generation") or 0)
         return cls(str(status.get("updateRevision") or "") if observed else "", int(raw["spec"].get("replicas", 1)))
@@ -37,12 +39,12 @@ Templates = Mapping[str, Template | None]
 
 
 def driver_of(resource: KubeResource) -> Driver | None:
-    """Driver that restarts its nodes; None for one that is not known here."""
+    """The driver of the resource; None if this release does not know it."""
     return driver_named(resource.driver or NOBODY.name)
 
 
 def stateful_sets_of(resource: KubeResource) -> tuple[str, ...]:
-    """The StatefulSets that its document names; none where their pods are not restarted."""
+    """The StatefulSets that the document names; none if its driver does not restart pods."""
     driver = driver_of(resource)
     return resource.stateful_sets if driver is not None and driver.reads_pods else ()
 
@@ -56,7 +58,7 @@ def is_of_these(resource: KubeResource, templates: Templates) -> bool:
 
 
 def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
-    """Return what is missing, in one line; empty: everything is rolled."""
+    """Text on what is not rolled yet, in one line; empty if everything is."""
     for name, template in templates.items():
         if template is None:
             return f"StatefulSet {resource.metadata['namespace']}/{name} not found"
@@ -76,7 +78,7 @@ def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
 
 
 def rolled_text(templates: Templates) -> str:
-    """Return what every pod runs, for people."""
+    """Text on the revision that every pod has."""
     parts = (
         f"{counted(template.replicas, 'pod')} of {name} at revision {template.revision}"
         for name, template in templates.items()
@@ -86,7 +88,7 @@ def rolled_text(templates: Templates) -> str:
 
 
 def _seen(resource: KubeResource, name: str) -> WorkloadStatus:
-    """Workload as the operator saw it."""
+    """The entry about a StatefulSet in the status."""
     return next(
         (workload for workload in resource.status.workloads if workload.name == name), WorkloadStatus(name=name)
     )

@@ -1,1 +1,1 @@
-"""`kafkafeatures log`: what the files of a metadata log say."""
+"""`kafkafeatures log`: commands that read the files of a metadata log."""

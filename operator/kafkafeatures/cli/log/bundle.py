@@ -1,9 +1,8 @@
-"""Metadata logs inside of a support bundle: a tar, a tar.gz or a zip from an untrusted source.
+"""Reads metadata logs from a support bundle: a tar, tar.gz or zip file from an untrusted source.
 
-What it decides: which members are read, and what a bundle may claim. Nothing is unpacked under a name of its own: the
-files of metadata logs, and nothing else, are copied into one temporary file that has no name, so that no path in a
-bundle leads anywhere. Links and devices are none of these files. Members, bytes and what they inflate to are bounded.
-Called by `cli/log/paths.py`.
+It decides which members are read, and limits their number, size and inflated size. Only files of metadata logs are
+copied, all into one temporary file without a name, so that paths in a bundle cannot lead out of a folder. Links and
+devices are ignored. Called by `cli/log/paths.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ MAX_MEMBERS = 100_000
 MAX_KEPT = 4 * 1024**3
 """Bytes of metadata logs; a node keeps about 100 MiB of its own by default."""
 MAX_INFLATED = 16 * 1024**3
-"""Bytes of a tar behind its gzip: all that is in it has to be gone over."""
+"""Most bytes of an uncompressed tar: all of it has to be read."""
 MAX_NAME = 4096
 _COPIED = 1024 * 1024
 _TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
@@ -39,7 +38,7 @@ _ZIP_MAGIC = b"PK\x03\x04"
 
 
 class _TooMuch(Exception):
-    """A bundle claims more than any has; it says what."""
+    """A bundle exceeds a limit; the text says which."""
 
 
 def is_bundle(path: Path) -> bool:
@@ -53,7 +52,7 @@ def is_bundle(path: Path) -> bool:
 
 
 def of_bundle(path: Path) -> list[LogFolder]:
-    """The logs in a bundle, by the paths that they have there. Raises CommandFailed for one that cannot be read."""
+    """The logs in a bundle, named by their paths in it. Raises CommandFailed for a bundle that cannot be read."""
     try:
         members = _ExtractedFiles(path)
         with open_regular(path) as file:
@@ -91,9 +90,9 @@ def _is_one_file(path: Path) -> bool:
 
 @dataclass(slots=True)
 class _ExtractedFiles:
-    """Members copied out of a bundle: one file without a name, and where in it each of them is.
+    """Members copied out of a bundle into one file without a name. `places`: (position, size) of each member there.
 
-    It is open for as long as one of its logs may be read.
+    The file is open for as long as one of its logs is referenced.
     """
 
     path: Path
@@ -104,15 +103,15 @@ class _ExtractedFiles:
     """The files of the log in each directory, compressed ones too."""
 
     def __del__(self) -> None:
-        if hasattr(self, "file"):  # there may have been no room for it
+        if hasattr(self, "file"):  # False if creating the file failed
             self.file.close()
 
     def wants(self, name: str) -> PurePosixPath | None:
-        """Path of a member in the bundle, if it is one that is read."""
+        """Path of a member in the bundle if it must be copied; else None."""
         if len(name) > MAX_NAME:
             return None
         path = PurePosixPath(name.lstrip("/"))
-        is_log = path.parent.name in (files.DIRECTORY, "")  # no topic's
+        is_log = path.parent.name in (files.DIRECTORY, "")  # not in the folder of a topic
         is_segment = is_log and files.parse(path.name) is not None
         if is_segment or (is_log and files.compressed([path.name])):
             self.names.setdefault(path.parent, []).append(path.name)
@@ -130,7 +129,7 @@ class _ExtractedFiles:
         self.places[path] = begin, self.size - begin
 
     def folders(self) -> list[LogFolder]:
-        """A log for each directory in which there are files of one."""
+        """A log for each directory with files of a metadata log."""
         for folder, names in self.names.items():
             if compressed := files.compressed(names):
                 inside = f"{folder / next(iter(compressed))} in it is compressed by itself"
@@ -186,7 +185,7 @@ def _of_zip(cache: _ExtractedFiles, file: IO[bytes], _: bytes) -> None:
 
 
 def _of_tar(cache: _ExtractedFiles, file: IO[bytes], magic: bytes) -> None:
-    source: IO[bytes] = gzip.GzipFile(fileobj=file) if magic[:2] == GZIP_MAGIC else file  # type: ignore[assignment]  # read, seek and tell are all that is used
+    source: IO[bytes] = gzip.GzipFile(fileobj=file) if magic[:2] == GZIP_MAGIC else file  # type: ignore[assignment]  # only read, seek and tell are used
     with tarfile.open(fileobj=_Bounded(source), mode="r:") as bundle:  # type: ignore[call-overload]  # the same three
         for member in _members(bundle):
             path = cache.wants(member.name)
@@ -208,7 +207,9 @@ def _members(bundle: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 class _Bounded:
-    """A tar that is read in its order. Long names and other headers are read at once: none of them may be large."""
+    """A file object for `tarfile` that limits reads: `tarfile` reads long names and headers as a whole, so they must be
+    small.
+    """
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source

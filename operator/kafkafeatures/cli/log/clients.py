@@ -1,4 +1,6 @@
-"""Clients and topics in `log state`: names and counts. Secrets are not part of an image, so none is shown."""
+"""The part of `log state` about clients (quotas, ACLs, SCRAM users, tokens) and topics: names and counts. An image has
+no secrets, so none is shown.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _OPERATIONS = {
 
 
 def clients_shape(image: Image) -> Json:
-    """The clients of a log for the document, each kind with its names. topics: null where the image is without them."""
+    """The clients as JSON, each kind with its names. topics: null if the image was made without them."""
     clients = image.clients
     partitioned = image.partitioned
     topics = None
@@ -57,7 +59,7 @@ def clients_shape(image: Image) -> Json:
 
 
 def client_lines(image: Image) -> Iterator[str]:
-    """The clients of a log for people, a line for each kind."""
+    """The clients as text, a line for each kind."""
     clients, partitioned = image.clients, image.partitioned
     if partitioned is not None and partitioned.topics:
         partitions = sum(len(chunk.partition) for chunk in partitioned.chunks)
@@ -97,7 +99,7 @@ def _entity(entity: Entity) -> str:
 
 
 def _number(value: float) -> float | str:
-    """JSON has none for what is infinite."""
+    """The number, or a text for infinity and NaN, which JSON does not have."""
     return value if value - value == 0 else str(value)
 
 

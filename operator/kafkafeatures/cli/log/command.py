@@ -1,9 +1,9 @@
-"""`kafkafeatures log`: what the files of a metadata log hold, without a JVM and without a cluster.
+"""`kafkafeatures log`: reads the files of a metadata log, without a JVM and without a cluster.
 
-`decode` shows every record of a node's `__cluster_metadata-0`, or of single files; `verify` only says whether every
-byte of them is accounted for, and nothing is missing between them. Both name each damage and continue behind it.
-Secrets are redacted unless `--no-redact` asks for them. What a log says as a whole is in modules of its own. Never
-writes to the files, and never takes a lock: a node may run on them.
+`decode` prints every record of a node's `__cluster_metadata-0`, or of single files; `verify` only checks that every
+byte was decoded, and that no records are missing between files. Both report each damage and continue after it. Secrets
+are redacted without `--no-redact`. The other actions, about the log as a whole, are modules of their own. The files are
+never written or locked, since a node may be using them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from kraftlog.reading import Account, Entry, Reading, Share
 from kraftlog.schema import NAMES
 
 _END = (DamageReason.TRUNCATED, DamageReason.ZEROS)
-"""What the end of the newest segment of a running node looks like."""
+"""Damage that is normal at the end of the newest segment, while a node writes to it."""
 
 _WHOLE = {
     "state": "kafkafeatures.cli.log.state",
     "timeline": "kafkafeatures.cli.log.timeline",
     "ghosts": "kafkafeatures.cli.log.ghosts",
 }
-"""What is said of a log as a whole, and by which module."""
+"""Actions about a log as a whole, each with its module."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read all of them. 0 when every byte was decoded or kept and none is missing, 1 where something is damaged."""
+    """Read all files. Exit code 0 if every byte was decoded and no records are missing, else 1."""
     _check(arguments)
     if arguments.action in _WHOLE:
         command = importlib.import_module(_WHOLE[arguments.action])
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Flags that one of the actions alone understands."""
+    """Raise CommandFailed for flags that this action does not have."""
     action = arguments.action
     if arguments.at is not None and action != "state":
         raise CommandFailed(f"log {action}: --at is a flag of log state", Exit.USAGE)
@@ -132,7 +132,9 @@ def _decode(
     arguments: argparse.Namespace,
     write: Callable[[str], object],
 ) -> list[str]:
-    """Write every record, with every damage, and each record at which Kafka stops, where it is; gives what is wrong."""
+    """Write every record in order, with damage and records at which Kafka stops in their places. Returns the
+    problems.
+    """
     problems = []
     unshown = deque(refused)
     for item in _lines(reading, arguments):
@@ -152,7 +154,7 @@ def _decode(
 
 
 def _marked(lines: str, file: File, unshown: deque[Judged], arguments: argparse.Namespace) -> Iterator[str]:
-    """Lines of records, each at which Kafka stops with a line behind it that says so."""
+    """Lines of records; a record at which Kafka stops is followed by a line about that."""
     for line in lines.split("\n")[:-1]:
         yield line + "\n"
         if unshown and (offset := _OFFSET_OF.match(line)) and int(offset[1]) == unshown[0].impossible.offset:
@@ -172,7 +174,9 @@ def _impossible(judged: Judged) -> dict[str, object]:
 
 
 def _lines(reading: Reading, arguments: argparse.Namespace) -> Iterator[str | Damage]:
-    """A line for each record, or many of them; of a large file many at once, where what that needs is installed."""
+    """Texts of one or many lines, one line for each record. Large files are decoded in columns, if numpy and Arrow are
+    installed (the extra `pipeline`).
+    """
     show, separators, width = (_object, _OBJECT, 0) if arguments.output == "json" else (_line, _LINE, _OFFSET)
     form = Form(partial(show, no_redact=arguments.no_redact), format_time, separators, width)
     if reading.account.size >= _LARGE:
@@ -186,7 +190,7 @@ def _lines(reading: Reading, arguments: argparse.Namespace) -> Iterator[str | Da
 
 
 def _object(entry: Entry, no_redact: bool) -> str:
-    """One object: offset, timestamp, type, version and data, or why there is none."""
+    """A record as one JSON object: offset, timestamp, type, version and data, or the reason why it was not decoded."""
     name, version, content = _shown(entry, no_redact)
     timestamp = format_time(entry.timestamp_ms)
     return f'{{"offset":{entry.offset},"timestamp":"{timestamp}","type":"{name}","version":{version},{content}}}'
@@ -203,7 +207,7 @@ _DATA = '"data":'
 _OFFSET = 10  # characters
 _LINE = ("", "  ", "  ", " v", "  ", "")
 _OBJECT = ('{"offset":', ',"timestamp":"', '","type":"', '","version":', f",{_DATA}", "}")
-"""What the lines of `_line` and `_object` have around offset, time, type, version and data, in the layout of today."""
+"""Texts of a line around offset, time, type, version and data, for `_line` and for `_object`."""
 
 _OFFSET_OF = re.compile(r'(?: *|\{"offset":)([0-9]+)[ ,]')
 """The offset of a record, in either form of its line."""
@@ -231,7 +235,7 @@ def _is_end(damage: Damage, file: File) -> bool:
 
 
 def _is_whole(account: Account, file: File) -> bool:
-    """Nothing damaged, nothing missing; the newest segment may end within a batch."""
+    """True if nothing is damaged or missing; the newest segment may end within a batch."""
     return account.is_balanced and account.is_sound and (file.is_open or not account.damaged)
 
 
@@ -250,7 +254,7 @@ def _report(
     lacks: list[str],
     sound: bool,
 ) -> None:
-    """Report what became of each byte: the result of `verify`, beside the records for `decode`."""
+    """Report how many bytes were decoded, skipped or damaged: to stdout for `verify`, to stderr for `decode`."""
     stream = sys.stdout if arguments.action == "verify" else sys.stderr
     name = printable(str(file.path))
     if arguments.action == "verify" and arguments.output == "json":

@@ -1,8 +1,9 @@
-"""The files of a metadata log: how they are read, and what their names say is missing.
+"""Opens the files of a metadata log, and finds by their names which records are missing.
 
-What it decides: which file a node may still be writing to, and whether files hold what their names and their neighbours
-promise. Called by `cli/log/command.py` and `cli/log/paths.py`. Files are read a piece at a time, never mapped: a node
-may cut its log at any moment. Only regular files are opened for reading: nothing here may wait for a writer.
+It decides which file a node may still be writing to, and whether files have the offsets that their names, and those of
+their neighbours, promise. Called by `cli/log/command.py` and `cli/log/paths.py`. Files are read in pieces, never
+mapped: a node may truncate its log at any moment. Only regular files are opened, since opening a pipe would wait for a
+writer.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ _TEXT = frozenset((*b"\t\n\r", *range(0x20, 0x7F)))
 
 
 class File(Struct, frozen=True):
-    """A file to read, and what names say of it.
+    """A file to read, with facts from its name and the names beside it.
 
-    is_open: a node may be writing to its end. begins: the offset of its first record. ends: where the next segment
-    begins. is_orphan: what came before it is in no snapshot.
+    is_open: a node may be writing to its end. begins: the offset of its first record. ends: the offset at which the
+    next segment begins. is_orphan: no earlier segment and no snapshot has the records before it.
     """
 
     path: Path
@@ -47,7 +48,7 @@ class File(Struct, frozen=True):
 
     @property
     def is_snapshot(self) -> bool:
-        """Rather than a segment."""
+        """True for a snapshot, False for a segment."""
         return self.path.suffix == ".checkpoint"
 
     def opened(self) -> OpenFile:
@@ -72,7 +73,7 @@ def parsed(names: Iterable[str]) -> list[files.Segment | files.Snapshot]:
 
 
 def file_of(path: Path, beside: list[files.Segment | files.Snapshot]) -> File:
-    """One of them, and what the others say of it."""
+    """The file at this path, with facts from the names beside it."""
     this = files.parse(path.name)
     if not isinstance(this, files.Segment):
         return File(path, is_open=path.suffix == ".log", begins=0 if path.suffix == ".checkpoint" else None)
@@ -82,7 +83,7 @@ def file_of(path: Path, beside: list[files.Segment | files.Snapshot]) -> File:
 
 
 def missing(file: File, reading: Reading) -> list[str]:
-    """Problems of a file that was read to its end: what it does not hold, although it has to."""
+    """Problems of a file that was read to its end: records that it should have and does not."""
     says = []
     if file.is_orphan:
         says.append(f"the records before offset {file.begins} are missing, and no snapshot that ends there is here")
@@ -141,8 +142,8 @@ class OpenFile:
 
 
 def _other_content(path: Path, head: bytes) -> str:
-    """Reason why it cannot be a file of a log, whatever its name; empty where it may be one. The first byte of one is
-    that of its first offset, and always 0.
+    """The reason why a file with these first bytes cannot be part of a log; empty if it may be. A log begins with an
+    offset of 8 bytes, the first of which is always 0.
     """
     if command := files.compressed([path.name]).get(path.name):
         return f"it is compressed; decompress it first: {command} {shlex.quote(str(path))}"
@@ -157,7 +158,7 @@ def _other_content(path: Path, head: bytes) -> str:
 
 
 def refuse_compressed(folder: Path, names: Iterable[str]) -> None:
-    """Raise CommandFailed where files of the log in a folder are compressed: a log without them would be shorter.
+    """Raise CommandFailed if files of a log are compressed: without them the log would seem to be shorter.
 
     They are not read in place: a log is read at any offset, for which a compressed file has to be decompressed anyway.
     """
@@ -174,7 +175,7 @@ def refuse_compressed(folder: Path, names: Iterable[str]) -> None:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A file to read. Raises CommandFailed for anything else, and for what may not be read."""
+    """Open a regular file. Raises CommandFailed for anything else, and for files without permission."""
     try:
         file = open(path, "rb", opener=_without_waiting)  # noqa: SIM115 - the caller closes it
     except OSError as error:
@@ -191,5 +192,5 @@ def _without_waiting(name: str, flags: int) -> int:
 
 
 def refused(path: Path, reason: str | None) -> CommandFailed:
-    """A path that gives nothing to read."""
+    """The error for a path that cannot be read."""
     return CommandFailed(f"{printable(str(path))}: {reason}", Exit.BLOCKED)

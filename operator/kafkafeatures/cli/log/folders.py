@@ -1,7 +1,7 @@
-"""The metadata log of one node: the files it has now, wherever they are, and what they say of themselves.
+"""The metadata log of one node: its files, in a folder or a bundle, and the facts in their names and properties.
 
-Made by `cli/log/paths.py` and `cli/log/bundle.py`, read by the commands that say what a log as a whole says (`state`,
-`timeline`, `ghosts`, `describe --from`).
+Made by `cli/log/paths.py` and `cli/log/bundle.py`, used by the commands about a log as a whole (`state`, `timeline`,
+`ghosts`, `describe --from`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ MAX_PROPERTIES = 64 * 1024
 
 
 class LogFolder(Struct, frozen=True):
-    """The log of one node. display_name: its name in messages. opened: gives the bytes of the file of a name.
-
-    properties: of the node's `meta.properties`, where it lies beside the log.
+    """The log of one node. display_name: its name in messages. names: of its files. opened: opens the file of this
+    name. properties: of `meta.properties` beside the log, if it is there.
     """
 
     display_name: str
@@ -41,7 +40,7 @@ class LogFolder(Struct, frozen=True):
 
     @property
     def cluster_id(self) -> str:
-        """Empty where it is not known."""
+        """The cluster id in `meta.properties`; empty if unknown."""
         return cut(self.properties.get("cluster.id", ""), 64)
 
     @property
@@ -51,7 +50,9 @@ class LogFolder(Struct, frozen=True):
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 11 else None
 
     def committed(self) -> int:
-        """Everything below this offset is known to be committed: Kafka makes snapshots of nothing else (KIP-630)."""
+        """The offset below which everything is committed: the end of the newest snapshot, since Kafka makes snapshots
+        of committed records only (KIP-630).
+        """
         for snapshot in reversed(self.snapshots):
             try:
                 with self.opened(snapshot.name) as data:

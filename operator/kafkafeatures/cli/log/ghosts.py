@@ -1,8 +1,8 @@
-"""`kafkafeatures log ghosts PATH`: registrations that may be ghosts, with the evidence that the files of a node have.
+"""`kafkafeatures log ghosts PATH`: finds registrations that may be ghosts, with the evidence in the files of a node.
 
-A ghost registration is that of a node which no longer exists (`core/facts/membership.py`): a broker that is
-fenced, a controller that is not a voter, and nothing that shows that it runs. Files do not show which processes run, so
-what is said here is a suspicion, with its reason and the record of the last registration; a live cluster confirms it.
+A ghost registration is that of a node which no longer exists (`core/facts/membership.py`): a fenced broker, or a
+controller that is not a voter, without a sign that it runs. Files do not show which processes run, so the result is a
+suspicion, with its reason and the record of the last registration. `describe` of the live cluster confirms it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ Registered = BrokerRegistration | ControllerRegistration
 
 
 class RecordSource(Struct, frozen=True):
-    """The record that says so; of a snapshot (`is_state`) the state that has it, whose time it was at the latest."""
+    """The record that proves a fact: file, offset, and time in milliseconds since 1970. `is_state`: the fact is in a
+    snapshot, so it happened at that time or earlier.
+    """
 
     file: str
     offset: int
@@ -58,7 +60,9 @@ class RecordSource(Struct, frozen=True):
 
 
 class Candidate(Struct, frozen=True):
-    """A registration of which nothing shows that its node runs. suspected: None where the files do not show it."""
+    """A registration whose node may not run any more. suspected: True or False; None if the files cannot show it.
+    registered, fenced: the records of the last registration, and of its being fenced.
+    """
 
     role: str
     registration: Registered
@@ -69,7 +73,9 @@ class Candidate(Struct, frozen=True):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show them. 0 where all of the log could be read, 1 where something is missing, so that there may be others."""
+    """Print the candidates. Exit code 0 if all of the log was read, 1 if records are missing, so that there may be
+    others.
+    """
     (path,) = arguments.paths
     folder = log_folder(path)
     state = restored(folder, None)
@@ -86,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Evidence:
-    """Evidence of the files about each node, up to the offset of the image."""
+    """The newest records about each node in the files, up to the offset of the image."""
 
     def __init__(self, folder: LogFolder, image: Image) -> None:
         self._registered: dict[tuple[str, int, str], RecordSource] = {}
@@ -134,11 +140,11 @@ class Evidence:
             self._fenced.setdefault(broker, record_source)
 
     def registered(self, role: str, registration: Registered) -> RecordSource | None:
-        """The record of the registration that counts; None where it is not in these files."""
+        """The record of the current registration; None if these files do not have it."""
         return self._registered.get((role.lower(), registration.id, kafka_uuid(registration.incarnation)))
 
     def fenced(self, broker: int) -> RecordSource | None:
-        """Since when it is fenced, as far as these files know."""
+        """The record since which the broker is fenced; None if these files do not have it."""
         return self._fenced.get(broker)
 
 
@@ -161,7 +167,7 @@ def _candidates(folder: LogFolder, image: Image, evidence: Evidence) -> Iterator
 
 
 def _controller(suspected: bool | None, is_own: bool) -> tuple[bool | None, str] | None:
-    """Return what is said of it, and why; None for one that the cluster counts on."""
+    """(suspected, reason) of a registered controller; None for a voter."""
     if suspected is None:
         return None, "who votes is not known: no record of a leader or of voters is in these files"
     if not suspected:
@@ -170,7 +176,7 @@ def _controller(suspected: bool | None, is_own: bool) -> tuple[bool | None, str]
 
 
 def _broker(suspected: bool | None, fenced: RecordSource | None, end_ms: int, is_own: bool) -> tuple[bool | None, str]:
-    """True if a fenced broker is suspected, and the reason. A snapshot shows that it was fenced, but not since when."""
+    """(suspected, reason) of a fenced broker. A snapshot shows that it is fenced, but not since when."""
     if is_own:
         return False, "fenced, but these files are its own"
     if suspected is None or fenced is None:
@@ -188,7 +194,9 @@ def _span(milliseconds: int) -> str:
 
 
 def _document(folder: LogFolder, restored: Restored, evidence: Evidence, candidates: list[Candidate]) -> Json:
-    """The document of `log ghosts -o json`. ghosts: what is suspected. unclear: fenced or not a voter, but no more."""
+    """The document of `log ghosts -o json`. ghosts: suspected registrations. unclear: nodes that are fenced or not
+    voters, but not suspected.
+    """
     return {
         "apiVersion": API_VERSION,
         "kind": "GhostRegistrations",

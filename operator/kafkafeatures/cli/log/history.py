@@ -1,8 +1,8 @@
-"""Events in the log of a node, file by file, and what is missing between: for `timeline` and `ghosts`.
+"""Reads the changes in the log of a node, file by file, and the gaps between files: for `timeline` and `ghosts`.
 
-What it decides: in which order segments and snapshots are read, and what is said where they do not meet. A snapshot is
-a state that was reached by its time, and no event: it is given out only where it tells what the log here does not, at
-the beginning and behind a gap. Nothing is stepped over without a word.
+It decides in which order segments and snapshots are read, and reports gaps between them. A snapshot is a state, not a
+change, so it is returned only where the changes that led to it are not in the log: at the beginning, and after a gap.
+Whatever cannot be read is returned as `Missing`.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from kraftlog.walks import Walk
 
 
 class HistoryLine(Struct, frozen=True):
-    """A change, and the segment whose record says so."""
+    """A change, and the segment that has its record."""
 
     file: str
     event: Event
 
 
 class ImpossibleRecord(Struct, frozen=True):
-    """A record at which Kafka stops, and which changes nothing."""
+    """A record at which Kafka stops (`kraftlog.judged`); it changes nothing."""
 
     file: str
     judged: Judged
 
 
 class StateOf(Struct, frozen=True):
-    """State that a snapshot has at `offset`; what led to it is not known from here."""
+    """The state in a snapshot, which ends at `offset`. The changes that led to it are not in these files."""
 
     file: str
     offset: int
@@ -48,8 +48,8 @@ class StateOf(Struct, frozen=True):
 
 
 class Missing(Struct, frozen=True):
-    """Something that should be there. offset: behind the last record before it. until: the offset of the first one
-    behind it, where that is known.
+    """Records that are missing. offset: after the last record before them. until: the offset of the first record after
+    them, None if unknown.
     """
 
     file: str
@@ -64,7 +64,7 @@ Item = HistoryLine | ImpossibleRecord | StateOf | Missing
 
 
 class History:
-    """One reading of a log. Iterate it once; `end` and `open_transaction` are right at its end."""
+    """The items of a log, in order. Iterate it once; `end` (offset) and `open_transaction` are valid afterwards."""
 
     def __init__(self, folder: LogFolder) -> None:
         self._folder = folder
@@ -77,13 +77,16 @@ class History:
         for judged in impossible:
             self._unshown[judged.file].append(judged)
         self._understood = not impossible
-        self._read = -1  # the end of the log that was read: no snapshot moves it
-        # What a controller was formatted with (0-0.checkpoint) its log says once more, and says when.
+        self._read = -1  # the end of the records read so far; unlike `end` not moved by snapshots
+        # 0-0.checkpoint, written when a controller is formatted, is not needed: the log repeats its records, with
+        # times.
         self._reader = HistoryReader(begins_at=self.end if self._segments else -1)
 
     @property
     def open_transaction(self) -> int | None:
-        """Offset at which the metadata transaction begins that had not ended when the log did."""
+        """Offset of the beginning of a metadata transaction (KIP-868) that has no end in this log; None: there is
+        none.
+        """
         return self._reader.open_transaction
 
     @property
@@ -96,7 +99,7 @@ class History:
         for index, segment in enumerate(self._segments):
             yield from self._segment(segment, is_last=index + 1 == len(self._segments))
         yield from self._states(until=None)
-        for file in self._unshown:  # what lies where nothing was read
+        for file in self._unshown:  # those in parts that could not be read
             yield from self._due(file, _END)
 
     def _segment(self, segment: files.Segment, *, is_last: bool) -> Iterator[Item]:
@@ -104,7 +107,7 @@ class History:
             for batch in self._batches(data):
                 if isinstance(batch, Damage):
                     if batch.reason is DamageReason.OFFSET_ORDER:
-                        continue  # said below, with the offsets
+                        continue  # reported below, with the offsets
                     if not (is_last and batch.reason in (DamageReason.TRUNCATED, DamageReason.ZEROS)):
                         detail = f" ({batch.detail})" if batch.detail else ""
                         yield self._miss(segment.name, None, f"at byte {batch.position}: {batch.reason.value}{detail}")
@@ -114,7 +117,7 @@ class History:
                     yield self._miss(segment.name, None, f"offsets {batch.base_offset} to {last} are there twice")
                 self._read = batch.last_offset + 1
                 if batch.last_offset < self.end:
-                    continue  # what a snapshot says already, or what was there twice
+                    continue  # in a snapshot already, or a duplicate
                 yield from self._states(until=batch.base_offset)
                 if batch.base_offset > self.end:
                     last = batch.base_offset - 1
@@ -123,7 +126,7 @@ class History:
                 self.end = self._read
 
     def _changes(self, file: str, batch: Batch) -> Iterator[Item]:
-        """Changes of a batch, and the records in it that are impossible in their places, instead of what they say."""
+        """The changes of a batch; for records at which Kafka stops an `ImpossibleRecord` instead."""
         for event in self._reader.take(batch):
             yield from self._due(file, event.offset)
             self._understood = self._understood and not isinstance(event.change, NotUnderstood)
@@ -137,7 +140,9 @@ class History:
             yield ImpossibleRecord(file, unshown.popleft())
 
     def _batches(self, data: Pieces) -> Iterator[Batch | Damage]:
-        """All but those of an idle controller, a NoOp each, where everything is known: they are most of a log."""
+        """The batches and damage of a segment. Batches with a single NoOp record, most of a log, are skipped while the
+        state is complete.
+        """
         steps = Walk(data)
         while steps.is_open:
             run = steps.run()
@@ -163,13 +168,15 @@ class History:
         return missing
 
     def _states(self, until: int | None) -> Iterator[Item]:
-        """States that snapshots add which end between the records read so far and those read next."""
+        """States of snapshots that end after the records read so far, and at or below offset `until`, where the next
+        ones begin.
+        """
         while self._snapshots and (until is None or self._snapshots[0].end_offset <= until):
             snapshot = self._snapshots.pop(0)
             if snapshot.end_offset < self.end or (self._reader.is_complete and snapshot.end_offset == self.end):
                 continue
             if until is None and any(later.end_offset > snapshot.end_offset for later in self._snapshots):
-                continue  # behind the log the newest says most
+                continue  # after the end of the log only the newest snapshot matters
             try:
                 image = self._image(snapshot)
             except KraftLogError as error:

@@ -1,7 +1,6 @@
-"""The records of a log at which Kafka stops: found once for a command, before it shows the log.
+"""Finds the records of a log at which Kafka itself would stop, before a command shows the log.
 
-Called by every command of `log`, so that all of them name the same records; what is impossible is `kraftlog.judged`'s
-to say.
+Called by every command of `log`, so that all of them report the same records. `kraftlog.judged` decides which ones.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def _open(beside: Mapping[str, File], name: str) -> OpenFile:
 
 
 def _name(file: File) -> str:
-    """A name that says what it is; of one that does not, that of a log's first file."""
+    """The file's name if it is that of a segment or snapshot; else the name of the first segment of a log."""
     if files.parse(file.path.name) is not None:
         return file.path.name
     return f"{0:020}-{0:010}.checkpoint" if file.is_snapshot else f"{0:020}.log"

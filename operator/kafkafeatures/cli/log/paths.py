@@ -1,7 +1,7 @@
-"""The metadata logs behind the paths that a command was given: directories, single files, support bundles.
+"""Finds metadata logs by the paths in a command line: directories, single files, support bundles.
 
-What it decides: where a log is looked for, and that of several nodes one is named. Called by the commands of `log` and
-by `describe --from`. Nothing is written or locked, and no link is followed on the way down.
+It decides where logs are searched, and refuses a path with logs of several nodes where a command needs a single one.
+Called by the commands of `log` and by `describe --from`. Nothing is written or locked, and links are not followed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed
 from kraftlog import files
 
 DEPTH = 4
-"""Folders below the one that was given: `<cluster>/<node>/<disk>/__cluster_metadata-0`."""
+"""Levels of folders that are searched below a path: `<cluster>/<node>/<disk>/__cluster_metadata-0`."""
 MAX_FOLDERS = 1000
 _RECORDED = (
     "the operator still records this segment, and closes it when it is 6 hours old; to read it now, copy it to a name"
@@ -47,7 +47,7 @@ def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
         if path.parent not in folders:
             try:
                 folders[path.parent] = parsed(os.listdir(path.parent))
-            except OSError:  # one may read a file of a directory that one may not list
+            except OSError:  # the directory may not be listed, but the file can be read
                 folders[path.parent] = []
         log_files.append(file_of(path, folders[path.parent]))
     return log_files
@@ -61,14 +61,14 @@ def unread(paths: Iterable[Path]) -> list[str]:
 
 
 def _why_unread(name: str) -> str:
-    """Empty for all other files."""
+    """The reason why a file of this name is not read; empty for all other files."""
     if name.endswith(_UNFINISHED):
         return "it was not finished, or was about to be deleted"
     return _RECORDED if files.OPEN in name else ""
 
 
 def _log_in(folder: Path) -> Path:
-    """The directory of the log in that of a node; else the one that was given."""
+    """The directory of the log in a node's directory, or `folder` itself."""
     inside = folder / files.DIRECTORY
     return inside if inside.is_dir() else folder
 
@@ -86,7 +86,7 @@ def _of_folder(folder: Path, *, snapshots: bool) -> list[File]:
 
 
 def log_folder(path: Path) -> LogFolder:
-    """The one log behind a path. Raises CommandFailed where there is none, or more than one."""
+    """The log at a path. Raises CommandFailed if there is none, or more than one."""
     folders = list(log_folders(path))
     if len(folders) > 1:
         raise refused(path, f"holds the metadata logs of {len(folders)} nodes; give one of them: {_names(folders)}")
@@ -98,7 +98,7 @@ def _names(folders: Sequence[LogFolder]) -> str:
 
 
 def log_folders(path: Path) -> list[LogFolder]:
-    """Every log behind a path, at least one."""
+    """Every log at a path. Raises CommandFailed if there is none."""
     if not path.is_dir():
         if bundle := _bundle_of(path):
             bundle_folders = of_bundle(bundle)
@@ -116,7 +116,7 @@ def log_folders(path: Path) -> list[LogFolder]:
 
 
 def _nothing(folder: Path, subject: str) -> CommandFailed:
-    """Return the refusal. Where a recording was begun a while ago, it is no mistake to look for it here."""
+    """The error for a folder without a log. It explains recordings whose first segment is not closed yet."""
     recording = (f"{above}{files.DIRECTORY}/*{files.OPEN}*" for above in ("", "*/", "*/*/"))
     for pattern in (f"*{files.OPEN}*", *recording):
         for path in folder.glob(pattern):
@@ -136,8 +136,10 @@ def _bundle_of(path: Path) -> Path | None:
 
 
 def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
-    """Metadata logs below a folder. Deeper down only folders with Kafka's own name: segments of topics look alike."""
-    entries = sorted(os.scandir(folder), key=lambda one: one.name)
+    """Metadata logs below a folder. In subfolders only `__cluster_metadata-0` counts, since segments of topics have the
+    same names.
+    """
+    entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     names = tuple(entry.name for entry in entries if files.parse(entry.name))
     is_log = depth == DEPTH or folder.name == files.DIRECTORY
     if is_log:
@@ -155,7 +157,7 @@ def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
 
 
 def _of_file(path: Path) -> LogFolder:
-    with OpenFile(path):  # says what is wrong with it
+    with OpenFile(path):  # raises CommandFailed if it cannot be read
         pass
     if files.parse(path.name) is None:
         kinds = f"{0:020}.log or {0:020}-{0:010}.checkpoint"

@@ -1,7 +1,8 @@
-"""`kafkafeatures log state [--at OFFSET] PATH`: what a metadata log says is so at an offset, from the files of a node.
+"""`kafkafeatures log state [--at OFFSET] PATH`: prints the cluster's state at an offset, from the files of a node's
+log.
 
-Exact, or refused with what is missing: a snapshot that is whole, the log behind it, nothing left out. Counts and names
-only: no secret of a log is part of a state.
+The state is exact: it needs a complete snapshot and all records after it; otherwise the command fails and names what is
+missing. It prints counts and names only; secrets are not part of a state.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ MAX_IMAGE = 512 * 1024 * 1024
 """Bytes of memory for a state: hundreds of times what the largest cluster needs."""
 
 _SHOWN = 10
-"""Records at which Kafka stops, that are shown one by one."""
+"""Most records at which Kafka stops that are listed."""
 
 Json = dict[str, Any]
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show the state. 0 where it is exact and all of it was understood, 1 where something is missing or damaged."""
+    """Print the state. Exit code 0 if it is exact and all records were understood, 1 if something is missing or
+    damaged.
+    """
     (path,) = arguments.paths
     folder = log_folder(path)
     state = restored(folder, arguments.at, frozenset(Section) - {Section.CONFIGS})
@@ -57,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SMALL) -> Restored:
-    """The image at an offset, or at the end, or before the first record at which Kafka stops. Raises CommandFailed
-    where it cannot be known.
+    """The image at offset `at` (None: the end), but at most up to the first record at which Kafka stops. Raises
+    CommandFailed if the files do not suffice.
     """
     name = printable(folder.display_name)
     try:
@@ -83,12 +86,12 @@ def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SM
 
 
 def _stops(judged: Judged, base: int, end: int) -> bool:
-    """True if it is among the records from which a state is made."""
+    """True if this record is one of those between `base` and `end` from which the state is made."""
     return judged.end_offset is None and base <= judged.begins < end
 
 
 def problems_of(restored: Restored) -> list[str]:
-    """Reasons why there may be more to it than the image says."""
+    """Reasons why the image may be incomplete."""
     image, says = restored.image, []
     if restored.stop_reason:
         says.append(f"the state behind offset {image.offset} is not known: {restored.stop_reason}")
@@ -121,7 +124,9 @@ def state_document(folder: LogFolder, restored: Restored, committed: int) -> Jso
 
 
 def source_shape(folder: LogFolder, restored: Restored, committed: int) -> Json:
-    """Source that a document rests on. committed: null where it is not known whether all of it is."""
+    """The source of a document as JSON: files and offsets. committed: null if it is unknown whether all records are
+    committed.
+    """
     image = restored.image
     return {
         "kind": "Files",
@@ -171,7 +176,7 @@ def _registration(role: str, registration: BrokerRegistration | ControllerRegist
 
 
 def headline(folder: LogFolder, restored: Restored, committed: int) -> Iterator[str]:
-    """Lines that say whose log it is, which offset, of what it was made, and how sure it is."""
+    """Lines with the cluster and node, the offset, the files used, and whether all of it is committed."""
     image = restored.image
     whose = "" if folder.node_id is None else f"  files of node {folder.node_id}"
     yield f"Cluster {folder.cluster_id or 'id unknown'}{whose}"

@@ -1,8 +1,8 @@
-"""`kafkafeatures log timeline PATH`: every change that a metadata log tells of, in order, from the files of a node.
+"""`kafkafeatures log timeline PATH`: prints the changes in a metadata log, in order, from the files of a node.
 
-Finalized levels in both layouts and kraft.version, registrations and their end, fencing, voters, leaders, the migration
-from ZooKeeper. What changed in a metadata transaction is shown when it took effect. What lies behind the newest whole
-snapshot may not be committed, and is marked so.
+These are finalized levels (in the record formats of all releases) and kraft.version, registrations and their removal,
+fencing, voters, leaders, and the migration from ZooKeeper. Changes in a metadata transaction appear where it is
+committed. Records after the newest complete snapshot may not be committed, and are marked.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from kraftlog.records import kafka_uuid
 Json = dict[str, Any]
 
 _WIDE = 72
-_INDENT = 40  # what stands before the words of a change
+_INDENT = 40  # columns of offset and time
 UNSURE = "the following records may not be committed: they are after the last whole snapshot"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Show all of it. 0 where nothing is missing and all was understood, 1 otherwise."""
+    """Print the timeline. Exit code 0 if nothing is missing and all records were understood, else 1."""
     (path,) = arguments.paths
     folder = log_folder(path)
     history, committed = History(folder), folder.committed()
@@ -145,20 +145,21 @@ def _migration(change: MigrationChange) -> Json:
 _SHAPES: dict[type, Callable[[Any], Json]] = {
     LevelChange: _level,
     Registration: _registration,
-    FencingChange: lambda one: {
-        "event": "Fencing", "id": one.node_id, "fenced": one.fenced, "inControlledShutdown": one.stopping,
+    FencingChange: lambda change: {
+        "event": "Fencing", "id": change.node_id, "fenced": change.fenced, "inControlledShutdown": change.stopping,
     },
-    Unregistration: lambda one: {"event": "Unregistration", "id": one.node_id, "role": one.role.capitalize()},
+    Unregistration: lambda change: {"event": "Unregistration", "id": change.node_id, "role": change.role.capitalize()},
     MigrationChange: _migration,
-    VotersChange: lambda one: {
-        "event": "Voters", "voters": list(one.voters), "previous": None if one.previous is None else list(one.previous),
+    VotersChange: lambda change: {
+        "event": "Voters", "voters": list(change.voters),
+        "previous": None if change.previous is None else list(change.previous),
     },
-    LeaderElection: lambda one: {
-        "event": "Leader", "leader": one.leader_id, "epoch": one.epoch, "voters": list(one.voters),
+    LeaderElection: lambda change: {
+        "event": "Leader", "leader": change.leader_id, "epoch": change.epoch, "voters": list(change.voters),
     },
-    NotUnderstood: lambda one: {"event": "NotUnderstood", "what": one.subject, "why": one.reason},
-    AbortedTransaction: lambda one: {
-        "event": "AbortedTransaction", "beginsAt": one.begins_at, "changes": one.changes,
+    NotUnderstood: lambda change: {"event": "NotUnderstood", "what": change.subject, "why": change.reason},
+    AbortedTransaction: lambda change: {
+        "event": "AbortedTransaction", "beginsAt": change.begins_at, "changes": change.changes,
     },
 }  # fmt: skip
 
@@ -195,7 +196,7 @@ def _is_unread(item: Item) -> bool:
 
 
 def _line(item: Item) -> list[str]:
-    """Offset, time and words; or words alone."""
+    """[offset, time, text] of an item, or [text]."""
     match item:
         case HistoryLine(_, event):
             note = f" (in effect from {event.effective_offset} on, the end of its transaction)"
@@ -215,7 +216,7 @@ def _line(item: Item) -> list[str]:
 
 
 def _write(parts: list[str], width: int) -> None:
-    """One line; in a narrow terminal as many as it takes, none of them wider."""
+    """Print an item, on several lines if the terminal is narrow."""
     *columns, words = map(printable, parts)
     if not columns:
         sys.stdout.write("\n".join(textwrap.wrap(words, width, subsequent_indent="   ")) + "\n")
@@ -230,7 +231,7 @@ def _write(parts: list[str], width: int) -> None:
 
 
 def words_of(change: Change) -> str:
-    """Return what people read of it."""
+    """The change as text."""
     match change:
         case LevelChange(feature=name, level=level, previous=previous, takes_effect=effect, layout=layout):
             was = "unknown" if previous is None else format_level(name, previous)

@@ -1,6 +1,6 @@
-"""Words of the commands of `log` for a metadata log: times, ranges, the states of a migration; and their tables.
+"""Formats times, version ranges and migration states for the commands of `log`, and prints their tables.
 
-Used by `log_state`, `log_timeline` and `log_ghosts`. Nothing here reads a file.
+Used by `state.py`, `timeline.py` and `ghosts.py`. It reads no file.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def ranges_shape(features: Mapping[str, tuple[int, int]]) -> dict[str, dict[str,
 
 
 def show_table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table; where it does not fit the terminal each row has lines of its own, with the heads in front."""
+    """Print a table; if it does not fit the terminal, each cell has a line of its own, after its heading."""
     from rich.table import Table
     from rich.text import Text
 

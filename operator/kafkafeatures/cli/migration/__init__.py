@@ -1,1 +1,1 @@
-"""`kafkafeatures migration`: what a migration from ZooKeeper to KRaft needs, looked at before anything is touched."""
+"""`kafkafeatures migration`: checks what a migration from ZooKeeper to KRaft needs, without changing anything."""

@@ -1,7 +1,7 @@
-"""`kafkafeatures migration`: what has to be so before the next phase of a migration to KRaft. Changes nothing.
+"""`kafkafeatures migration`: checks the requirements of the next phase of a migration to KRaft. Changes nothing.
 
-Needs DESCRIBE_CONFIGS on the cluster for what nodes say of themselves, and CLUSTER_ACTION for the metadata log once
-there are controllers.
+Rights: DESCRIBE_CONFIGS on the cluster for the settings of nodes, and CLUSTER_ACTION for the metadata log once there
+are controllers.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ ACTIONS = {
     "settings": "kafkafeatures.cli.migration.settings",
     "compare": "kafkafeatures.cli.migration.compare",
 }
-"""What is asked, and which module answers."""
+"""Actions, each with its module."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags for what is asked, and for the cluster and its ensemble."""
+    """Flags for the action, and for the cluster and its ZooKeeper ensemble."""
     parser.add_argument(
         "action", choices=tuple(ACTIONS),
         help="settings: show the lines that each kind of node needs for the next phase, and what each node has "
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look once, and say it."""
+    """Run the action."""
     if arguments.to is not None and arguments.action != "settings":
         raise CommandFailed("migration compare does not take --to", Exit.USAGE)
     return int(importlib.import_module(ACTIONS[arguments.action]).run(arguments))

@@ -1,6 +1,6 @@
-"""`kafkafeatures migration compare`: whether ZooKeeper and the metadata log say the same, and every difference.
+"""`kafkafeatures migration compare`: prints every difference between ZooKeeper and the metadata log.
 
-Only while a migration writes to both. Nothing is changed.
+It works only while a migration writes to both. Changes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 where both say the same, 4 where they do not, 5 where it is not known."""
+    """Compare. Exit code 0: no difference, 4: differences, 5: unknown."""
     connection = where_of(arguments)
     equality = on_cluster(_compared(connection.settings, connection.ensemble))
     if arguments.output != "table":

@@ -1,4 +1,6 @@
-"""The cluster and the ensemble that a command of `migration` is about: a document's, or those of the flags."""
+"""Settings to connect to the cluster and the ensemble, from a document or from flags, for the commands of
+`migration`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 
 
 class MigrationConnection(NamedTuple):
-    """Settings to reach both. `desired`: where the document wants the migration to go; empty where flags name both."""
+    """Connection settings of both. `desired`: the phase that the document asks for; empty if flags name the cluster."""
 
     settings: ClusterSettings
     ensemble: Ensemble
@@ -24,7 +26,7 @@ class MigrationConnection(NamedTuple):
 
 
 def where_of(arguments: argparse.Namespace) -> MigrationConnection:
-    """Raises CommandFailed."""
+    """The settings in the document or the flags. Raises CommandFailed."""
     if arguments.file is not None:
         return _in_document(arguments)
     if not arguments.zookeeper:

@@ -1,4 +1,4 @@
-"""One look at a cluster and at its ensemble, with settings of each node: what `settings` and `preflight` judge."""
+"""Reads a cluster, its ensemble, and settings of each node once, for the actions `settings` and `preflight`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafkafeatures.kafka.base.settings import ClusterSettings
 
 
 class MigrationReading(Struct, frozen=True):
-    """Readings of cluster and ensemble, and where the cluster is."""
+    """Readings of ensemble, cluster and settings; `placement` derives the position of the migration."""
 
     zookeeper: ZooKeeperReading
     observation: Observation
@@ -27,7 +27,7 @@ class MigrationReading(Struct, frozen=True):
 
     @property
     def placement(self) -> tuple[Position, MigrationEvidence] | Misplaced | Failure:
-        """Position of the cluster, and by which facts."""
+        """The position of the migration with its evidence; or why it is contradictory or unknown."""
         facts = facts_of(self.observation, self.zookeeper)
         if isinstance(facts, Failure):
             return facts
@@ -36,7 +36,9 @@ class MigrationReading(Struct, frozen=True):
 
 
 def look(connection: MigrationConnection, names: frozenset[str]) -> MigrationReading:
-    """The ensemble first: the metadata log has to be newer than the znodes. Raises CommandFailed."""
+    """Read the ensemble and then the cluster, since the metadata log must be newer than the znodes. Raises
+    CommandFailed.
+    """
     zookeeper = ensemble.read(connection.ensemble)
     observation, node_settings = on_cluster(_cluster(connection.settings, names, zookeeper))
     return MigrationReading(zookeeper, observation, node_settings)

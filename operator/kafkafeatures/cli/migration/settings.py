@@ -1,4 +1,4 @@
-"""`kafkafeatures migration settings`: what each node must have, and must not have, for the phase that comes next."""
+"""`kafkafeatures migration settings`: compares the settings of each node with those that the next phase requires."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kafkafeatures.core.words import printable
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0 where nothing differs, 4 where something does or there is no way, 5 where something is not known."""
+    """Print the differences. Exit code 0: none, 4: some, or there is no next phase, 5: something is unknown."""
     connection = where_of(arguments)
     to = arguments.to or connection.desired
     if to not in TARGETS:
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def unseen(demands: SettingDifferences, observation: Observation) -> Iterator[Failure]:
-    """Controllers of which nothing is known: none was asked, or none answers and some are to be there next."""
+    """Failures for controllers that the next phase needs and that could not be asked."""
     if (failure := why_uncertain(demands.position, observation)) is not None:
         yield failure
     elif demands.position is Position.ZOOKEEPER and any(role is Role.CONTROLLER for role, _, _ in demands.lines):
@@ -70,7 +70,7 @@ def unseen(demands: SettingDifferences, observation: Observation) -> Iterator[Fa
 
 
 def draw(out: Console, demands: SettingDifferences) -> None:
-    """The lines of each kind of node, then each node with what it has otherwise."""
+    """Print the required lines of properties for each role, then the differences of each node."""
     edge = demands.edge
     next_stage = ", where it is to be" if edge is None else f"; next is {demands.end}"
     unless = (
@@ -97,7 +97,9 @@ def draw(out: Console, demands: SettingDifferences) -> None:
 
 
 def _alike(demands: SettingDifferences) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:
-    """Ids of nodes that lack the same, by what they lack: lines, each with its colour."""
+    """Node ids by (role, differences), each difference as (line, colour): nodes with equal differences share an
+    entry.
+    """
     alike: dict[tuple[Role, tuple[tuple[str, str], ...]], list[int]] = {}
     for node in demands.nodes:
         if isinstance(node.differs, Failure):

@@ -1,6 +1,7 @@
-"""Nodes that block a target, grouped: a row for all nodes of which the same is true, with their Kafka and one remedy.
+"""Groups the nodes that block a target: nodes with equal blockers are one group, with their Kafka release and one
+remedy.
 
-Pure. Called by `fleet.py`, which names each group in a line, and by `cluster.py`, which shows all of it.
+Pure. Called by the pages `fleet.py`, with a line for each group, and `cluster.py`, with a row for each.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ NOT_REGISTERED = "votes and is not registered"
 
 
 class AlikeNodes(Struct, frozen=True):
-    """Nodes of one role. release: inferred from their ranges, empty where those are of no release. rows: the blockers
-    of each of them, one for each feature.
+    """Nodes of one role with equal blockers. release: inferred from their version ranges, empty if no release has them.
+    rows: by node id its blockers, one for each feature.
     """
 
     role: str
@@ -66,7 +67,7 @@ class AlikeNodes(Struct, frozen=True):
 
     @property
     def in_short(self) -> str:
-        """One line of it."""
+        """The group as one line."""
         if any(blocker["needed"] is None for blocker in self.first):
             lack = NOT_REGISTERED
         elif self.release:

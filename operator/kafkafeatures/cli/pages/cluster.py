@@ -1,6 +1,6 @@
-"""A cluster of a fleet as one HTML page: may it be upgraded, what blocks it, and what its log says of it.
+"""HTML page about one cluster of a fleet: may it be upgraded, what blocks it, and its history by the metadata log.
 
-Pure; the other half of `cli/pages/fleet.py`. Called by `cli/pipeline/gate.py`.
+Pure; `cli/pages/fleet.py` makes the page about all clusters. Called by `cli/pipeline/gate.py`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.words import counted
 
 _FEW = 20
-"""Rows of registrations beyond this number are folded."""
+"""If there are more registrations than this, the table is folded."""
 
 
 def cluster_page(gate: Row, cluster: ClusterTables, back: str = "") -> str:
@@ -58,23 +58,23 @@ def cluster_page(gate: Row, cluster: ClusterTables, back: str = "") -> str:
 
 
 def _head(gate: Row, cluster: ClusterTables, target: str) -> Html:
-    one = cluster.gate
-    coverage, watermark = one["coverage"], one["watermark"]
+    row = cluster.gate
+    coverage, watermark = row["coverage"], row["watermark"]
     voters = "not known" if coverage["voters"] is None else ", ".join(map(str, coverage["voters"]))
     facts = {
-        "Cluster id": one["clusterId"] or "not known",
+        "Cluster id": row["clusterId"] or "not known",
         "Judged": day_and_time(time_of(gate["evaluatedAt"])),
         "Read until": f"{day_and_time(time_of(watermark['time']))}, offset {watermark['offset']}",
-        "Valid until": day_and_time(time_of(one["validUntil"])),
+        "Valid until": day_and_time(time_of(row["validUntil"])),
         "Copies read": ", ".join(coverage["copies"]) or "none",
         "Voters": voters,
     }
     details = Html(" | ").join(Html("{}: {}").format(label, text(fact)) for label, fact in facts.items())
-    reasons = [one["text"] for one in one["unknownBecause"]] if one["verdict"] == "unknown" else []
+    reasons = [doubt["text"] for doubt in row["unknownBecause"]] if row["verdict"] == "unknown" else []
     if cluster.blocking:
         reasons.insert(0, f"Not supported by {cluster.behind('node')}")
-    reasons += [words for _, words in other_blockers(one)]
-    head = lines((Html("{} for {}").format(verdict(one["verdict"]), text(target)), *reasons))
+    reasons += [words for _, words in other_blockers(row)]
+    head = lines((Html("{} for {}").format(verdict(row["verdict"]), text(target)), *reasons))
     return Html('<p class="box">{}</p>\n<p class="muted">{}</p>').format(head, details)
 
 
@@ -157,7 +157,7 @@ def _features(cluster: ClusterTables) -> Html:
 
 
 def _registrations(cluster: ClusterTables) -> Html:
-    """A row for all nodes of which the same is true."""
+    """Table of registrations; nodes with equal facts share a row."""
     alike: dict[tuple[str, ...], dict[int, Html]] = {}
     for row in cluster.current:
         supports = ", ".join(f"{name} {range_}" for name, range_ in _ranges(row["features"]))

@@ -1,4 +1,4 @@
-"""One cluster in the pipeline's tables, and how its facts are worded.
+"""The rows about one cluster in the pipeline's tables, and texts for them.
 
 Pure. Called by the pages of a fleet and of a cluster, and by `pipeline gate` for a line for each cluster.
 """
@@ -19,9 +19,9 @@ from kafkafeatures.core.words import counted
 Row = Mapping[str, Any]
 
 MAX_ROWS = 1000
-"""How many rows of a table are shown."""
+"""Most rows of a table that are shown."""
 MOST_IDS = 5
-"""How many node ids are listed in one line, where several nodes lack the same level."""
+"""Most node ids in one line about nodes that lack the same level."""
 
 LOOKS = {"ready": ("good", "Ready"), "blocked": ("bad", "Blocked"), "unknown": ("wait", "Unknown")}
 
@@ -38,17 +38,17 @@ _WORDS = {
     "MIGRATION": "changes are written to both",
     "POST_MIGRATION": "finalized",
 }
-"""What the words of the tables mean, where they do not speak for themselves."""
+"""Texts for values in the tables that are not clear by themselves."""
 
 
 def in_words(value: str) -> str:
-    """A word of a table as a reader understands it; what has no entry says enough by itself."""
+    """The text for a value in the tables; the value itself if there is no entry."""
     return _WORDS.get(value, value)
 
 
 class ClusterTables(Struct, frozen=True):
-    """One cluster in the pipeline's tables. gate: its part of the gate's document. tables: rows by table.
-    releases: what the gate says of each release of Kafka, the oldest first.
+    """The rows about one cluster. gate: its entry in the document of `pipeline gate`. tables: rows by table name.
+    releases: the gate's verdict for each release of Kafka, the oldest first.
     """
 
     gate: Row
@@ -61,12 +61,12 @@ class ClusterTables(Struct, frozen=True):
 
     @property
     def ghosts(self) -> list[Row]:
-        """Current registrations that may be a ghost's."""
+        """Current registrations that may be ghosts."""
         return [row for row in self.rows("node_registrations") if row["is_current"] and row["ghost_suspect"]]
 
     @property
     def drifted(self) -> list[Row]:
-        """Levels that are not what the document wants."""
+        """Rows of levels that differ from those in the document."""
         return [row for row in self.rows("drift") if row["drift"] == "Drifted"]
 
     @property
@@ -80,7 +80,7 @@ class ClusterTables(Struct, frozen=True):
 
     @property
     def current(self) -> list[Row]:
-        """Registrations at the end of what was read."""
+        """Registrations at the end of the log."""
         return [row for row in self.rows("node_registrations") if row["is_current"]]
 
     @property
@@ -90,30 +90,32 @@ class ClusterTables(Struct, frozen=True):
 
     @property
     def gone(self) -> set[int]:
-        """Ids whose every registration may be a ghost's. A node that is broker and controller registers twice."""
+        """Ids of nodes that may be gone: all their registrations may be ghosts. A combined node registers twice."""
         registrations = [(row["node_id"], row["ghost_suspect"]) for row in self.current]
         registrations += [(blocker["nodeId"], blocker["ghostSuspect"]) for blocker in self.gate["blockers"]["nodes"]]
         return {id_ for id_, _ in registrations} - {id_ for id_, suspected in registrations if suspected is not True}
 
     @property
     def nodes(self) -> set[int]:
-        """All nodes that are known; a ghost is no node."""
+        """Ids of all known nodes, without ghosts."""
         return ({row["node_id"] for row in self.current} | self.blocking) - self.gone
 
     def behind(self, noun: str = "") -> str:
-        """Nodes and ghosts that do not support the target, counted as `describe` does. `noun`: of the nodes."""
+        """Text with the number of nodes and ghosts that do not support the target. `noun`: word after the number of
+        nodes.
+        """
         ghosts = len(self.blocking & self.gone)
         words = f"{len(self.blocking - self.gone)} of {counted(len(self.nodes), noun) if noun else len(self.nodes)}"
         return f"{words} and {counted(ghosts, 'ghost')}" if ghosts else words
 
     def level(self, feature: str) -> int | None:
-        """The level that is finalized at the end of what was read; None where the log does not say."""
+        """The finalized level at the end of the log; None if the log does not have it."""
         levels = (row["level"] for row in self.rows("feature_timeline") if row["feature"] == feature and _lasts(row))
         return next(levels, None)
 
     @property
     def can_reach(self) -> str:
-        """The newest release that the cluster could be taken to; empty: to none."""
+        """The newest release that the cluster can be raised to; empty: none."""
         upwards = {
             row["target"]
             for row in self.rows("upgrade_readiness")
@@ -161,7 +163,7 @@ MAY_BE_A_GHOST = "may be a ghost registration"
 
 
 def summary(gate: Row) -> list[str]:
-    """A line for nodes that lack the same, one for each other blocker, and for each thing that is not known."""
+    """Lines about blockers and unknown facts; nodes that lack the same level share a line."""
     if gate["verdict"] == "ready":
         return []
     lacks: dict[tuple[str, int, bool], list[str]] = {}
@@ -207,7 +209,7 @@ def drift(row: Row) -> tuple[str, str, str]:
 
 
 def migration(row: Row) -> tuple[str, str, str]:
-    """State of it, since when, and who is waited for."""
+    """(state of the migration, since when, nodes that it waits for)."""
     remaining = ", ".join(map(str, row["zk_brokers_remaining"] or ())) or "none"
     return in_words(row["state_name"] or f"state {row['state_code']}"), since(row), remaining
 
@@ -218,12 +220,12 @@ def last_registration(row: Row) -> Html:
 
 
 def evidence(node: object, file: object, offset: object, at: object) -> Html:
-    """The record that says so: when, and where it lies."""
+    """HTML of the record that proves a fact: its time and place."""
     return text("-") if file is None else text(moment(at)) + place(node, file, offset)
 
 
 def place(node: object, file: object, offset: object) -> Html:
-    """Place of a record."""
+    """HTML of the place of a record: node, file and offset."""
     return small(f"{node}/{file}, offset {offset}")
 
 
@@ -233,5 +235,7 @@ def moment(at: object) -> str:
 
 
 def since(row: Row) -> str:
-    """Time at which a span began. A snapshot does not say that; only that it was so by then."""
+    """Text with the time at which a span began; of a span known from a snapshot only, the time by which it had
+    begun.
+    """
     return moment(row["from_ts"]) if row["from_ts"] is not None else f"{moment(row['not_after'])} or before"

@@ -1,7 +1,7 @@
-"""A fleet as one HTML page: which clusters may be taken to the target, what blocks the others, and what was not seen.
+"""HTML page about a fleet: which clusters may be raised to the target, what blocks the others, and what is unknown.
 
-Pure: it shows the gate's document and the rows of the pipeline's tables, and adds nothing to them. Called by
-`cli/pipeline/gate.py`. What a log holds is not trusted: no name becomes a name of a file or a link.
+Pure: it shows the document of `pipeline gate` and rows of the pipeline's tables. Called by `cli/pipeline/gate.py`. The
+contents of logs are untrusted, so names in them are never used for file names or links.
 """
 
 from __future__ import annotations
@@ -132,13 +132,15 @@ def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: M
 
 
 def _can_reach(cluster: ClusterTables) -> str:
-    """The highest release that it surely can reach. None only where every release was judged."""
+    """Text with the highest release that the cluster certainly can be raised to; "none" only if every release was
+    judged.
+    """
     is_open = "unknown" in (cluster.gate["verdict"], *cluster.releases.values())
     return cluster.can_reach or ("not known" if is_open else "none")
 
 
 def _behind(cluster: ClusterTables) -> str:
-    """Number of its nodes that cannot; a dash where that is not known."""
+    """Text with the number of nodes that do not support the target; a dash if unknown."""
     return cluster.behind() if cluster.blocking or cluster.gate["verdict"] != "unknown" else "-"
 
 
@@ -179,5 +181,5 @@ def _kinds(clusters: Iterable[tuple[str, ClusterTables]]) -> list[tuple[str, ...
 
 
 def _link(link: str, cluster: ClusterTables) -> Html:
-    """To the page beside this one; `link` is a name that we chose."""
+    """A link to the page of a cluster. `link`: its file name, which is our own, not from a log."""
     return Html('<a href="{}">{}</a>').format(link, text(cluster.gate["cluster"]))

@@ -1,9 +1,8 @@
-"""Parts of a page of a report: HTML as a type, its style, tables, texts, and times.
+"""Building blocks of HTML pages: the type `Html`, the style, tables, texts and times.
 
-Called by the modules that make pages: of a resource, of its roll, of a fleet and of a cluster in it. HTML is written
-as literals of `Html`: any other text that is put into it is escaped, without a call that could be omitted. The linter
-refuses to make `Html` of anything but a literal. Colours have names, a light and a dark value each; a drawing never
-relies on colour alone: each thing also has its own shape or pattern.
+Called by all modules that make pages. HTML is written as literals of `Html`; any other text that is formatted into it
+is escaped automatically, so that escaping cannot be forgotten. The linter forbids `Html` of anything but a literal.
+Each colour has a light and a dark value. No drawing relies on colour alone: each kind of piece has its own pattern.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ BREAK = Html("<br>")
 _SET_APART = re.compile(
     r"`([^`]+)`|(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|(?:\d+-)?\d+ \((?:up to )?\d[\w.]*-IV\d+\))", re.ASCII
 )
-"""A command between backticks; or a time or a level, which are not broken into lines."""
+"""Groups: 1, a command in backticks; 2, a time or a level, which must stay on one line."""
 _FORMS = {1: Html("<code>{}</code>"), 2: Html('<span class="whole">{}</span>')}
-"""Forms of both, by group."""
+"""HTML for both, by group."""
 _COMMAND = re.compile("`?(kafkafeatures [a-z]+ -[^;`]*)`?")
 _POLICY = Html("default-src 'none'; style-src 'unsafe-inline'; img-src data:{}")
 
@@ -87,12 +86,12 @@ tbody th { min-width: 8rem; }
   td::before { content: attr(data-head) ": "; color: var(--muted); }
 }
 """)
-"""On a phone each cell is a line of its own, its heading before it: a row of seven columns is wider than a phone."""
+"""On a narrow screen each cell is a line of its own, after its heading."""
 
 
 def whole_page(title: str, sections: Iterable[Html], style: Html, script: Html | None = None) -> str:
-    """A document that needs nothing else. `sections`: empty ones are left out. `style`: beside ours. `script`: the only
-    one that the page allows.
+    """A complete page in one file. `sections`: empty ones are left out. `style`: added to ours. `script`: the only one
+    that the page's policy allows.
     """
     allowed = (
         Html("; script-src 'sha256-{}'").format(b64encode(sha256(script.encode()).digest()).decode()) if script else ""
@@ -114,7 +113,7 @@ def whole_page(title: str, sections: Iterable[Html], style: Html, script: Html |
 
 
 def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], style: str = "") -> Html:
-    """Cells that are no HTML are set as `text` sets them. `style`: a class of its own."""
+    """A table. Cells that are not HTML are converted by `text`. `style`: CSS class of the table."""
     heads = Html().join(map(Html('<th scope="col">{}</th>').format, head))
     begins = [Html('<td data-head="{}">').format(heading) for heading in head[1:]]
     body = Html().join(
@@ -132,15 +131,15 @@ def _cells(begins: Sequence[Html], row: Sequence[str]) -> Html:
 
 
 def folded(summary: str, shown: Html, *, is_open: bool = False, is_printed: bool = True) -> Html:
-    """HTML that a reader opens by a click on its summary; on paper it is open, or it is not there at all."""
+    """A section that opens by a click on its summary. When printed it is open, or with `is_printed` False left out."""
     screen = "" if is_printed else Html(' class="screen"')
     html = Html("<details{}{}><summary>{}</summary>\n{}\n</details>")
     return html.format(screen, " open" * is_open, summary, shown)
 
 
 def text(value: object) -> Html:
-    """A value as HTML. What stands between backticks is a command, and is set as one; a time and a level stay on one
-    line. HTML stays as it is.
+    """A value as HTML. Commands in backticks are shown as code; times and levels stay on one line. HTML is
+    unchanged.
     """
     if isinstance(value, Html):
         return value
@@ -156,7 +155,7 @@ def lines(values: Iterable[str]) -> Html:
 
 
 def small(value: object) -> Html:
-    """A remark below what it belongs to."""
+    """A remark in small print."""
     return Html('<span class="at">{}</span>').format(text(value))
 
 
@@ -187,7 +186,7 @@ def day_and_time(moment: datetime | None) -> str:
 
 
 def as_written(value: object) -> str:
-    """A time of a status or an Event like all others on a page; what is no time stays as it was written."""
+    """A time stamp of a status or an Event in the format of the page; a text that is no time is unchanged."""
     moment = time_of(value)
     return day_and_time(moment) if moment is not None else str(value)
 

@@ -1,6 +1,8 @@
-"""Each node that was away on a lane of its own, on one time axis; and which nodes are flapping.
+"""Draws the times that nodes were away, one lane for each node on a common time axis, and finds nodes that are
+flapping.
 
-Pure. Shows the rows of the pipeline's table `rolls`. Called by `fleet.py` and `cluster.py`.
+Pure. A node is away from its controlled shutdown, or from being fenced, until it is in sync again: the rows of the
+pipeline's table `rolls`. Called by `fleet.py` and `cluster.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from kafkafeatures.core.words import counted
 
 FLAPS, WITHIN = 5, timedelta(hours=24)
 FLAPPING = f"away {FLAPS} times within 24 h without a controlled shutdown"
-"""What is called flapping."""
+"""The definition of flapping, as text."""
 
 _KEYS = (
     ("down", "away, as far as the metadata log tells of it"),
@@ -29,7 +31,7 @@ _MOMENTS = ("stopping_ts", "fenced_ts", "registered_ts", "unfenced_ts", "in_sync
 
 
 class Lane(Struct, frozen=True):
-    """A node, and each time that it was away, the oldest first: at least once."""
+    """A node with the times that it was away (at least one), the oldest first."""
 
     node: str
     rows: Sequence[Row]
@@ -56,7 +58,7 @@ class Lane(Struct, frozen=True):
 
 
 def lanes(cluster: ClusterTables) -> list[Lane]:
-    """Every node that was away, with the latest times that it was; in the order of roles and ids."""
+    """The lanes of all nodes that were away, each with its latest times, by role and id."""
     rows = sorted(cluster.rows("rolls"), key=lambda row: (row["roll_id"], row["step"]))[-MAX_ROWS:]
     rows_by_node: dict[tuple[str, int], list[Row]] = {}
     for row in rows:

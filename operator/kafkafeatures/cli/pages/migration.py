@@ -1,8 +1,9 @@
-"""The migration from ZooKeeper on the page of a report: which mode each broker ran in, and whether one can go back.
+"""Section about a migration from ZooKeeper on a report's page: the mode of each broker, and whether the cluster can go
+back.
 
-Pure. Called by `cli/pages/resource.py`. The status says where it is; the metadata log, where it was read, when each
-broker changed its mode, and when the point of no return was passed, each with the record that says so. Without the log
-the Events say when each phase was entered.
+Pure. Called by `cli/pages/resource.py`. The status has the phase. If the metadata log was read, it has the times at
+which brokers changed their mode and the point of no return was passed, each with the record that proves it. Otherwise
+Events have the times of the phases.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from kraftlog.rolls import RollHistory
 from kraftlog.strips import Moment
 
 MAX_NODES = 200
-"""How many brokers the drawing shows; the table has all."""
+"""Most brokers in the drawing; the table has all."""
 
 STYLE_OF_MIGRATIONS = Html("""
 .track .zookeeper, .key .zookeeper { background: var(--bar); height: 25%; }
@@ -140,7 +141,7 @@ def _name_of(change: StateChange) -> str:
 
 
 def _when(at: Moment, log: RollHistory) -> tuple[Html, str]:
-    """A snapshot says that it was so by then."""
+    """(time, record) as HTML. A fact in a snapshot happened at that time or earlier."""
     by = "by " if at == log.known_from else ""
     return Html.escape(f"{by}{day_and_time(time_in_log(at.at_ms))}"), f"offset {at.offset}"
 

@@ -1,8 +1,8 @@
-"""A resource as one HTML page that needs nothing else: how it is, its plan, its roll node by node, its features.
+"""HTML page about a resource, for `report`: its state, plan, roll node by node, features and Events.
 
-Pure: of the status, the Events and the metadata log, and nothing is added to them. No script and nothing from
-elsewhere, so it opens anywhere and can be attached to a ticket; light and dark as the reader's system has it, and no
-fact by colour alone. Called by `cli/kube/report.py`.
+Pure: it shows the status, the Events and the metadata log, and adds nothing. The page is one file without scripts, so
+it can be attached to a ticket. It is light or dark like the reader's system, and no fact is shown by colour alone.
+Called by `cli/kube/report.py`.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def page(
 ) -> str:
     """The whole document.
 
-    `events`: the oldest first; None where they could not be read. `log`: what the metadata log tells of
-    the roll, or why it was not read.
+    `events`: the oldest first; None if they could not be read. `log`: the restarts by the metadata log, or the reason
+    why it was not read.
     """
     sections = (
         _head(resource, current_time),
@@ -130,7 +130,7 @@ def _features(resource: KubeResource) -> Html:
 
 
 def _blockers(resource: KubeResource) -> Html:
-    """A row for equal nodes, with all that they lack and one remedy; and one for each other blocker."""
+    """A row for each group of nodes with equal blockers, and one for each other blocker, with remedies."""
     rows, groups = [], blocks(resource.status.blockers)
     for block in groups:
         first, about_ranges = block[0], is_about_ranges(block[0])
@@ -170,7 +170,7 @@ def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> Htm
     rows += [
         (str(intent.unknown.get("at", "")), "not known yet", str(in_flight(intent)))
         for intent in resource.status.intents
-        if not facts_of(intent).node  # else its restart is in the roll
+        if not facts_of(intent).node  # restarts of nodes are in the section about the roll
     ]
     unread = Html() if events is not None else Html("\n<p>The Events could not be read.</p>")
     cells = [(as_written(at), name, detail) for at, name, detail in sorted(rows)]

@@ -1,8 +1,9 @@
-"""The roll on the page of a report: each node's phases on one time axis, and what every partition had of them.
+"""Section about a roll on a report's page: the phases of each node's restart, and the state of partitions, on a time
+axis.
 
-Pure. Called by `cli/pages/resource.py`. Beside each drawing stands the number it shows, and the record of the metadata
-log that proves it. What is not known is shown as unknown, with the reason. Colours are never alone: each phase has a
-pattern of its own.
+Pure. Called by `cli/pages/resource.py`. Each drawing has its numbers beside it, with the record of the metadata log
+that proves them. Unknown facts are shown as unknown, with the reason. Each phase has a pattern in addition to its
+colour.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from kraftlog.strips import Stretch, Strip
 
 MAX_STRIPS = 50
 MAX_ROWS = 2000
-"""How many of the latest restarts the table shows."""
+"""Most restarts in the table: the latest ones."""
 MAX_PIECES = 500
-"""How many of the latest pieces a strip has: no screen shows more side by side."""
+"""Most pieces of a strip: the latest ones. More would not be visible on a screen."""
 
 STYLE_OF_ROLLS = Html("""
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); gap: .6rem; padding: 0;
@@ -81,7 +82,9 @@ _STATES = (
 
 
 def roll(resource: KubeResource, events: Sequence[SeenEvent], current_time: datetime, log: RollHistory | str) -> Html:
-    """The section; empty where there is nothing to tell. `log`: what was read, or why it was not."""
+    """The section; empty if nothing was restarted. `log`: the history by the metadata log, or the reason why it was not
+    read.
+    """
     status = resource.status
     rollout, workloads = status.rollout, status.workloads
     history = log if isinstance(log, RollHistory) else None
@@ -193,7 +196,7 @@ def _timeline(rows: Sequence[NodeAbsence], axis: Axis, log: RollHistory | None, 
 
 
 def _name(rows: Sequence[NodeAbsence]) -> Html:
-    """The node of a lane, its pod or who restarted it the last time, and how often it was away if more than once."""
+    """The name of a lane: the node, its pod or the one who restarted it last, and how often it was away."""
     row = rows[-1]
     who = row.pod or ("by hand" if row.pod == "" else "")
     cause = who if row.is_restart else "not restarted"
@@ -202,10 +205,10 @@ def _name(rows: Sequence[NodeAbsence]) -> Html:
 
 
 def _pieces(row: NodeAbsence, current_time: datetime) -> list[Piece]:
-    """Pieces to draw, in order: from each moment that is known to the next one."""
+    """Pieces to draw, in order: each from one known moment to the next one."""
     gone = ("stopping" if row.down is not None else "down", "down", "fenced")
     if row.start is None and row.unfenced is not None:
-        gone = ("fenced",) * 3  # it may have run all the time
+        gone = ("fenced",) * 3  # the process may not have ended
     elif row.start is None and (row.down is None or row.in_sync is not None):
         gone = ("unclear",) * 3
     styles = (*gone, "catching", "watched")

@@ -1,8 +1,9 @@
-"""Restarts of nodes, each with its phases: what the metadata log says of it, and what the operator did and saw.
+"""Combines the restarts in the metadata log with those that the operator made, into one row for each time a node was
+away.
 
-Pure. The log has the times of controllers, to the record; of controllers' own restarts it has only that a new process
-registered. The status and the facts of Events have when the operator evicted a pod, and when it had seen the node
-stable. Called by `roll.py`. What neither says is None.
+Pure. Called by `roll.py`. The log has the phases of brokers by the clocks of controllers, each with its record; of a
+controller's restart it only has the registration of the new process. The status and Events have the times at which the
+operator evicted a pod and saw the node stable. A moment that neither has is None.
 """
 
 from __future__ import annotations
@@ -26,13 +27,15 @@ from kraftlog.rolls import Absence, RollHistory
 from kraftlog.strips import Moment
 
 CLOCKS = timedelta(seconds=60)
-"""How far the clocks of operator and controllers may differ, and how far an eviction and its effect may be apart."""
+"""Largest difference between the clocks of operator and controllers, and between an eviction and its effect."""
 
 DAY, BEFORE = timedelta(days=1), timedelta(seconds=10)
 
 
 class Restart(Struct, frozen=True):
-    """One restart by the operator. `back`: when it was seen to be in sync again; `ended`: when it had stayed so."""
+    """A restart by the operator. `back`: when the operator saw the node in sync again; `ended`: when it had been
+    stable.
+    """
 
     node: str
     pod: str
@@ -43,19 +46,21 @@ class Restart(Struct, frozen=True):
 
 
 class Point(Struct, frozen=True):
-    """Moment of a fact. `offset`: of the record that says it; None: no record says it alone, but `by` does."""
+    """Time of a fact. `offset`: of the record that proves it; None if there is no such record, then `by` names the
+    source.
+    """
 
     at: datetime
     offset: int | None = None
     by: str = "operator"
-    is_latest: bool = False  # at that time or before it: a snapshot does not say
+    is_latest: bool = False  # it happened at that time or earlier: known from a snapshot
 
 
 class NodeAbsence(Struct, frozen=True):
-    """One time that a node was away. `pod` None: no eviction of it is known. stop: it was asked to, or was fenced.
-    down: it was fenced, or its process registered next. start: a new process registered. stable: in sync for
-    `rollout.stableFor`. is_restart: else the same process came back, or none yet. is_over: the roll no longer waits for
-    it, also where not all is known of how it came back.
+    """One time that a node was away. `pod` None: no eviction is known. Moments: stop, a controlled shutdown began or
+    the broker was fenced; down, it was fenced; start, a new process registered; then unfenced, in_sync, and stable: in
+    sync for `rollout.stableFor`. is_restart: a new process registered, or the operator evicted the pod. is_over: the
+    roll no longer waits for the node.
     """
 
     node: str
@@ -89,7 +94,7 @@ class NodeAbsence(Struct, frozen=True):
 
 
 def restarts_of(status: Status, events: Iterable[SeenEvent]) -> tuple[Restart, ...]:
-    """Restarts that Events still exist of, in the order in which they began; those in flight from the status."""
+    """Restarts by the Events that still exist, in the order in which they began; those in flight by the status."""
     restarts: list[Restart] = []
     for event in events:
         facts, at = event.facts, time_of(event.at)
@@ -108,14 +113,16 @@ def restarts_of(status: Status, events: Iterable[SeenEvent]) -> tuple[Restart, .
 
 def _end(restarts: list[Restart], facts: EventFacts, at: datetime | None) -> None:
     index = _without_end(restarts, facts.node)
-    if index is None:  # the Event of its beginning is gone by now
+    if index is None:  # the Event of its beginning has expired
         restarts.append(Restart(facts.node, facts.pod, time_of(facts.begun_at), time_of(facts.in_sync_at), at))
     else:
         restarts[index] = replace(restarts[index], back=time_of(facts.in_sync_at), ended=at)
 
 
 def _in_flight(restarts: list[Restart], facts: EventFacts) -> None:
-    """The status has its moments to the point; of an Event it is known when it was written."""
+    """Add or replace a restart in flight: the status has exact times, an Event only the time at which it was
+    written.
+    """
     restart = Restart(facts.node, facts.pod, time_of(facts.begun_at), time_of(facts.in_sync_at), is_in_flight=True)
     index = _without_end(restarts, facts.node)
     if index is None:
@@ -135,7 +142,7 @@ def _without_end(restarts: Sequence[Restart], node: str) -> int | None:
 
 
 def window_begins(status: Status, current_time: datetime) -> datetime:
-    """From when on restarts are shown: a little before the last roll began; without one the last day."""
+    """Time from which on restarts are shown: shortly before the last roll began, or a day ago if there was none."""
     began = time_of(status.rollout.started_at) if status.rollout is not None else None
     return current_time - DAY if began is None else began - BEFORE
 
@@ -143,8 +150,8 @@ def window_begins(status: Status, current_time: datetime) -> datetime:
 def rows_of(
     restarts: Sequence[Restart], log: RollHistory | None, stable_for: timedelta, since: datetime, current_time: datetime
 ) -> list[NodeAbsence]:
-    """Every restart once, in the order in which they began. `log` None: it was not read. The log shows nothing that
-    ended before `since`.
+    """The rows, in the order in which the nodes went away. Each restart by the operator is matched with the nearest
+    absence in the log. `log` None: it was not read. It has nothing that ended before `since`.
     """
     absences = log.absences if log is not None else ()
     of_absences: dict[Absence, list[Restart]] = {absence: [] for absence in absences}
@@ -159,13 +166,13 @@ def rows_of(
     if log is not None:
         begins = _begins(absences)
         rows += [_row(absence, several, log, stable_for, begins) for absence, several in of_absences.items()]
-    return sorted(rows, key=lambda one: (one.begin, one.node))
+    return sorted(rows, key=lambda row: (row.begin, row.node))
 
 
 def _apart(restart: Restart, absence: Absence, current_time: datetime) -> timedelta | None:
-    """Distance between a restart and a time that the node was away: what follows an eviction, follows it at once.
+    """Distance between a restart by the operator and an absence in the log; None: they cannot belong together.
 
-    None: they cannot be the same. A pod may be evicted again before its node is back: then it is in the midst of it.
+    An absence follows its eviction at once. But a pod may be evicted again while its node is away, during the absence.
     """
     role, _, number = restart.node.rpartition(" ")
     if number != str(absence.node_id) or (role != absence.role and "node" not in (role, absence.role)):
@@ -179,7 +186,7 @@ def _apart(restart: Restart, absence: Absence, current_time: datetime) -> timede
 
 
 def _begins(absences: Iterable[Absence]) -> dict[int, list[datetime]]:
-    """Times at which each node was away, in order."""
+    """By node id, the times at which it went away, in order."""
     times_by_node: defaultdict[int, list[datetime]] = defaultdict(list)
     for absence in absences:
         times_by_node[absence.node_id].append(time_in_log(absence.first.at_ms))
@@ -223,14 +230,14 @@ def _row(
 
 
 def _stable(absence: Absence, until: datetime, log: RollHistory, begins: Sequence[datetime]) -> Point | None:
-    """Moment at which a node had been stable long enough by the log, where that shows no other absence meanwhile."""
+    """The moment `until`, at which the node had been stable long enough, if the log shows no new absence before it."""
     later = bisect_right(begins, time_in_log(absence.first.at_ms))
     went_again = later < len(begins) and begins[later] < until
     return None if went_again or until > time_in_log(log.end.at_ms) else Point(until, by="whole log")
 
 
 def _row_of_operator(restart: Restart, current_time: datetime) -> NodeAbsence:
-    """The row of a restart that only the operator recorded, because the log does not show it."""
+    """The row of a restart that is not in the log."""
     points = [Point(at) if at is not None else None for at in (restart.began, restart.back, restart.ended)]
     stop = points[0] if any(points) else Point(current_time, is_latest=True)
     return NodeAbsence(

@@ -1,7 +1,7 @@
-"""A table that a reader sorts and filters, by a script of a few lines: the only one that any page has.
+"""A table that readers can sort and filter, with the only script that a page has.
 
-Pure. The page names the script by its hash, so a browser runs this one and none that a name in a log might hold.
-Without scripts the table is whole, and the tools beside it are not shown. Called by `fleet.py`.
+Pure. The page's Content-Security-Policy allows the script by its hash, so a browser runs no script that a name in a log
+may contain. Without scripts the whole table is shown, without the tools. Called by `fleet.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ th[aria-sort=descending] button::after { content: " \\2193"; }
 @media (min-width: 44.01rem) { .tools .by { display: none; } }
 @media print { .tools { display: none; } th button::after { content: none; } }
 """)
-"""On a phone there are no heads to click: there a list says by what it is sorted."""
+"""A narrow screen has no headings to click; a list selects the order there."""
 
 SCRIPT = Html("""
 for (const tools of document.querySelectorAll(".tools")) {
@@ -68,7 +68,7 @@ for (const tools of document.querySelectorAll(".tools")) {
 def sortable(
     caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], column: str, values: Iterable[str]
 ) -> Html:
-    """A table below its tools. `column`: the one that a reader chooses one of its `values` of."""
+    """A table with its tools above. `column`: heading of the column that readers can filter by one of its `values`."""
     return Html(
         '<div class="tools" hidden><label>Filter<input type="search"></label>'
         '<label>{}<select data-column="{}"><option value="">all</option>'

@@ -1,7 +1,7 @@
-"""Drawings on a time axis: tracks with pieces, ticks, and a key of what each piece stands for.
+"""Drawings on a time axis: tracks with pieces, ticks, and a legend.
 
-Pure. Called by the sections of a page that show what happened to nodes: `roll.py`, `migration.py`. A style is never a
-colour alone: each has a pattern or a height of its own.
+Pure. Called by the sections of a page with drawings: `roll.py`, `migration.py`, `lanes.py`. Each style has a pattern or
+height in addition to its colour.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Axis(Struct, frozen=True):
         return min(max(100 * (moment - self.begin).total_seconds() / duration, 0.0), 100.0)
 
     def track(self, pieces: Iterable[Piece]) -> Html:
-        """One line of the drawing, over the whole width, with these pieces on it."""
+        """One line of the drawing, with these pieces on it."""
         return Html('<div class="track">{}</div>').format(Html().join(map(self._span, pieces)))
 
     def _span(self, piece: Piece) -> Html:
@@ -49,13 +49,13 @@ class Axis(Struct, frozen=True):
 
 
 def keys(of: Iterable[tuple[str, str]]) -> Html:
-    """Key that says what each style of a piece stands for."""
+    """The legend: (style, text) of each kind of piece."""
     key = Html('<li class="key"><i><span class="{}"></span></i>{}</li>')
     return Html('<ul class="keys">{}</ul>').format(Html().join(key.format(style, words) for style, words in of))
 
 
 def with_axis(drawing: Html, axis: Axis) -> Html:
-    """The second head of a table becomes its time axis; its word stays for those who hear the page."""
+    """The table with a time axis in its second heading, whose word stays for screen readers."""
     head = Html('<th scope="col">When<div class="axis">{}</div></th>').format(axis.ticks)
     return drawing.replace('<th scope="col">When</th>', head)
 

@@ -1,8 +1,8 @@
-"""`kafkafeatures pipeline`: metadata logs of many clusters to tables, as a configuration file says, and what they say.
+"""`kafkafeatures pipeline`: makes tables from the metadata logs of many clusters (`featurelog`), and queries them.
 
-It reads copies of what nodes keep and changes nothing there. What is new is read, on Spark or on one core, and the
-tables change all at once; a run that was interrupted leaves them as they were. What it decides: how a run is reported
-to people, to scripts (the exit code) and to a monitoring system (a file of metrics).
+A configuration file names the inputs, which are copies of nodes' files, and the output. A run reads new files, on Spark
+or on one core, and replaces the tables in one step; an interrupted run leaves them as they were. This module reports a
+run to people, to scripts (exit code) and to monitoring (a file of metrics).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _ANSWERS: Mapping[str, Callable[[argparse.Namespace, Config], int]] = {
     "report": pipeline_gate.report,
     "export": pipeline_export.export,
 }
-"""What is done with the tables of the last run."""
+"""Actions that use the tables of the last run."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags for what to do, and for the file that says with what."""
+    """Flags for the action, and for the configuration file."""
     parser.add_argument(
         "action",
         choices=("run", *_ANSWERS),
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """One run, or a question to its tables. Of a run: 0 when all of the inputs was read, 1 when some could not be."""
+    """A run, or another action. Exit code of a run: 0 if all inputs were read, 1 if some could not be."""
     try:
         from featurelog.config import ConfigError, read
         from featurelog.disk import LockedError
@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(config: Config) -> tuple[Summary, str]:
-    """The run, and who read."""
+    """The summary of a run, and the name of the engine."""
     from featurelog.config import documents
     from featurelog.engine import OneCore
     from featurelog.run import Run

@@ -1,7 +1,7 @@
-"""`kafkafeatures pipeline export`: the tables that the last run left as Delta tables, in a folder or an object store.
+"""`kafkafeatures pipeline export`: writes the tables of the last run as Delta tables, into a folder or an object store.
 
-Called by `cli/pipeline/command.py`. No run may change the tables meanwhile: both hold the same lock. What is written
-again, and what is never overwritten, is decided by `featurelog.export`.
+Called by `cli/pipeline/command.py`. It holds the same lock as a run, which would change the tables meanwhile.
+`featurelog.export` decides which tables are written, and which are never overwritten.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def export(arguments: argparse.Namespace, config: Config) -> int:
-    """Exit code 0: every table is there as the last run left it."""
+    """Export. Exit code 0: every table is exported as the last run left it."""
     try:
         from featurelog import export as delta
     except ModuleNotFoundError as error:
@@ -33,7 +33,7 @@ def export(arguments: argparse.Namespace, config: Config) -> int:
     if not arguments.to:
         raise CommandFailed("export: --to PLACE is required: a folder, or s3://bucket/prefix", Exit.USAGE)
     output = config.settings.output
-    tables_of(config)  # before a lock is left where nothing is
+    tables_of(config)  # first, so that no lock file is created if there are no tables
     try:
         with Disk().locked(output / ".lock"):
             tables, _ = tables_of(config)

@@ -1,8 +1,7 @@
-"""`kafkafeatures pipeline gate` and `pipeline report`: what the tables say of a release or a level, for CI and people.
+"""`kafkafeatures pipeline gate` and `pipeline report`: may clusters be raised to a release or level? For CI and for
+people.
 
-Called by `cli/pipeline/command.py`. Both read the tables that the last run left and nothing else; neither changes
-anything. The gate's verdicts are `featurelog.gate`'s. An answer is given also where the fleet is not ready: the exit
-code says so.
+Called by `cli/pipeline/command.py`. Both only read the tables of the last run. `featurelog.gate` makes the verdicts.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ Row = dict[str, Any]
 
 _READINESS = "upgrade_readiness"
 _PAGES = ("node_registrations", "feature_timeline", "migration_timeline", "rolls", "drift", "data_quality")
-"""What pages show beside it."""
+"""Further tables that pages show."""
 _NOT_SAFE = re.compile(r"[^A-Za-z0-9._-]+")
 FLEET_PAGE = "fleet.html"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Flags of `gate` and `report`: what they are asked about."""
+    """Flags of `gate` and `report` for the target."""
     target = parser.add_mutually_exclusive_group()
     target.add_argument("--release", metavar="X", help="of gate and report: a release of Kafka, such as 4.2")
     target.add_argument(
@@ -47,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def gate(arguments: argparse.Namespace, config: Config) -> int:
-    """Exit code 0: ready, 4: blocked, 5: unknown."""
+    """Print the verdicts. Exit code 0: ready, 4: blocked, 5: unknown."""
     tables, names = _fleet(config)
     target = _target(arguments)
     answer = _judged(target, _rows(tables, _READINESS), names, arguments.cluster)
@@ -59,7 +58,7 @@ def gate(arguments: argparse.Namespace, config: Config) -> int:
 
 
 def report(arguments: argparse.Namespace, config: Config) -> int:
-    """Writes a page for the fleet and one for each cluster. Exit code 0 whatever they say."""
+    """Write a page for the fleet and one for each cluster. Exit code 0, whatever the verdicts are."""
     from kafkafeatures.cli.pages.cluster import cluster_page
     from kafkafeatures.cli.pages.cluster_tables import ClusterTables
     from kafkafeatures.cli.pages.fleet import fleet_page
@@ -97,7 +96,7 @@ def _file_of(number: int, cluster: str) -> str:
 
 
 def _target(arguments: argparse.Namespace) -> Target:
-    """Target that is asked about. Raises CommandFailed."""
+    """The release or level in the flags. Raises CommandFailed."""
     from featurelog.gate import Target
     from kafkafeatures.api.names import METADATA_VERSION
     from kafkafeatures.core.facts.releases import metadata_version_named, releases
@@ -118,7 +117,7 @@ def _target(arguments: argparse.Namespace) -> Target:
 
 
 def tables_of(config: Config) -> tuple[Manifest, Ledger]:
-    """Return what the last run left. Raises CommandFailed where there is nothing, or nothing that can be read."""
+    """Manifest and ledger of the last run. Raises CommandFailed if there are none, or they cannot be read."""
     from featurelog import manifest
 
     try:
@@ -132,7 +131,7 @@ def tables_of(config: Config) -> tuple[Manifest, Ledger]:
 
 
 def _fleet(config: Config) -> tuple[Manifest, set[ClusterName]]:
-    """The tables, and all clusters that the last run saw, also one of which nothing could be read."""
+    """(tables, names of all clusters of the last run, including those of which nothing could be read)."""
     from featurelog.gate import ClusterName
 
     manifest, ledger = tables_of(config)

@@ -1,7 +1,7 @@
-"""The commands: the module of each, its line of help, and its flags.
+"""The table of all commands: module, help line and flags of each.
 
-Read by `main.py`, which runs one, and by completions. A module is named and not imported, so that a command costs
-nothing until it is asked for.
+Read by `main.py`, which runs a command, and by completions. Modules are named and not imported, so that a command only
+loads its own code.
 """
 
 from __future__ import annotations

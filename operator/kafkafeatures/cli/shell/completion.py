@@ -1,13 +1,12 @@
-"""`kafkafeatures completion bash|zsh|fish`: words that a shell offers: commands, their flags, and what flags can be.
+"""`kafkafeatures completion bash|zsh|fish`: prints a completion script with all commands, flags and fixed values.
 
-Made of the commands themselves, printed once, static. Only for names that are there now (resources, namespaces,
-contexts) pressing Tab starts the program, as `kafkafeatures __complete WORDS`.
+The script is generated from the commands. Only for names of existing objects (resources, namespaces, contexts) the Tab
+key runs the program, as `kafkafeatures __complete WORDS`.
 
     source <(kafkafeatures completion bash)       # zsh the same, after compinit
     kafkafeatures completion fish | source
 
-For `kubectl kafkafeatures` it is kubectl that completes, and asks `kubectl_complete-kafkafeatures`
-(`cli/kube/offers.py`).
+For `kubectl kafkafeatures` kubectl itself runs `kubectl_complete-kafkafeatures` (`cli/kube/offers.py`).
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _bash() -> str:
-    """Script of bash. For a value that is not one of a few there are no words, and the shell offers files."""
+    """The script for bash. For flags without fixed values the shell offers file names."""
     values, flags = [], []
     for command, _, actions in every_command():
         names = [flag for action in actions for flag in action.option_strings]

@@ -1,4 +1,4 @@
-"""Exit codes of the command line, in one place."""
+"""Exit codes of the command line, and the exception that ends a command."""
 
 from enum import IntEnum
 
@@ -31,7 +31,7 @@ SEVERITY = (
     Exit.FAILED,
     Exit.USAGE,
 )
-"""From the best one to the worst: the code of a command that did several things."""
+"""Exit codes from best to worst: a command with several results ends with the worst one."""
 
 
 def to_install(extras: str) -> str:
@@ -40,9 +40,11 @@ def to_install(extras: str) -> str:
 
 
 class CommandFailed(Exception):
-    """Ends a command: one line for stderr (what, where, what to do), or one for each mistake, and the exit code.
+    """Ends a command with an exit code and one line on stderr (problem, place, remedy), or several lines, one for each
+    problem.
 
-    `what`, `where` and `remedy`: its parts, where they are known apart. `program`: who says it.
+    `what`, `where` and `remedy`: the parts of the line, for JSON, if they are known. `program`: name before the
+    message.
     """
 
     def __init__(

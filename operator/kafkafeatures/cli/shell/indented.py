@@ -1,7 +1,6 @@
-"""Paragraphs that keep their indent on every line, and commands in them that can be copied as they stand.
+"""Prints paragraphs that are indented on every line, with commands in them that can be copied.
 
-Without it the rest of a paragraph that a terminal breaks begins in column 0, as if it belonged to nothing. Used by all
-that draws nodes, steps and blockers.
+Otherwise a terminal continues a long line in column 0. Used wherever nodes, steps and blockers are printed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _NARROWEST = 24
 
 
 def hanging(console: Console, text: Text, *, indent: int, first: Text | None = None) -> None:
-    """Print a paragraph, all of it indented. `first`: what stands to the left of its first line instead."""
+    """Print a paragraph, indented by `indent` columns. `first`: text in the indent of its first line."""
     margin = first if first is not None else Text(" " * indent)
     for paragraph in text.split(allow_blank=True):
         for line in paragraph.divide(_breaks(paragraph.plain, max(console.width - indent, _NARROWEST))):
@@ -30,7 +29,9 @@ def hanging(console: Console, text: Text, *, indent: int, first: Text | None = N
 
 
 def _breaks(text: str, width: int) -> Iterator[int]:
-    """Offsets at which lines begin but the first. What is quoted is copied, as JSON for a znode, and never broken."""
+    """Offsets at which the second and further lines begin. Quoted texts, such as JSON to be copied, are never
+    broken.
+    """
     start = 0
     for word in _WORD.finditer(text):
         if start < word.start() and cell_len(text[start : word.end()]) > width:
@@ -53,8 +54,8 @@ def item(console: Console, text: Text) -> None:
 
 
 def remedy(console: Console, text: str, *, indent: int) -> None:
-    """Print what is to be done: each command on a line of its own, which only a backslash breaks, so that a shell reads
-    it as one.
+    """Print a remedy. Each command in it begins on a line of its own, and is continued with a backslash, so that it can
+    be pasted into a shell.
     """
     for number, part in enumerate(_COMMAND.split(text)):
         words = part.strip("; ")

@@ -1,7 +1,7 @@
-"""The command line: finds the command, imports what it needs and nothing more, and words what went wrong.
+"""Entry point of the command line: finds the command, imports only its module, runs it, and prints errors.
 
-`describe` promises to start faster than a JVM, so modules of a command are imported when the command runs. Errors are
-one line on stderr; a traceback only with `--debug`.
+Importing only what a command needs makes it start faster than a JVM. An error is one line on stderr; tracebacks are
+printed only with `--debug`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from kafkafeatures.core.words import printable
 
 class _Parser(argparse.ArgumentParser):
     command = ""
-    """The one that was named: its help has the flags, also where this parser is that of all commands."""
+    """Name of the command that was typed; empty if there is none. `--help` shows its flags then, instead of all
+    commands.
+    """
 
     def format_help(self) -> str:
-        """Help for all commands at once is in groups, which argparse does not know."""
+        """The help of all commands is in groups, which argparse does not support."""
         if self.command or self.prog != PROGRAM:
             return super().format_help()
         return f"{self.format_usage()}\n{self.description}\n{grouped_help()}"
@@ -36,7 +38,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def wrong_usage(message: str, program: str, explained_by: str) -> CommandFailed:
-    """Error that says what is wrong with the words of a command line, and which command explains them."""
+    """The error for a wrong command line. `explained_by`: the command whose `--help` it recommends."""
     text = f"{message}; see {explained_by} --help"
     return CommandFailed(text, Exit.USAGE, what=message, remedy=f"see {explained_by} --help", program=program)
 
@@ -115,7 +117,7 @@ def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
 
 
 def _flags_of_all() -> dict[str, frozenset[str]]:
-    """The flags of each command: to name the one that has what another lacks."""
+    """The flags of each command, so that an error can name the command that has an unknown flag."""
     return {
         name: frozenset(flag for action in actions for flag in action.option_strings)
         for name, _, actions in every_command()

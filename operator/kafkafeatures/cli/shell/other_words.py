@@ -1,7 +1,7 @@
-"""Words that people type as commands because other tools have them, each with what to do here instead.
+"""Commands of other tools that people may type here, each with the right command.
 
-Called by `main` about a word that is no command, before it looks for one that is spelled alike: a word that means the
-opposite of the command it resembles must not lead there.
+Called by `main.py` for an unknown command, before it suggests one with a similar spelling: a similar word may have the
+opposite meaning.
 """
 
 from __future__ import annotations
@@ -23,4 +23,4 @@ ANSWERS: Mapping[str, str] = {
     "rollback": _BACK,
     "undo": _BACK,
 }
-"""Word to what to do."""
+"""Remedy by word."""

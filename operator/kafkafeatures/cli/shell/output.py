@@ -1,7 +1,7 @@
-"""Printing documents and opening a console: the same for every command, and the last place before a terminal.
+"""Output of all commands: prints documents, opens consoles, and makes all text safe for terminals.
 
-Whatever Kafka, the API server or a file said is only shown, never obeyed: `Patient` lets no character through to stdout
-and stderr that does not print, and `console` gives what it draws the same treatment before it adds colours of its own.
+Texts from Kafka, the API server or files may contain escape sequences. `Patient` replaces all characters that do not
+print on stdout and stderr; `console` does the same before it adds its own colours.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ NEVER_WRAPPED = 100_000
 
 
 class Patient:
-    """A stream whose reader may leave (`| head`): what a command does, and how it ends, does not depend on that.
-
-    A stdout that takes no more (a full disk) ends the command in one line.
-    Of what is written only what prints goes through, unless it is `clean` already.
+    """A stdout or stderr whose reader may end early (`| head`) without effect on the command or its exit code. A write
+    that fails for another reason (a full disk) ends the command with one line. Characters that do not print are
+    replaced, unless the text is `clean` already.
     """
 
     def __init__(self, stream: Any, *, clean: bool = False) -> None:
@@ -98,9 +97,10 @@ def add_output_flag(parser: argparse.ArgumentParser, *, is_drawn: bool = False) 
 def print_document(
     document: dict[str, Any] | list[Any], form: str, stream: TextIO | None = None, *, another: bool = False
 ) -> None:
-    """JSON or YAML on stdout, or where it is said, keys in the order of the document. `another`: it follows one.
+    """Print a document as JSON or YAML to stdout or `stream`, with the keys in their order. `another`: one was printed
+    before.
 
-    What does not print is escaped as the format has it: a parser of the document gets the original text.
+    Characters that do not print are escaped in the way of the format, so that a parser gets the original text.
     """
     stream = stream or sys.stdout
     if form == "json":
@@ -118,7 +118,7 @@ def print_document(
 
 
 def _escaped(line: str) -> str:
-    """JSON has such characters within texts only, where its own escapes may stand for them."""
+    """The line with JSON escapes for characters that do not print: JSON has these only within strings."""
     return "".join(character if character.isprintable() else json.dumps(character)[1:-1] for character in line)
 
 
@@ -144,7 +144,7 @@ def paragraph(text: str, *, errors: bool = False) -> None:
 
 
 def clean_stdout() -> Any:
-    """Stdout for a writer that has escape sequences of its own, and lets none of others through."""
+    """Stdout for a writer that adds its own escape sequences, and has made all other text safe."""
     return _clean(sys.stdout)
 
 
@@ -157,8 +157,9 @@ def console(
 ) -> Console:
     """A console on stdout, or for `errors`: as wide as the terminal, without an end into a pipe.
 
-    `width`: as wide as this instead. `plain`: not even bold. `into`: this stream instead, with colours whatever it is.
-    No colour where NO_COLOR or a pipe is. COLUMNS says how wide a pipe's reader is, for those who set it on purpose.
+    `width`: columns, instead of the terminal's. `plain`: no styles at all. `into`: another stream, always with colours.
+
+    There are no colours with NO_COLOR or in a pipe. In a pipe the width is COLUMNS, if that is set.
     """
     from rich.console import Console
     from rich.segment import Segment

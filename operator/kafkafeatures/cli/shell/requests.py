@@ -1,6 +1,6 @@
-"""`-v`: each request to Kafka and to the API server on stderr, when it is sent and when it is answered.
+"""`-v`: prints each request to Kafka and to the API server to stderr, when it is sent and when it is answered.
 
-Of a request its name, where it goes, and how long it takes: never what is in it.
+It prints the name, the address and the duration of a request, never its contents.
 """
 
 from __future__ import annotations
@@ -40,5 +40,5 @@ def are_shown() -> bool:
 
 
 def milliseconds(since: float) -> str:
-    """Since then, which is of `time.monotonic`."""
+    """Text with the milliseconds since `since` (`time.monotonic`)."""
     return f"{(time.monotonic() - since) * 1000:.0f} ms"

@@ -1,4 +1,4 @@
-"""Types of flags for argparse: names of resources, durations, hashes of plans. Shared by the commands."""
+"""argparse types for flags that several commands have: names of resources, durations, hashes of plans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def duration(text: str) -> float:
 
 
 def plan_hash(text: str) -> str:
-    """The hash of a plan, whole or from its eighth digit on."""
+    """The hash of a plan: at least its first eight digits."""
     if not re.fullmatch(r"sha256:[0-9a-f]{8,64}", text):
         raise argparse.ArgumentTypeError(f"invalid plan hash {text!r}: expected a hash such as sha256:9f3c1b7a")
     return text

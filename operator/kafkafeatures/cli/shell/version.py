@@ -1,4 +1,4 @@
-"""`kafkafeatures version`: what this is and what it knows, without a cluster."""
+"""`kafkafeatures version`: prints versions and the known Kafka releases, without a cluster."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The words of a command line before argparse reads them: it would blame the wrong one.
+"""Checks the words of a command line before argparse, whose errors would name the wrong word.
 
-kubectl takes its flags before and after the command; argparse only after it. And argparse reads places before it looks
-at flags: of a flag that the command does not have, the value counts as a NAME, and that is what the error is about.
+kubectl accepts flags before and after the command, argparse only after it. And argparse assigns positional arguments
+before it reports unknown flags: it takes the value of an unknown flag for NAME, and the error is about that.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _OF_KUBECTL = {
     **dict.fromkeys(("-n", "--namespace", "--context", "--kubeconfig", "--as", "--as-group", "-o", "--output"), 1),
     **dict.fromkeys(("-A", "--all-namespaces", "-v", "--verbose", "--debug"), 0),
 }
-"""Flags that may stand before the command, with how many words follow each."""
+"""Flags that may stand before the command, with the number of their values."""
 _OF_FLAGS = {
     "-f": r".+\.(?:ya?ml|json)",
     "-n": r"([a-z0-9-]+)/([a-z0-9.-]+)",
     "--bootstrap-server": r"[^/\s]+:\d+(?:,[^/\s]+:\d+)*",
 }
-"""What a flag takes, and what people write without it."""
+"""Values of flags that people type without the flag."""
 
 
 def flags_behind(words: Sequence[str]) -> list[str]:
@@ -33,7 +33,7 @@ def flags_behind(words: Sequence[str]) -> list[str]:
 
 
 def form_in(words: Sequence[str]) -> str:
-    """Form that -o asks for, also where something else of the words is wrong; empty where it is not there."""
+    """The value of `-o`, even if other words are wrong; empty without it."""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word in ("-o", "--output"):
             return following
@@ -46,8 +46,8 @@ def form_in(words: Sequence[str]) -> str:
 def unknown_flag(
     parser: argparse.ArgumentParser, words: Sequence[str], other_flags: Callable[[], Mapping[str, frozenset[str]]]
 ) -> str:
-    """Problem with the first flag that the command does not have; empty where it has all. `other_flags`: the
-    flags of each command.
+    """Error about the first flag that the command does not have; empty if there is none. `other_flags`: the flags of
+    each command.
     """
     own_flags = _flags(parser, words)
     for previous, word in pairwise(["", *words]):
@@ -55,7 +55,7 @@ def unknown_flag(
         if word == "--":
             break
         if (taking := own_flags.get(previous)) is not None and taking.nargs != 0:
-            continue  # `--namespace -x`: what the first lacks is said by its parser
+            continue  # `--namespace -x`: argparse reports the missing value
         is_short = name[:1] == "-" and name[1:2].isalpha()  # its value may follow without a blank
         if not (name.startswith("--") or is_short) or (name[:2] if is_short else name) in own_flags:
             continue
@@ -72,7 +72,7 @@ def unknown_flag(
 
 
 def misplaced_word(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
-    """Problem with the first word that stands alone, but is what a flag of this command takes; else empty."""
+    """Error about the first word that should be the value of a flag; empty if there is none."""
     own_flags = _flags(parser, words)
     for previous, word in pairwise(words):
         taking = own_flags.get(previous)

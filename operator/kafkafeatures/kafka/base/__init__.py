@@ -1,1 +1,1 @@
-"""What every part of the adapter stands on: where a cluster is, connections to its nodes, rights, limits and errors."""
+"""Common parts of the adapter: connection settings, the pool of connections, rights, memory limits and errors."""

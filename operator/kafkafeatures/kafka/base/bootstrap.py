@@ -1,4 +1,4 @@
-"""The first contact with a cluster: all bootstrap addresses of one kind are tried, and the first that succeeds wins.
+"""The first contact with a cluster: races all bootstrap addresses of one role, and the first success wins.
 
 Called by `directory.py`, once for the brokers and once for the controllers. Attempts begin 100 ms after each other, or
 as soon as one has failed, so that a first address that swallows packets costs a tenth of a second, not a timeout. The
@@ -87,8 +87,8 @@ class Race(Generic[T]):
 
 
 def combined(field: str, failures: Sequence[Failure]) -> Failure:
-    """One failure for all: the kind they share (else that of the first where it is not certain that nothing listens),
-    each address with its reason.
+    """One failure that lists all addresses with their reasons. Its kind is that of the first failure other than
+    NOT_LISTENING, since the combined one must not claim that no process listens anywhere unless all say so.
     """
     kinds = [*dict.fromkeys(failure.kind for failure in failures)]
     if len(failures) == 1:

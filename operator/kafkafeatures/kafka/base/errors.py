@@ -1,4 +1,4 @@
-"""What can go wrong between us and a node, as a small tree, and what each is to people.
+"""Errors of the conversation with a node, as a tree of exceptions, and `to_failure`, which makes messages of them.
 
     KafkaError                       `sent`: whether the request may have reached the node
     ├── AddressRefused               our own settings forbid the address; nothing was sent
@@ -103,7 +103,9 @@ class NotListening(Unreachable):
 
 
 class AddressRefused(KafkaError):
-    """The settings of the operator forbid this address. One text for all, or it would help to map a network."""
+    """The settings of the operator forbid this address. All cases have one text, since details would help to map a
+    network.
+    """
 
     kind = FailureKind.FORBIDDEN
 
@@ -127,13 +129,13 @@ class Disconnected(KafkaError):
 
 
 class TlsFailed(KafkaError):
-    """No TLS session, action required."""
+    """The TLS handshake failed. It does not resolve by itself."""
 
     kind = FailureKind.TLS
 
 
 class AuthenticationFailed(KafkaError):
-    """The node does not believe who we are, or we could not get what proves it."""
+    """The node rejects our credentials, or we could not get a token."""
 
     kind = FailureKind.AUTHENTICATION
 
@@ -151,19 +153,19 @@ class UnsupportedApi(KafkaError):
 
 
 class Stale(KafkaError):
-    """A leader answers, and nothing shows that a majority of the controllers still follows it."""
+    """A leader answers, but nothing proves that a majority of the controllers still follows it."""
 
     kind = FailureKind.STALE
 
 
 class ResponseTooLarge(KafkaError):
-    """The node sends more than we take."""
+    """The response takes more memory than it may (`memory_budget.py`)."""
 
     kind = FailureKind.TOO_LARGE
 
 
 class RequestWithheld(KafkaError):
-    """The caller's last question before the first byte said no. Nothing was sent."""
+    """The caller's check right before sending (`withheld` of `Connection.change`) failed. Nothing was sent."""
 
     kind = FailureKind.NOT_ASKED
 
@@ -189,11 +191,11 @@ class WrongCluster(ServerError):
 
 
 class NoLeader(ServerError):
-    """No active controller is known to the node, or it is not the one that was asked."""
+    """The node knows no active controller, or is not the active controller itself."""
 
     kind = FailureKind.NO_LEADER
 
 
 def to_failure(error: KafkaError, location: str) -> Failure:
-    """The failure as people read it. `location`: the address, or what was asked."""
+    """The Failure, for messages and conditions. `location`: the address, or the name of the request."""
     return Failure(error.kind, location, str(error), error.remedy)

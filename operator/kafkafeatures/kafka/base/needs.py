@@ -38,8 +38,8 @@ class Purpose(StrEnum):
 
 
 class Need(Struct, frozen=True):
-    """A right, and what it is needed for. `roles`: whose listeners judge by it. `without_log`: only while the metadata
-    log is not read, or partitions are still in ZooKeeper.
+    """A right, and the goal that it is needed for. `requests`: the requests that need it. `roles`: nodes of these roles
+    check it. `without_log`: needed only if the metadata log cannot be read, or partitions are still in ZooKeeper.
     """
 
     goal: str

@@ -1,12 +1,12 @@
-"""Connections to the nodes of one cluster: opened when first needed, used again, closed together.
+"""Connection pool of one cluster: connections are opened when first needed, reused, and closed together.
 
-Called by `directory.py`, `prober.py` and `features.py`. It decides which security an address is spoken to with (by the
-listener's role, since brokers and controllers may differ) and how many conversations run at once. It never decides
-what to ask, and it repeats nothing but a plain question whose idle connection had died.
+Called by `directory.py`, `prober.py` and `features.py`. It chooses the security settings of a connection (by the
+listener's role, since brokers and controllers may differ), and limits how many conversations run at once. It repeats a
+request in one case only: the request changes nothing, and was sent on an idle connection that turned out to be closed.
 
-A connection is held by one conversation at a time. A node answers the requests of one connection in their order, and
-one it cannot answer yet (DescribeQuorum without a leader) blocks all behind it: so a second conversation with the
-same listener gets a connection of its own, and a node that is asked one thing after another keeps one.
+Only one conversation uses a connection at a time. A node answers the requests of one connection in their order, and a
+request that it cannot answer yet (DescribeQuorum without a leader) blocks those behind it. So a second conversation
+with the same listener at the same time gets another connection; conversations one after the other share one.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Connect(Protocol):
 
 
 class Lease(Struct, frozen=True):
-    """A connection while one conversation has it. `reused`: its ApiVersions is as old as the connection."""
+    """A connection, for the time that one conversation uses it. `reused`: it was open before, so the ApiVersions
+    response that it began with may be outdated.
+    """
 
     connection: Connection
     reused: bool
@@ -58,7 +60,7 @@ class Lease(Struct, frozen=True):
 class Pool:
     """All connections to one cluster.
 
-    `concurrency` bounds the conversations that run at once, `keep` the idle connections that stay open.
+    `concurrency`: the most conversations at once. `keep`: the most idle connections that stay open.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""The user of our requests, by name: for the commands that grant a missing right.
+"""Puts our own principal into messages about missing rights, so that the `kafka-acls.sh` command in them can be pasted.
 
-Kept by the pool of connections; called where a right may be missing. The words for a missing right
-(`kafka/base/rights.py`) are made where an answer is read; who asked, and where brokers are, is known here. A name that
-TLS or a token gives is not known: brokers may map it to another one. The same for a listener of controllers that wants
-other settings than that of the brokers.
+Held by the pool of connections; called where a right may be missing. `kafka/base/rights.py` makes the message with a
+placeholder for the user, since code that reads answers does not know the settings; this module fills in the principal
+and the bootstrap servers. A principal that comes from TLS or a token stays a placeholder: brokers may map it to another
+name. It also adds the remedy for a controllers' listener that needs other settings than the brokers' one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ OTHER_LISTENER = (
 _OF_A_LISTENER = frozenset(
     (FailureKind.AUTHENTICATION, FailureKind.TLS, FailureKind.NOT_KAFKA, FailureKind.DISCONNECTED)
 )
-"""How a listener fails for another security protocol, or for a user or mechanism that it does not know. One that stops
-disconnects as well: only while a quorum is known it is none of these.
+"""Failures that a listener gives if it expects another security protocol, or does not know the user or the mechanism. A
+controller that shuts down disconnects as well, so DISCONNECTED counts only while the quorum answers.
 """
 
 ADMIN_CONFIG = "admin.properties"
@@ -63,7 +63,7 @@ class Requester:
         return self._principals[role]
 
     def in_words(self, text: str, role: Role) -> str:
-        """The words for a missing right, with the user and the addresses in place of what stands for them."""
+        """The text with the principal and the bootstrap servers in place of their placeholders."""
         if GRANT not in text:
             return text
         principal = self._principals[role]
@@ -72,7 +72,7 @@ class Requester:
         return text.replace("which this user does not have", f"which {principal} does not have") if principal else text
 
     def named(self, reading: T, role: Role) -> T:
-        """Anything that was read; where a right was missing, with the command that can be pasted."""
+        """The reading; if it is a Failure for a missing right, its message and remedy name the principal."""
         if (
             not isinstance(reading, Failure)
             or reading.kind is not FailureKind.AUTHORIZATION
@@ -84,7 +84,7 @@ class Requester:
         return replace(reading, message=message, remedy=self.in_words(reading.remedy, role))
 
     def of_readings(self, readings: Readings) -> Readings:
-        """A reading, with each failure for a missing right so named."""
+        """The readings, with `named` applied to each failure in them."""
         probe, log, partitions = readings
         controllers = {f"{node.host}:{node.port}" for node in probe.nodes if node.role is Role.CONTROLLER}
         quorum = probe.quorum

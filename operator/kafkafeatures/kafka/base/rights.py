@@ -1,8 +1,8 @@
 """Rights in Kafka: which one was missing, and the line that grants it.
 
-Called wherever a node answers CLUSTER_AUTHORIZATION_FAILED. The words of a controller hold its own request object with
-addresses of memory ("Request Request(processor=0, ...) needs ALTER permission."): they differ each time, so they are
-replaced by what they mean. Which question needs which right: `KafkaApis.scala`, `ControllerApis.scala`.
+Called wherever a node answers CLUSTER_AUTHORIZATION_FAILED. A controller's own text contains a Java object with its
+memory address ("Request Request(processor=0, ...) needs ALTER permission."), which differs each time, so it is replaced
+by a stable one. `KafkaApis.scala` and `ControllerApis.scala` say which request needs which right.
 """
 
 from __future__ import annotations

@@ -91,8 +91,8 @@ class Security:
     """The security of one listener. `tls` and `sasl` None: PLAINTEXT without authentication. `policy` None: any address
     may be connected to.
 
-    `lookups`: the turns of names that are resolved to be checked; `contexts`: of TLS, as they were made; `secrets`:
-    values that are removed from what nodes send. A copy by `replace` shares them.
+    `lookups`: limits DNS lookups at once; `contexts`: a cache of TLS contexts; `secrets`: values that are removed from
+    what nodes send. A copy by `replace` shares all three.
     """
 
     tls: Tls | None = None

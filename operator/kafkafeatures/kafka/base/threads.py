@@ -1,7 +1,8 @@
-"""Work that takes long enough to hold up every other cluster, done beside the event loop.
+"""Runs work in a thread that would otherwise block the event loop, and with it all other clusters.
 
-Called for key derivation, for TLS contexts and for walks over a whole metadata log. The threads are its own: names that
-do not resolve may hold all those of asyncio. Only for work that ends by itself, soon.
+Called for key derivation, for TLS contexts and for walks over a whole metadata log. It has its own two threads, since
+asyncio's default ones may all be waiting for slow DNS. The work must end by itself within seconds: it cannot be
+cancelled.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The metadata log: who leads it, following it, and what its records say of the past."""
+"""Readers of the metadata log: finding its leader, following its end, and reading its past."""

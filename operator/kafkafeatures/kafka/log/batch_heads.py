@@ -1,6 +1,7 @@
-"""Where batches begin and end in bytes of a log, by their heads alone: nothing is checked, nothing is decoded.
+"""Finds the boundaries of record batches in bytes of a log by their headers alone; no CRC is checked, no record
+decoded.
 
-Called by `held.py`; what a batch holds is `kraftlog`'s to say.
+Called by `held.py` and by the recorder of logs. Decoding is done by `kraftlog`.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ def heads(data: bytes) -> Iterable[tuple[int, int, int, int]]:
 
 
 def pieces(data: bytes) -> Iterable[memoryview]:
-    """Whole batches, a slice at a time; what is left, with the last. Views: nothing is copied."""
+    """The data in pieces of about `SLICE` bytes, cut between batches; the last piece has any incomplete batch at the
+    end. The pieces are views of `data`: nothing is copied.
+    """
     start, view = 0, memoryview(data)
-    if len(data) < SLICE:  # of a cluster at rest: a minute of batches without anything in them
+    if len(data) < SLICE:  # the usual case: a cluster in which nothing happens
         yield view
         return
     for position, size, _, _ in heads(data):
@@ -45,7 +48,7 @@ def pieces(data: bytes) -> Iterable[memoryview]:
 
 
 def from_offset(data: bytes, offset: int) -> bytes:
-    """The whole batches that hold `offset` and what follows it."""
+    """The batches from the one that contains `offset` on, without an incomplete one at the end."""
     begin = end = None
     for position, size, last, _ in heads(data):
         if last >= offset and begin is None:
@@ -55,7 +58,7 @@ def from_offset(data: bytes, offset: int) -> bytes:
 
 
 def end_of(data: bytes) -> OffsetAndEpoch | None:
-    """Behind the last whole batch; None where there is none."""
+    """The position after the last complete batch; None where there is none."""
     last: OffsetAndEpoch | None = None
     for _, _, offset, epoch in heads(data):
         last = OffsetAndEpoch(offset + 1, epoch)

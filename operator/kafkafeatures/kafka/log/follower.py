@@ -1,24 +1,25 @@
-"""Follow the metadata log of a live quorum, the way a broker does, as an ordinary client.
+"""Follows the metadata log of a live quorum like a broker, but as an ordinary client.
 
-Called by `kafka/cluster.py`. It keeps an image of what is committed, judges nothing and changes nothing. The algorithm
-of one reading (`catch_up`):
+Called by `kafka/cluster.py`. It keeps an image of the committed records, and changes nothing in the cluster. The
+algorithm of one reading (`catch_up`):
 
- 1. Connect to the leader; the newest epoch wins where controllers name several: `Leaders.find`.
- 2. Fetch from the end of what is held: `_fetch`. Where the log no longer begins there, take the snapshot that the
-    leader names, as it arrives: `take_snapshot`.
- 3. Apply what lies below the high watermark of a reply of this leader, and keep the rest aside: `HeldLog.append`.
- 4. Read all anew where a leader truncated below what was applied: it contradicts Raft itself, and the log is the
-    truth: `HeldLog.truncate`.
+ 1. Connect to the leader; if controllers name several, that of the newest epoch: `Leaders.find`.
+ 2. Fetch from the end of the records that are held: `_fetch`. If the leader has removed that part of its log, it names
+    a snapshot, which is applied as it arrives: `take_snapshot`.
+ 3. Apply the records below the high watermark of the leader's reply, and keep the rest aside: `HeldLog.append`.
+ 4. If the leader has truncated applied records, read everything anew: Raft forbids it, but the leader's log counts:
+    `HeldLog.truncate`.
  5. Continue up to the high watermark of the first reply: what was committed when the reading began.
  6. Return only with evidence of a majority that is younger than `MAX_AGE`, since a leader that was cut off still
     answers: the high watermark moved while we watched, by an idle controller's NoOp every 500 ms
     (`metadata.max.idle.interval.ms`) at least; or DescribeQuorum of the leader itself shows that a majority of the
     voters fetched from it within the last two seconds of its own clock: `_ask_majority`. Each such fetch was made in
     this leader's epoch, so until then no majority had voted for another; it costs one round trip.
- 7. Where neither is seen, ask every controller who leads, once; then the reading is `Stale`.
- 8. Look for the leader anew when it is gone, while there is time, and a controller that listens: `_retrying`.
+ 7. Without either evidence, ask every controller for the leader, once; after that the reading is `Stale`.
+ 8. If the connection to the leader is lost, search for the leader again, while there is time, and a controller listens:
+    `_retrying`.
 
-A voter that is alone is its own majority. (KIP-595, KIP-630, KIP-835; seen on 3.9, 4.2 and 4.3.)
+A single voter is its own majority. Sources: KIP-595, KIP-630, KIP-835; tested with 3.9, 4.2 and 4.3.
 """
 
 from __future__ import annotations
@@ -63,16 +64,20 @@ MAX_AGE = 3.0
 POLL_MS = 500
 
 SNAPSHOT_WITHIN = 1.8
-"""Request timeouts; fewer than a look waits (`kafka/cluster.py`), so that it can be said."""
+"""Request timeouts that a snapshot may take; fewer than `LOG_TIMEOUTS` of `kafka/cluster.py`, so that the error can say
+that it was the snapshot.
+"""
 
 BETWEEN_ROUNDS, SLOWEST_ROUND = 0.1, 1.0
-"""Seconds until the leader is looked for again: twice as long each time, up to the second one."""
+"""Seconds between two searches for the leader: the first pause, doubled each time, and the longest pause."""
 
 NOBODY_WITHIN = 1.0
-"""Seconds after which it is believed that no controller listens: one that restarts is away for longer."""
+"""Seconds after which the search ends if no controller accepts connections: one that restarts is away for longer, so
+waiting a little more would not help.
+"""
 
 _FINAL = (NotAuthorized, UnsupportedApi, WrongCluster, ResponseTooLarge)
-"""What another try, or another controller, would not mend."""
+"""Errors that would be the same with another attempt, or another controller."""
 
 
 class MetadataLog:
@@ -80,8 +85,8 @@ class MetadataLog:
 
     `controllers`: addresses to start from; `add_controllers` adds what is learned. `request_timeout` in seconds bounds
     each call of `catch_up` together with the time that a snapshot takes to transfer. `part`, in bytes, is the most that
-    is asked for at once. `share`: of the memory; its owner calls `discard` when it needs the memory. `sections`: what
-    the image says.
+    is asked for at once. `share` counts its memory; the owner of the share calls `discard` to get that back. `sections`
+    of the log that the image holds.
     """
 
     def __init__(
@@ -111,19 +116,19 @@ class MetadataLog:
         self._leaders.add(hosts)
 
     def hold_partitions(self, hold: bool) -> None:
-        """Hold the partitions too from now on, for which all is read anew; or no longer."""
+        """Keep partitions in the image from now on, for which the log is read anew; or drop them."""
         self._held.hold_partitions(hold)
 
     @property
     def leaders(self) -> Leaders:
-        """Whom it asks who leads."""
+        """The controllers of the cluster, which know the leader."""
         return self._leaders
 
     async def of_cluster(self, cluster_id: str, reading: LogReading) -> LogReading:
-        """The reading, if it is of this cluster; else one of the controllers that are. From now on all requests say so.
-
-        A name that leads to another cluster, or an address that was given to one, would else show us foreign nodes.
-        Raises what `catch_up` raises; WrongCluster where none of the controllers is of the cluster.
+        """The reading, if its leader belongs to this cluster; else a new one from controllers that do. From now on all
+        requests carry the cluster id. Without that, a DNS name or an IP address that now belongs to another cluster
+        would show us foreign nodes. Raises what `catch_up` raises; WrongCluster where none of the controllers is of the
+        cluster.
         """
         if self._leaders.cluster_id == cluster_id:
             return reading
@@ -157,12 +162,12 @@ class MetadataLog:
             await self._retrying(functools.partial(self._fetch, wait_ms), deadline)
             moved = self._held.offset != offset
             wait_ms = 0 if moved else POLL_MS
-            if leader != self._leader:  # the former one may have lost already, and reached less
+            if leader != self._leader:  # the previous leader's high watermark may be outdated
                 leader, goal, until = self._leader, None, self._monotonic() + MAX_AGE
             if goal is None and self._held.high_watermark >= 0:
                 goal = self._held.high_watermark
             if goal is not None and self._held.offset >= goal:
-                if self._evidence_age() > MAX_AGE:  # what was seen at the beginning of a long log is no longer good
+                if self._evidence_age() > MAX_AGE:  # reading a long log took longer than the evidence is valid
                     await self._retrying(self._ask_majority, deadline)
                 is_read = self._held.high_watermark >= 0  # else another leader was found just now
                 if is_read and self._evidence_age() <= MAX_AGE:
@@ -172,7 +177,7 @@ class MetadataLog:
                     until = self._monotonic() + MAX_AGE
                     await self.close()
             elif moved:
-                until = self._monotonic() + MAX_AGE  # a part of what was committed when we began; there is more
+                until = self._monotonic() + MAX_AGE  # progress: the goal is not reached yet, so the wait begins anew
             if self._monotonic() >= until:
                 raise _stale()
 
@@ -205,7 +210,9 @@ class MetadataLog:
     # --- the leader ---
 
     async def _retrying(self, step: Callable[[], Awaitable[None]], deadline: float) -> None:
-        """Take a step with the leader; look for it anew when it is gone, while there is time and a controller."""
+        """Run `step` with a connection to the leader; after an error search for the leader again, until the
+        deadline.
+        """
         self._leaders.begin()
         pause, soon = BETWEEN_ROUNDS, min(deadline, self._monotonic() + NOBODY_WITHIN)
         while True:
@@ -225,19 +232,22 @@ class MetadataLog:
             pause = min(2 * pause, SLOWEST_ROUND)
 
     async def _find_leader(self) -> None:
-        self._held.high_watermark = -1  # of another leader, maybe: that it is higher now would prove nothing
+        self._held.high_watermark = -1  # a higher value from another leader would be no evidence
         ask_all, self._ask_all = self._ask_all, False
         try:
             self._link, self._leader = await self._leaders.find(at_least=self._leader.epoch, ask_all=ask_all)
         except KafkaError:
-            # A cluster that was made anew counts its epochs from the beginning. But not at once: a leader that lost to
-            # the one we heard looks as if it had a majority for MAJORITY_WITHIN_MS, and would turn the image back.
+            # A cluster that was formatted anew begins with epoch 0, so lower epochs must be accepted again, but not at
+            # once: an old leader, which lost to the one that we followed, still shows a majority for
+            # MAJORITY_WITHIN_MS.
             if self._monotonic() - self.heard_at > MAX_AGE:
                 self._leader = LeaderAndEpoch(-1, 0)
             raise
 
     async def _ask_majority(self) -> None:
-        """Evidence of the second kind; leaves `_evidence_at` as it is where the leader shows none."""
+        """Ask the leader for evidence of a majority by DescribeQuorum (step 6); without it `_evidence_at` stays as it
+        is.
+        """
         assert self._link is not None  # noqa: S101 - `_retrying` has just found it
         if self._link.api_versions.api_keys.get(DescribeQuorumRequest.api_key) is None:
             return
@@ -252,7 +262,8 @@ class MetadataLog:
     async def _fetch(self, max_wait_ms: int) -> None:
         assert self._link is not None  # noqa: S101 - `_retrying` has just found it
         end = self._held.end
-        if end.epoch > self._leader.epoch:  # restored, or made anew: a leader refuses a position of its own future
+        # the cluster was restored or formatted anew: a leader refuses epochs above its own
+        if end.epoch > self._leader.epoch:
             self._held.drop()
             end = OffsetAndEpoch(0, 0)
         full = self._held.is_full

@@ -29,10 +29,11 @@ OBSERVED = frozenset({Section.REGISTRATIONS, Section.FEATURES, Section.QUORUM, S
 
 
 class HeldLog:
-    """The log of one cluster, as far as it was read. `high_watermark`: of the last answer; -1: no answer since the log
-    was last dropped.
+    """The log of one cluster, as far as it was read. `high_watermark` is that of the last answer, or -1 if there was
+    none since the log was last dropped.
 
-    `share`: of the memory; its owner calls `give_up` when the memory is needed. `sections`: of the image.
+    `share` counts its memory; the owner of the share calls `give_up` to get that back. `sections` of the log that the
+    image holds.
     """
 
     def __init__(self, share: Share, sections: frozenset[Section] = OBSERVED) -> None:

@@ -1,7 +1,7 @@
-"""Read the metadata log from the oldest record that its leader still has, for what it tells of the past.
+"""Reads the metadata log from the oldest record that its leader still has, for reports about the past.
 
-Called by `cluster.py` once it has read the log as it is now, with evidence of a majority. It asks the same leader for
-no more than was committed then, and keeps nothing. Where a log begins is `source.py`'s to find.
+Called by `cluster.py` after a normal reading, which proved that the leader has a majority, and up to which offset the
+log is committed. Records go to a `LogReader`, and nothing is kept here. `source.py` finds where the log begins.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kraftlog import KraftLogError, TooLargeError
 
 WITHIN = 12
-"""Request timeouts for all of it: by default a controller keeps some hundred megabytes."""
+"""Request timeouts for the whole log: by default a controller keeps some hundred megabytes."""
 
 
 class LogReader(Protocol):
-    """The reader that is given the bytes: see `kraftlog.rolls`."""
+    """The consumer of the bytes, such as `kraftlog.rolls`."""
 
     @property
     def offset(self) -> int:
@@ -31,25 +31,25 @@ class LogReader(Protocol):
         """Begin at offset 1."""
 
     def load_snapshot(self, data: bytes, *, end_offset: int, epoch: int) -> None:
-        """Begin with it."""
+        """Begin with the bytes of a snapshot, whose name gives the end offset and the epoch."""
 
     def append(self, data: bytes, *, below: int) -> int:
-        """Take what is committed."""
+        """Take the batches of `data` that end at or below offset `below`, which is committed."""
 
 
 class LogHistory:
-    """One reading. `timeout` in seconds: of a request. `monotonic`: the clock."""
+    """A single pass over the log. `timeout`: seconds for each request."""
 
     def __init__(self, leaders: Leaders, reader: LogReader, *, timeout: float, monotonic: Callable[[], float]) -> None:
         self._leaders, self._reader = leaders, reader
         self._timeout = timeout
         self._monotonic = monotonic
-        self._snapshot_id = OffsetAndEpoch(-1, 0)  # that it began with
+        self._snapshot_id = OffsetAndEpoch(-1, 0)  # the snapshot that the reader began with
 
     async def read(self, *, until: int, epoch: int) -> None:
-        """Give the reader everything below `until`, of a leader of this epoch or a later one.
+        """Feed the reader all records below offset `until`, from the leader of this epoch or a later one.
 
-        Raises KafkaError; then the reader was given a part, or nothing.
+        Raises KafkaError; the reader may have got a part of the log by then.
         """
         self._leaders.begin()
         link, leader = await self._leaders.find(at_least=epoch, ask_all=False)

@@ -5,7 +5,7 @@ name the same leader. If that leader shows no majority, the follower has all con
 wins: an old leader that was cut off still names itself. Needs CLUSTER_ACTION, as reading the log does, and works where
 DescribeQuorum is denied.
 
-A controller that refuses us, or that cuts one connection after the other, is not asked again until the next `begin`.
+A controller that refuses our credentials, or closes `STRIKES` connections, is not asked again until the next `begin`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ VANISHED = frozenset({ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RA
 """Codes of a snapshot that was deleted meanwhile."""
 
 STRIKES = 3
-"""Connections after whose loss a controller is given up: a controller that stops, or changes its role, cuts one."""
+"""Lost connections after which a controller is given up. One is no reason: a controller that stops, or becomes leader
+or follower, closes connections as well.
+"""
 
 MOST_LEARNED = 100
 """Most controllers that are remembered besides those in the settings; the latest stay. No quorum has as many."""
@@ -78,7 +80,7 @@ class Leaders:
 
     cluster_id: str | None = None
     nobody_listens = False
-    """Whether no controller could be connected to when the leader was last looked for."""
+    """True if no controller accepted a connection in the last search for the leader."""
 
     def __init__(self, connect: Connect, controllers: Sequence[Address], timeout: float) -> None:
         self._connect = connect

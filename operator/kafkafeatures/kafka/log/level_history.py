@@ -1,8 +1,9 @@
 """History of the finalized levels of a cluster, over all readings of its metadata log.
 
 Called by `cluster.py` with every reading. A follower that reads the log anew, as it does when partitions are needed,
-begins with the leader's newest snapshot, which has no history: what earlier readings had is kept here. Only readings of
-one cluster without a gap between them are joined, and never readings of a log that went back.
+begins with the leader's newest snapshot, and a snapshot has only the current levels. So the changes that earlier
+readings saw are kept here. They are joined only with a reading of the same cluster that continues them without a gap,
+and not if the log became shorter: then it was restored, and has another history.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ class LevelHistory:
     """The changes of levels that one client has read so far."""
 
     def __init__(self) -> None:
-        self._known: tuple[str, FormerLevels, int] | None = None  # of which cluster; up to which offset
+        # (cluster id, changes, offset up to which they are complete)
+        self._known: tuple[str, FormerLevels, int] | None = None
 
     @property
     def since_offset(self) -> int:
-        """The offset from which on the last reading has all changes of levels."""
+        """The offset from which on all changes of levels are known."""
         return self._known[1].since_offset if self._known is not None else 0
 
     def complete(self, log: LogReading, cluster_id: str | Failure) -> LogReading:
@@ -52,8 +54,9 @@ class LevelHistory:
 async def moves_between(
     source: LogSource, offset: int, epoch: int, *, monotonic: Callable[[], float]
 ) -> EarlierMoves | KafkaError:
-    """The changes of levels from a position of the log to the end of the source; none if the log begins later by now.
-    The leader is asked for the position even if the source ends before it.
+    """The changes of levels from a position of the log to `source.until`; none if the leader has removed that part of
+    the log. `restored` if the log has no such position. `offset` and `epoch` of the position are checked by the leader
+    even if the source ends before it.
     """
     replay, deadline = Replay(sections=[Section.FEATURES], at=offset), monotonic() + WITHIN
     try:

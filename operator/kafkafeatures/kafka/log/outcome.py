@@ -24,7 +24,9 @@ NO_CONTROLLER = Failure(
 
 
 async def reading_of(reader: Callable[[], Awaitable[LogReading]], timeout: float) -> LogReading | Failure:
-    """The log as `reader` gives it within `timeout` seconds, where all of it is understood."""
+    """The result of `reader`, or a Failure: it took longer than `timeout` seconds, raised KafkaError, or met unknown
+    records.
+    """
     try:
         async with asyncio.timeout(timeout):
             reading = await reader()

@@ -39,8 +39,8 @@ MAX_SNAPSHOT = 4 * 1024 * 1024 * 1024
 
 
 class LogSource:
-    """The log of a leader. `link`: connection to it. `epoch`: its epoch. `timeout`: seconds of a request. `until`: the
-    offset up to which the log is certainly committed, exclusive.
+    """The log of a leader, over the connection `link`. `leader_epoch`: the epoch that it leads in. `timeout`: seconds
+    for each request. `until`: the offset up to which the log is certainly committed, exclusive.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class LogSource:
         self.until = until
 
     async def fetch(self, offset: int, epoch: int, *, most: int = PART) -> FetchResponse:
-        """Fetch what follows this position, so many bytes of it. Raises KafkaError."""
+        """Fetch records from this position on, about `most` bytes. Raises KafkaError."""
         reply: FetchResponse = await self._request(
             FetchRequest(
                 cluster_id=self._cluster_id,
@@ -79,7 +79,9 @@ class LogSource:
         return OffsetAndEpoch(start, low)
 
     async def snapshot(self, snapshot: OffsetAndEpoch) -> AsyncIterator[FetchSnapshotResponse]:
-        """The parts of a snapshot, in order; none, or an end too soon, where there is none of this id, or no longer."""
+        """The parts of a snapshot, in order. They end early, or there are none, if the leader does not have the
+        snapshot, or has just deleted it.
+        """
         async for part in snapshot_parts(
             self._link,
             snapshot,
@@ -104,7 +106,8 @@ async def snapshot_parts(
     most: int = PART,
     never_had: Container[int] = (),
 ) -> AsyncIterator[FetchSnapshotResponse]:
-    """The parts of a snapshot in order, each of `most` bytes; an end too soon where it was deleted meanwhile.
+    """The parts of a snapshot in order, each of up to `most` bytes. They end early if the leader deletes the snapshot
+    meanwhile, so callers compare the bytes with `size`.
 
     `never_had`: error codes with which this leader answers for a snapshot whose epoch was guessed. Raises KafkaError.
     """

@@ -1,7 +1,7 @@
 """Reads the whole metadata log, with every config, ACL and partition, to compare it with ZooKeeper.
 
-Called by `cluster.py`, for the time of one comparison. It is a second follower with its own share of the memory, so
-that the one that observations are made of is not disturbed.
+Called by `cluster.py` for one comparison during a migration. It is a second follower with its own share of the memory,
+so that the follower on which reconciliations depend is not disturbed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ T = TypeVar("T")
 
 
 class WholeLog:
-    """An async context manager. `timeout` in seconds bounds each request; a look may take `timeouts` of them."""
+    """An async context manager. `timeout`: seconds for each request; reading an image may take `timeouts` times as
+    long.
+    """
 
     def __init__(
         self,
@@ -63,7 +65,7 @@ class WholeLog:
         return reading if isinstance(reading, Failure) else reading.image
 
     def without_secrets(self, reading: T) -> T:
-        """The reading as it is shown: a peer may repeat our secrets."""
+        """The reading without our own passwords and tokens, which a node may repeat to us."""
         return self._secrets.removed_from(reading)
 
     def _discard(self) -> None:

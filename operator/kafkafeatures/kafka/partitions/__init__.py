@@ -1,1 +1,3 @@
-"""All partitions of a cluster: from its metadata log, else asked for."""
+"""Readers of all partitions of a cluster: from its metadata log, or, where that cannot be read, by requests to
+brokers.
+"""

@@ -1,12 +1,13 @@
-"""All partitions of a cluster whose metadata log cannot be read: asked for, and believed only if nothing is hidden.
+"""Reads all partitions by requests to brokers, for clusters whose metadata log cannot be read.
 
-Called by `cluster.py`. One broker that follows the controllers closely is asked for topics and partitions
-(DescribeTopicPartitions, where it has that; else Metadata), for what is being moved (ListPartitionReassignments), and
-for `min.insync.replicas` of each topic (DescribeConfigs). Kafka leaves out what a user may not see, and says nothing;
-so every unfenced broker is asked what lies on its disks (DescribeLogDirs), where rights on topics hide nothing. A
-partition on a disk that no answer named makes all of it a `Failure`: it could be the one that a restart makes
-unavailable. A fenced broker is not asked: of what only fenced brokers host nothing is available anyway, and the rest
-lies on others too. What the answers mean together is `kafka/partitions/collected.py`'s to say.
+Called by `cluster.py`. One broker that is up to date with the controllers is asked for topics and partitions
+(DescribeTopicPartitions, before Kafka 3.8 Metadata), for reassignments in progress (ListPartitionReassignments), and
+for `min.insync.replicas` of each topic (DescribeConfigs). It decides whether the list is complete: Kafka silently
+leaves out topics that a user may not describe. So every unfenced broker is asked for the partitions on its disks
+(DescribeLogDirs), a request that needs no rights on topics. If a disk has a partition that was not listed, the whole
+reading is a `Failure`: a restart could make that partition unavailable. A fenced broker need not be asked: its
+partitions are also on unfenced brokers, or are unavailable already. `kafka/partitions/collected.py` compares the
+answers.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from kafkafeatures.kafka.wire.topic_messages import (
 
 BROKERS_TRIED = 3
 TOPICS_AT_ONCE = 1000
-"""How many topics have their configs asked for in one request."""
+"""Topics in one DescribeConfigs request."""
 
 Keep = Callable[[int], None]
 
@@ -50,7 +51,9 @@ Keep = Callable[[int], None]
 async def ask_for_partitions(
     pool: Pool, probe: ClusterProbe, defaults: BrokerDefaults, keep: Keep
 ) -> PartitionsReading | Failure:
-    """`keep` hears how many bytes of memory they take so far; it may raise KafkaError."""
+    """The partitions, or a Failure if any may be missing. `keep` is called with the bytes of memory used so far; it may
+    raise KafkaError to end the reading.
+    """
     if isinstance(probe.brokers, Failure):
         return probe.brokers
     brokers = {broker.id: Address(broker.host, broker.port) for broker in probe.brokers.brokers if not broker.is_fenced}
@@ -71,15 +74,14 @@ async def ask_for_partitions(
 
 
 def _following(quorum: QuorumAnswer | Failure, brokers: Mapping[int, Address]) -> list[Address]:
-    """Brokers that fetched the metadata log from the leader just now, the most advanced first.
-
-    One that was cut off from the controllers answers as it always did, with what was in sync then.
+    """Brokers that have just fetched the metadata log from the leader, the most advanced first. A broker that was cut
+    off from the controllers still answers, with outdated in-sync replicas.
     """
     if isinstance(quorum, Failure) or not quorum.has_majority:
         return []
     observers = {observer.id: observer for observer in (*quorum.observers, *quorum.voters) if observer.id in brokers}
     current = [observer for observer in observers.values() if observer.last_fetch_timestamp >= quorum.recent_since]
-    current.sort(key=lambda one: -one.log_end_offset)
+    current.sort(key=lambda observer: -observer.log_end_offset)
     return [brokers[observer.id] for observer in current[:BROKERS_TRIED]]
 
 
@@ -96,7 +98,9 @@ async def _ask(
 async def completed(
     pool: Pool, collected: Collected, source: Address, brokers: Mapping[int, Address], defaults: BrokerDefaults
 ) -> PartitionsReading | Failure:
-    """The reading, once the source has named all topics: with what else it knows of them, and what brokers host."""
+    """The reading, after all topics are in `collected`: adds reassignments and configs from the same broker, and checks
+    with every broker that no partition is missing.
+    """
     await run_in_thread(collected.close)
     moving = await pool.ask(source, Role.BROKER, ListPartitionReassignmentsRequest())
     await run_in_thread(partial(collected.move, moving))
@@ -104,7 +108,7 @@ async def completed(
         names = collected.names[at : at + TOPICS_AT_ONCE]
         request = DescribeConfigsRequest(TOPIC_RESOURCE, tuple(names), (MIN_INSYNC_REPLICAS,))
         collected.configure(names, (await pool.ask(source, Role.BROKER, request)).configs)
-    highest = await defaults.by_asking(brokers)  # of each broker by its id, so these are who we take them for
+    highest = await defaults.by_asking(brokers)  # also proves that each address leads to the broker of that id
     if isinstance(highest, Failure):
         return highest
     hidden = await asyncio.gather(

@@ -1,7 +1,7 @@
-"""Answers about topics and partitions, put together and held against one another. No I/O.
+"""Collects the answers of brokers about topics and partitions, and compares them with each other. No I/O.
 
-Called by `kafka/partitions/asked.py` and `elected.py`, in the order of the methods. It decides whether the answers are
-complete and fit together; where they do not, it raises `Incomplete`. Partitions go into columns page by page: as values
+Called by `kafka/partitions/asked.py` and `elected.py`, in the order of the methods. It raises `Incomplete` if the
+answers leave something out or contradict each other. Partitions are kept in numpy columns, page by page: as objects
 they would take ten times the memory.
 """
 
@@ -36,13 +36,13 @@ _TOLD = (
     ErrorCode.REPLICA_NOT_AVAILABLE,
     ErrorCode.LISTENER_NOT_FOUND,
 )
-"""Codes that come with a partition's replicas all the same: no broker leads it, or none that can be reached."""
+"""Codes with which Kafka still lists a partition's replicas: it has no leader, or the leader cannot be reached."""
 
 _DENIED = (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 class Incomplete(Exception):
-    """The answers are not all there is, or not of one moment."""
+    """The answers leave something out, or changed while they were read; `failure` says which."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(str(failure))
@@ -54,7 +54,7 @@ class Collected:
 
     def __init__(self) -> None:
         self._state = PartitionState()
-        self._numbers: dict[str, tuple[int, bytes]] = {}  # of each topic: its number here, and its id
+        self._numbers: dict[str, tuple[int, bytes]] = {}  # by topic name: (its number in `_state`, its id)
         self._keys: list[Int64s] = []
 
     @property
@@ -68,7 +68,7 @@ class Collected:
         return tuple(self._numbers)
 
     def add(self, topics: Iterable[TopicAnswer]) -> None:
-        """Topics with their partitions; a topic may come in parts."""
+        """Add topics with their partitions; the partitions of one topic may come with several calls."""
         rows: dict[int, list[tuple[int, PartitionAnswer]]] = {}
         for topic in topics:
             if topic.error_code in _DENIED:
@@ -104,7 +104,7 @@ class Collected:
                 raise Incomplete(_changing(f"the replicas of {name}-{index} changed while they were read")) from None
 
     def configure(self, names: Iterable[str], answers: Mapping[str, ConfigAnswer]) -> None:
-        """Take in what these topics set of `min.insync.replicas` themselves."""
+        """Take in the `min.insync.replicas` that these topics override."""
         for name in names:
             answer = answers.get(name)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if answer is None else answer.error_code
@@ -121,7 +121,7 @@ class Collected:
                     raise Incomplete(Failure(FailureKind.REJECTED, f"topic {name}", str(error))) from None
 
     def close(self) -> None:
-        """All topics were answered: each has its partitions from 0 on, each once."""
+        """End the list of topics: check that each topic has partitions 0 to n, each once. Raises Incomplete."""
         keys = np.sort(np.concatenate([*self._keys, np.empty(0, dtype=np.int64)]))
         self._keys = [keys]
         first = np.ones(len(keys), dtype=bool)
@@ -132,8 +132,8 @@ class Collected:
             raise Incomplete(_changing("the partitions of a topic were not listed one after the other"))
 
     def check(self, broker: int, location: str, answer: DescribeLogDirsResponse) -> None:
-        """Judges that the answers include everything on the disks of a broker; raises Incomplete. Reads only, so
-        several may run side by side.
+        """Check that all partitions on the disks of a broker were listed. Raises Incomplete. It changes nothing, so
+        several checks may run in parallel.
         """
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             lacking = missing(f"DescribeLogDirs of broker {broker}", ClusterRight.DESCRIBE)
@@ -202,8 +202,8 @@ def _columns(rows: Sequence[tuple[int, PartitionAnswer]]) -> Columns:
 
 
 def _in_sync(partition: PartitionAnswer) -> tuple[int, ...]:
-    """Without replicas that are offline: the controller is about to take them out. The last one of an ISR stays in it,
-    and no replica leads.
+    """The ISR without offline replicas, which the controller is about to remove. If all are offline and no broker
+    leads, the ISR is unchanged: Kafka keeps the last replica in it.
     """
     if not partition.offline:
         return partition.in_sync

@@ -1,10 +1,11 @@
-"""All partitions of a cluster that keeps them in ZooKeeper: as the broker that was elected controller has them.
+"""Reads all partitions of a cluster in ZooKeeper mode, from the broker that is its controller.
 
-Called by `kafka/partitions/partitions.py`. No quorum says which broker is up to date there; the controller itself is,
-as long as it is the controller. So it is asked (Metadata, ListPartitionReassignments, DescribeConfigs), and has to say
-itself that it is the one that `/controller` names; whether it still was when its last answer came, the caller of the
-reading checks against `/controller`. One that was elected a moment ago answers Metadata as it did before; a question
-about reassignments waits in its queue until it has taken over, so that one is asked first.
+Called by `kafka/partitions/partitions.py`. Other brokers may be outdated, and nothing shows which; the controller is up
+to date as long as it is the controller. So that broker is asked (Metadata, ListPartitionReassignments,
+DescribeConfigs), and its own answer must say that it is the controller that the znode `/controller` names. The caller
+reads `/controller` again afterwards, to see that this did not change meanwhile. ListPartitionReassignments comes first:
+a broker that was just elected queues it until it has loaded the state from ZooKeeper, but would answer Metadata with
+old state.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from kafkafeatures.kafka.wire.topic_messages import ListPartitionReassignmentsRe
 async def ask_elected(
     pool: Pool, probe: ClusterProbe, claim: ControllerClaim, defaults: BrokerDefaults, keep: Keep
 ) -> PartitionsReading | Failure:
-    """`claim`: of a broker. `keep` hears how many bytes of memory they take so far; it may raise KafkaError."""
+    """The partitions, or a Failure. `claim`: the content of `/controller`. `keep` is called with the bytes of memory
+    used so far; it may raise KafkaError to end the reading.
+    """
     if isinstance(probe.brokers, Failure):
         return probe.brokers
     source = next(

@@ -22,8 +22,8 @@ FORGOTTEN_AFTER = 120.0
 
 
 class PartitionImages:
-    """The images of a process, of which at most `most` clusters have one. `remedy`: how to allow more, for people;
-    empty: there is no way. `monotonic` in seconds.
+    """The images of a process, at most `most` of them. `remedy`: text on how to allow more; empty: there is no way.
+    `monotonic` in seconds.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The partitions of a reading: of the metadata log where that has them, else asked for.
+"""The partitions of a reading: from the metadata log if it has them, else by requests to brokers.
 
 Called by `cluster.py`, while a roll is planned or running. `core/facts/partition_source.py` decides what they are read
 from; two sources are never mixed.
@@ -26,22 +26,20 @@ if TYPE_CHECKING:
     from kafkafeatures.core.facts.znodes import Read
 
 _FINAL = (FailureKind.WRONG_CLUSTER, FailureKind.TOO_LARGE)
-"""Why a log was not read, where asking would be no better."""
+"""Failures of the log after which brokers are not asked either: the result would be no better."""
 
 
 class PartitionReader:
-    """Reads the partitions of one cluster. `not_held`: why they are not in the log that was read, although they were
-    asked for.
-    """
+    """Reads the partitions of one cluster. `not_held`: the reason why the log had to be read without partitions."""
 
     def __init__(self, pool: Pool, share: Share) -> None:
         self._pool, self._share = pool, share
         self._defaults = BrokerDefaults(pool)
-        self._cleaned: tuple[Partitions, Partitions] | None = None  # without rows: as they came, as they are shown
+        self._cleaned: tuple[Partitions, Partitions] | None = None  # names of topics: (as read, without secrets)
         self.not_held: Failure | None = None
 
     async def prepare(self, probe: ClusterProbe, log: LogReading) -> None:
-        """Ask beforehand what brokers say but once in their lives."""
+        """Ask brokers for `min.insync.replicas` in advance; the answers are kept until they restart."""
         if log.image.partitioned is not None:
             await self._default(probe, log)
 
@@ -77,7 +75,7 @@ class PartitionReader:
         return await self._defaults.by_log(log.image, brokers)
 
     def without_secrets(self, image: Image, secrets: Secrets) -> Image:
-        """The image as it is shown. Names of topics are looked at when one of them is new."""
+        """The image without our own passwords and tokens. Names of topics are searched again only if they changed."""
         bare, partitioned = secrets.removed_from(replace(image, partitioned=None)), image.partitioned
         if partitioned is None:
             return bare

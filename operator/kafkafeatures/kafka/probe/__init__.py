@@ -1,1 +1,1 @@
-"""Who is in the cluster, and what each node answers about itself."""
+"""Discovers the nodes of a cluster and probes each: supported APIs and features, quorum, settings, rights."""

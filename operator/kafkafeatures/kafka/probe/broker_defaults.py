@@ -1,9 +1,9 @@
-"""The `min.insync.replicas` of topics that set none: the highest that any broker applies, each asked by itself.
+"""The default of `min.insync.replicas` for topics that do not set it: the highest that any broker has.
 
-Called by `kafka/cluster.py` and `kafka/partitions/asked.py`. A broker has it from its file, unless a request set it for
-the broker or for all of them. Requests are in the metadata log, so with the log only what the file says is asked for,
-once for each life of a broker; without the log everything is asked each time. It never guesses: a broker that cannot be
-asked is a `Failure`, since it may be the one with the highest.
+Called by `kafka/cluster.py` and `kafka/partitions/asked.py`. A broker takes the value from its properties file, unless
+a dynamic config (of the broker, or of all brokers) replaces it. Dynamic configs are in the metadata log. So with the
+log, brokers are asked for the value in the file only, once after each start; without the log they are asked each time.
+It never guesses: if a broker cannot be asked, the result is a `Failure`, since its value may be the highest.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ Addresses = Mapping[int, Address]
 
 
 class BrokerDefaults:
-    """The default that brokers of one cluster apply to topics. Values of their files are kept by incarnation."""
+    """The default of one cluster. Values in properties files are kept for as long as the broker's incarnation id is the
+    same.
+    """
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

@@ -1,16 +1,16 @@
-"""Who is in the cluster: all brokers, all controllers and the leader, from either kind of bootstrap address.
+"""Discovery of brokers, controllers and the quorum's leader, from either kind of bootstrap address.
 
-Called by `prober.py`. It decides whom to ask for the lists and which answers are to be believed:
+Called by `prober.py`. It decides which nodes are asked for the lists and which answers count:
 
     given          brokers from                    controllers from                leader from
     brokers        DescribeCluster, else Metadata  DescribeQuorum v2 (Kafka 3.9+)  DescribeQuorum, passed on
     controllers    the metadata log only           DescribeCluster, endpoint 2     the same, then DescribeQuorum
 
-Traps (all seen on real nodes): what is not advertised closes the connection, so the api list is read first; a
-DescribeQuorum that failed has leader 0, which is no node; a broker keeps DescribeQuorum for itself while there is no
-leader, so it has a short deadline of its own; DescribeCluster of a broker names any broker as the controller.
+Traps (all seen on real nodes): a request that the node does not advertise closes the connection, so ApiVersions comes
+first; an error of DescribeQuorum has leader id 0, which is no node; a broker does not answer DescribeQuorum while there
+is no leader, so its deadline is short; DescribeCluster of a broker names a random broker as the controller.
 
-It never raises for what nodes do or leave undone: that is a `Failure` in the `Directory`.
+It raises nothing for the behaviour of nodes: problems are a `Failure` in the `Directory`.
 """
 
 from __future__ import annotations
@@ -53,18 +53,18 @@ LONGEST_CLUSTER_ID = 64
 has a bound.
 """
 
-_BROKERS_TRIED = 2  # for the quorum, beside the one that listed the others
+_BROKERS_TRIED = 2  # to ask for the quorum, besides the broker that gave the list
 _GONE = frozenset({*NO_CONNECTION, FailureKind.DISCONNECTED})
-_LEADER_MOVED = 3  # times to ask again who leads, when the named one says it does not
+_LEADER_MOVED = 3  # most searches while the named leader denies that it leads
 _NODE_KIND = {Role.BROKER: ("a broker", "bootstrapServers"), Role.CONTROLLER: ("a controller", "bootstrapControllers")}
 _FLAG = {Role.BROKER: "--bootstrap-server", Role.CONTROLLER: "--bootstrap-controller"}
 
 Found = Callable[[Role, tuple[Host, ...]], None]
-"""Called as soon as nodes of a role are known, maybe more than once."""
+"""Callback for nodes of a role, as soon as they are known; it may be called several times."""
 
 
 class Contact(Struct, frozen=True):
-    """A bootstrap address that answered as what it was given for."""
+    """A bootstrap address that answered, and is of the role that it was configured for."""
 
     role: Role
     address: Address
@@ -72,7 +72,7 @@ class Contact(Struct, frozen=True):
 
 
 class Directory(Struct, frozen=True):
-    """Lists and leader. `voters`: as DescribeQuorum v2 names them, where `controllers` could not be had."""
+    """The lists and the quorum. `voters`: by DescribeQuorum v2; known even if `controllers` is a Failure."""
 
     cluster_id: str | Failure
     brokers: BrokerList | Failure
@@ -102,8 +102,8 @@ def address_of(host: Host) -> Address:
 def hosts_from_registrations(image: Image, role: Role, protocol: str) -> tuple[Host, ...]:
     """Listeners of registered nodes of `role`, as the metadata log has it.
 
-    A node has several listeners; the first whose security protocol is `protocol` (`Security.protocol`) is taken, and
-    a node that has none is left out. The only way from bootstrap controllers to the brokers.
+    The first listener with the security protocol `protocol` (`Security.protocol`) counts; a node without one is left
+    out. If only controllers are configured, this is the only way to find the brokers.
     """
     security_protocol = _PROTOCOLS[protocol]
     nodes: dict[int, BrokerRegistration | ControllerRegistration] = {}
@@ -121,7 +121,7 @@ _PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # S
 
 
 class Discovery:
-    """One search. `found` is called with nodes as soon as they are known; `contacts`, `cluster_ids` grow meanwhile."""
+    """A single search. `found` is called with nodes once known; `contacts` and `cluster_ids` grow meanwhile."""
 
     def __init__(self, pool: Pool, found: Found = lambda role, hosts: None) -> None:
         self._pool = pool
@@ -161,18 +161,18 @@ class Discovery:
         return Directory(self._cluster_id(controllers), brokers, controllers, quorum, voters)
 
     def bootstrap_failures(self) -> Mapping[Address, Failure]:
-        """Addresses that gave nothing, while another one of their kind answered. As of now."""
+        """Addresses that have not answered until now, although another address of the same role did."""
         return {address: failure for race in self._answered for address, failure in race.failures().items()}
 
     def answer_of(self, role: Role, address: Address) -> ApiVersionsResponse | None:
-        """The answer of a contact when it was made, a moment ago."""
+        """The ApiVersions response with which this contact began; None if it is no contact."""
         contact = self.contacts.get((role, address))
         return contact.api_versions if contact else None
 
     # --- brokers ---
 
     async def _from_brokers(self) -> tuple[BrokerList | Failure, Address | None, Mapping[int, object]]:
-        """The brokers, who listed them, and what that one offers."""
+        """(brokers, address of the broker that listed them, APIs of that broker by key)."""
         first = await self._broker_race.winner()
         if first is None:
             return _no_winner(Role.BROKER, self._broker_race), None, {}
@@ -193,7 +193,7 @@ class Discovery:
 
             metadata = await self._pool.ask(address, Role.BROKER, MetadataRequest())
             cluster_id, hosts, lists_fenced = metadata.cluster_id or "", metadata.brokers, False
-        if not hosts:  # seen for a quarter of a second after a start: it does not even know itself
+        if not hosts:  # for a quarter of a second after its start a broker does not even list itself
             raise Unusable(Failure(FailureKind.REJECTED, str(address), "lists no brokers yet: it has just started"))
         if cluster_id:
             self._note_cluster(Role.BROKER, address, cluster_id)
@@ -212,7 +212,7 @@ class Discovery:
                 (),
             )
         answer: tuple[QuorumAnswer | Failure, tuple[Host, ...]] = (NO_LEADER, ())
-        # The one that listed the others, since it is well; another only where that one is gone meanwhile.
+        # First the broker that gave the list, since it works; others only if the connection to it fails.
         addresses = [address_of(host) for host in brokers.brokers][:_BROKERS_TRIED]
         for address in dict.fromkeys((*((listed_by,) if listed_by else ()), *addresses)):
             answer = await describe_quorum(self._pool, address, Role.BROKER)
@@ -244,7 +244,7 @@ class Discovery:
         return contact, await self._list_controllers(contact)
 
     async def _list_controllers(self, contact: Contact, timeout: float | None = None) -> ControllerList | Failure:
-        """A Failure where no controller of the cluster can tell. Raises `KafkaError` and `Unusable` of this one."""
+        """A Failure if no controller can list them. Raises KafkaError or Unusable if only this one cannot."""
         address, offered = contact.address, contact.api_versions.api_keys.get(DescribeClusterRequest.api_key)
         if offered is None or offered.max < 1:
             return _no_list(address, "it is older than Kafka 3.7")
@@ -261,7 +261,7 @@ class Discovery:
         return ControllerList(answer.nodes, None if answer.controller_id < 0 else answer.controller_id)
 
     async def _list_from_voters(self, voters: tuple[Host, ...]) -> ControllerList | Failure:
-        """The registered controllers, of any voter that can be reached. The addresses come from its answer."""
+        """The registered controllers with their addresses, from the first voter that answers."""
 
         async def attempt(address: Address) -> ControllerList:
             api_versions = await self._pool.api_versions(address, Role.CONTROLLER, timeout=self._limit)
@@ -284,7 +284,7 @@ class Discovery:
     async def _quorum_from_leader(
         self, listed: ControllerList, source: Contact
     ) -> tuple[ControllerList | Failure, QuorumAnswer | Failure, tuple[Host, ...]]:
-        if listed.active is None:  # maybe only this one is cut off from the others
+        if listed.active is None:  # this controller may be cut off while the others have a leader
             listed = await self._who_leads_now(listed, source) or listed
         quorum: QuorumAnswer | Failure = NO_LEADER
         voters: tuple[Host, ...] = ()
@@ -366,7 +366,7 @@ class Discovery:
             )
         if cluster_ids:
             return cluster_ids[0]
-        if self._answered and isinstance(controllers, Failure):  # controllers answered that may not name the cluster
+        if self._answered and isinstance(controllers, Failure):  # no right to read the id from controllers
             return controllers
         failures = [*self._broker_race.failures().values(), *self._controller_race.failures().values()]
         return combined("bootstrap", failures) if failures else _NO_ADDRESS

@@ -1,6 +1,7 @@
-"""Where controllers that answered once still answer, or refuse the connection. Called by `cluster.py`.
+"""Asks former addresses of controllers whether a controller still answers there. Called by `cluster.py`.
 
-Nothing else leads there: a document may name other addresses by now, and no list is left to name these.
+Used when a migration goes back to ZooKeeper, to make sure that no controller of the quorum runs any more. The addresses
+come from earlier readings: the document may name others by now, and no node lists them any more.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from kafkafeatures.kafka.probe.prober import probe_node
 
 WHERE = "the address of a controller"
 WITHIN = 3.0
-"""Seconds for an answer. Whatever is silent for longer proves nothing, and the look has asked it before."""
+"""Seconds for an answer. Silence is a Failure, and proves nothing. This reading has probed the nodes before, so a short
+limit is enough.
+"""
 
 
 async def former_controllers(pool: Pool, addresses: Iterable[str]) -> Mapping[str, Failure | None]:
-    """The reasons why no controller answers at each of these addresses; None where one does. What is no address, as a
-    status or a setting of a broker may have it, is a Failure as well.
+    """By address ("host:port"): the reason why no controller answers there; None if one answers. A text that is no
+    address is a Failure as well: the texts come from a status, or from settings of brokers.
     """
 
     async def at(text: str) -> Failure | None:

@@ -1,8 +1,8 @@
-"""Which of the rights that a purpose needs this user has, which are missing, and which are not known. No I/O.
+"""Judges which of the rights that a purpose needs our user has, which are missing, and which are unknown. No I/O.
 
-Called by `kafka/probe/witnesses.py`, with what it was answered. Each node judges for itself: a file may name
-this user among `super.users` on one node and not on the next. So a right is granted only where every node that judges
-by it says so, and missing where one refuses; where one could not be asked, it is not known.
+Called by `kafka/probe/witnesses.py`, with the answers of the nodes, which are called witnesses here. Each node decides
+for itself: `super.users` may name the user in the properties of one node and not of another. So a right is granted only
+if every node that checks it says so, missing if one node refuses, and unknown if a node could not be asked.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ class RightState(StrEnum):
 
 
 class Witness(Struct, frozen=True):
-    """Rights of this user on a node, as it says. `authorizer`: its class, empty for none, and None where the node does
-    not say. `through`: the broker that passed requests on to the active controller, where that is who is asked.
+    """The answers of one node about the rights of this user. `rights`: True granted, False missing, or the Failure to
+    get an answer. `authorizer`: the class name of `authorizer.class.name`, empty if there is none, None if the node
+    does not say. `through`: the broker that forwarded the requests, if the witness is the active controller and was
+    asked that way.
     """
 
     role: Role
@@ -49,8 +51,9 @@ class Witness(Struct, frozen=True):
 
 
 class TopicRights(Struct, frozen=True):
-    """`visible`: how many topics this user sees. `hidden`, `without_configs`: names of those that it does not see, and
-    of those whose configs it does not. `unread`: why more may be hidden.
+    """`visible`: the number of topics that this user can describe. `hidden`: names of topics that it cannot.
+    `without_configs`: names of topics whose configs it cannot read. `unread`: the reason why more topics may be hidden,
+    if any.
     """
 
     visible: int
@@ -60,8 +63,8 @@ class TopicRights(Struct, frozen=True):
 
 
 class RightFinding(Struct, frozen=True):
-    """A right, with what it is needed for. `message`: where it is missing, or why it is not known. `remedy`: what to do
-    about that. `lacking`: on the listeners of which roles it is missing.
+    """The state of one right. `needed_for`: goals. `message`: on which nodes it is missing, or why it is unknown.
+    `lacking`: the roles whose nodes refuse it.
     """
 
     resource: KafkaResource
@@ -74,8 +77,9 @@ class RightFinding(Struct, frozen=True):
 
 
 class RightsReading(Struct, frozen=True):
-    """All that was found. `users`: whom the brokers and the controllers take us for, empty where only they know it.
-    `authorizer`: a sentence. `commands`: what grants all that is missing.
+    """The result for all rights. `users`: our principals on brokers and controllers, empty texts where only they know
+    them. `authorizer`: a sentence about the authorizer of the nodes. `commands`: shell commands that grant all missing
+    rights.
     """
 
     users: tuple[str, ...]
@@ -85,9 +89,10 @@ class RightsReading(Struct, frozen=True):
 
 
 class RightsQuestion(Struct, frozen=True):
-    """The purposes, and what is known of the cluster. `ghosts`: registrations without a process, which cannot be asked.
-    `reads_log`: partitions come from the metadata log, or will once its right is granted. `before_copy`: its
-    controllers know no ACL yet. `roles`: those that it has, or will have for this purpose.
+    """The purposes, and the facts about the cluster that matter for them. `ghosts`: registrations without a process,
+    which cannot be asked. `reads_log`: partitions are read from the metadata log, now or once the right for that is
+    granted. `before_copy`: a migration has not copied ACLs to the controllers yet. `roles`: the roles of the nodes that
+    the cluster has, or will have.
     """
 
     purposes: frozenset[Purpose]
@@ -121,7 +126,7 @@ class RightsQuestion(Struct, frozen=True):
 def judged(
     question: RightsQuestion, witnesses: Sequence[Witness], topics: TopicRights | Failure, requester: Requester
 ) -> RightsReading:
-    """The reading that the answers come to."""
+    """The result for all rights, from the answers of nodes and about topics."""
     findings = []
     for resource, right in dict.fromkeys((need.resource, need.right) for need in question.needs):
         alike = [need for need in question.needs if (need.resource, need.right) == (resource, right)]
@@ -230,8 +235,9 @@ def _authorizer(witnesses: Sequence[Witness]) -> str:
 
 
 def _commands(findings: Sequence[RightFinding], requester: Requester, before_copy: bool) -> Iterator[str]:
-    """A line for each user and resource; for controllers that know no ACL yet, what their files need. Without DESCRIBE
-    nodes tell little of the other rights: then those that are not known are granted with it.
+    """Commands that grant missing rights, one for each user and resource; for controllers without ACLs yet, a setting
+    for their properties files. If DESCRIBE is missing, the node cannot show other rights, so unknown rights are granted
+    with it.
     """
     blind = next((finding.lacking for finding in findings if finding.right is ClusterRight.DESCRIBE), frozenset[Role]())
     grants: dict[tuple[str, KafkaResource], tuple[Role, dict[ClusterRight, None]]] = {}
@@ -249,7 +255,7 @@ def _commands(findings: Sequence[RightFinding], requester: Requester, before_cop
 
 
 def verdict_of(states: Iterable[RightState]) -> RightState:
-    """The verdict on all of them."""
+    """The worst state: missing, else unknown, else granted."""
     worst_first = (RightState.MISSING, RightState.UNKNOWN)
     present = set(states)
     return next((state for state in worst_first if state in present), RightState.GRANTED)

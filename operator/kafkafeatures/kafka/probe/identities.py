@@ -1,9 +1,9 @@
-"""Which process is which node: asked of the process, at the address that leads to it.
+"""Proves which node answers at an address, by asking that process for settings of its own.
 
-A node that gives settings of its own proves with them who it is (`node_settings.py`), whatever names it is registered
-with: `core/roll/matching.py` holds the IP address against the pods. Called by `cluster.py` where settings are demanded,
-as while a roll is planned or running. Where there is no such answer nothing is proved, and nothing is said in its
-place.
+A node answers for its own id only (`node_settings.py`), so the answer proves the id, and the IP address of the
+connection says where that node runs, whatever host names are registered. `core/roll/matching.py` compares the IP
+address with those of pods. Called by `cluster.py` where settings of nodes are needed, above all for a roll. Without an
+answer nothing is proved, and the node stays without `proved_at`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from kraftlog import Image
 
 
 class _SettingsOfProcess(Struct, frozen=True):
-    """Settings that one life of a process said, as far as they hold for all of it; `names` that were asked for."""
+    """Settings that cannot change while the process runs. `life`: its incarnation id. `names`: the settings that need
+    not be asked for again, including those that the node does not have.
+    """
 
     life: UUID
     names: frozenset[str]
@@ -42,9 +44,9 @@ class _SettingsOfProcess(Struct, frozen=True):
 
 
 class Identities:
-    """The nodes of one cluster. A proof, and what only a restart changes, is remembered for as long as the metadata log
-    shows the same registration of the node. Each is asked anew in a migration from ZooKeeper: a broker that went back
-    registers with the quorum no longer, whose log keeps what its earlier process was.
+    """The proofs of one cluster. A proof, and settings that only a restart can change, are kept while the metadata log
+    shows the same incarnation id. During a migration from ZooKeeper nothing is kept: a broker that goes back to
+    ZooKeeper mode does not register with the quorum, so the log would still show its earlier process.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -58,8 +60,8 @@ class Identities:
         names: frozenset[str],
         doubtful: Set[RegistrationKey] = frozenset(),
     ) -> ClusterProbe:
-        """The probe with these settings of each node, and the addresses at which processes said who they are. A node in
-        doubt (`core/facts/identity.py`) says its roles as well; without names it alone is asked.
+        """The probe, with settings and `proved_at` of each node. `names`: settings to read of every node. A node that
+        is `doubtful` (`core/facts/identity.py`) is asked for `process.roles` as well, also if `names` is empty.
         """
         lives = {} if isinstance(log, Failure) else _incarnations(log.image)
         roles = frozenset({PROCESS_ROLES})
@@ -96,7 +98,7 @@ class Identities:
 
 
 def _lasting(life: UUID, names: frozenset[str], node_settings: NodeSettings) -> _SettingsOfProcess:
-    """The settings of a node without those that a request may change at any moment."""
+    """The settings of a node without dynamic ones, which a request may change at any moment."""
     fixed: dict[str, Setting] = {name: setting for name, setting in node_settings.of.items() if setting.is_read_only}
     return _SettingsOfProcess(
         life, names - (node_settings.of.keys() - fixed.keys()), NodeSettings(node_settings.at, fixed)

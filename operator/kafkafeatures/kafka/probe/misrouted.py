@@ -1,9 +1,9 @@
-"""Brokers asked by their name, and what answers at the address of one instead (misrouted connections, KIP-1242).
+"""Detects another node at the address of a broker, by naming the expected node in ApiVersions (KIP-1242).
 
-Called by `prober.py` for each broker. The name goes into ApiVersions, so that no right is needed for it. Brokers of
-Kafka 4.4 refuse it where it is that of another node; controllers never do, and no listener does before SASL is over
-(`KafkaApis`, `ControllerApis`, `SaslServerAuthenticator`). So a refusal proves that another node answers; no refusal
-proves nothing alone, as whatever does not look at the name does not refuse it either.
+Called by `prober.py` for each broker. "Name" is here the cluster id together with the node id. ApiVersions needs no
+right. Brokers of Kafka 4.4 refuse a request that names another node; controllers do not check it, and no listener does
+before SASL is complete (`KafkaApis`, `ControllerApis`, `SaslServerAuthenticator`). So a refusal proves that another
+node answers, but acceptance proves nothing: the node may not check names.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, DescribeClusterRequest
 
 MOST_NAMES = 20
-"""Other ids by which a broker that refused one is asked: a cluster has a thousand brokers, and a load balancer may
-lead every address to the same one.
+"""Ids that are tried to find out which broker answers instead. Limited: a cluster may have a thousand brokers, and a
+load balancer may lead every address to the same one.
 """
 
 
 def looks_at_names(apis: Mapping[int, VersionRange]) -> bool:
-    """True for the APIs of a node that can be asked by its name."""
+    """True if a node with these APIs checks the name in ApiVersions."""
     offered = apis.get(ApiVersionsRequest.api_key)
     return offered is not None and offered.max >= ApiVersionsRequest.names_node_from
 
@@ -35,10 +35,11 @@ def looks_at_names(apis: Mapping[int, VersionRange]) -> bool:
 async def answer_by_name(
     pool: Pool, broker: Host, cluster_id: str, listed: Callable[[], Iterable[int]]
 ) -> ApiVersionsResponse | Failure:
-    """The broker's own description; a Failure where another node answers at its address. Raises KafkaError.
+    """The broker's ApiVersions response; a Failure if another node answers at its address. Raises KafkaError.
 
-    `listed`: the ids of the brokers of the cluster. A new connection begins with the name where the last one showed a
-    Kafka that looks at it: so it costs no request of its own, unless this broker is older, or comes with SASL.
+    `listed`: the ids of the brokers of the cluster. If the node of the previous connection checks names, the first
+    request of a new connection carries one, so the check costs no extra request, unless this broker is older or uses
+    SASL.
     """
     address, name = Address(broker.host, broker.port), _name(cluster_id, broker.id)
 
@@ -64,7 +65,9 @@ def _name(cluster_id: str, node_id: int) -> ApiVersionsRequest:
 
 
 async def _who_answers(link: Connection, refused: int, cluster_id: str, listed: Iterable[int]) -> Failure:
-    """Asked over the connection that the refusal came over: the next one may lead to another node again."""
+    """A Failure that says which node answers. It is asked on the same connection: another one may lead to another
+    node.
+    """
     peer = str(link.address)
     remedy = (
         f"if broker {refused} runs, make {peer} lead to it: see its advertised.listeners, the DNS record and any load "
@@ -80,6 +83,6 @@ async def _who_answers(link: Connection, refused: int, cluster_id: str, listed: 
             if (await link.request(_name(cluster_id, other))).error_code == 0:
                 text = f"its address {peer} is that of broker {other} now"
                 break
-    except KafkaError:  # that it is another one is known
+    except KafkaError:  # which node it is stays unknown; that it is another one is proved already
         pass
     return Failure(FailureKind.ANOTHER_NODE, peer, text, remedy)

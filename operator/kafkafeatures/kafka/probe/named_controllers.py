@@ -1,9 +1,9 @@
-"""Which node each broker takes for the controller, by its own Metadata.
+"""Asks each broker in ZooKeeper mode which node it takes for the controller (Metadata).
 
-Called by `cluster.py` where a migration leads back to ZooKeeper. A broker in ZooKeeper mode names the controller that
-made itself known to it last. While that is one of a quorum, and in KRaft mode always, it names any broker that lives
-(`KafkaApis.handleTopicMetadataRequest` of Kafka 3.9), so each is asked several times: an answer by chance does not stay
-the same.
+Called by `cluster.py` when a migration goes back to ZooKeeper. A broker in ZooKeeper mode names the controller that
+contacted it last. If that is a controller of the quorum, or if the broker runs in KRaft mode, it names a random live
+broker instead (`KafkaApis.handleTopicMetadataRequest` of Kafka 3.9). So each broker is asked several times: only a real
+answer stays the same.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.wire.topic_messages import MetadataRequest
 
 TIMES = 5
-"""With three brokers the same one is named so often by chance in one of 81 looks; a restart takes two looks."""
+"""Requests to each broker. With three brokers, random answers agree five times in one of 81 readings; a restart is
+permitted after two readings that agree.
+"""
 
 
 async def named_controllers(pool: Pool, nodes: Iterable[ProbedNode]) -> Mapping[int, frozenset[int] | Failure]:
-    """By the ids of brokers: all that each named, -1 for none. Of one that did not answer the probe, its Failure."""
+    """By broker id: the set of controller ids that it named, with -1 for "no controller"; or the Failure to ask it."""
 
     async def of(node: ProbedNode) -> frozenset[int] | Failure:
         if isinstance(node.answer, Failure):

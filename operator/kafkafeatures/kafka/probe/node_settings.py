@@ -1,10 +1,9 @@
-"""Ask a node for settings of its own, broker or controller.
+"""Asks one broker or controller for its own settings.
 
-Called by `identities.py`, `broker_defaults.py` and `cluster.py`. A node answers DescribeConfigs of BROKER <id> for its
-own id alone, whichever is asked for, controllers too (`ConfigHelper.scala`, `ControllerApis.scala`). So an answer also
-proves who is asked: with the IP address of the connection it says where this node runs. Names that the node does not
-know are left out of the answer; of a name that its file invents, and of every password, it gives no value and says that
-it is sensitive.
+Called by `identities.py`, `broker_defaults.py` and `cluster.py`. A broker or controller answers DescribeConfigs for the
+resource BROKER <id> only if <id> is its own (`ConfigHelper.scala`, `ControllerApis.scala`). So an answer proves which
+node answers, and the IP address of the connection says where it runs. Settings that Kafka does not know are left out of
+the answer. Unknown names in the properties file, and all passwords, come without a value, marked as sensitive.
 """
 
 from __future__ import annotations
@@ -23,13 +22,15 @@ from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.wire.topic_messages import BROKER_RESOURCE, ConfigEntry, DescribeConfigsRequest
 
 _OTHER_ID = re.compile(r"Unexpected broker id, expected (\d{1,10})\b")
-"""How a node says which id it has, where it was asked for another one (`ConfigHelper.scala`)."""
+"""The error of a node that was asked for another id, with its own one (`ConfigHelper.scala`)."""
 
 
 async def node_settings(
     pool: Pool, role: Role, id_: int, address: Address, names: Iterable[str]
 ) -> NodeSettings | Failure:
-    """These settings of the node with this id, asked at its `role` listener; a Failure where another one answers."""
+    """These settings of node `id_`, from the listener of its `role`; a Failure if it cannot be asked, or another node
+    answers.
+    """
     keys, node_name = tuple(sorted(names)), f"{role.value.lower()} {id_}"
     request = DescribeConfigsRequest(BROKER_RESOURCE, (str(id_),), keys)
     try:
@@ -53,7 +54,9 @@ async def node_settings(
 async def settings_of_all(
     pool: Pool, nodes: Iterable[ProbedNode], names: frozenset[str]
 ) -> Mapping[tuple[Role, int], NodeSettings | Failure]:
-    """These settings of each node by its role and id. One that did not answer the probe is not asked: its Failure."""
+    """These settings of each node, by (role, id). For a node that did not answer the probe, the Failure of the
+    probe.
+    """
 
     async def of(node: ProbedNode, id_: int) -> NodeSettings | Failure:
         if isinstance(node.answer, Failure):

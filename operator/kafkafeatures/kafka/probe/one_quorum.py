@@ -1,9 +1,10 @@
-"""Whether all addresses that were given lead to one quorum: two may have one cluster id, where one is a copy.
+"""Checks that all configured addresses lead to one quorum. Equal cluster ids do not prove it: one cluster may be a
+copy.
 
-Called by `prober.py` once the nodes are known, and asks only where the lists leave a doubt: an address that no list
-names, and a broker where brokers and controllers were given apart. Answers that contradict each other were given one
-after the other: those who gave them are asked once more, now at the same time, and a change in between shows as one. It
-judges nothing; `core/facts/identity.py` does.
+Called by `prober.py` once the nodes are known. It asks only where the lists leave a doubt: an address that is in no
+list, and one broker if both brokers and controllers are configured. Two contradicting answers may only mean that the
+quorum changed between them, so both sides are asked again, at the same time. `core/facts/identity.py` decides whether
+two views contradict each other.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from kafkafeatures.kafka.probe.quorum import describe_quorum, short_timeout
 from kafkafeatures.kafka.wire.messages import DescribeClusterRequest
 
 ASKED_AGAIN = 3
-"""Addresses of one side that are asked once more: one that answers will do."""
+"""Addresses of the first side that are asked again; one answer is enough."""
 
 
 async def of_another_quorum(pool: Pool, directory: Directory, nodes: Sequence[ProbedNode]) -> Failure | None:
-    """The addresses that lead to each of two quorums; None where nothing shows that there are two."""
+    """A Failure that names the addresses of two different quorums; None if there is no sign of two."""
     if isinstance(directory.quorum, Failure) or isinstance(directory.cluster_id, Failure):
         return None  # two cluster ids are named already
     listed = {(node.role, Address(node.host, node.port)) for node in nodes}
@@ -61,7 +62,9 @@ async def of_another_quorum(pool: Pool, directory: Directory, nodes: Sequence[Pr
 async def _once_more(
     pool: Pool, failure: Failure, own: Sequence[tuple[Role, Address]], route: tuple[Role, Address], at: str
 ) -> Failure | None:
-    """The rest of a contradiction. `own`: addresses that lead to one side, as `at` does; `route`: to the other."""
+    """The Failure that remains after both sides were asked again; None if they agree now. `own`: addresses of the side
+    that `at` names; `route`: the address of the other side.
+    """
     if not own:
         return failure
     *views, other = await asyncio.gather(*(_quorum_at(pool, *target) for target in (*own[:ASKED_AGAIN], route)))
@@ -74,7 +77,7 @@ async def _once_more(
 def _answering(
     nodes: Sequence[ProbedNode], role: Role, but: Sequence[tuple[Role, Address]]
 ) -> list[tuple[Role, Address]]:
-    """Nodes of the lists that answer, `but` those."""
+    """Listed nodes of this role that answered, without those in `but`."""
     answering = (node for node in nodes if node.role is role and isinstance(node.answer, NodeAnswer))
     targets = ((node.role, Address(node.host, node.port)) for node in answering)
     return [target for target in targets if target not in but]

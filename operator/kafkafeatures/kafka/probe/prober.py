@@ -1,11 +1,11 @@
-"""Ask every node: once over the whole cluster, in parallel, within the time limits.
+"""Probes every node of the cluster once, in parallel, within time limits: which APIs and features does it support?
 
-Called by `cluster.py`. It decides which listener of which node is asked and what a node without an
-answer leaves behind: a `Failure`, never an exception, never a default. It judges nothing; `core/facts/observe.py` does.
+Called by `cluster.py`. It decides which listener of each node is asked. A node that does not answer is a `Failure`,
+never an exception or a default value. It judges nothing; `core/facts/observe.py` does.
 
-Nodes are asked as soon as a list names them, while the lists of the other kind are still on their way. A combined
-node is asked on both its listeners where both are known: each answers for itself. Equal answers share one map, so
-that a thousand equal nodes weigh little more than one.
+Nodes are asked as soon as a list names them, while other lists are still being requested. A combined node is asked on
+both its listeners if both are known, and counts as two answers. Equal answers share their maps, so that a thousand
+equal nodes take little more memory than one.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ V = TypeVar("V")
 
 
 async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterProbe:
-    """Lists, leader, and every node there is an address for.
+    """The lists, the quorum, and the answer of every node whose address is known.
 
-    `found` hears of nodes as soon as they are known (to begin following the metadata log meanwhile). Bounded by three
-    request timeouts: lists, nodes, and nodes that had to wait for others; a healthy cluster takes milliseconds.
+    `found` is called with nodes as soon as they are known, so that following the metadata log can begin meanwhile.
+    Bounded by three request timeouts: lists, nodes, and nodes that had to wait for others; a healthy cluster takes
+    milliseconds.
     """
     started = pool.environment.clock()
     prober = NodeProber(pool)
@@ -82,7 +83,7 @@ async def probe_more(pool: Pool, done: ClusterProbe, role: Role, hosts: Sequence
 
 
 async def probe_node(pool: Pool, address: Address, role: Role) -> NodeAnswer | Failure:
-    """The description that one live process gives of itself, now."""
+    """The APIs and features that the process at this address supports now."""
     try:
         return node_answer(await pool.api_versions(address, role))
     except KafkaError as error:
@@ -90,7 +91,9 @@ async def probe_node(pool: Pool, address: Address, role: Role) -> NodeAnswer | F
 
 
 def node_answer(response: ApiVersionsResponse) -> NodeAnswer:
-    """Translate. Below ApiVersions v4 a node leaves out features whose minimum is 0 (KAFKA-17492)."""
+    """The answer without its protocol version. `complete` is False below ApiVersions v4, where nodes leave out features
+    with a minimum level of 0 (KAFKA-17492).
+    """
     return NodeAnswer(
         supported=response.supported_features,
         finalized=response.finalized_features,
@@ -102,16 +105,16 @@ def node_answer(response: ApiVersionsResponse) -> NodeAnswer:
 
 
 class NodeProber:
-    """The nodes that are being asked, each listener once. Begun from a callback, so it owns its tasks."""
+    """The tasks that ask nodes, one for each listener. They are started by a callback, so this object owns them."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._tasks: dict[tuple[Role, int], asyncio.Task[ProbedNode]] = {}
         self._hosts: dict[tuple[Role, int], Host] = {}
         self._shared: dict[object, Mapping[Any, Any]] = {}
-        self._as_said: dict[int, tuple[Mapping[Any, Any], Mapping[Any, Any]]] = {}  # by what it is itself
+        self._as_said: dict[int, tuple[Mapping[Any, Any], Mapping[Any, Any]]] = {}  # by id of the first mapping
         self.known: Callable[[Role, Address], ApiVersionsResponse | None] = lambda role, address: None
-        self.cluster_ids: Mapping[Role, Set[str]] = {}  # by whose lists name them
+        self.cluster_ids: Mapping[Role, Set[str]] = {}  # by the role of the nodes that gave them
         self.discovered = asyncio.Event()
 
     def begin(self, role: Role, hosts: Sequence[Host]) -> None:
@@ -138,7 +141,7 @@ class NodeProber:
     def record_answer(
         self, role: Role, host: Host | None, address: Address, answer: NodeAnswer | Failure
     ) -> ProbedNode:
-        """Put an answer down, sharing the maps that an earlier one had too."""
+        """Return the answer as a `ProbedNode`, with equal maps shared between nodes."""
         if isinstance(answer, NodeAnswer):
             answer = replace(
                 answer,

@@ -1,9 +1,9 @@
-"""DescribeQuorum: the leader, the voters and how far each is, as the leader sees them.
+"""DescribeQuorum: the leader, the voters and observers, and their positions in the log, as the leader sees them.
 
-Called by `directory.py`. It decides when the answer is to be believed: when it came from the leader, or through a
-broker that passed the question on, and carries no error code anywhere. A controller that does not lead answers with
-partition error 6 and leader 0, and that 0 is a default value, not a node. A broker does not answer at all while no
-controller is active, so there is a deadline of its own, shorter than the request timeout.
+Called by `directory.py`. It decides when a response counts: only without any error code, which means that it comes from
+the leader itself, or through a broker that forwarded the request. A controller that does not lead answers with
+partition error 6 and leader 0, where 0 is a default value, not a node id. A broker does not answer at all while no
+controller is active, so the request has a deadline of its own, shorter than the request timeout.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOT_THE_LEADER = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_CONTROLLER}
 
 
 def short_timeout(pool: Pool) -> float:
-    """Seconds for questions that may never be answered."""
+    """Seconds for requests that a node may never answer."""
     return min(pool.settings.request_timeout, QUORUM_TIMEOUT)
 
 
@@ -64,7 +64,7 @@ async def describe_quorum(pool: Pool, address: Address, role: Role) -> tuple[Quo
 
 
 def quorum_of(answer: DescribeQuorumResponse) -> QuorumAnswer:
-    """An answer without an error code, as a fact."""
+    """The quorum by a response without an error code."""
     return QuorumAnswer(
         leader_id=answer.leader_id,
         leader_epoch=answer.leader_epoch,
@@ -75,7 +75,7 @@ def quorum_of(answer: DescribeQuorumResponse) -> QuorumAnswer:
 
 
 async def quorum_again(pool: Pool, probe: ClusterProbe) -> QuorumAnswer | Failure:
-    """The quorum by the leader's answer now, asked by the way on which a change would go to it."""
+    """The quorum, asked again on the route on which a change would be sent."""
     route = route_to_controller(probe)
     stop = route.controller or next(iter(route.brokers), None)
     if stop is None:
@@ -84,7 +84,9 @@ async def quorum_again(pool: Pool, probe: ClusterProbe) -> QuorumAnswer | Failur
 
 
 def refused(subject: str, address: Address, code: int, message: str | None) -> Failure:
-    """An answer to the question `subject` that is an error code, in the server's words where it has any."""
+    """The Failure that an error code in the response to `subject` means, with the server's own message if there is
+    one.
+    """
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return Failure(FailureKind.AUTHORIZATION, str(address), *missing(subject, ClusterRight.DESCRIBE, message))
     server_message = printable(message or "")

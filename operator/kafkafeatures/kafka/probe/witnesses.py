@@ -1,9 +1,10 @@
 """Asks each node what this user may do there; no request changes anything.
 
-Called by `check --rights`; `kafka/probe/granted.py` judges the answers. A node gives all rights on the cluster at once
-(DescribeCluster, KIP-430). Without DESCRIBE it gives none, and a controller answers only with ALTER: then each right is
-tried with a request that needs it. A right is granted where a node says so or lets such a request pass, and missing
-where a node refuses for the lack of it; any other answer, and silence, prove neither.
+Called by `check --rights`; `kafka/probe/granted.py` judges the answers. Where possible, a node lists all its rights on
+the cluster in one response (DescribeCluster with authorized operations, KIP-430). But a user needs DESCRIBE to get that
+list, and on controllers ALTER. Otherwise each right is tried with a harmless request that needs it: the right is
+granted if the request passes the authorizer, and missing if the node answers CLUSTER_AUTHORIZATION_FAILED. Any other
+error, and silence, prove neither.
 """
 
 from __future__ import annotations
@@ -40,19 +41,21 @@ _JUDGED = {
     Role.BROKER: (ClusterRight.DESCRIBE, ClusterRight.DESCRIBE_CONFIGS),
     Role.CONTROLLER: tuple(ClusterRight),
 }
-"""The rights that a node of a role decides itself. A broker passes what needs others on to the active controller."""
+"""The rights that nodes of a role check themselves. Brokers forward requests that need other rights to the active
+controller.
+"""
 
 _PERMITTED = (
     ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_CONTROLLER,
     ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH,
 )  # fmt: skip
-"""Codes of a request that was carried out, or that another node has to carry out: rights are judged before that."""
+"""Codes that prove that the request passed the authorizer, which comes before these are decided."""
 
 Answer = bool | Failure
 
 
 async def ask_for_rights(pool: Pool, nodes: Sequence[ProbedNode], question: RightsQuestion) -> RightsReading:
-    """The reading of the rights in question that this user has."""
+    """The rights that this user has, of those that `question` needs."""
     alive = [node for node in nodes if node.id is None or (node.role, node.id) not in question.ghosts]
     witnesses = await ask_witnesses(pool, alive)
     topics = await ask_for_topics(pool, alive) if question.is_about_topics else NOT_ASKED
@@ -60,7 +63,7 @@ async def ask_for_rights(pool: Pool, nodes: Sequence[ProbedNode], question: Righ
 
 
 async def ask_witnesses(pool: Pool, nodes: Sequence[ProbedNode]) -> tuple[Witness, ...]:
-    """The answers of all nodes; without a controller that answers, also what a broker hears from the active one."""
+    """The answers of all nodes. If no controller answers us directly, the active one is also asked through a broker."""
     witnesses = await asyncio.gather(*(_witness(pool, node) for node in nodes))
     if any(witness.role is Role.CONTROLLER and witness.answers for witness in witnesses):
         return tuple(witnesses)
@@ -78,7 +81,7 @@ async def _witness(pool: Pool, node: ProbedNode) -> Witness:
 
 
 async def _rights(pool: Pool, node: ProbedNode) -> dict[ClusterRight, Answer | None]:
-    """None: only the settings of the node show it."""
+    """By right: True or False, or a Failure; None if only a DescribeConfigs of the node's settings can show it."""
     bits, proven = await _authorized_operations(pool, node)
     judged = _JUDGED[node.role]
     if bits is not None and bits & BITS[ClusterRight.DESCRIBE]:
@@ -91,7 +94,9 @@ async def _rights(pool: Pool, node: ProbedNode) -> dict[ClusterRight, Answer | N
 
 
 async def _authorized_operations(pool: Pool, node: ProbedNode) -> tuple[int | None, dict[ClusterRight, Answer | None]]:
-    """The bits, where the node gives them, and what its answer proves besides: a controller wants ALTER for it."""
+    """(bits of authorized operations, None if the node gives none; rights that the answer itself proves: a controller
+    answers DescribeCluster only with ALTER).
+    """
     is_controller = node.role is Role.CONTROLLER
     request = DescribeClusterRequest(endpoint_type=2 if is_controller else 1, authorized_operations=True)
     offered = node.answer.apis.get(request.api_key) if isinstance(node.answer, NodeAnswer) else None
@@ -100,7 +105,7 @@ async def _authorized_operations(pool: Pool, node: ProbedNode) -> tuple[int | No
     try:
         answer = await pool.ask(_address(node), node.role, request)
     except KafkaError:
-        return None, {}  # what is tried next says why
+        return None, {}  # the requests that are tried next show the cause
     if is_controller and answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return None, {ClusterRight.ALTER: False}
     if answer.error_code or answer.operations is None:
@@ -131,8 +136,9 @@ async def _tried(pool: Pool, role: Role, address: Address, right: ClusterRight) 
 
 
 async def _through_broker(pool: Pool, broker: ProbedNode) -> Witness:
-    """The active controller, asked through a broker: it judges this user as its brokers do. It is not asked for the
-    metadata log, nor for its settings: a broker passes neither on.
+    """The active controller's answers to forwarded requests, for which it checks the rights of this user. Brokers
+    forward neither Fetch of the metadata log nor DescribeConfigs of a controller, so CLUSTER_ACTION and
+    DESCRIBE_CONFIGS are not among them.
     """
     rights = (ClusterRight.DESCRIBE, ClusterRight.ALTER)
     answers = await asyncio.gather(*(_tried(pool, Role.BROKER, _address(broker), right) for right in rights))
@@ -140,7 +146,7 @@ async def _through_broker(pool: Pool, broker: ProbedNode) -> Witness:
 
 
 async def _own_settings(pool: Pool, node: ProbedNode) -> NodeSettings | Failure:
-    """A node whose id is not known is asked for another one's: it judges the right before it looks at the id."""
+    """A node whose id is unknown is asked for node 0: it checks the right before it compares the id."""
     return await node_settings(pool, node.role, node.id or 0, _address(node), (AUTHORIZER,))
 
 
@@ -158,8 +164,10 @@ def _authorizer(settings: NodeSettings | Failure) -> str | Failure | None:
 
 
 async def ask_for_topics(pool: Pool, nodes: Sequence[ProbedNode]) -> TopicRights | Failure:
-    """The rights of this user on topics. Kafka hides topics, without a word; what lies on the disks of brokers it shows
-    to all who may describe the cluster. A topic is hidden that lay there before and after the question.
+    """The rights of this user on topics. Metadata silently leaves out topics that the user may not describe, but
+    DescribeLogDirs shows the topics on a broker's disks to everybody who may describe the cluster. A topic counts as
+    hidden if it is missing in Metadata, and was on disks both before and after that request: so it was not just created
+    or deleted.
     """
     brokers = [node for node in nodes if node.role is Role.BROKER]
     source = next((_address(node) for node in brokers if isinstance(node.answer, NodeAnswer)), None)
@@ -181,14 +189,14 @@ async def ask_for_topics(pool: Pool, nodes: Sequence[ProbedNode]) -> TopicRights
 
 
 async def _on_disks(pool: Pool, brokers: Sequence[ProbedNode]) -> tuple[frozenset[str], Failure | None]:
-    """The topics on the disks of all brokers, and why that may not be all of them."""
+    """(topics on the disks of all brokers, the reason why some may be missing)."""
     disks = await asyncio.gather(*(_hosted(pool, node) for node in brokers))
     names = frozenset[str]().union(*(disk for disk in disks if not isinstance(disk, Failure)))
     return names, next((disk for disk in disks if isinstance(disk, Failure)), None)
 
 
 async def _hosted(pool: Pool, node: ProbedNode) -> frozenset[str] | Failure:
-    """The topics on the disks of a broker; a Failure where that is not all of them."""
+    """The topics on the disks of a broker; a Failure if some may be missing."""
     if isinstance(node.answer, Failure):
         return node.answer
     address = _address(node)

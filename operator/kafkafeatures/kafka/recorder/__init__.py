@@ -1,1 +1,1 @@
-"""Metadata logs recorded on disk, so that their history outlives what Kafka keeps."""
+"""Records metadata logs on disk, so that their history is kept for longer than Kafka keeps it."""

@@ -1,4 +1,4 @@
-"""Files on disk: opened for this user alone, written whole, and their folder synchronized.
+"""System calls for files that survive a crash: opened for this user alone, written completely, folders synchronized.
 
 Called by the modules of `kafka/recorder/` that write.
 """
@@ -10,19 +10,19 @@ from pathlib import Path
 
 
 def open_file(path: Path, flags: int) -> int:
-    """A file of this user alone; never through a symbolic link."""
+    """Open a file (a new one with mode 0600), and return its descriptor. Symbolic links are refused."""
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def write_all(file: int, data: bytes) -> None:
-    """A single write may take less than all of it."""
+    """Write all of `data`: a single `os.write` may write less."""
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
 
 
 def sync_folder(folder: Path) -> None:
-    """Make durable what was made, renamed or removed in it."""
+    """Make it durable that files in this folder were created, renamed or removed (fsync of the folder)."""
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(file)

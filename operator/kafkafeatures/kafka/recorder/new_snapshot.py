@@ -1,6 +1,6 @@
-"""A snapshot that is written as its parts come; it is a file under its name only once all of it is there, and valid.
+"""Writes a snapshot to disk, part by part, as it arrives.
 
-Made by `kafka/recorder/recorded_log.py`.
+Created by `kafka/recorder/recorded_log.py`, and used by `recorder.py`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ PART = ".part"
 
 
 class NewSnapshot:
-    """Parts of a snapshot as they come; a file under its name only once all of it is there, and valid.
+    """A snapshot in a temporary file, which gets its final name only when it is complete and every CRC is right.
 
-    `lock`: of the recording; closed by `finish` or `abandon`, one of which has to be called.
+    `lock`: the open lock file of the recording, which `finish` and `abandon` close; one of them must be called.
     """
 
     def __init__(self, path: Path, snapshot: OffsetAndEpoch, lock: int) -> None:
@@ -33,12 +33,14 @@ class NewSnapshot:
             raise
 
     def feed(self, part: bytes) -> None:
-        """Raises what `SnapshotReader.feed` raises, OSError."""
+        """Check and write the next part. Raises what `SnapshotReader.feed` raises, OSError."""
         self._reader.feed(part)
         write_all(self._file, part)
 
     def finish(self) -> None:
-        """Raises SnapshotIncomplete, OSError; nothing is there then."""
+        """Give the file its final name, and make it durable. Raises SnapshotIncomplete, OSError; then no file is
+        left.
+        """
         try:
             self._reader.finish()
             os.fsync(self._file)
@@ -48,7 +50,7 @@ class NewSnapshot:
             self.abandon()
 
     def abandon(self) -> None:
-        """Remove what there is of it. It may be called more than once."""
+        """Remove the temporary file and release the lock. It may be called more than once, also after `finish`."""
         if self._file < 0:
             return
         os.close(self._file)

@@ -1,20 +1,23 @@
-"""One recorded metadata log on disk: Kafka's own batches as they were fetched, in files as a broker has them.
+"""One recorded metadata log on disk: Kafka's own batches as they were fetched, in the same files as in a broker's
+folder.
 
-What it decides: which bytes may be appended (whole batches whose CRC holds, where the log continues), when a segment is
-closed, what of a half-written one counts after the process was killed, and what may be removed to make room. Called by
-`recorder.py`, in its one thread. It blocks, and knows neither Kafka nor limits.
+It decides which bytes may be appended (complete batches with a correct CRC that continue the log), when a segment is
+closed, how much of the open segment counts after the process was killed, and which files may be removed to make room.
+Called by `recorder.py`, in its single thread; the calls block. It sends no requests, and limits of size are decided in
+`recordings.py`.
 
     <folder>/meta.properties                      whose log it is
     <folder>/lock                                 held while something is changed: two writers take turns
     <folder>/__cluster_metadata-0/<20 digits>.log closed segments, and `<offset>-<epoch>.checkpoint`: snapshots
-                       .../<20 digits>.log.open-<seconds since 1970>   the segment that is written to, and since when
+                       .../<20 digits>.log.open-<seconds since 1970>   the open segment, and when it was begun
 
-Readers know a segment by its name, so they see closed ones only. Where the disk ends, ends the log: nothing is kept of
-a position but the files, and another process that appended meanwhile is noticed by their names and sizes. A gap is a
-segment that does not begin where the one before it ended; what contradicts the log (`Contradicts`) is never in it.
+Readers look for names that end with `.log`, so they see closed segments only. The position is not stored anywhere else:
+the log ends where its files end, and an append by another process is noticed by names and sizes of files. If records
+are missing (a gap), a new segment begins, at a higher offset than the end of the one before it. Batches that contradict
+the recorded ones (`Contradicts`) are never appended.
 
-The log holds SCRAM credentials and passwords in configurations, and cannot be redacted: each batch has a checksum over
-its records, and who compares a recording with a broker's directory needs the same bytes. Files are 0600, folders 0700.
+The log holds SCRAM credentials, and passwords in configs. They cannot be redacted: each batch has a checksum over its
+records, and a comparison with a broker's folder needs equal bytes. So files have mode 0600, folders 0700.
 """
 
 from __future__ import annotations
@@ -40,15 +43,17 @@ _OPEN = re.compile(rf"([0-9]{{20}}){re.escape(files.OPEN)}([0-9]{{1,12}})")
 
 
 class Busy(Exception):
-    """Another process, or another task, changes this recording right now."""
+    """Another process or task holds the lock of this recording."""
 
 
 class Contradicts(Exception):
-    """These batches are of another log than the one that was recorded: the text says how."""
+    """These batches belong to another log than the recorded one; the text says which difference shows it."""
 
 
 class Appended(Struct, frozen=True):
-    """`end`: of the log now. `size`: bytes more on disk. `began`: a segment. `gap`: it began behind one."""
+    """The result of `append`. `end`: the new end of the log. `size`: bytes that were written. `began`: a new segment
+    was begun. `gap`: records before the appended ones are missing.
+    """
 
     end: OffsetAndEpoch
     size: int
@@ -70,7 +75,9 @@ class _OpenSegment(Struct, frozen=True):
 
 
 class _State(Struct, frozen=True):
-    """State of the files, known while the folder is unchanged (`stamp`) and the open segment has the size it had."""
+    """A cache of what the files contain. It is valid while the modification time of the folder (`stamp`, in
+    nanoseconds) and the size of the open segment are unchanged.
+    """
 
     stamp: int
     end: OffsetAndEpoch | None
@@ -81,7 +88,9 @@ _UNREAD = _State(-1, None, None)
 
 
 class RecordedLog:
-    """`close_at` in bytes, `close_after` in seconds: of a segment. `clock`: seconds since 1970."""
+    """A log in its folder. A segment is closed when it has `close_at` bytes or is `close_after` seconds old. `clock`
+    returns seconds since 1970.
+    """
 
     def __init__(
         self, folder: Path, cluster_id: str, *, close_at: int, close_after: float, clock: Callable[[], float]
@@ -92,17 +101,18 @@ class RecordedLog:
         self._state = _UNREAD
 
     def position(self) -> OffsetAndEpoch | None:
-        """The end, with the epoch of the last batch; None where nothing is recorded. Raises Busy, OSError."""
+        """The end of the log, with the epoch of the last batch; None if nothing is recorded. Raises Busy, OSError."""
         if not self._log.is_dir():
             return None
         with self._locked():
             return self._loaded().end
 
     def append(self, data: bytes, *, at: int, below: int) -> Appended:
-        """Write the whole batches from offset `at` on that end at or before `below`, and have them on disk.
+        """Write the complete batches from offset `at` on that end at or before offset `below`, and synchronize the
+        file.
 
-        What is in already is left out. `at` behind the end: a gap, and a new segment. Raises Contradicts, NotWhole,
-        Busy, OSError; nothing of `data` counts then.
+        Batches that are recorded already are skipped. If `at` is above the end of the log, there is a gap, and a new
+        segment begins. Raises Contradicts, NotWhole, Busy, OSError; then nothing of `data` counts as recorded.
         """
         data = whole_batches(data)
         self._make_folders()
@@ -143,11 +153,13 @@ class RecordedLog:
             self._close_open(self._loaded(), if_due=if_due)
 
     def snapshots(self) -> list[files.Snapshot]:
-        """The oldest first."""
+        """The recorded snapshots, the oldest first."""
         return files.in_order(self._listed())[0]
 
     def wants_snapshot(self) -> bool:
-        """True if the segments since the last snapshot are as large as it: so snapshots never outgrow the log."""
+        """True if the segments since the last snapshot are at least as large as that. So snapshots take no more room
+        than the log.
+        """
         sizes = dict(self._names())
         snapshots, segments = files.in_order(sizes)
         if not snapshots:
@@ -156,7 +168,7 @@ class RecordedLog:
         return since >= sizes[snapshots[-1].name]
 
     def new_snapshot(self, snapshot: OffsetAndEpoch) -> NewSnapshot:
-        """One to be written, part by part. Raises Busy, NotWhole, OSError."""
+        """A snapshot to be written, part by part. Raises Busy, NotWhole, OSError."""
         name = f"{snapshot.offset:020}-{snapshot.epoch:010}.checkpoint"
         if files.parse(name) is None:
             raise NotWhole(f"a snapshot of offset {snapshot.offset} and epoch {snapshot.epoch}")
@@ -168,9 +180,10 @@ class RecordedLog:
         return sum(size for _, size in self._names())
 
     def remove_oldest(self) -> int:
-        """Remove the oldest closed segment, if a reader can begin behind it, and snapshots that are not needed then.
+        """Remove the oldest closed segment, if there is a snapshot from which a reader can begin after it, and older
+        snapshots.
 
-        The bytes that became free; 0 where nothing may go. Raises Busy, OSError.
+        Returns the bytes that became free; 0 if nothing may be removed. Raises Busy, OSError.
         """
         if not self._log.is_dir():
             return 0
@@ -208,7 +221,9 @@ class RecordedLog:
     # --- the files ---
 
     def _lock(self) -> int:
-        """Held until it is closed, or the process ends."""
+        """Take the lock, and return its descriptor: it is held until that is closed, or the process ends. Raises Busy,
+        OSError.
+        """
         file = open_file(self.folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -261,12 +276,14 @@ class RecordedLog:
         return state.open is None or (self._log / state.open.name).lstat().st_size == state.open.size
 
     def _loaded(self) -> _State:
-        """The state by the files, with what does not count cut off."""
+        """The state of the files, after incomplete batches at the end of the open segment, and temporary files, were
+        removed.
+        """
         if self._is_as_it_was():
             return self._state
         listing = self._names()
         open_segments = sorted(
-            (segment for name, size in listing if (segment := _open_of(name, size))), key=lambda one: one.base
+            (segment for name, size in listing if (segment := _open_of(name, size))), key=lambda segment: segment.base
         )
         end: OffsetAndEpoch | None = None
         opened: _OpenSegment | None = None
@@ -288,7 +305,7 @@ class RecordedLog:
             raise Contradicts(f"{opened.name} lies before the closed segment {segments[-1].name}")
         if end is None and segments:
             end, _ = last_batch(self._log / segments[-1].name)
-            if end is None:  # then neither where it ends is known, nor what would continue behind it
+            if end is None:  # then the end of the log is unknown, and nothing can be appended
                 raise Contradicts(f"the closed segment {segments[-1].name} holds no batch that can be read")
         self._state = _State(self._stamp(), end, opened)
         return self._state

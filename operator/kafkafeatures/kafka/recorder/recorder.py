@@ -1,12 +1,14 @@
-"""Record the metadata logs that the operator follows, so that their history outlives what Kafka keeps: about a week.
+"""Records the metadata logs that the operator follows. Kafka itself keeps about a week of them.
 
-Notified of each look at a cluster (`saw`), it fetches what its files do not have yet, over the connection to the leader
-that is there, up to where the look saw that the log is committed. Kafka itself is the queue: nothing waits in memory,
-and a recorder that was away for an hour, or had no disk, continues where its files end. What it no longer reaches is a
-gap, behind which it begins with a snapshot; what the leader contradicts is another log, in a folder of its own.
+Called by the operator after each reconciliation (`saw`). Then it fetches the records that its files do not have yet,
+over the open connection to the leader, up to the offset that this reconciliation knows to be committed. Kafka itself is
+the queue: nothing waits in memory, and a recorder that did not run for an hour, or had no disk, continues at the end of
+its files. If the leader has removed records meanwhile, there is a gap, after which the recording begins again with a
+snapshot. If the leader's log contradicts the files, it is another log, and is recorded in a new folder.
 
-It never harms a reconciliation: nothing is waited for, few clusters have their turn at once and each for a short time,
-all work with files is done in one thread of its own, and a failure is counted, logged once and tried again.
+It must not slow down a reconciliation: `saw` returns at once; each cluster is recorded in short turns, at most
+`AT_ONCE` clusters at a time; all work with files is done in one separate thread; and a failure is counted, logged once
+and tried again.
 """
 
 from __future__ import annotations
@@ -37,12 +39,12 @@ EVERY = 60.0
 AT_ONCE = 4
 """Clusters that have a turn at once. Each holds one reply, which is counted as memory of the cluster (`Share`)."""
 TURN = 15.0
-"""Seconds of a turn, after which the others have theirs. A snapshot is not cut off by it."""
+"""Seconds of a turn, after which other clusters have theirs. A snapshot in progress is completed first."""
 SNAPSHOT_WITHIN = 60.0
 """Seconds for a snapshot."""
 
 HANGS = 300.0
-"""Seconds after which a turn is said to hang: with all its snapshots it is over much sooner."""
+"""Seconds after which a turn is reported to hang. Even with several snapshots it takes less."""
 
 T = TypeVar("T")
 
@@ -51,14 +53,16 @@ logger = logging.getLogger(__name__)
 
 @runtime_checkable
 class FollowsLog(Protocol):
-    """A cluster as it was read: see `Cluster`."""
+    """A cluster whose log can be recorded: `kafka/cluster.py`. A protocol, since tests and simulations have other
+    clusters.
+    """
 
     def followed(self, cluster_id: str) -> LogSource | None:
-        """The log as it is followed; None where it is of another cluster, or not followed."""
+        """The log of the last reading; None if it is that of another cluster, or not followed."""
 
 
 class RecordingListener(Protocol):
-    """Hears what becomes of recordings: metrics."""
+    """Callbacks for what happens to recordings, which become metrics."""
 
     def recorded(self, resource: Resource) -> None:
         """Called once everything that was committed is on disk."""
@@ -116,14 +120,14 @@ class LogRecorder:
         self._known: dict[Resource, _Recording] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
         self._begun: dict[Resource, float] = {}
-        """When each of the turns that are under way began."""
+        """Monotonic seconds at which each turn in progress began."""
         self._thread = ThreadPoolExecutor(1, "recorder")
 
     def saw(self, resource: Resource, cluster: object, status: Status) -> None:
         """Take in that a reconciliation has read the cluster of a resource. Returns at once."""
         cluster_id = status.cluster_id
         if not cluster_id:
-            return  # it was never read
+            return  # the cluster was never read
         if status.metadata_mode == MetadataMode.ZOOKEEPER:
             self._watcher.recorded(resource)  # there is no metadata log, so nothing of it is missing
             return
@@ -172,10 +176,10 @@ class LogRecorder:
                 if complete:
                     self._watcher.recorded(recording.resource)
             self._say(recording, "", "")
-        except Exception as error:  # whatever it is, nothing but the recording may suffer from it
+        except Exception as error:  # no failure of the recording may end the operator
             reason, text = _reason_of(error)
             if isinstance(error, OSError):
-                recording.log = None  # the folder may be gone, and is looked for, and made, anew
+                recording.log = None  # the folder may be gone: look for it again next time, or create it
             self._watcher.failed(reason)
             self._say(recording, reason, text)
         finally:
@@ -198,7 +202,7 @@ class LogRecorder:
             return await self._take(recording.resource, recording.log, source)
 
     async def _take(self, resource: Resource, log: RecordedLog, source: LogSource) -> bool:
-        """Write the committed records, or as many as fit into a turn. True: all of them were written."""
+        """Write the committed records, as far as there is time in this turn. True: all of them were written."""
         over = self._monotonic() + TURN
         position = await self._with_files(log.position) or await self._begin(log, source)
         began = relieved = False
@@ -220,7 +224,7 @@ class LogRecorder:
             except NoRoom:
                 if relieved or not await self._keep_newest(log, source):
                     raise
-                relieved = True  # what lies before this snapshot may be removed
+                relieved = True  # with a new snapshot, older segments can be removed
                 continue
             self._watcher.wrote(done.size)
             if done.gap:
@@ -232,7 +236,9 @@ class LogRecorder:
             position = done.end
 
     async def _begin(self, log: RecordedLog, source: LogSource) -> OffsetAndEpoch:
-        """The first position that the leader still has, with a snapshot from which a reader can begin."""
+        """The first position to record from. If the log does not begin there with offset 0 or 1, its snapshot is
+        recorded first, so that a reader can begin with it.
+        """
         first = await source.fetch(0, 0)
         newest, start = first.snapshot_id, first.log_start_offset
         if newest is None:
@@ -285,7 +291,8 @@ class LogRecorder:
             self._watcher.wrote(size)
             return True
         finally:
-            # Not waited for, since this may be the end of the task; and made by then, since one thread does it all.
+            # Not awaited, since the task may be cancelled. `make` has ended by then: both run in the same single
+            # thread.
             self._thread.submit(abandon)
 
     def _append(self, log: RecordedLog, data: bytes, at: int, below: int) -> Appended:

@@ -1,13 +1,14 @@
-"""The folder in which metadata logs are recorded: which recording is whose, and how much room there is.
+"""The folder of all recorded metadata logs: which recording belongs to which resource, and how much room there is.
 
     <folder>/<cluster id>/recorder-<namespace>_<name>[_<number>]/
 
-What it decides: where the log of a resource's cluster goes, and what is removed to make room. A recording is of one
-resource: a cluster that claims another resource's cluster id cannot touch what that resource recorded. The number is of
-a log that contradicts what was recorded before, which stays beside it.
+It decides where the log of a resource's cluster is recorded, and which files are removed to make room. Each recording
+belongs to one resource, so a cluster that pretends to have the cluster id of another one cannot change the recording of
+that. If a log contradicts what was recorded before, a recording with the next number begins, and the earlier one stays.
 
-Room is shared as memory is (`memory_budget.py`): a resource has its limit; when all have too much together, the one
-with the most loses its oldest segments, not the one that asked. Called by `recorder.py`, in its one thread; it blocks.
+Room is shared like memory (`memory_budget.py`): each resource has a limit; if all of them together take too much, the
+one that takes the most loses its oldest segments, not the one that needs room now. Called by `recorder.py`, in its
+single thread; the calls block.
 """
 
 from __future__ import annotations
@@ -27,20 +28,22 @@ from kraftlog import files
 
 MIB = 1024 * 1024
 MOST = 8
-"""Recordings of one resource, of other clusters and of contradicting logs: for a new one the oldest is removed."""
+"""The most recordings of one resource. It has several if its cluster id changed, or its log contradicted an earlier
+recording. For a new one the oldest is removed.
+"""
 
 CLOSE_AT = 64 * MIB
 """Bytes of a segment; an eighth of a resource's limit where that is less."""
 CLOSE_AFTER = 6 * 3600.0
-"""Seconds; until then readers do not see what is in it. 12 MB a day come from an idle cluster: four files of 3 MB."""
+"""Seconds until a segment is closed, and readers can see it. An idle cluster writes 12 MB a day: four files of 3 MB."""
 LOOK_AROUND_EVERY = 3600.0
-"""Seconds between looks at the whole folder: others may write to it, and some recordings are no longer continued."""
+"""Seconds between two scans of the whole folder: other processes may write to it, and some recordings are abandoned."""
 SPARE = 16 * MIB
 """Bytes of the volume that are left free."""
 
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAME = re.compile(r"(recorder-[^_]+_[^_]+)(?:_([1-9][0-9]{0,5}))?")
-_LONGEST = 200  # of a name of a folder, without its number; file systems take 255
+_LONGEST = 200  # characters of a folder's name without its number; file systems allow 255
 
 Resource = tuple[str, str]
 """Namespace and name, as Kubernetes allows them: neither has an underscore."""
@@ -63,9 +66,7 @@ class NotRecorded(Exception):
 
 
 class _Found(Struct, frozen=True):
-    """A recording that is there. `owner`: the name of the folder without its number. `created_ns`: when, in
-    nanoseconds.
-    """
+    """A recording on disk. `owner`: the name of the folder without its number. `created_ns`: nanoseconds since 1970."""
 
     path: Path
     owner: str
@@ -74,7 +75,9 @@ class _Found(Struct, frozen=True):
 
 
 class Recordings:
-    """`clock`: seconds since 1970; `monotonic`: seconds. `removed` hears of bytes that were removed to make room."""
+    """All recordings. `clock`: seconds since 1970; `monotonic`: seconds. `removed` is called with the bytes that were
+    removed to make room.
+    """
 
     def __init__(
         self,
@@ -88,27 +91,28 @@ class Recordings:
         self._root = Path(settings.folder)
         self._clock, self._monotonic, self._removed = clock, monotonic, removed
         self._sizes: dict[Path, int] = {}
-        self._of_owner: Counter[str] = Counter()  # the same, added up
+        self._of_owner: Counter[str] = Counter()  # sums of `_sizes`
         self._looked_at: float | None = None
         self.held = 0
         """Bytes of all recordings, as far as it is known."""
 
     def of(self, resource: Resource, cluster_id: str) -> RecordedLog:
-        """The newest of this resource and this cluster, or a first one. Raises NotRecorded, OSError."""
+        """The newest recording of this resource and this cluster, or a new one. Raises NotRecorded, OSError."""
         if not _CLUSTER_ID.fullmatch(cluster_id):
             raise NotRecorded("its cluster id is not of the form of Kafka's: letters, digits, '-' and '_', at most 64")
         with suppress(FileExistsError):
-            self._root.mkdir(mode=0o700)  # in a volume: what else is at its top is not ours
+            self._root.mkdir(mode=0o700)  # only this folder: the rest of the volume is not ours
         self._look_around()
         owner = _owner(resource)
         recordings = [recording for recording in self._by_owner()[owner] if recording.path.parent.name == cluster_id]
-        newest = max(recordings, key=lambda one: one.number, default=None)
+        newest = max(recordings, key=lambda recording: recording.number, default=None)
         return self._log(newest.path if newest else self._new(owner, cluster_id, 0))
 
     def successor_of(self, log: RecordedLog) -> RecordedLog:
-        """A new recording beside one that was contradicted, which is closed. Raises NoRoom, OSError.
+        """A new recording beside one that its cluster's log contradicts. Raises NoRoom, OSError.
 
-        None is removed for it: else a cluster could have all that was recorded of it removed.
+        No recording is removed for it: else a cluster that sends contradicting logs could have all its recordings
+        removed.
         """
         with suppress(Busy, Contradicts):
             log.close_segment(if_due=False)
@@ -120,9 +124,10 @@ class Recordings:
         return self._log(self._new(owner, log.cluster_id, number + 1))
 
     def make_room(self, log: RecordedLog, size: int, *, snapshot: bool = False) -> None:
-        """Make room for this many bytes more, which are about to be written. Raises NoRoom, OSError.
+        """Make room for `size` bytes that are about to be written. Raises NoRoom, OSError.
 
-        An eighth is left for snapshots: without a new one, nothing could be removed for the batches behind it.
+        An eighth of each limit is reserved for snapshots: old segments can be removed only if there is a newer
+        snapshot.
         """
         self._look_around()
         owner, limits = _owner_of(log.folder), self._settings
@@ -173,7 +178,7 @@ class Recordings:
     def _by_owner(self) -> defaultdict[str, list[_Found]]:
         """The recordings of each owner, the oldest first."""
         recordings = defaultdict(list)
-        for recording in sorted(self._found(), key=lambda one: one.created_ns):
+        for recording in sorted(self._found(), key=lambda recording: recording.created_ns):
             recordings[recording.owner].append(recording)
         return recordings
 

@@ -1,4 +1,4 @@
-"""Which bytes are whole batches: in what a leader served, and in a file whose writer was killed.
+"""Finds the complete, valid record batches in a leader's response, and in a file whose writer was killed.
 
 Called by `kafka/recorder/recorded_log.py` before anything is appended, and when a recording is read again.
 """
@@ -16,7 +16,7 @@ from kraftlog.walks import Walk
 
 
 class NotWhole(Exception):
-    """These bytes are no batches as a leader serves them."""
+    """These bytes are not the record batches that a leader serves; the text says which rule they break."""
 
 
 class _Bytes:
@@ -34,7 +34,9 @@ class _Bytes:
 
 
 def whole_batches(data: bytes) -> bytes:
-    """The whole batches at the beginning. Raises NotWhole for what is none, or for a break in their order."""
+    """The complete batches at the beginning of `data`. Raises NotWhole for a damaged batch, or for offsets out of
+    order.
+    """
     walk, end = Walk(data), 0
     while walk.is_open and (run := walk.run()) is not None:
         if run.breaks:
@@ -48,7 +50,7 @@ def whole_batches(data: bytes) -> bytes:
 
 
 def cut_below(data: bytes, below: int) -> tuple[bytes, int, OffsetAndEpoch | None]:
-    """The batches that end at or before `below`; the offset they begin with, and behind the last of them."""
+    """(batches that end at or before offset `below`, offset of the first one, position after the last one or None)."""
     end, last = 0, None
     for position, size, offset, epoch in heads(data):
         if offset >= below:
@@ -63,7 +65,7 @@ def first_epoch(data: bytes) -> int:
 
 
 def last_batch(path: Path) -> tuple[OffsetAndEpoch | None, int]:
-    """The end of the whole batches at the beginning of a file: as an offset, and in bytes. It is read to there."""
+    """The end of the valid batches at the beginning of a file: (as a position in the log, in bytes)."""
     file = open_file(path, os.O_RDONLY)
     try:
         walk, end, last = Walk(_Bytes(file)), 0, None

@@ -1,21 +1,21 @@
-"""Change finalized levels.
+"""Changes finalized levels of features (UpdateFeatures: KIP-584, KIP-778, KIP-1022).
 
-Called by the act of a reconciliation, at most once per change. It decides where a change is sent and what an answer
-means; it never decides that a change is right, never repeats one that may have been sent, and never sends
+Called by the act of a reconciliation, at most once per change. It decides to which node a change is sent, and what the
+response means. It does not decide whether a change is right, never repeats one that may have been sent, and never sends
 UNSAFE_DOWNGRADE.
 
-The connection comes first, and is of this change alone. It says of itself which levels are finalized: where that is
-not the level that the change starts from, nothing is sent. It ends by a reset: what its node did not take by then
-arrives no more.
+A new connection is opened for each change. Its ApiVersions response has the finalized levels; if the level is not the
+one that the change starts from, nothing is sent. The connection is closed by a TCP reset, so that bytes which the node
+has not received by then never arrive.
 
-The way: straight to the active controller, which answers within seconds whatever happens. Only where it cannot be
-reached through a broker, which forwards the request but keeps it when no controller is active, and may see it
-applied minutes later (seen on 4.2): so where no quorum was seen at work, nothing goes through a broker.
+The route: directly to the active controller, which always answers within seconds. Only if that cannot be reached, the
+request goes to a broker, which forwards it. While no controller is active a broker keeps the request, and it may be
+applied minutes later (seen on 4.2). So nothing is sent to a broker unless the last reading saw a working quorum.
 
-Success is error code 0 and nothing else: the text may be "NONE" or empty. 4.0 and newer answer for all features at
-once; 3.3 to 3.9 answer 0 and put the real codes beside each feature. Rejected is only what the controller judged and
-answered with an error of its own. NOT_CONTROLLER (41), a time-out (7), an unknown error and every broken conversation
-leave the outcome unknown: each of them was seen being applied later (UpdateFeatures: KIP-584, KIP-778, KIP-1022).
+Success is error code 0 and nothing else: the text may be "NONE" or empty. Kafka 4.0 and newer answer with one code for
+all features; 3.3 to 3.9 answer 0, with the real code of each feature in its own entry. `Rejected` means that the
+controller decided against the change. After NOT_CONTROLLER (41), REQUEST_TIMED_OUT (7), an unknown error, or a broken
+connection the outcome is unknown: in each of these cases a change was seen being applied later.
 """
 
 from __future__ import annotations
@@ -70,13 +70,15 @@ _NO = frozenset(
         ErrorCode.INVALID_UPDATE_VERSION,
     }
 )
-"""Codes that mean the request was judged and refused. FEATURE_UPDATE_FAILED (96) is not one: only ZooKeeper mode
-sends it, when a write to ZooKeeper failed or was not seen in time."""
+"""Codes that mean that the controller decided against the request. FEATURE_UPDATE_FAILED (96) is not one: only
+ZooKeeper mode sends it, when a write to ZooKeeper failed or was not seen in time.
+"""
 
 
 class AddressRoute(Struct, frozen=True):
-    """Addresses that a change can be sent to. `closed`: why nothing may be sent now. `names`: of the nodes, by which
-    they are asked for their levels right before: one of Kafka 4.4 refuses that of another node (KIP-1242).
+    """Addresses that a change can be sent to. `closed`: the reason why nothing may be sent now. `names`: ApiVersions
+    requests that name the node expected at an address, with which its levels are read right before the change: a node
+    of Kafka 4.4 refuses the name of another node (KIP-1242).
     """
 
     controller: Address | None
@@ -85,7 +87,7 @@ class AddressRoute(Struct, frozen=True):
     names: Mapping[Address, ApiVersionsRequest] = field(default_factory=dict)
 
     def stops(self) -> tuple[tuple[Address, Role], ...]:
-        """The stops that a change may be sent to, in the order of attempts."""
+        """(address, role) of the nodes that a change may be sent to, in the order of attempts."""
         direct = ((self.controller, Role.CONTROLLER),) if self.controller else ()
         return direct + tuple((address, Role.BROKER) for address in self.brokers[:BROKERS_TRIED])
 
@@ -111,8 +113,8 @@ def route(probe: ClusterProbe) -> AddressRoute:
 async def prepared(pool: Pool, route: AddressRoute, change: UpdateFeature) -> AsyncIterator[PreparedChange | NotSent]:
     """A connection for one change, which is sent at most once; NotSent where there is none.
 
-    Where the active controller is known it is the only stop: what came of a request is settled in another way where a
-    broker passed it on, so the way must be certain.
+    If the address of the active controller is known, no other node is tried. After a request through a broker the
+    outcome is verified differently, so it must be certain which way the request took.
 
     Raises ValueError for a change that must not be sent (`request_for`).
     """
@@ -142,7 +144,7 @@ async def _connected(
 
 
 class PreparedChange:
-    """A change with its connection. See `PreparedUpdate` of the port."""
+    """A change with the connection on which it is sent. Implements `PreparedUpdate` (`core/ports.py`)."""
 
     def __init__(
         self, pool: Pool, link: Connection, stop: tuple[Address, Role], change: UpdateFeature, name: ApiVersionsRequest
@@ -156,7 +158,7 @@ class PreparedChange:
         return Via.CONTROLLER if self._role is Role.CONTROLLER else Via.BROKER
 
     async def send(self, withheld: Withheld) -> Outcome:
-        """Sends the change. The node is asked once more for its levels: the intent may have taken its time."""
+        """Send the change. The node is asked for its levels again before: writing the intent may have taken a while."""
         try:
             api_versions = await self._link.request(self._name, timeout=short_timeout(self._pool))
         except KafkaError as error:
@@ -175,10 +177,11 @@ class PreparedChange:
         return outcome(reply, self._change, self._address)
 
     async def _raised_meanwhile(self) -> str:
-        """The reason why a downgrade does not start from where it was consented to; empty where it does.
+        """The reason why a downgrade must not be sent: the level is no longer the one that the consent covers. Empty:
+        it is.
 
-        What a node says of its levels comes a moment after they moved. The controller judges by what it has just
-        written: to it, the level of before is no upgrade if there is a higher one by now.
+        A node's ApiVersions response may be outdated by a moment, but the controller's dry run is not. So a dry run of
+        an "upgrade" to the current level is requested: it is refused if the level has become higher meanwhile.
         """
         change = self._change
         if not change.is_downgrade or change.feature == KRAFT_VERSION:
@@ -201,7 +204,8 @@ class PreparedChange:
 
 
 def _moved(change: UpdateFeature, role: Role, response: ApiVersionsResponse, address: Address) -> str:
-    """The reason why the change is not one from where it starts; empty where it is, or where the node does not say.
+    """The reason why the change must not be sent: the node reports another level than the change starts from. Empty:
+    the levels agree, or the node does not report any.
 
     What brokers say of kraft.version differs between releases (KAFKA-18979, KAFKA-18602).
     """
@@ -219,11 +223,11 @@ async def validate(
 ) -> DryRun:
     """The server's verdict on all `changes` together, with validateOnly: nothing is changed.
 
-    Several stops are tried, and on connections that are open: nothing can be applied twice. A broker is given less
-    time than the controller: it never answers while no controller is active. `directly`: only the active controller
-    counts, where it is known, since a broker may know one of before. Raises ValueError for changes that must
-    not be sent (`request_for`): kraft.version among others is one, since some releases would raise it although they
-    refuse.
+    Several nodes are tried, also on idle connections, since a dry run has no effect. A broker is given less time than
+    the controller: it does not answer while no controller is active. `directly`: only the active controller is asked if
+    its address is known, since a broker may forward to an earlier one. Raises ValueError for changes that must not be
+    sent together (`request_for`): for example kraft.version with others, since some releases raise it even in a request
+    that they refuse.
     """
     request = request_for(changes, validate_only=True)
     if route.closed is not None:
@@ -246,7 +250,9 @@ async def validate(
 
 
 def request_for(changes: Sequence[UpdateFeature], *, validate_only: bool) -> UpdateFeaturesRequest:
-    """The request. Repeats what Kafka's admin client refuses to send, and our own rules; raises ValueError."""
+    """The request for these changes. Raises ValueError for changes that Kafka's admin client or our own rules
+    forbid.
+    """
     names = [change.feature for change in changes]
     if not changes:
         raise ValueError("an update without a feature")
@@ -292,7 +298,9 @@ def _verdict(reply: UpdateFeaturesResponse, address: Address) -> DryRun:
 
 
 def _words(code: int, message: str | None) -> str:
-    """The server's own, where it has any that people can read; fit for a terminal, since they end at one."""
+    """The server's own message if there is one, with control characters replaced, since it may be shown in a
+    terminal.
+    """
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         return "; ".join(missing("UpdateFeatures", ClusterRight.ALTER, message))
     return printable(message or _named(code))

@@ -1,10 +1,9 @@
-"""Take a node that is gone out of the cluster's registrations (UnregisterBroker, KIP-500; UnregisterController,
-KIP-1312): the cure for a ghost.
+"""Removes the registration of a node that no longer exists (UnregisterBroker, KIP-500; UnregisterController, KIP-1312).
 
-Called by `unregister`. Kafka itself asks no questions: it unregisters a node that runs as readily as one that is gone,
-and a broker that still hosts replicas too. So what a broker hosts is asked first, and believed only if every topic was
-seen: a user without DESCRIBE on a topic does not see it, but the metadata log counts them all. Whether a controller is
-gone is judged by `core/levels/unregistration.py`.
+Called through `kafka/cluster.py` by the command `unregister`. Kafka makes no checks: it also unregisters a node that
+runs, or a broker that still hosts replicas. So `hosted_by` lists the topics on the broker first. The list counts only
+if Metadata shows as many topics as the metadata log has records of: a user without DESCRIBE on a topic does not see it.
+`core/levels/unregistration.py` decides whether the node may be unregistered.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ TOPIC_RECORD, REMOVE_TOPIC_RECORD = 2, 9
 
 
 class HostedTopics(Struct, frozen=True):
-    """Names of the topics with a replica on the broker; complete. `moves`: of each of their partitions with a replica
-    there, the topic, its number, and replicas without that broker.
+    """Names of all topics with a replica on the broker. `moves`: a proposal for a reassignment, with (topic, partition,
+    new replicas without that broker) for each partition with a replica there.
     """
 
     topics: tuple[str, ...]
@@ -39,7 +38,7 @@ class HostedTopics(Struct, frozen=True):
 
 
 async def hosted_by(pool: Pool, route: AddressRoute, broker: int, counts: Mapping[int, int]) -> HostedTopics | Failure:
-    """Topics with replicas on the broker. `counts`: records of the metadata log per type, up to now."""
+    """The topics with replicas on the broker. `counts`: number of records in the metadata log by record type."""
     last = Failure(FailureKind.NOT_ASKED, "Metadata", "no live broker is known", "name a live broker")
     for address in route.brokers:
         try:
@@ -62,8 +61,9 @@ async def hosted_by(pool: Pool, route: AddressRoute, broker: int, counts: Mappin
 
 
 def moved_from(answer: MetadataResponse, broker: int) -> tuple[tuple[str, int, tuple[int, ...]], ...]:
-    """Replicas with another live broker in its place, those with the fewest replicas first; without one, one fewer. Of
-    a partition that is nowhere else nothing is proposed: an empty replica would hide that its data is lost.
+    """(topic, partition, new replicas): in each partition the broker is replaced by the live broker with the fewest
+    replicas, or left out if there is none. A partition whose only replica is on this broker is left out: an empty
+    replica elsewhere would hide that its data is lost.
     """
     load = {host.id: 0 for host in answer.brokers if host.id != broker}
     partitions = [(topic.name, partition) for topic in answer.topics for partition in topic.partitions]
@@ -88,7 +88,9 @@ _DONE = (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.CONTROLLE
 
 
 async def unregister(pool: Pool, route: AddressRoute, role: Role, node_id: int) -> Failure | None:
-    """Send it, to the first stop that takes it. None: done, or it was no longer registered."""
+    """Send the request, to the first node on the route that accepts it. None: done, or the node was not registered any
+    more.
+    """
     request_name = f"Unregister{role.value}"
     request = UnregisterBrokerRequest(node_id) if role is Role.BROKER else UnregisterControllerRequest(node_id)
     last = route.closed or Failure(FailureKind.NOT_ASKED, request_name, "no node to send it to")
@@ -97,7 +99,7 @@ async def unregister(pool: Pool, route: AddressRoute, role: Role, node_id: int) 
             answer: UnregisterResponse = await pool.ask(address, listener, request)
         except KafkaError as error:
             last = to_failure(error, str(address))
-            continue  # it is the same however often it arrives
+            continue  # it may have arrived; to send it twice does no harm
         if answer.error_code in _DONE:
             return None
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:

@@ -1,1 +1,1 @@
-"""Kafka's protocol on one connection: messages and their codec, TLS, SASL, and which addresses may be connected to."""
+"""Kafka's protocol on one connection: messages and their codec, TLS, SASL, and the policy of permitted addresses."""

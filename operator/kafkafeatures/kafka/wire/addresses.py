@@ -1,11 +1,13 @@
-"""Which addresses may be connected to at all: decided on IP addresses, after DNS, at every single connect.
+"""The policy of addresses that the operator may connect to. It is checked for the IP address, after DNS, at every
+connect.
 
-Who may write a resource could otherwise make the operator speak to whatever it reaches: the cloud's metadata service,
-the API server, its own pod. What brokers advertise comes from the same hands, so it is checked by the same rule. The
-lists are settings of the operator, never of a resource. The command line connects to wherever its user says.
+Without it, anybody who may write a resource could make the operator connect to whatever it can reach: the cloud's
+metadata service, the API server, its own pod (server-side request forgery). Listeners that brokers advertise are
+checked by the same rule, since the brokers belong to the same person. The lists are settings of the operator, never of
+a resource. The command line has no policy: it connects to where its user says.
 
-The API server may also answer at an address that is not known. So before an answer that is no Kafka protocol is
-reported, `kafka/wire/opening.py` asks whether the API server gave it. Called wherever a connection is opened.
+The API server may have addresses that are not known. So before `kafka/wire/opening.py` reports what a peer other than
+Kafka answered, it asks `is_api_server`, to reveal nothing about that one. Called wherever a connection is opened.
 """
 
 from __future__ import annotations
@@ -76,7 +78,9 @@ def _within(ip: Ip, among: Iterable[Network]) -> bool:
 
 
 def _shapes(ip: Ip) -> list[Ip]:
-    """The address, and the IPv4 address inside of it that a gateway may make of it."""
+    """The address, and the IPv4 addresses that it embeds (IPv4-mapped, 6to4, Teredo, NAT64), to which a gateway may
+    route.
+    """
     shapes: list[Ip] = [ip]
     if isinstance(ip, ipaddress.IPv6Address):
         shapes += [inner for inner in (ip.ipv4_mapped, ip.sixtofour) if inner is not None]

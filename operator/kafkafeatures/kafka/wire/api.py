@@ -1,4 +1,4 @@
-"""What is known of one API: an entry of the tables in `codec.py` and of the other modules named so."""
+"""An entry of the tables of APIs in `codec.py` and the other `*_codec.py` modules."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kafkafeatures.kafka.wire.messages import NO_OPERATIONS, Request
 
 
 class Api(Struct, frozen=True):
-    """`encode`: from kio's schema module and our request to kio's; `decode`: from kio's answer and its version.
-
-    `most_bytes`: of an answer. `module`: of the schemas that kio does not have, those from version `module_from` on.
+    """How one API is translated. `versions`: those that we speak. `encode`: (kio's schema module, our request) to kio's
+    request. `decode`: (kio's response, its version) to our response. `most_bytes`: limit for a response. `module`:
+    replaces kio's schemas from version `module_from` on, for versions that kio does not have.
     """
 
     request: type[Request[Any]]
@@ -34,10 +34,10 @@ class Api(Struct, frozen=True):
 
 
 def plain(message: str | None) -> str | None:
-    """Kio's texts are of classes of their own."""
+    """The text as a plain `str`: kio has string classes of its own."""
     return None if message is None else str(message)
 
 
 def operations(bits: int) -> int | None:
-    """Authorized operations of an answer; None where it has none."""
+    """Authorized operations of a response, one bit for each code of `AclOperation`; None if the response has none."""
     return None if bits == NO_OPERATIONS else int(bits)

@@ -1,7 +1,8 @@
-"""ApiVersions (18) version 5 as kio would have it: KIP-1242, Kafka 4.4 (`ApiVersionsRequest.json`).
+"""Schema of ApiVersions (18) version 5, in the form of kio's schemas: KIP-1242, Kafka 4.4 (`ApiVersionsRequest.json`).
 
-Imported by `codec.py` and the simulator's, when it is first used. kio 0.6.5 has the API up to version 4, whose answer
-has the same layout. It goes when kio has version 5. kio reads annotations as they stand, so none of them may be text.
+Imported by `codec.py` and the simulator's codec, when it is first used. kio 0.6.5 has the API up to version 4, whose
+response has the same layout. Remove this module once kio has version 5. kio evaluates annotations as objects, so `from
+__future__ import annotations` must not be used here.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ __all__ = ["ApiVersionsRequest", "ApiVersionsResponse"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiVersionsRequest:
-    """The request with whom it is meant for: both a cluster and a node, or neither (null and -1)."""
+    """The request with the node that it is meant for: both a cluster id and a node id, or neither (null and -1)."""
 
     __type__: ClassVar = EntityType.request
     __version__: ClassVar[i16] = i16(5)

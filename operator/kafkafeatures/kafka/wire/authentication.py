@@ -1,7 +1,7 @@
-"""SASL on a connection: who we are is proved before the first question, and anew before the session ends (KIP-368).
+"""SASL authentication of a connection, before its first request and again before the session expires (KIP-368).
 
-Called by `connection.py`, where there are credentials. It decides how an answer is explained to users, and keeps no
-secret: tokens are those of `oauth.py`, the exchanges are in `sasl.py`.
+Called by `connection.py` if there are credentials. It decides how failures are explained to users. It stores no secret:
+tokens are kept by `oauth.py`, and `sasl.py` has the exchanges of the mechanisms.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Ask(Protocol):
 
 
 class Authentication:
-    """Authentication on one connection. `timeout`, in seconds, is that of getting a token."""
+    """Authentication of one connection. `ask` sends a request on it. `timeout`: seconds to get a token."""
 
     def __init__(
         self, ask: Ask, settings: Sasl, security: Security, *, timeout: float, monotonic: Callable[[], float]
@@ -41,7 +41,9 @@ class Authentication:
         self._timeout, self._monotonic = timeout, monotonic
 
     async def prove(self, *, again: bool) -> float | None:
-        """Prove who we are, on a new connection or `again`. When to do so again; None: never."""
+        """Authenticate, on a new connection or `again`. Returns the monotonic time at which to authenticate again;
+        None: never.
+        """
         settings = self._settings
         if settings.oauth is None:
             return await self._prove(None, again)
@@ -61,7 +63,7 @@ class Authentication:
             return await self._exchange(token)
         except Disconnected:
             if again:
-                raise  # it was idle and is gone; nothing was said against the credentials
+                raise  # an idle connection that was closed says nothing about the credentials
             raise AuthenticationFailed(
                 f"{self._settings.mechanism}: the node closed the connection", remedy="check user name and password"
             ) from None
@@ -70,12 +72,13 @@ class Authentication:
         """Agree with the node on the mechanism."""
         offered = await self._ask(SaslHandshakeRequest(self._settings.mechanism))
         if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE and not again:
-            # How KafkaApis answers on a listener where no authenticator takes the request first.
+            # KafkaApis answers so on a listener without SASL, where no authenticator handles the request first.
             raise AuthenticationFailed(
                 "the listener has no SASL", remedy="check the port, or use security.protocol PLAINTEXT or SSL"
             )
         if offered.error_code == ErrorCode.ILLEGAL_SASL_STATE:
-            # A proof within a second of the last one is not looked at (KafkaChannel.maybeBeginServerReauthentication).
+            # Kafka ignores an authentication within a second of the last one
+            # (KafkaChannel.maybeBeginServerReauthentication).
             raise AuthenticationFailed(
                 "the node does not accept re-authentication yet", remedy="use tokens with a longer lifetime"
             )
@@ -107,9 +110,10 @@ def _believe(answer: SaslAuthenticateResponse, settings: Sasl) -> None:
 
 
 def without_proofs(frame: bytes, message: object) -> bytes:
-    """The frame with zeros for the bytes of an exchange."""
+    """The frame with zeros in place of `auth_bytes`, which may hold a password: for recorders of frames."""
     if isinstance(message, SaslAuthenticateRequest | SaslAuthenticateResponse) and message.auth_bytes:
-        # The last field; in an answer the lifetime follows. Not any bytes like these: some proofs are one byte long.
+        # auth_bytes are the last field, but in a response the lifetime (8 bytes) follows. Equal bytes may occur earlier
+        # in the frame, since auth_bytes may be one byte long, so search from the end.
         size, end = len(message.auth_bytes), len(frame) - (8 if isinstance(message, SaslAuthenticateResponse) else 0)
         at = frame.rindex(message.auth_bytes, 0, end)
         return frame[:at] + bytes(size) + frame[at + size :]

@@ -1,11 +1,12 @@
-"""Between our messages and bytes. Of the operator, only this and the modules with schemas that it lacks import kio.
+"""Translates between our messages and bytes, by the library kio, which no other module of the operator uses (except
+`api_versions_5.py` and `unregister_controller.py`, which add schemas to it).
 
-Called by `connection.py`. `APIS`, at the end, has one entry for each API: the versions, of which the connection
-picks the highest that both sides have, and a function each way. Schemas of kio are imported when a version
-is first used: start-up time is a promise of the command line.
+Called by `connection.py`. `APIS`, at the end, has an entry for each API: the versions that we speak, a function that
+encodes and one that decodes. The connection picks the highest version that both sides have. Schemas of kio are imported
+when a version is first used, so that the command line starts fast.
 
-Error codes come out as plain integers. A code that kio does not know would make it refuse the whole reply, so such a
-reply is an error of its own (`NotKafka` it is not): `ServerError`, with the outcome of the request unknown.
+Error codes become plain integers. kio refuses a response with an error code that it does not know; this raises
+`ServerError`, not `NotKafka`, and the outcome of the request is unknown.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_SHORT_FRAME, MAX
 from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge
 
 SAID_ALIKE = 16
-"""Different answers to ApiVersions that are kept, of some kilobytes each."""
+"""Most different ApiVersions responses in the cache; each has some kilobytes."""
 
 
 def encode_request(message: m.Request[Any], *, version: int, correlation_id: int, client_id: str | None) -> bytes:
@@ -53,7 +54,7 @@ def limits(message: m.Request[Any]) -> tuple[int, int]:
     """The bytes that the answer to this request may have, and the elements of all its arrays together."""
     most = api_of(message.api_key).most_bytes
     if most == MAX_TOPICS_FRAME or getattr(message, "all_topics", False):
-        return MAX_TOPICS_FRAME, MAX_TOPICS_FRAME  # such a request takes as many as there are
+        return MAX_TOPICS_FRAME, MAX_TOPICS_FRAME  # as many elements as fit into the frame
     return most, MAX_ITEMS
 
 
@@ -71,7 +72,7 @@ def decode_response(api_key: int, version: int, payload: bytes, *, most_items: i
 
 @lru_cache(maxsize=SAID_ALIKE)
 def _api_versions_of(version: int, payload: bytes, most_items: int) -> m.ApiVersionsResponse:
-    """The very same object for the same bytes: a thousand nodes of a cluster say mostly the same."""
+    """The response; equal bytes give the same object, since most nodes of a cluster send equal responses."""
     if payload[:2] == b"\x00\x23":
         version = 0
     answer: m.ApiVersionsResponse = _decoded(m.ApiVersionsRequest.api_key, version, b"\0\0\0\0" + payload, most_items)
@@ -93,7 +94,9 @@ def _decoded(api_key: int, version: int, payload: bytes, most_items: int) -> Any
 
 
 def _undecodable(error: Exception) -> Exception:
-    """The words for what kio raises: of its own, ValueError and EOFError mostly. Other errors are bugs and stay."""
+    """The KafkaError for an error of kio, which is mostly its own, ValueError or EOFError. Other errors are bugs, and
+    are returned unchanged.
+    """
     if "ErrorCode" in str(error):
         return ServerError(-1, f"an error code this version does not know: {error}")
     # TypeError: kio reads null where the schema has none.
@@ -326,17 +329,17 @@ APIS: dict[int, Api] = {
         Api(m.DescribeClusterRequest, VersionRange(0, 2), _describe_cluster, _read_describe_cluster),
     )
 }
-"""By API key: what every command asks."""
+"""By API key: the APIs that every command uses."""
 
 
 def api_of(api_key: int) -> Api:
-    """The entry of an API, wherever it is."""
+    """The entry of an API, in `APIS` or one of the tables that are imported when needed."""
     return APIS[api_key] if api_key in APIS else every_api()[api_key]
 
 
 @cache
 def every_api() -> Mapping[int, Api]:
-    """Every API that we speak. What most commands never ask is imported with the first question of it."""
+    """Every API that we speak. Those that most commands never use are imported here, with the first request."""
     from kafkafeatures.kafka.wire import partition_codec, sasl_codec, unregister_codec
 
     return APIS | partition_codec.APIS | sasl_codec.APIS | unregister_codec.APIS

@@ -1,17 +1,17 @@
 """One connection to one node: TCP, TLS, ApiVersions, SASL, then requests with deadlines.
 
 Called by the pool and by the follower of the metadata log. ApiVersions goes first on every connection (KIP-35), because
-an api or a version that was not advertised makes the node close the connection without a word. One request is under
-way at a time. A request that got no answer in time, or whose caller gave up, closes the connection: its late answer
-could not be distinguished from the next one.
+an api or a version that was not advertised makes the node close the connection without a word. Only one request at a
+time waits for its response. If it does not come in time, or the caller gives up, the connection is closed, so that a
+late response cannot be taken for that of the next request.
 
-Sessions with a lifetime (KIP-368) are renewed before the next request once four fifths of it are over. A long poll
-needs nothing more: it is far shorter than the rest, and a broker cuts a session only when a request arrives too late.
+A session with a lifetime (KIP-368) is renewed before the next request once four fifths of the lifetime are over. The
+remaining fifth is longer than any request takes, and brokers end an expired session only when a request arrives.
 
-Who catches a KafkaError can read `sent`: whether the node may have got the request.
+`KafkaError.sent` tells the caller whether the node may have got the request.
 
-A connection for a change ends by a reset, however it ends, and does so also where this process is killed: the kernel
-would continue delivering what lies in its buffer otherwise, long after this process reported that nothing came of it.
+A connection for a change is always closed by a TCP reset, also if this process is killed. Otherwise the kernel would go
+on delivering the bytes in its buffer, maybe long after this process reported that the change did not arrive.
 """
 
 from __future__ import annotations
@@ -47,15 +47,17 @@ from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsRes
 from kafkafeatures.kafka.wire.opening import OpeningStage, nothing_of_the_api_server, open_streams
 
 FIRST_VERSION = 4
-"""ApiVersions, where no node is named: a later version says no more, and costs a node without it one more exchange."""
+"""Version of ApiVersions for requests that name no node. Later versions add nothing to them, and a node that does not
+know the version would need another request.
+"""
 CLOSING_SECONDS = 1.0
 LARGE = 128 * 1024  # bytes of a reply: some milliseconds
-_RESET = struct.pack("ii", 1, 0)  # struct linger: on, for no time
+_RESET = struct.pack("ii", 1, 0)  # struct linger {on, 0 seconds}: close by RST
 
 
 def end_by_reset(link: socket.socket, unacknowledged: float) -> None:
-    """From now on close it by a reset, so that nothing is delivered afterwards; the kernel also gives up what the peer
-    does not acknowledge for so many seconds.
+    """Make the socket close by a reset, so that nothing is delivered afterwards. The kernel also gives up bytes that
+    the peer has not acknowledged within `unacknowledged` seconds.
     """
     link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
@@ -66,7 +68,9 @@ T = TypeVar("T")
 
 
 class Recorder(Protocol):
-    """Hears every frame, its length in front, for tests and reports. The bytes of SASL exchanges arrive as zeros."""
+    """Is called with every frame, including its length, for tests and reports. The bytes of SASL exchanges are zeros
+    there.
+    """
 
     def sent(self, address: Address, frame: bytes) -> None:
         """We sent this."""
@@ -100,7 +104,8 @@ async def connect(
 ) -> Connection:
     """Connect, negotiate and authenticate, all of it within `timeout` seconds. Raises KafkaError, nothing sent.
 
-    `request`: the one to negotiate with where it names the node; `refuses_name` of the connection has the answer.
+    `request`: an ApiVersions request that names the node (KIP-1242), to begin with; `refuses_name` tells how the node
+    answered to the name.
     """
     if security.sasl is not None and security.sasl.mechanism in NEEDS_VERIFIED_TLS and security.tls is None:
         raise AuthenticationFailed(
@@ -127,7 +132,7 @@ async def connect(
             except BaseException as error:
                 connection.drop()
                 if isinstance(error, KafkaError):
-                    error.sent = False  # what was sent was ours, not the caller's
+                    error.sent = False  # only our own handshake was sent, not the caller's request
                 raise
             return connection
     except TimeoutError:
@@ -150,7 +155,9 @@ class Connection:
 
     api_versions: ApiVersionsResponse
     refuses_name: bool | None = None
-    """The answer to the name that the connection began with; None without one, or where the node looks at none."""
+    """True if the node refused the name in the first ApiVersions request; None if there was no name, or the node does
+    not check it.
+    """
 
     def __init__(
         self,
@@ -174,7 +181,7 @@ class Connection:
         self._correlation_id = 0
         self._turn = asyncio.Lock()
         self._renew_at: float | None = None
-        self._renewing = False  # and if it is, the caller's request has not left
+        self._renewing = False  # while it is True, the caller's request was not sent yet
 
     async def __aenter__(self) -> Self:
         return self
@@ -203,8 +210,9 @@ class Connection:
     async def change(self, message: Request[R], *, withheld: Callable[[], str | None], timeout: float) -> R:
         """Send one request that changes something, so that the caller knows afterwards whether any of it left.
 
-        `withheld` is asked right before the first byte leaves: why it must not; None where it may. The memory for the
-        answer is taken before, too. Raises KafkaError, `sent` if a single byte was written.
+        `withheld` is called right before the first byte is sent: it returns a reason not to send, or None. Memory for
+        the response is reserved before, since that may fail. Raises KafkaError, with `sent` if a single byte was
+        written.
         """
         version = self._version(message)
         most_bytes, _ = codec.limits(message)
@@ -215,24 +223,26 @@ class Connection:
                 return await self._exchange(message, version, _Unmetered(), withheld)
 
     def end_by_reset(self, unacknowledged: float) -> None:
-        """From now on close by a reset; the kernel also gives up what the node does not acknowledge for so many
-        seconds.
-        """
+        """Make this connection close by a reset (see the function of that name)."""
         end_by_reset(self._writer.get_extra_info("socket"), unacknowledged)
 
     async def close(self) -> None:
-        """Close within a second; what was under way has no answer any more."""
+        """Close within a second. A request in progress gets no response."""
         if not self.closed:
             self.closed = True
             await _close(self._writer)
 
     def drop(self) -> None:
-        """Close at once, without a word: what came to a bad end may hang, and the caller's time is over."""
+        """Close at once, without the TLS shutdown: after an error the peer may hang, and the caller's time may be
+        over.
+        """
         self.closed = True
         self._writer.transport.abort()
 
     async def begin(self, stage: OpeningStage, request: ApiVersionsRequest | None = None) -> None:
-        """ApiVersions, then SASL, before which no node looks at a name. Called once, by `connect`."""
+        """Send ApiVersions, then authenticate. Called once, by `connect`. With SASL, `request` is not used: nodes check
+        names only after it.
+        """
         try:
             self.api_versions = await self._negotiate(request if self._security.sasl is None else None)
         except Disconnected as error:
@@ -274,7 +284,7 @@ class Connection:
         settings = self._security.sasl
         if settings is None:
             return
-        from kafkafeatures.kafka.wire.authentication import Authentication  # who sends no secret starts without it
+        from kafkafeatures.kafka.wire.authentication import Authentication  # not imported without SASL: a faster start
 
         async def ask(message: Request[R], /) -> R:
             return await self._exchange(message, self._version(message))
@@ -329,7 +339,7 @@ class Connection:
         except BaseException as error:
             self.drop()
             if isinstance(error, KafkaError):
-                error.sent = True  # whatever went wrong with the answer
+                error.sent = True  # the request was written, so the node may have got it
             raise
         if self._recorder is not None:
             self._recorder.received(self.address, _for_recorder(framed(answer), response))
@@ -348,7 +358,7 @@ class Connection:
             raise TimedOut(f"no answer within {timeout:g} s", sent=not self._renewing) from None
 
     async def _renew(self) -> None:
-        """Prove who we are again. Whatever goes wrong in here went wrong before the caller's request left."""
+        """Authenticate again. If that fails, the caller's request was not sent."""
         self._renewing = True
         try:
             await self._authenticate()
@@ -361,7 +371,7 @@ class Connection:
 
 
 async def _by_size(length: int, work: Callable[[], T]) -> T:
-    """Do the work beside the event loop for a large reply: all partitions of a cluster take seconds."""
+    """Do the work in a thread if the response is large: decoding all partitions of a cluster takes seconds."""
     return await run_in_thread(work) if length >= LARGE else work()
 
 

@@ -1,4 +1,4 @@
-"""The TLS contexts of one open cluster: made when first needed, beside the event loop, and gone with the cluster.
+"""A cache of the TLS contexts of one cluster. They are made when first needed, in a thread: loading CAs takes long.
 
 Shared by all connections to it, through its settings. Called by `connection.py`, `oauth.py` and `Security.check`.
 """
@@ -32,7 +32,7 @@ class Contexts:
         """The context of these settings; blocks, so it is for threads, and for processes whose event loop may wait."""
         from kafkafeatures.kafka.wire.tls import context
 
-        with self._lock:  # a hundred connections at once want one context
+        with self._lock:  # many connections may need the same context at once
             if tls not in self._made:
                 self._made[tls] = context(tls)
             return self._made[tls]

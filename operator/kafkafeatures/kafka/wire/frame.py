@@ -1,7 +1,7 @@
 """Frames of the Kafka protocol: four bytes of length, then that many bytes. No I/O.
 
-Called by `connection.py`. A length is judged before memory is taken for it: what is too long is no Kafka frame, and the
-first bytes of other protocols are recognised, so that an error names what answers there instead.
+Called by `connection.py`. A length is checked before memory is reserved for it. The first bytes of other protocols are
+recognised, so that the error can name the protocol.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ LENGTH = struct.Struct(">i")
 KIB, MIB = 1024, 1024 * 1024
 
 MAX_SHORT_FRAME = 64 * KIB
-"""Bytes of a reply that lists nothing that grows: ApiVersions, SASL, changes. Real ones have about a thousand."""
+"""Limit in bytes for responses whose size does not depend on the cluster: ApiVersions, SASL, changes. Real ones have
+about a thousand bytes.
+"""
 
 MAX_FRAME = MIB
-"""Bytes of a list of nodes: some thousands of them, with the longest names there can be."""
+"""Limit in bytes for a list of nodes: some thousands of them, with the longest host names."""
 
 MAX_TOPICS_FRAME = 16 * MIB
-"""Bytes of a reply to Metadata of all topics: some 300,000 partitions."""
+"""Limit in bytes for Metadata of all topics: some 300,000 partitions."""
 
 MAX_FETCH_FRAME = 32 * MIB
-"""Bytes of a reply to Fetch or FetchSnapshot: four times what a controller puts into a batch and sends at once."""
+"""Limit in bytes for Fetch and FetchSnapshot: four times the largest batch of a controller."""
 
 _OTHERS = (
     (b"HTTP", "an HTTP server"),
@@ -35,7 +37,7 @@ _OTHERS = (
 
 
 def length_of(head: bytes, *, most: int) -> int:
-    """The length a frame claims in its four bytes. Raises NotKafka for one that cannot be meant."""
+    """The length in the four bytes before a frame. Raises NotKafka for an impossible one, or one above `most` bytes."""
     for first, protocol in _OTHERS:
         if head.startswith(first):
             raise NotKafka(

@@ -1,12 +1,12 @@
-"""Judges every length inside a message against the bytes that are left, before a codec takes memory for it.
+"""Checks every length inside a message against the remaining bytes, before a codec reserves memory for it.
 
 Called by `codec.py` with every reply, and by the simulator with every request, before kio sees them: kio's native
 reader reserves memory for whatever an array claims, and where that fails the process is aborted; no `except` could
-catch it. A message that is accepted holds what its lengths say: all arrays (also those inside of others), strings, byte
-fields and tagged fields end within it, and no more than `MAX_ITEMS` objects are made of it.
+catch it. In an accepted message all arrays (also nested ones), strings, byte fields and tagged fields end within the
+message, and all arrays together have no more than `MAX_ITEMS` elements.
 
-It reads kio's entity classes by their annotations, once for each class, and shares no code with kio's reader. What the
-bytes mean (texts, codes, booleans) is left to the codec.
+For each of kio's entity classes it builds, from the annotations, a chain of functions ("steps"), each of which skips
+one field. It shares no code with kio's reader. Values of fields (texts, codes, booleans) are not checked here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_ITEMS = 50_000
 """Elements of all arrays of one message: ten thousand nodes with all their listeners. Each costs some 300 bytes."""
 
 Step = Callable[[bytes, int, list[int]], int]
-"""A step from a position to the one behind a field. The list holds how many more elements there may be."""
+"""(data, position of a field, [elements that are still allowed]) -> position after the field. A list, to be changed."""
 
 _SIZES = {
     **dict.fromkeys(("int8", "uint8", "bool"), 1),
@@ -41,7 +41,7 @@ _VARINT_BYTES = 5
 
 
 def judge(entity: type, data: bytes, position: int = 0, *, most_items: int = MAX_ITEMS) -> int:
-    """The position behind an entity that begins at `position`. Raises NotKafka where one of its lengths lies."""
+    """The position after the entity that begins at `position`. Raises NotKafka if one of its lengths is wrong."""
     try:
         end = _entity(entity).step(data, position, [most_items])
     except (IndexError, struct.error):
@@ -60,18 +60,19 @@ def _undecodable(reason: str) -> NotKafka:
 
 
 class _Part(Struct, frozen=True):
-    """The way behind a field. `least`: the bytes it takes at least, which are all it takes where `step` is None."""
+    """A field. `least`: its smallest size in bytes. `step` None: it always has that size."""
 
     least: int
     step: Step | None = None
 
 
 class _Entity(Struct, frozen=True):
-    """A structure as a part of a message, of which there may be many in a row."""
+    """A structure, such as the element of an array."""
 
     least: int
     step: Step
-    stride: int | None  # its bytes where no field varies, unless it has tagged fields
+    # its size if all its fields are of fixed size and it has no tagged fields; None: the size varies
+    stride: int | None
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -86,7 +87,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _compact(data: bytes, at: int) -> tuple[int, int]:
-    """A compact length, -1 for null: one more than it is, as a varint (KIP-482)."""
+    """A compact length (KIP-482), which is sent as a varint of length + 1; null becomes -1."""
     value = data[at]
     if value < 0x80:
         return value - 1, at + 1
@@ -105,7 +106,7 @@ def _legacy(width: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
 
 
 _SHORT, _LONG = _legacy(_INT16), _legacy(_INT32)
-_LENGTHS = {  # what a length is read with -> its bytes at least
+_LENGTHS = {  # reader of a length -> smallest size of the length itself in bytes
     _compact: 1,
     _SHORT: _INT16.size,
     _LONG: _INT32.size,
@@ -113,7 +114,9 @@ _LENGTHS = {  # what a length is read with -> its bytes at least
 
 
 def _run(reader: Callable[[bytes, int], tuple[int, int]]) -> _Part:
-    """A length and that many bytes. The end is not compared here: whatever comes next, or the last, notices."""
+    """A field of a length and that many bytes. An end beyond the data is noticed by the next step, or at the end by
+    `judge`.
+    """
 
     def step(data: bytes, at: int, _: list[int]) -> int:
         length, at = reader(data, at)
@@ -139,7 +142,7 @@ def _array(reader: Callable[[bytes, int], tuple[int, int]], item: _Part | _Entit
         if each is None:
             return at + count * least
         if stride is not None and data[at + stride - 1 : at + count * stride : stride].count(0) == count:
-            return at + count * stride  # each ends with the number of its tagged fields: none of them has any
+            return at + count * stride  # the last byte of each element, its number of tagged fields, is 0
         for _ in range(count):
             at = each(data, at, room)
         return at
@@ -159,7 +162,7 @@ def _entity(kind: type) -> _Entity:
         else:
             plain.append(part)
     least = sum(part.least for part in plain) + flexible
-    # A fixed field costs nothing: the step behind it begins so many bytes later.
+    # Fields of fixed size need no step of their own: the next step begins so many bytes later.
     steps: list[tuple[int, Step]] = []
     skipped = 0
     for part in plain:
@@ -184,7 +187,7 @@ def _entity(kind: type) -> _Entity:
 
 
 def _tags(location: str, known: Mapping[int, _Part], data: bytes, at: int, room: list[int]) -> int:
-    """The tagged fields (KIP-482): ascending, each once, each as long as it says."""
+    """Skip the tagged fields (KIP-482), whose tags must ascend, and whose sizes must be right."""
     count, at = _varint(data, at)
     last_tag = -1
     for _ in range(count):
@@ -235,7 +238,7 @@ def _scalar(kafka_type: str, old: bool) -> _Part:
 
 
 def _optional(item: _Entity) -> _Part:
-    """An entity behind a byte that says whether there is one (KIP-893)."""
+    """A nullable entity: a byte before it is -1 if it is null (KIP-893)."""
 
     def step(data: bytes, at: int, room: list[int]) -> int:
         return at + 1 if data[at] == 0xFF else item.step(data, at + 1, room)

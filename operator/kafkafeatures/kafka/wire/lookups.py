@@ -1,7 +1,7 @@
-"""How many names of one cluster are looked up at once. Called by `connection.py`.
+"""Limits the DNS lookups of one cluster at the same time. Called by `opening.py`.
 
-A lookup takes a thread, and cannot be cancelled: where DNS does not answer it stays for many seconds, long after its
-caller gave up. Without a bound one resource that names hundreds of such hosts would take the threads of all others.
+A lookup takes a thread, and cannot be cancelled: without an answer from DNS it goes on for many seconds after its
+caller gave up. Without a limit, one resource with hundreds of such host names would take the threads of all others.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The requests every command sends and the answers it reads, free of protocol versions. What only few commands send is
-in `topic_messages.py`, `sasl_codec.py` and `unregister_codec.py`, so that all others start without it.
+"""The requests and responses that every command uses, independent of protocol versions. Those of few commands are in
+`topic_messages.py`, `sasl_codec.py` and `unregister_codec.py`, so that the others start without them.
 
-One frozen class per message, with the fields the operator uses and nothing else. A request is the class of its answer
-too: who sends a `Request[FetchResponse]` gets a `FetchResponse`. `codec.py` is the only translator between these and
-bytes; every other module speaks in these types. Field names follow Kafka's message schemas in snake case. A field that
-the negotiated version cannot carry has the documented default.
+One frozen class per message, with the fields the operator uses and nothing else. A request class names the class of its
+response: a `Request[FetchResponse]` gets a `FetchResponse`. `codec.py` is the only translator between these and bytes;
+every other module speaks in these types. Field names follow Kafka's message schemas in snake case. A field that the
+negotiated version cannot carry has the documented default.
 
 Nothing here decides anything: error codes are kept as the plain integers of the wire
 (`kafkafeatures.kafka.base.errors` names them).
@@ -25,13 +25,13 @@ from kafkafeatures.core.facts.readings import Host
 R = TypeVar("R")
 
 NO_OPERATIONS = -(1 << 31)
-"""In place of authorized operations, where none were asked for."""
+"""Value of authorized operations if they were not requested."""
 METADATA_TOPIC = "__cluster_metadata"
 METADATA_TOPIC_ID = UUID(int=1)  # Uuid.METADATA_TOPIC_ID of Kafka: AAAAAAAAAAAAAAAAAAAAAQ
 
 
 class Request(Struct, Generic[R], frozen=True):
-    """A question, whose answer is an `R`."""
+    """A request whose response is an `R`."""
 
     api_key: ClassVar[int]
 

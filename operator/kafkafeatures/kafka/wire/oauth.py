@@ -79,7 +79,7 @@ class Tokens:
         if self._fetching.get(source) is done:
             del self._fetching[source]
         if not done.cancelled():
-            done.exception()  # asyncio would log it where every caller gave up
+            done.exception()  # otherwise asyncio logs it if all callers gave up
 
     async def _fetch(self, client: OAuthClient, timeout: float, contexts: Contexts) -> _HeldToken:
         began = self._monotonic()

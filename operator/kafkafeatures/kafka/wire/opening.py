@@ -1,4 +1,4 @@
-"""The way to a node before Kafka is spoken: its address resolved and permitted, TCP, TLS; and what went wrong there.
+"""Opens a connection up to the first Kafka request: DNS, address policy, TCP, TLS; and explains what went wrong.
 
 Called by `kafka/wire/connection.py`.
 """
@@ -28,7 +28,8 @@ from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.lookups import Lookups, resolve_number
 from kafkafeatures.kafka.wire.pem import Tls
 
-HANDSHAKE_SHARE = 0.9  # of the time that is left, so that a silent handshake is distinguished from a silent network
+# of the remaining time, so that a handshake that hangs is reported as such, not as a silent network
+HANDSHAKE_SHARE = 0.9
 
 
 HAPPY_EYEBALLS = 0.25  # seconds until the next address of a name is tried beside the first (RFC 8305)
@@ -38,7 +39,10 @@ HAPPY_EYEBALLS = 0.25  # seconds until the next address of a name is tried besid
 async def nothing_of_the_api_server(
     policy: AddressPolicy | None, stage: OpeningStage, port: int
 ) -> AsyncIterator[None]:
-    """Say no more of what is no Kafka where it may be the API server, at an address that was not known."""
+    """Turn an error that describes a peer other than Kafka into AddressRefused, if the peer may be the API server.
+
+    A tenant could otherwise learn by the errors which address the API server has.
+    """
     try:
         yield
     except (NotKafka, TlsFailed):
@@ -48,7 +52,7 @@ async def nothing_of_the_api_server(
 
 
 class OpeningStage:
-    """The progress of a connection, for the words of a time-out."""
+    """The progress of opening a connection, for the message of a time-out. `until` is a monotonic time."""
 
     def __init__(self, timeout: float, monotonic: Callable[[], float]) -> None:
         self.timeout, self._monotonic = timeout, monotonic
@@ -57,7 +61,7 @@ class OpeningStage:
         self.host = ""  # the IP address that is connected to, where there is a policy
 
     def for_handshake(self) -> float:
-        """Seconds; names and contexts took some already."""
+        """Seconds that the TLS handshake may take, of those that are left."""
         return max(HANDSHAKE_SHARE * (self.until - self._monotonic()), 0.001)
 
     def timed_out(self) -> KafkaError:
@@ -98,13 +102,13 @@ async def open_streams(
                     raise
                 refused = refused and _is_refused(error)
     except ssl.SSLError as error:
-        # Not for the operator: a tenant would read by it what there is in the network.
+        # Only for the command line: from the operator a tenant could learn which hosts there are in the network.
         names: list[str] = []
         if security.policy is None and security.tls is not None and tls.is_for_another_name(error):
             names = await _names(address, security.tls, stage)
         raise tls.failed(error, security.tls, names=names) from None
     except (UnicodeError, ValueError, OverflowError):
-        # What a node advertises is not ours: IDNA refuses a name, a NUL byte, a port beyond 65535.
+        # Nodes may advertise anything: a name that IDNA refuses, a NUL byte, a port above 65535.
         raise Unreachable("not a usable address", remedy="check advertised.listeners") from None
     except socket.gaierror as error:
         raise Unreachable(f"the host name is not known ({error.strerror})", remedy="check the name") from None
@@ -117,7 +121,7 @@ async def open_streams(
             raise NotListening from None
         raise Unreachable(error.strerror or str(error), remedy="check host, port and that the node runs") from None
     if security.policy is not None and tls.is_api_server(writer.get_extra_info("peercert")):
-        writer.transport.abort()  # it would wait for the end of what it takes for a line of HTTP
+        writer.transport.abort()  # a graceful close would hang: the server waits for the end of an HTTP line
         raise AddressRefused
     stage.name = "negotiate"
     return reader, writer
@@ -135,9 +139,8 @@ async def _names(address: Address, trusted: Tls, stage: OpeningStage) -> list[st
 
 
 async def _permitted(address: Address, policy: AddressPolicy, lookups: Lookups) -> list[str]:
-    """The IP addresses to connect to: resolved once, so that nothing can change between the check and the connect.
-
-    One that is not allowed among several is reason enough to refuse the name.
+    """The IP addresses to connect to. They are resolved only once, so that they cannot change between check and connect
+    (DNS rebinding). If one of several is not allowed, the name is refused.
     """
     if _is_literal(address.host):
         resolved = resolve_number(address.host, address.port)
@@ -149,7 +152,9 @@ async def _permitted(address: Address, policy: AddressPolicy, lookups: Lookups) 
 
 
 def _is_literal(host: str) -> bool:
-    """An IP address. There is nothing to race for, and asyncio's race may lose a socket when it is cancelled."""
+    """True for an IP address. Then happy eyeballs are not needed, and asyncio's version may leak a socket when
+    cancelled.
+    """
     for family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError):
             socket.inet_pton(family, host)
@@ -158,6 +163,8 @@ def _is_literal(host: str) -> bool:
 
 
 def _is_refused(error: OSError) -> bool:
-    """Asyncio puts the failures of several addresses of one name into one text: each has to be that one."""
+    """True if every address of the name refused the connection. asyncio joins the errors of several addresses in one
+    text.
+    """
     numbers = set(re.findall(r"\[Errno (-?\d+)\]", str(error)))
     return isinstance(error, ConnectionRefusedError) or numbers == {str(errno.ECONNREFUSED)}

@@ -1,7 +1,7 @@
-"""Requests and answers about topics, partitions and their configs, between our messages and kio's.
+"""Translates requests and responses about topics, partitions and configs between our messages and kio's.
 
-Called by `codec.py`, which hands in the schemas of a version and has the rules. Answers may be large: they are read in
-one go, outside of the event loop (`connection.py`).
+Called by `codec.py`, with the kio schemas of a version. Responses may be large: they are decoded as a whole, in a
+thread beside the event loop (`connection.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What TLS needs, as PEM texts: read from Secrets or files by others, made into contexts by `contexts.py`."""
+"""TLS settings as PEM texts. Others read them from Secrets or files; `contexts.py` makes TLS contexts of them."""
 
 from __future__ import annotations
 

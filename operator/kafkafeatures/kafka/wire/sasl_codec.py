@@ -1,6 +1,6 @@
-"""SaslHandshake and SaslAuthenticate: the messages, and what they are to kio.
+"""SaslHandshake and SaslAuthenticate: our messages, and their translation to and from kio's.
 
-Sent by `authentication.py`. `codec.py`, which has the rules, asks for `APIS` when the first of them is sent.
+Sent by `authentication.py`. `codec.py` imports `APIS` when the first of these requests is sent.
 """
 
 from __future__ import annotations

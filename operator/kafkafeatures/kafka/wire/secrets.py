@@ -1,12 +1,12 @@
 """Removes our own secrets from the answers of a peer.
 
-A server knows the credentials that we sent, and may repeat them: in an error, in a list, as a host name. Its words end
-up in statuses, Events and logs, which more people read than may know a password. So each secret is removed, as it is
-and in the forms in which servers repeat it. Called by `connection.py` for every answer, and by `kafka/log/whole.py` for
-the contents of the metadata log.
+A server knows the credentials that we sent, and may repeat them: in an error message, in a list, as a host name. Such
+texts end up in statuses, Events and logs, which more people can read than may know a password. So each secret is
+removed, also in encoded forms (URL, HTML, JSON, hexadecimal, base64). Called by `connection.py` for every answer, and
+by `kafka/log/whole.py` for the contents of the metadata log.
 
-Names must stay usable: only text that is certainly no part of a usual name is removed from them, so that a user whose
-password is `kafka` does not lose the node `kafka-0`.
+Names must stay usable: a short secret, or one that occurs in public settings, is not removed from names, so that the
+password `kafka` does not damage the host name `kafka-0`.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ T = TypeVar("T")
 
 REMOVED = "***"
 TEXTS = frozenset({"error_message", "partition_error_message", "mechanisms", "results"})
-"""Fields of answers that are read by people alone; in a mapping its values."""
+"""Fields of responses that only people read, not the program; of a mapping the values."""
 
 SURE = 6
-"""Characters of a secret that is looked for in names too, unless it is part of what the settings say in public."""
+"""Least characters of a secret that is removed from names too, unless it is a part of public settings."""
 NAME = 128
-"""Characters of what may be a name, and may be said again."""
+"""Most characters of a text whose cleaned form is cached, since it may be a name that occurs again."""
 WORD = 4
-"""Characters of a secret below which it is taken out only where it stands alone: else hardly a word would be left."""
+"""A secret with fewer characters is removed only as a whole word: otherwise parts of many words would go."""
 TOKENS = 4
 """Fetched tokens that are remembered: the one in use, and those that a late answer may repeat."""
 
 LONGEST = 4096
-"""Characters of any string that are looked at and kept, where there are secrets: an answer may be one of millions."""
+"""A longer string is cut to this many characters if there are secrets: a response may have a string of millions."""
 
 _PROOFS = {
-    ("p=", r"\bp=[a-z0-9+/]{27,}={0,2}"),  # of SCRAM: with it a password can be guessed at home
+    ("p=", r"\bp=[a-z0-9+/]{27,}={0,2}"),  # the proof of SCRAM, with which a password can be guessed offline
     ("p%3d", r"(?:\b|%2C)p%3D[a-z0-9%]{27,}"),
     ("yz1iaxdz", r"\b(?-i:Yz1iaXdz)[a-z0-9+/_=%-]{8,}"),  # the whole message, in base64: c=biws...
-    ("eyj", r"(?<![a-z0-9_-])(?-i:eyJ)[a-z0-9_-]{8,}\.[a-z0-9_-]+(?:\.[a-z0-9_-]*)?"),  # a JWT, ours or whose ever
+    ("eyj", r"(?<![a-z0-9_-])(?-i:eyJ)[a-z0-9_-]{8,}\.[a-z0-9_-]+(?:\.[a-z0-9_-]*)?"),  # any JWT
 }
 
 
@@ -72,8 +72,8 @@ class Secrets:
             self._known.cleaners = None
 
     def share(self, other: Secrets) -> None:
-        """Share the secrets with the settings of another listener of the cluster: what one knows must not be heard from
-        the other.
+        """Share the secrets with the settings of another listener of the cluster: a node may know a secret from one
+        listener, and repeat it on the other.
         """
         other.add(*self._known.own)
         other.add_public(*self._known.public)
@@ -111,8 +111,8 @@ class _KnownSecrets:
 
 
 class _Cleaner:
-    """Pairs of a text that must be there and the pattern to search then: strings are many, and most have no
-    such text.
+    """Replaces secrets in texts. `shapes`: pairs of a hint and a pattern; the slow pattern is used only if a hint, a
+    plain text that each match contains, is in the string: most strings have none.
     """
 
     def __init__(self, shapes: set[tuple[str, str]]) -> None:
@@ -120,7 +120,7 @@ class _Cleaner:
         patterns = sorted((pattern for _, pattern in shapes), key=len, reverse=True)  # the longest first
         self._pattern = re.compile("|".join(patterns), re.IGNORECASE)
         self._longest = len(patterns[0])
-        self._name = lru_cache(maxsize=4096)(self._cleaned)  # a thousand nodes say mostly the same
+        self._name = lru_cache(maxsize=4096)(self._cleaned)  # most nodes send the same names
 
     def clean(self, text: str) -> str:
         return self._name(text) if len(text) <= NAME else self._cleaned(text)
@@ -132,14 +132,14 @@ class _Cleaner:
         folded = text.casefold()
         if any(hint in folded for hint in self._hints):
             text = self._pattern.sub(REMOVED, text)
-        return text[: -self._longest] if cut else text  # its end may be half a secret
+        return text[: -self._longest] if cut else text  # the cut may be inside of a secret
 
 
 _NO_TEXT = (bytes, int, type(None))  # most of what a peer says
 
 
 def _walk(value: Any, cleaner: _Cleaner | None, names: _Cleaner | None) -> Any:
-    """`cleaner` for what is found, `names` for the keys of mappings. The same object where nothing changes."""
+    """The value cleaned by `cleaner`, and keys of mappings by `names`; the same object if nothing changes."""
     if cleaner is None or isinstance(value, _NO_TEXT):
         return value
     if isinstance(value, str):
@@ -155,7 +155,7 @@ def _walk(value: Any, cleaner: _Cleaner | None, names: _Cleaner | None) -> Any:
         items = tuple(_walk(element, cleaner, names) for element in value)
         if all(a is b for a, b in zip(items, value, strict=True)):
             return value
-        return value._make(items) if hasattr(value, "_make") else items  # one with names keeps them
+        return value._make(items) if hasattr(value, "_make") else items  # a named tuple stays one
     if dataclasses.is_dataclass(value):
         return _parts(value, lambda field: cleaner, names)
     return value
@@ -163,7 +163,7 @@ def _walk(value: Any, cleaner: _Cleaner | None, names: _Cleaner | None) -> Any:
 
 def _parts(value: Any, cleaner_of: Callable[[str], _Cleaner | None], names: _Cleaner | None) -> Any:
     changed = {}
-    ours = isinstance(value, Struct)  # the others are of kraftlog
+    ours = isinstance(value, Struct)  # the others are dataclasses of kraftlog
     for name in value.__struct_fields__ if ours else [field.name for field in dataclasses.fields(value)]:
         part = getattr(value, name)
         if isinstance(part, _NO_TEXT):
@@ -175,7 +175,7 @@ def _parts(value: Any, cleaner_of: Callable[[str], _Cleaner | None], names: _Cle
 
 
 def _shapes(secret: str) -> Iterator[tuple[str, str]]:
-    """Forms in which a server repeats a text, letters of either case: (what must be there, the pattern)."""
+    """(hint, pattern) for each encoding in which a server may repeat the secret; both ignore case."""
     import base64  # what is only needed where there are secrets
     import html
     import json
@@ -199,7 +199,8 @@ def _shapes(secret: str) -> Iterator[tuple[str, str]]:
         raw.decode("latin-1"),  # UTF-8 that was taken for it
     ):
         yield text, re.escape(text)
-    # In base64, at any place of a longer text, as in that of PLAIN: three ways to lie between groups of three bytes.
+    # In base64 within a longer text, such as a message of PLAIN: the secret may begin at one of three positions in a
+    # group of # three bytes.
     for offset in range(3):
         code = base64.b64encode(bytes(offset) + raw).decode().rstrip("=")
         first, last = (0, 2, 3)[offset], len(code) - ((offset + len(raw)) % 3 > 0)

@@ -1,8 +1,7 @@
-"""TLS: contexts from PEM texts, and the words for a handshake that failed.
+"""Makes TLS contexts from PEM texts, and explains failed handshakes.
 
-Called by `contexts.py`, which keeps them, and for the words by `connection.py` and `oauth.py`. Host names are always
-checked and there is no way to turn that off. A custom CA replaces the trust of the system: who names one means that
-one.
+Called by `contexts.py`, which caches the contexts; `connection.py`, `opening.py` and `oauth.py` use the explanations.
+Host names are always verified; this cannot be turned off. A configured CA replaces the system's CAs.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MOST_NAMES = 6
 
 
 class Named(NamedTuple):
-    """Users' names for what a connection is trusted by, and for what it shows of itself."""
+    """Names of the settings with the CA and with the client certificate, for remedies."""
 
     ca: str
     client: str
@@ -40,7 +39,7 @@ OF_ZOOKEEPER = Named(
 OF_TOKENS = Named("ca.crt in the Secret of spec.cluster.sasl, or ssl.truststore.location in --config", "")
 
 _CONFIGURE_CA = "configure the CA that signed it: {0.ca}"
-# OpenSSL's X509_V_ERR_*: what verification failed at -> (what it is, what to do).
+# OpenSSL's X509_V_ERR_* -> (problem, remedy).
 _VERIFY = {
     9: ("the certificate is not valid yet", "check the clocks"),
     10: ("the certificate has expired", "renew the certificate of the node"),
@@ -97,7 +96,7 @@ def context(tls: Tls) -> ssl.SSLContext:
 
 @cache
 def _system() -> ssl.SSLContext:
-    """The trust of the system and nothing else: one for all."""
+    """A context with the system's CAs and no client certificate, shared by all connections."""
     ssl_context = ssl.create_default_context(capath=_folder_of_trust())
     ssl_context.minimum_version = ssl.TLSVersion.TLSv1_2
     return ssl_context
@@ -105,9 +104,10 @@ def _system() -> ssl.SSLContext:
 
 @cache
 def _folder_of_trust() -> str | None:
-    """The folder of the system's CAs one by one, by their hashes; None where only the bundle has all of them.
+    """The folder that has each of the system's CAs in a file named by its hash; None if it lacks CAs of the bundle.
 
-    A context that reads the bundle holds all of it: 0.8 MiB and 45 ms, which each client certificate would cost again.
+    OpenSSL loads single CAs from such a folder when needed. Loading the bundle takes 0.8 MiB and 45 ms for each
+    context.
     """
     paths = ssl.get_default_verify_paths()
     if paths.capath is None:
@@ -126,7 +126,7 @@ def _certificates(path: Path) -> list[bytes]:
 
 
 def _load_client(context: ssl.SSLContext, tls: Tls) -> None:
-    import tempfile  # which no other connection needs
+    import tempfile  # only for client certificates: a faster start
 
     if not tls.certificate or not tls.key:
         raise TlsFailed(
@@ -154,7 +154,9 @@ def is_api_server(certificate: Mapping[str, Any] | None) -> bool:
 def failed(
     error: ssl.SSLError, tls: Tls | None, *, sent: bool = False, named: Named = OF_KAFKA, names: Sequence[str] = ()
 ) -> TlsFailed:
-    """The words for a handshake, or a session, that failed with these settings. `names`: in the certificate."""
+    """The error for a handshake, or a later TLS failure, with these settings. `names`: host names in the
+    certificate.
+    """
     if isinstance(error, ssl.SSLCertVerificationError):
         problem, remedy = _VERIFY.get(error.verify_code, (f"the certificate is refused: {error.verify_message}", ""))
         if names:
@@ -162,7 +164,7 @@ def failed(
         return TlsFailed(problem, remedy=remedy.format(named), sent=sent)
     reason = error.reason or ""
     if "BAD_CERTIFICATE" in reason and tls is not None and tls.certificate is None:
-        reason = "CERTIFICATE_REQUIRED"  # what OpenSSL calls it; to a JVM no certificate is a bad one
+        reason = "CERTIFICATE_REQUIRED"  # a JVM answers BAD_CERTIFICATE if there is none; OpenSSL has an alert for that
     for part, (problem, remedy) in _ALERTS.items():
         if part in reason:
             return TlsFailed(problem, remedy=remedy.format(named), sent=sent)

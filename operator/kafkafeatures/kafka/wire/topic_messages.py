@@ -1,6 +1,6 @@
-"""Requests and answers about topics, partitions, configs and log directories, as those of `messages.py` are.
+"""Messages about topics, partitions, configs and log directories, in the form that `messages.py` describes.
 
-Imported by who reads partitions or unregisters a node, and by `partition_codec.py`, which translates them.
+Apart from `messages.py` because most commands never send them. `partition_codec.py` translates them.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from kafkafeatures.kafka.wire.messages import Request
 
 
 class PartitionAnswer(NamedTuple):
-    """A partition as a broker knows it. Ids of brokers; leader -1: none, or one that the broker cannot name. offline:
-    replicas on brokers that are away, or on a disk that failed.
+    """A partition by a broker's metadata. `leader`: -1 if there is none, or the broker cannot name its listener.
+    `replicas`, `in_sync`, `eligible` (leader replicas, KIP-966) and `offline` are broker ids; a replica is offline if
+    its broker is down, or its disk failed.
     """
 
     error_code: int
@@ -34,8 +35,8 @@ class PartitionAnswer(NamedTuple):
 
 
 class TopicAnswer(NamedTuple):
-    """A topic, or the part of it that a page has. `id` None: the version has none. `operations`: what this user may do
-    with it, as bits; None where it was not asked for.
+    """A topic, or those of its partitions that are on one page. `id`: None in versions without it. `operations`:
+    authorized operations as bits (`AclOperation`), None if not requested.
     """
 
     error_code: int
@@ -91,8 +92,8 @@ class DescribeTopicPartitionsResponse(Struct, frozen=True):
 
 
 class Reassignment(NamedTuple):
-    """The reassignment of one partition, as ids of brokers. `replicas`: all, those that come and those that go among
-    them.
+    """The reassignment of one partition, as broker ids. `replicas`: all of them, including those in `adding` and
+    `removing`.
     """
 
     replicas: tuple[int, ...]
@@ -138,7 +139,9 @@ class ConfigAnswer(NamedTuple):
 
 
 class DescribeConfigsRequest(Request["DescribeConfigsResponse"], frozen=True):
-    """Keys of resources of one kind. A node is asked for its own alone, by its id."""
+    """Configs `keys` of the resources `names`, all of the type `resource`. A broker or controller answers only for
+    itself; its id is the name of the resource.
+    """
 
     api_key: ClassVar[int] = 32
     resource: int = TOPIC_RESOURCE

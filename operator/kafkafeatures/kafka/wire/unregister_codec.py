@@ -1,6 +1,6 @@
-"""UnregisterBroker and UnregisterController: the messages, and what they are to kio.
+"""UnregisterBroker and UnregisterController: our messages, and their translation to and from kio's.
 
-Sent by `kafka/requests/unregister.py`. `codec.py`, which has the rules, asks for `APIS` when the first of them is sent.
+Sent by `kafka/requests/unregister.py`. `codec.py` imports `APIS` when the first of these requests is sent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class UnregisterBrokerRequest(Request["UnregisterResponse"], frozen=True):
 
 
 class UnregisterControllerRequest(Request["UnregisterResponse"], frozen=True):
-    """Kafka 4.4, and metadata.version 33 finalized (KIP-1312)."""
+    """A request to unregister a controller; it needs Kafka 4.4 and a finalized metadata.version of 33 (KIP-1312)."""
 
     api_key: ClassVar[int] = 94
     node_id: int = -1

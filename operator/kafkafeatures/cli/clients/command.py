@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from kafkafeatures.cli.cluster.connect import add_connection_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import FORMATS, HTML
+from kafkafeatures.cli.shell.output import CSV, FORMATS, HTML
 
 
 class ClientsAction(Struct, frozen=True):
@@ -37,6 +37,13 @@ ACTIONS: Mapping[str, ClientsAction] = {
         "can the cluster go to a release, or do clients use API versions that the release lacks",
         frozenset(("cluster", "output", *_CONNECTION)),
         forms=(*FORMATS, HTML),
+    ),
+    "rejected": ClientsAction(
+        "kafkafeatures.cli.clients.rejected",
+        "after the upgrade: which clients did brokers of Kafka 4.x refuse",
+        frozenset(("output",)),
+        operands="server logs, plain or gzip; - is stdin, and the default",
+        forms=(*FORMATS, CSV),
     ),
 }
 """Each action. A module has `add_arguments(group)`, for flags that no other action has, and `run(arguments)`."""
@@ -72,8 +79,8 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help="of several clusters in the evidence, the folder of this one")
     add_connection_flags(parser, "cluster that says which brokers are registered")
     parser.add_argument(
-        "-o", "--output", choices=(*FORMATS, HTML), default=FORMATS[0],
-        help="table for people (default), a document, or a page",
+        "-o", "--output", choices=(*FORMATS, HTML, CSV), default=FORMATS[0],
+        help="table for people (default), a document, a page, or a table for spreadsheets",
     )  # fmt: skip
 
 

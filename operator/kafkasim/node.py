@@ -11,6 +11,9 @@ from kafkasim.releases import Release
 
 Key = tuple[Role, int]
 
+CONFIGURED_LEVEL = "WARN"
+"""Level of the request logger in the log4j configuration that Kafka ships."""
+
 
 @dataclass(slots=True, eq=False)
 class Node:
@@ -20,7 +23,7 @@ class Node:
     `directory`: of its disk, which may be exchanged while it does not run. `caught_up_ms`: since when a controller has
     all of the metadata log; before that it follows. `started_ms`: its process; `snapshot_ms`: up to when its newest
     snapshot went, when it started. `let_in`: this process of a broker has registered once. `migrating`: it has the flag
-    of a migration from ZooKeeper. `in_zookeeper_mode`: a broker that keeps its metadata there. `file`: the settings
+    of a migration from ZooKeeper. `request_log_level`: of the request logger of this process. `in_zookeeper_mode`: a broker that keeps its metadata there. `file`: the settings
     that its process was started with; None where nothing but what is in the world is known of them.
     """
 
@@ -41,6 +44,7 @@ class Node:
     started_ms: int = 0
     snapshot_ms: int = 0
     migrating: bool = False
+    request_log_level: str = CONFIGURED_LEVEL
     in_zookeeper_mode: bool = False
     file: Mapping[str, str] | None = None
 

@@ -65,7 +65,7 @@ ROOMS = {
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
-    "cli.clients": "api core kraftlog cli.shell cli.log cli.cluster cli.pages",
+    "cli.clients": "api core kraftlog kafka cli.shell cli.log cli.cluster cli.pages",
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster.blockers_text",

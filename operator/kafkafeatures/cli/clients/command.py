@@ -45,6 +45,12 @@ ACTIONS: Mapping[str, ClientsAction] = {
         operands="server logs, plain or gzip; - is stdin, and the default",
         forms=(*FORMATS, CSV),
     ),
+    "evidence": ClientsAction(
+        "kafkafeatures.cli.clients.request_logging",
+        "switch the request log of brokers on for a time: it names clients",
+        frozenset(("cluster", "output", *_CONNECTION)),
+        operands="start, status or stop",
+    ),
 }
 """Each action. A module has `add_arguments(group)`, for flags that no other action has, and `run(arguments)`."""
 

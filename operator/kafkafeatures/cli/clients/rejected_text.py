@@ -86,7 +86,7 @@ def _client(match: ClientMatch, use: RejectedUse) -> str:
     client = match.client
     words = [printable(client.client_id) or "no client id", f"as {printable(client.principal)}"]
     words += [f"({printable(client.software)})"] if client.software else []
-    words += [f"{match.connections} of {counted(use.connections, 'connection')}"] if match.connections else []
+    words += [f"on {match.connections} of {counted(use.connections, 'connection')}"] if match.connections else []
     return " ".join(words)
 
 

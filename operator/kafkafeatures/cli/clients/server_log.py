@@ -106,8 +106,9 @@ def time_in(line: bytes, *, last: bool = False) -> int | None:
     matches = list(_TIME.finditer(line)) if last else [match for match in (_TIME.search(line),) if match]
     if not matches:
         return None
-    *parts, milliseconds = (int(part or 0) for part in matches[-1].groups())
+    year, month, day, hour, minute, second, milliseconds = (int(part or 0) for part in matches[-1].groups())
     try:
-        return (datetime(*parts, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1) + milliseconds
+        time = datetime(year, month, day, hour, minute, second, milliseconds * 1000, UTC)
+        return (time - _EPOCH) // timedelta(milliseconds=1)
     except ValueError:  # the 31st of November
         return None

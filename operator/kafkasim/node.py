@@ -23,8 +23,9 @@ class Node:
     `directory`: of its disk, which may be exchanged while it does not run. `caught_up_ms`: since when a controller has
     all of the metadata log; before that it follows. `started_ms`: its process; `snapshot_ms`: up to when its newest
     snapshot went, when it started. `let_in`: this process of a broker has registered once. `migrating`: it has the flag
-    of a migration from ZooKeeper. `request_log_level`: of the request logger of this process. `in_zookeeper_mode`: a broker that keeps its metadata there. `file`: the settings
-    that its process was started with; None where nothing but what is in the world is known of them.
+    of a migration from ZooKeeper. `request_log_level`: of the request logger of this process. `in_zookeeper_mode`: a
+    broker that keeps its metadata there. `file`: the settings that its process was started with; None where nothing but
+    what is in the world is known of them.
     """
 
     role: Role

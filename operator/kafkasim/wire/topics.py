@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
-from kafkafeatures.kafka.wire.messages import NO_OPERATIONS
 from kafkafeatures.kafka.wire.logger_codec import LOGGER_RESOURCE, IncrementalAlterConfigsRequest
+from kafkafeatures.kafka.wire.messages import NO_OPERATIONS
 from kafkafeatures.kafka.wire.topic_messages import (
     ConfigAnswer,
     DescribeConfigsRequest,

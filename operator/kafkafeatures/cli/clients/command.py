@@ -46,7 +46,7 @@ ACTIONS: Mapping[str, ClientsAction] = {
         forms=(*FORMATS, CSV),
     ),
     "evidence": ClientsAction(
-        "kafkafeatures.cli.clients.request_logging",
+        "kafkafeatures.cli.clients.logging.command",
         "switch the request log of brokers on for a time: it names clients",
         frozenset(("cluster", "output", *_CONNECTION)),
         operands="start, status or stop",

@@ -51,13 +51,13 @@ class LogFile:
         if self.path == STDIN:
             return os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
         try:
-            stream = open(self.path, "rb", buffering=0)
+            file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise CommandFailed(f"{self.path}: {error.strerror}", Exit.USAGE) from None
-        if stat.S_ISDIR(os.fstat(stream.fileno()).st_mode):
-            stream.close()
+        if stat.S_ISDIR(os.fstat(file).st_mode):
+            os.close(file)
             raise CommandFailed(f"{self.path}: it is a folder; name the log files in it", Exit.USAGE)
-        return stream
+        return os.fdopen(file, "rb", buffering=0)
 
     def _decompressed(self, stream: BinaryIO, data: bytes) -> Iterator[bytes]:
         """Members of gzip one after the other, as rotation of logs appends them."""

@@ -17,6 +17,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import CSV, clean_stdout, console, print_document, tell
 from kafkafeatures.core.clients.rejections import RejectedRequests
 
+
 def add_arguments(group: argparse._ActionsContainer) -> None:
     """Flag for the logs that name clients."""
     group.add_argument(

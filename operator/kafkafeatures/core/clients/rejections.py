@@ -170,9 +170,7 @@ def _matches(
     )
 
 
-def _identified(
-    connection: str, time: int | None, clients: Mapping[SeenClient, Sightings]
-) -> SeenClient | None:
+def _identified(connection: str, time: int | None, clients: Mapping[SeenClient, Sightings]) -> SeenClient | None:
     """The only client that was seen on this connection, up to its end."""
     candidates = [client for client, sightings in clients.items() if connection in sightings.times]
     if time is None or len(candidates) != 1:

@@ -64,9 +64,7 @@ def is_as_verbose(level: str, wanted: str) -> bool:
     return level in LEVELS and LEVELS.index(level) >= LEVELS.index(wanted)
 
 
-def refusal(
-    wanted: str, levels: Mapping[int, str], refusing: Sequence[int], *, is_for_all: bool
-) -> str:
+def refusal(wanted: str, levels: Mapping[int, str], refusing: Sequence[int], *, is_for_all: bool) -> str:
     """Reason why these levels are not switched; empty if they may be. `levels`: by broker; `refusing`: the brokers
     that run Kafka 4.0 or newer.
     """

@@ -1,7 +1,7 @@
 """The file that says which request log levels were switched, so that they are restored after a crash as well.
 
-Called by `request_logging.py`, which writes it before it changes anything. It belongs to one cluster, by its id, and
-one command at a time may have it.
+Called by `start.py`, which writes it before it changes anything, and by `restore.py`. It belongs to one cluster, by its
+id, and one command at a time may have it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class SwitchFile:
             raise CommandFailed(f"{self.path}: {error.strerror}", Exit.USAGE) from None
         switch = _parsed(data)
         if switch is None:
-            text = f"{self.path} is not a {KIND} state file; move it away, and look at the levels with clients evidence status"
+            text = (
+                f"{self.path} is not a {KIND} state file; move it away, and see the levels with clients evidence status"
+            )
             raise CommandFailed(text, Exit.USAGE)
         if switch.cluster_id != self._cluster_id:
             text = f"{self.path} belongs to cluster {switch.cluster_id}, connected to {self._cluster_id}; use --state"
@@ -125,9 +127,7 @@ def _parsed(data: bytes) -> LoggingSwitch | None:
             SwitchedBroker(int(each["id"]), str(each["before"]), str(each["level"]), str(each["process"]))
             for each in document["brokers"]
         )
-        switch = LoggingSwitch(
-            str(document["clusterId"]), int(document["begin"]), int(document["until"]), brokers
-        )
+        switch = LoggingSwitch(str(document["clusterId"]), int(document["begin"]), int(document["until"]), brokers)
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
     is_sound = brokers and all(each.before in LEVELS and each.level in LEVELS for each in brokers)

@@ -38,6 +38,12 @@ ACTIONS: Mapping[str, ClientsAction] = {
         frozenset(("cluster", "output", *_CONNECTION)),
         forms=(*FORMATS, HTML),
     ),
+    "reduce": ClientsAction(
+        "kafkafeatures.cli.clients.reduce",
+        "make request logs small: who sent which API and version, by broker and hour",
+        frozenset(("output",)),
+        operands="request logs to reduce, plain or gzip, as files or containers keep them (default: stdin)",
+    ),
 }
 """Each action. A module has `add_arguments(group)`, for flags that no other action has, and `run(arguments)`."""
 

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -45,6 +45,11 @@ class LineCounts:
     too_long: int = 0
     malformed: int = 0
 
+    @property
+    def unreadable(self) -> int:
+        """Lines that were counted and skipped."""
+        return self.too_long + self.malformed
+
 
 class _DockerLine(Struct):
     """A line of Docker's json-file driver; its text ends in a line break unless more of it follows."""
@@ -70,7 +75,7 @@ def open_log(path: Path) -> BinaryIO:
 def uncompressed(stream: BinaryIO) -> BinaryIO:
     """The stream itself, or what it holds if it is a gzip stream."""
     ahead = _Ahead(stream)
-    return cast(BinaryIO, gzip.GzipFile(fileobj=ahead) if ahead.peek(2) == _GZIP else ahead)
+    return cast(BinaryIO, gzip.GzipFile(fileobj=ahead, mode="rb") if ahead.peek(2) == _GZIP else ahead)
 
 
 @dataclass
@@ -169,9 +174,10 @@ class _Ahead:
 
     def __init__(self, stream: BinaryIO | _UpTo) -> None:
         self._stream, self._start = stream, b""
+        self._read_some = cast(Callable[[int], bytes], getattr(stream, "read1", stream.read))
 
     def peek(self, size: int) -> bytes:
-        while len(self._start) < size and (data := self._read(size - len(self._start))):
+        while len(self._start) < size and (data := self._read_some(size - len(self._start))):
             self._start += data
         return self._start[:size]
 
@@ -179,11 +185,7 @@ class _Ahead:
         if self._start:
             data, self._start = self._start[:size], self._start[size:]
             return data
-        return self._read(size)
-
-    def _read(self, size: int) -> bytes:
-        read = getattr(self._stream, "read1", self._stream.read)
-        return cast(bytes, read(size))
+        return self._read_some(size)
 
     def close(self) -> None:
         self._stream.close()

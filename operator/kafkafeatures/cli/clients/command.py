@@ -38,11 +38,17 @@ ACTIONS: Mapping[str, ClientsAction] = {
         frozenset(("cluster", "output", *_CONNECTION)),
         forms=(*FORMATS, HTML),
     ),
+    "reduce": ClientsAction(
+        "kafkafeatures.cli.clients.reduce",
+        "make request logs small: who sent which API and version, by broker and hour",
+        frozenset(("output",)),
+        operands="request logs to reduce, plain or gzip, as files or containers keep them (default: stdin)",
+    ),
     "rejected": ClientsAction(
         "kafkafeatures.cli.clients.rejected",
         "after the upgrade: which clients did brokers of Kafka 4.x refuse",
         frozenset(("output",)),
-        operands="server logs, plain or gzip; - is stdin, and the default",
+        operands="server logs, plain or gzip (default: stdin)",
         forms=(*FORMATS, CSV),
     ),
     "evidence": ClientsAction(

@@ -8,41 +8,49 @@ Exit code 0: none, 4: some, 5: none, but not everything could be read.
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
 
-from kafkafeatures.cli.clients.log_blocks import STDIN, LogFile
+from kafkafeatures.cli.clients.logs.lines import LogUnreadable, open_log, read_block, uncompressed
 from kafkafeatures.cli.clients.rejected_text import draw, rejections_document, write_csv
-from kafkafeatures.cli.clients.request_log import ClientSearch
+from kafkafeatures.cli.clients.request_log import ClientSearch, is_reduced
 from kafkafeatures.cli.clients.server_log import read_rejections
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import CSV, clean_stdout, console, print_document, tell
 from kafkafeatures.core.clients.rejections import RejectedRequests
+
+_STDIN = "-"
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
     """Flag for the logs that name clients."""
     group.add_argument(
         "--request-logs", nargs="+", default=[], metavar="FILE",
-        help="request logs of the same brokers, at DEBUG, and from before the upgrade: they name the clients",
+        help="request logs of the same brokers, at DEBUG, and from before the upgrade, also reduced: they name the clients",
     )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the logs once, and show what was refused."""
-    paths = arguments.operands or [STDIN]
-    if [*paths, *arguments.request_logs].count(STDIN) > 1:
-        raise CommandFailed("clients rejected: stdin (-) can be read only once", Exit.USAGE)
-    files = [LogFile(path) for path in paths]
+    if not arguments.operands and sys.stdin.isatty():
+        raise CommandFailed("clients rejected: no server log given; name the files, or pipe one in", Exit.USAGE)
+    problems: list[str] = []
     refused = RejectedRequests()
-    for file in files:
-        refused.add(read_rejections(file.blocks()))
+    for source in arguments.operands or [_STDIN]:
+        with _opened(source, problems) as stream:
+            refused.add(read_rejections(iter(partial(read_block, stream), b"")))
     search = ClientSearch(refused.addresses, refused.connections)
-    if refused.addresses:
-        request_logs = [LogFile(path) for path in arguments.request_logs]
-        files += request_logs
-        for file in request_logs:
-            search.read(file.blocks())
+    for source in arguments.request_logs if refused.addresses else ():
+        if is_reduced(Path(source)):
+            problems += search.read_reduced(Path(source))
+            continue
+        with _opened(source, problems) as stream:
+            search.read(stream)
     uses = refused.uses(search.seen)
-    problems = [file.problem for file in files if file.problem]
     if arguments.output == CSV:
         write_csv(uses, clean_stdout())
     elif arguments.output == "table":
@@ -54,3 +62,16 @@ def run(arguments: argparse.Namespace) -> int:
     if uses:
         return Exit.BLOCKED
     return Exit.UNREACHABLE if problems else Exit.DONE
+
+
+@contextmanager
+def _opened(source: str, problems: list[str]) -> Iterator[BinaryIO]:
+    """A log to read. That it cannot be read to its end is one of the problems, and what came before counts."""
+    name = "stdin" if source == _STDIN else source
+    try:
+        with closing(uncompressed(sys.stdin.buffer) if source == _STDIN else open_log(Path(source))) as stream:
+            yield stream
+    except LogUnreadable as error:
+        problems.append(f"{name}: not read to its end: {error}")
+    except OSError as error:
+        problems.append(f"{name}: not read to its end: {error.strerror}")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -30,7 +30,7 @@ def add_arguments(group: argparse._ActionsContainer) -> None:
     """Flag for the logs that name clients."""
     group.add_argument(
         "--request-logs", nargs="+", default=[], metavar="FILE",
-        help="request logs of the same brokers, at DEBUG, and from before the upgrade, also reduced: they name the clients",
+        help="request logs of the same brokers, at DEBUG or of before the upgrade, also reduced: they name clients",
     )  # fmt: skip
 
 
@@ -41,15 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
     problems: list[str] = []
     refused = RejectedRequests()
     for source in arguments.operands or [_STDIN]:
-        with _opened(source, problems) as stream:
-            refused.add(read_rejections(iter(partial(read_block, stream), b"")))
+        _read(source, lambda stream: refused.add(read_rejections(iter(partial(read_block, stream), b""))), problems)
     search = ClientSearch(refused.addresses, refused.connections)
     for source in arguments.request_logs if refused.addresses else ():
         if is_reduced(Path(source)):
             problems += search.read_reduced(Path(source))
-            continue
-        with _opened(source, problems) as stream:
-            search.read(stream)
+        else:
+            _read(source, search.read, problems)
     uses = refused.uses(search.seen)
     if arguments.output == CSV:
         write_csv(uses, clean_stdout())
@@ -64,13 +62,20 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.UNREACHABLE if problems else Exit.DONE
 
 
-@contextmanager
-def _opened(source: str, problems: list[str]) -> Iterator[BinaryIO]:
-    """A log to read. That it cannot be read to its end is one of the problems, and what came before counts."""
+def _read(source: str, search: Callable[[BinaryIO], None], problems: list[str]) -> None:
+    """Search a log. That it cannot be read to its end is one of the problems, and what came before counts. Raises
+    CommandFailed if it cannot be opened.
+    """
     name = "stdin" if source == _STDIN else source
     try:
-        with closing(uncompressed(sys.stdin.buffer) if source == _STDIN else open_log(Path(source))) as stream:
-            yield stream
+        stream = uncompressed(sys.stdin.buffer) if source == _STDIN else open_log(Path(source))
+    except LogUnreadable as error:
+        raise CommandFailed(f"{name}: {error}", Exit.USAGE) from None
+    except OSError as error:
+        raise CommandFailed(f"{name}: {error.strerror}", Exit.USAGE) from None
+    try:
+        with closing(stream):
+            search(stream)
     except LogUnreadable as error:
         problems.append(f"{name}: not read to its end: {error}")
     except OSError as error:

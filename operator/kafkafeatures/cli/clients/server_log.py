@@ -35,7 +35,7 @@ _LINES = 6
 """Lines within which the reason follows: the exception, and its causes."""
 _CONNECTION = re.compile(rb"[0-9A-Za-z.:%_\[\]-]{7,160}")
 _TIME = re.compile(rb"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{3}))?")
-_PEER = re.compile(r".*?:\d{1,5}-(?P<address>.+):\d{1,5}(?:-\d{1,10}){1,2}")
+_PEER = re.compile(r".*?:\d{1,5}-\[?(?P<address>.+?)\]?:\d{1,5}(?:-\d{1,10}){1,2}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

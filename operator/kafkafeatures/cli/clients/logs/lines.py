@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import msgspec
 from msgspec import Struct
@@ -75,7 +75,11 @@ def open_log(path: Path) -> BinaryIO:
 def uncompressed(stream: BinaryIO) -> BinaryIO:
     """The stream itself, or what it holds if it is a gzip stream."""
     ahead = _Ahead(stream)
-    return cast(BinaryIO, gzip.GzipFile(fileobj=ahead, mode="rb") if ahead.peek(2) == _GZIP else ahead)
+    if ahead.peek(2) != _GZIP:
+        return cast(BinaryIO, ahead)
+    packed = gzip.GzipFile(fileobj=ahead, mode="rb")
+    packed.myfileobj = cast(Any, ahead)  # which it closes with itself
+    return cast(BinaryIO, packed)
 
 
 @dataclass

@@ -41,7 +41,7 @@ class RequestGroup(Struct, frozen=True, array_like=True):
 
 
 class LoggedRequest(Struct, frozen=True):
-    """A request with the time of its line in ms, the level of the logger that wrote it, and the id of its connection."""
+    """A request with the time of its line in ms, the level of the logger that wrote it, and its connection."""
 
     time: int
     level: str

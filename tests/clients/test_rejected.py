@@ -23,7 +23,7 @@ from kafkafeatures.core.clients.rejections import RejectedRequests, Rejection
 ERRORS = "org.apache.kafka.common.errors."
 LOGGER = " (kafka.network.Processor)"
 MARKER = "[2026-11-28 03:21:55,936] ERROR Exception while processing request from"
-RECEIVED = "Received request"
+RECEIVED, INVALID = "Received request", "InvalidRequestException"
 
 
 def connection(port: int = 39130, index: str = "1-2", address: str = "10.0.0.7") -> str:
@@ -104,8 +104,8 @@ def test_each_refused_connection_counts_once_by_address_api_and_version(run: Any
 @pytest.mark.parametrize(
     ("reason", "api", "version"),
     [
-        (f"InvalidRequestException: {RECEIVED} for disabled api with key 4 (LeaderAndIsr) and version 0", "LeaderAndIsr", 0),
-        (f"InvalidRequestException: {RECEIVED} api key LIST_OFFSETS with version 9 which is not enabled", "ListOffsets", 9),
+        (f"{INVALID}: {RECEIVED} for disabled api with key 4 (LeaderAndIsr) and version 0", "LeaderAndIsr", 0),
+        (f"{INVALID}: {RECEIVED} api key LIST_OFFSETS with version 9 which is not enabled", "ListOffsets", 9),
         (
             "InvalidRequestException: Error parsing request header. Our best guess of the apiKey is: 9999\n"
             "Caused by: java.lang.IllegalArgumentException: Unexpected api key: 9999",

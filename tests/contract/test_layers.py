@@ -175,3 +175,8 @@ def test_a_package_of_core_imports_only_packages_above_it_in_the_list() -> None:
     order = [one for one in ROOMS if one == "api" or one.startswith("core.")]
     for place, one in enumerate(order):
         assert {each for each in ROOMS[one].split() if each in order} <= set(order[:place])
+
+
+def test_nothing_but_a_command_of_people_sets_the_level_of_a_logger() -> None:
+    module = "kafka.requests.request_log_level"
+    assert {room(one) for one, other in imports() if other == module} == {"cli.clients"}

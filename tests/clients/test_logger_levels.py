@@ -196,7 +196,9 @@ def test_two_scrapes_predict_the_size_of_the_log(cluster: Simulated, tmp_path: P
     folder = tmp_path / "scrapes" / "1"
     folder.mkdir(parents=True)
     for minute, count in enumerate((1e6, 1e6 + 300_000)):
-        (folder / f"{START // 1000 + minute * 60}.prom").write_text(strimzi({("Fetch", 11): count}))
+        (folder / f"{START // 1000 + minute * 60}.prom").write_text(
+            strimzi({("ApiVersions", 3): 9.0, ("Fetch", 11): count})
+        )
     text = cluster.run(f"start --all --level debug --for 1s --scrapes {folder.parent}", Exit.DONE)
     assert "broker 1: expect 21.6 to 28.8 GB an hour, for 5,000 requests a second" in text
     assert "broker 2: how much it will log is not known: 1.2 to 1.6 kB for each request" in text

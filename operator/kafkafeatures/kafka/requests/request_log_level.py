@@ -52,8 +52,9 @@ async def _level(pool: Pool, connection: Connection, broker_id: int, address: Ad
         return _refusal(pool, broker_id, address, answer.error_code, answer.error_message, is_change=False)
     entry = answer.entries.get(REQUEST_LOGGER)
     if entry is None or entry.value is None:
-        text = f"broker {broker_id} has no logger {REQUEST_LOGGER}"
-        return Failure(FailureKind.UNSUPPORTED, str(address), text, "name it in the log4j configuration of the broker")
+        text = f"broker {broker_id} has no logger {REQUEST_LOGGER} whose level can be changed while it runs"
+        remedy = "run it with the log4j that Kafka ships, and name the logger in its log4j configuration"
+        return Failure(FailureKind.UNSUPPORTED, str(address), text, remedy)
     return printable(entry.value)[:20].upper()
 
 

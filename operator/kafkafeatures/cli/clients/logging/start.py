@@ -39,6 +39,9 @@ _REMOVED_OLD_VERSIONS = 7
 _DEPRECATIONS_COMPLETE = 21
 """metadata.version 3.9-IV0: Kafka 3.9 logs at INFO whatever 4.x removed; earlier releases less."""
 
+_NO_END = 1 << 62
+_REFUSALS_SHOWN = 5
+
 
 async def start(arguments: argparse.Namespace, pool: Pool, target: LoggingTarget) -> Exit:
     """Switch the levels, wait, and restore them. Raises CommandFailed if nothing may be switched."""
@@ -148,7 +151,10 @@ def _tell_expectations(arguments: argparse.Namespace, wanted: str, nodes: Mappin
 def _rates(arguments: argparse.Namespace) -> dict[int, float]:
     """Requests a second of each broker, by its last process with two scrapes."""
     by_broker: dict[int, list[Scrape]] = {}
-    for scrape in read_scrapes(arguments.scrapes, arguments.cluster, 1 << 62).scrapes:
+    files = read_scrapes(arguments.scrapes, arguments.cluster, _NO_END)
+    for line in files.refused[:_REFUSALS_SHOWN]:
+        tell(line)
+    for scrape in files.scrapes:
         by_broker.setdefault(scrape.broker, []).append(scrape)
     return {id_: rate for id_, scrapes in by_broker.items() if (rate := _rate(scrapes)) is not None}
 

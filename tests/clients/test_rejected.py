@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kafkafeatures.cli.clients.server_log import read_rejections
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
-from kafkafeatures.core.clients.rejections import RejectedRequests, Rejection
+from kafkafeatures.core.clients.rejections import RefusedRequest, RejectedRequests
 
 ERRORS = "org.apache.kafka.common.errors."
 LOGGER = " (kafka.network.Processor)"
@@ -60,7 +60,7 @@ def logged(
     )
 
 
-def rejections(text: str, size: int = 1 << 20) -> list[Rejection]:
+def rejections(text: str, size: int = 1 << 20) -> list[RefusedRequest]:
     data = text.encode()
     return list(read_rejections(data[begin : begin + size] for begin in range(0, len(data), size)))
 
@@ -174,7 +174,7 @@ def test_as_many_connections_as_there_are_take_bounded_memory(monkeypatch: pytes
     monkeypatch.setattr("kafkafeatures.core.clients.rejections.MAX_USES", 10)
     requests = RejectedRequests()
     for port in range(1000):
-        rejection = Rejection(
+        rejection = RefusedRequest(
             connection(port, address=f"10.0.0.{port % 50}"), f"10.0.0.{port % 50}", "Produce", 2, port
         )
         requests.add([rejection, rejection])

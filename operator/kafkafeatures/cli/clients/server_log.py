@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 
-from kafkafeatures.core.clients.rejections import Rejection
+from kafkafeatures.core.clients.rejections import RefusedRequest
 
 MARKERS = (b"Exception while processing request from ", b"Closing socket for ")
 REASONS = (
@@ -39,7 +39,7 @@ _PEER = re.compile(r".*?:\d{1,5}-\[?(?P<address>.+?)\]?:\d{1,5}(?:-\d{1,10}){1,2
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def read_rejections(blocks: Iterable[bytes]) -> Iterator[Rejection]:
+def read_rejections(blocks: Iterable[bytes]) -> Iterator[RefusedRequest]:
     """The rejections of a log, in the order of their first lines for each marker; several of one connection."""
     rest = b""
     resume = 0  # what lies before was looked at
@@ -69,7 +69,7 @@ def _marked(text: bytes, begin: int, end: int) -> list[int]:
     return sorted(places)
 
 
-def _rejection(text: bytes, begin: int) -> Rejection | None:
+def _rejection(text: bytes, begin: int) -> RefusedRequest | None:
     """The rejection of which the marker stands there, if the error is one."""
     marker = next(each for each in MARKERS if text.startswith(each, begin))
     after = begin + len(marker)
@@ -87,7 +87,7 @@ def _rejection(text: bytes, begin: int) -> Rejection | None:
     parts = reason.groupdict()
     name = parts.get("api")
     api = _api_name(name.decode()) if name else f"api {int(parts['key'])}"
-    return Rejection(connection, peer["address"], api, int(parts.get("version") or -1), _time_before(text, begin))
+    return RefusedRequest(connection, peer["address"], api, int(parts.get("version") or -1), _time_before(text, begin))
 
 
 def _api_name(name: str) -> str:

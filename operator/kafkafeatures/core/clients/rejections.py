@@ -24,7 +24,7 @@ LOGGED_LATE = 60_000
 """Ms after the refusal at which an earlier request of the connection may be logged."""
 
 
-class Rejection(Struct, frozen=True):
+class RefusedRequest(Struct, frozen=True):
     """A refused request. `api`: its name, or its key where the release has none; `version`: -1 if it is not told.
     `time`: in ms, in the time zone of the log; None where the line has none.
     """
@@ -102,7 +102,7 @@ class RejectedRequests:
         self._connections: dict[str, tuple[_Key, int | None]] = {}
         """Of each connection its group, and the time."""
 
-    def add(self, rejections: Iterable[Rejection]) -> None:
+    def add(self, rejections: Iterable[RefusedRequest]) -> None:
         """Add those of a log. A connection that is there counts once."""
         for rejection in rejections:
             if rejection.connection not in self._connections:
@@ -132,7 +132,7 @@ class RejectedRequests:
         ]  # fmt: skip
         return sorted(uses, key=lambda use: (-use.connections, use.address, use.api, use.version))
 
-    def _add(self, rejection: Rejection) -> None:
+    def _add(self, rejection: RefusedRequest) -> None:
         key = (rejection.address, rejection.api, rejection.version)
         if key not in self._groups and len(self._groups) >= MAX_USES:
             key = (OTHER_ADDRESSES, rejection.api, rejection.version)

@@ -11,6 +11,7 @@ Called by `cli/clients/rejected.py`, with what server logs and request logs have
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 
 from msgspec import Struct
@@ -44,7 +45,8 @@ class SeenClient(Struct, frozen=True):
     software: str
 
 
-class Sightings(Struct):
+@dataclass
+class Sightings:
     """Traces of a client at an address. `times`: first and last on each connection in question, in ms as the log has
     them; `uses`: the versions that it sent, by the name of the API.
     """
@@ -85,7 +87,8 @@ class RejectedUse(Struct, frozen=True):
     clients: tuple[ClientMatch, ...]
 
 
-class _Group(Struct):
+@dataclass
+class _Group:
     connections: int = 0
     first: int | None = None
     last: int | None = None

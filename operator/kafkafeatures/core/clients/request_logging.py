@@ -5,8 +5,8 @@ Called by `cli/clients/request_logging.py`. It decides:
 - A level that is as verbose already is left alone, so it is not lowered at the end either.
 - DEBUG logs every request: of one broker at a time, unless all are wanted.
 - INFO logs only requests of deprecated versions. Kafka 4.x has none: it removed them (seen on 4.1).
-- A level is restored only while it is the one that was set. Another one is of somebody else, or of the configuration
-  file of a broker that has restarted.
+- A level is restored only while it is the one that was set. Another one was set outside this command, or is that
+  of the configuration file of a broker that has restarted.
 """
 
 from __future__ import annotations

@@ -52,12 +52,12 @@ async def _restored(pool: Pool, target: LoggingTarget, broker: SwitchedBroker) -
         return tell_failure(level)
     match level_state(broker, level):
         case LevelState.RESTORED:
-            print(f"broker {broker.broker}: the request log is at {level} already: restarted, or restored by somebody")
+            print(f"broker {broker.broker}: the request log is at {level} already")
             return Exit.DONE
         case LevelState.CHANGED:
             print(
                 f"broker {broker.broker}: the request log is at {level}, neither {broker.level} as set nor "
-                f"{broker.before} as before: changed by somebody else, or restarted; it is left so"
+                f"{broker.before} as before: changed outside this command, or by a restart; it is left so"
             )
             return Exit.DONE
         case LevelState.SET:

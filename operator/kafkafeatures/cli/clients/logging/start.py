@@ -171,7 +171,7 @@ def _rate(scrapes: Sequence[Scrape]) -> float | None:
 
 
 def _min_of(node: Node) -> int:
-    """Its lowest metadata.version; 0 if it is not known."""
+    """The lowest metadata.version that a broker supports; 0 if it is not known."""
     supported = node.known_range_of(METADATA_VERSION)
     return 0 if supported is None else supported.min
 

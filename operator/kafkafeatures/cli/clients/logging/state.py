@@ -27,7 +27,7 @@ _MAX_SIZE = 1 << 20
 def default_path(cluster_id: str) -> Path:
     """The file of a cluster in the user's folder for state (XDG). Raises CommandFailed for an id that names no file."""
     if not _CLUSTER_ID.fullmatch(cluster_id):
-        raise CommandFailed(f"cluster id {cluster_id[:64]!r} is no file name; use --state FILE", Exit.USAGE)
+        raise CommandFailed(f"cluster id {cluster_id[:64]!r} cannot be a file name; use --state FILE", Exit.USAGE)
     home = os.environ.get("XDG_STATE_HOME", "")
     folder = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "state"
     return folder / "kafkafeatures" / f"request-logging-{cluster_id}.json"

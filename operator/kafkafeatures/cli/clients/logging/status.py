@@ -66,10 +66,14 @@ def _message(state: LevelState, broker: SwitchedBroker, node: Node | None) -> st
         case LevelState.SET:
             return f"set to {broker.level}"
         case LevelState.RESTORED:
-            cause = "the broker has restarted" if has_restarted else "the broker has restarted, or somebody set it back"
+            cause = (
+                "the broker has restarted"
+                if has_restarted
+                else "the broker has restarted, or the level was set back outside this command"
+            )
             return f"{broker.level} is lost: {cause}"
         case LevelState.CHANGED:
-            cause = "by a restart" if has_restarted else "by somebody else or by a restart"
+            cause = "by a restart" if has_restarted else "outside this command or by a restart"
             return f"set to {broker.level}, and changed {cause}"
 
 

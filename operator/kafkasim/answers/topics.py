@@ -169,7 +169,7 @@ def _of_loggers(world: World, node: Node, name: str) -> ConfigAnswer:
 def set_logger_level(node: Node, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     """Set a level until the process ends. Source: `RuntimeLoggerManager.java`."""
     if request.broker_id != node.id:
-        text = f"Unexpected broker id, expected {node.id}, but received {request.broker_id}"
+        text = f"Unexpected node id. Expected {node.id}, but received {request.broker_id}"
         return IncrementalAlterConfigsResponse(INVALID_REQUEST, text)
     if request.logger != REQUEST_LOGGER:
         return IncrementalAlterConfigsResponse(INVALID_CONFIG, f"Logger {request.logger} does not exist!")

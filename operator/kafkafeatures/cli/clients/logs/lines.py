@@ -37,7 +37,7 @@ class LogUnreadable(Exception):
 
 @dataclass
 class LineCounts:
-    """`size`: bytes of all lines with their ends; `too_long`: lines that were skipped; `malformed`: wrappings that are
+    """`size`: bytes of all that was read; `too_long`: lines that were skipped; `malformed`: wrappings that are
     none.
     """
 
@@ -97,10 +97,10 @@ class ContainerLog:
     def _physical(self, stream: BinaryIO) -> Iterator[list[bytes]]:
         remainder, is_skipping = b"", False
         while block := _read(stream):
+            self.counts.size += len(block)
             lines = block.split(b"\n")
             if is_skipping:
-                end = lines.pop(0)
-                self.counts.size += len(end) + bool(lines)
+                lines.pop(0)
                 if not lines:
                     continue
                 is_skipping = False
@@ -108,11 +108,9 @@ class ContainerLog:
                 lines[0] = remainder + lines[0]
             remainder = lines.pop()
             if len(remainder) > MAX_LINE:
-                self.counts.size += len(remainder)
                 self.counts.too_long += 1
                 remainder, is_skipping = b"", True
             if lines:
-                self.counts.size += sum(map(len, lines)) + len(lines)
                 yield lines
 
     def _unwrap(self, line: bytes) -> bytes | None:

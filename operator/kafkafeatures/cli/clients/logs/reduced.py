@@ -30,6 +30,8 @@ SUFFIX = ".jsonl.gz"
 _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d-[0-9a-f]{16}")
 KIND, FORMAT = "RequestLogHour", 1
 _MAX_LINE = 256 * 1024
+_COMPRESSION = 1
+"""The lowest level: names repeat so much that the files are small anyway."""
 
 
 class ReducedHeader(Struct, rename="camel", omit_defaults=True):
@@ -98,7 +100,7 @@ def write_hour(folder: Path, broker: int, hour: HourOfRequests, addresses: str) 
     )  # fmt: skip
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:
+        with partial.open("wb") as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as stream:
             stream.write(_encode(header) + b"\n")
             for count in hour.counts:
                 stream.write(_encode(_row(count)) + b"\n")

@@ -19,11 +19,11 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.clients.logs.counting import HourOfRequests, RequestCounter
-from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogUnreadable, open_log, uncompressed
+from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogStream, LogUnreadable, open_log, uncompressed
 from kafkafeatures.cli.clients.logs.reduced import write_hour
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document, tell
@@ -125,7 +125,7 @@ def _reduce(source: str, arguments: argparse.Namespace, address: Callable[[str],
     return log
 
 
-def read_hours(stream: BinaryIO, counter: RequestCounter) -> Iterator[HourOfRequests]:
+def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfRequests]:
     """The hours of a log, each as soon as no more lines are expected. Raises LogUnreadable, after all of them."""
     container_log, problem = ContainerLog(), None
     size = unreadable = 0

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
-from msgspec import Struct
 
 from kafkafeatures.cli.clients.logs.events import parse_event
 from kafkafeatures.cli.clients.logs.requests import Address, LoggedRequest, RequestGroup, RequestRejected, parse_request
@@ -29,7 +28,7 @@ MAX_OTHERS = 10_000
 OPEN_HOURS = 3
 
 _MAX_SHAPES, _MAX_SHAPE_BYTES = 10_000, 4 * 1024 * 1024
-_NEW_BATCHES, _WHOLE_BATCHES = 16, 64
+_NEW_BATCHES, _WHOLE_BATCHES = 16, 256
 """After so many batches in which most lines had new bytes, so many are parsed as a whole without a look at these."""
 _NUMBERS = b"-0123456789"
 _TIMES = 100
@@ -38,15 +37,6 @@ _STAMP, _HOUR_STAMP = 24, 14
 """Bytes of a time before the level of a line, `[2026-11-28 03:22:46,145` and one more, and of its hour."""
 
 _encode = msgspec.json.Encoder().encode
-_decode_group = msgspec.json.Decoder(RequestGroup).decode
-
-
-class GroupCount(Struct, frozen=True):
-    """Requests of a group in an hour. `last`: the time of the last one in ms."""
-
-    group: RequestGroup
-    requests: int
-    last: int
 
 
 @dataclass
@@ -61,10 +51,11 @@ class GroupCounts:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def __iter__(self) -> Iterator[GroupCount]:
+    def rows(self) -> Iterator[tuple[bytes, int, int]]:
+        """Each group, its requests, and the time of the last one in ms."""
         for key in sorted(self._numbers):
             number = self._numbers[key]
-            yield GroupCount(_decode_group(key), self._requests[number], self._last[number])
+            yield key, self._requests[number], self._last[number]
 
     def number_of(self, key: bytes) -> int | None:
         return self._numbers.get(key)

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
 import msgspec
 from msgspec import Struct
@@ -29,6 +29,16 @@ _GZIP = b"\x1f\x8b"
 _CRI = re.compile(rb"\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF])(?::[^ ]*)? ")
 """`TIME STREAM TAGS TEXT` of containerd and CRI-O; the tag P is a part, F is the last one of a line."""
 _DOCKER = b'{"log":'
+
+
+class LogStream(Protocol):
+    """A file, a pipe, or what a compressed one holds."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes; none at the end."""
+
+    def close(self) -> None:
+        """Close it."""
 
 
 class LogUnreadable(Exception):
@@ -61,7 +71,7 @@ class _DockerLine(Struct):
 _decode_docker = msgspec.json.Decoder(_DockerLine).decode
 
 
-def open_log(path: Path) -> BinaryIO:
+def open_log(path: Path) -> LogStream:
     """A regular file, up to its size at this time, out of gzip if it is compressed. Raises LogUnreadable, OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe has nothing to wait for
     status = os.fstat(descriptor)
@@ -69,13 +79,13 @@ def open_log(path: Path) -> BinaryIO:
         os.close(descriptor)
         raise LogUnreadable("it is not a regular file")
     file = open(descriptor, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
-    return uncompressed(cast(BinaryIO, _UpTo(file, status.st_size)))
+    return uncompressed(_UpTo(file, status.st_size))
 
 
-def uncompressed(stream: BinaryIO) -> BinaryIO:
+def uncompressed(stream: LogStream) -> LogStream:
     """The stream itself, or what it holds if it is a gzip stream."""
     ahead = _Ahead(stream)
-    return cast(BinaryIO, gzip.GzipFile(fileobj=ahead, mode="rb") if ahead.peek(2) == _GZIP else ahead)
+    return gzip.GzipFile(mode="rb", fileobj=cast(BinaryIO, ahead)) if ahead.peek(2) == _GZIP else ahead
 
 
 @dataclass
@@ -88,13 +98,13 @@ class ContainerLog:
     _overlong: set[bytes] = field(default_factory=set)
     """Streams of which the line that comes is longer than allowed already."""
 
-    def batches(self, stream: BinaryIO) -> Iterator[list[bytes]]:
+    def batches(self, stream: LogStream) -> Iterator[list[bytes]]:
         """Whole lines without their ends, some hundred at once. Raises LogUnreadable."""
         for lines in self._physical(stream):
             is_plain = not any([not line.startswith(b"[") for line in lines])  # noqa: C419 - twice as fast as a generator
             yield lines if is_plain else [line for raw in lines if (line := self._unwrap(raw)) is not None]
 
-    def _physical(self, stream: BinaryIO) -> Iterator[list[bytes]]:
+    def _physical(self, stream: LogStream) -> Iterator[list[bytes]]:
         remainder, is_skipping = b"", False
         while block := _read(stream):
             self.counts.size += len(block)
@@ -155,7 +165,7 @@ class ContainerLog:
 class _UpTo:
     """The first bytes of a file: what is appended later is another reading's."""
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
+    def __init__(self, file: LogStream, size: int) -> None:
         self._file, self._remaining = file, size
 
     def read(self, size: int) -> bytes:
@@ -170,7 +180,7 @@ class _UpTo:
 class _Ahead:
     """A stream of which the first bytes can be looked at. A read of a pipe returns what there is."""
 
-    def __init__(self, stream: BinaryIO | _UpTo) -> None:
+    def __init__(self, stream: LogStream) -> None:
         self._stream, self._start = stream, b""
         self._read_some = cast(Callable[[int], bytes], getattr(stream, "read1", stream.read))
 
@@ -189,7 +199,7 @@ class _Ahead:
         self._stream.close()
 
 
-def _read(stream: BinaryIO) -> bytes:
+def _read(stream: LogStream) -> bytes:
     try:
         return stream.read1(BLOCK) if isinstance(stream, gzip.GzipFile) else stream.read(BLOCK)
     except EOFError:

@@ -85,7 +85,7 @@ def open_log(path: Path) -> LogStream:
 def uncompressed(stream: LogStream) -> LogStream:
     """The stream itself, or what it holds if it is a gzip stream."""
     ahead = _Ahead(stream)
-    return gzip.GzipFile(mode="rb", fileobj=cast(BinaryIO, ahead)) if ahead.peek(2) == _GZIP else ahead
+    return _Uncompressed(ahead) if ahead.peek(2) == _GZIP else ahead
 
 
 @dataclass
@@ -175,6 +175,18 @@ class _UpTo:
 
     def close(self) -> None:
         self._file.close()
+
+
+class _Uncompressed(gzip.GzipFile):
+    """A gzip stream that closes its source as well."""
+
+    def __init__(self, source: LogStream) -> None:
+        super().__init__(mode="rb", fileobj=cast(BinaryIO, source))
+        self._source = source
+
+    def close(self) -> None:
+        super().close()
+        self._source.close()
 
 
 class _Ahead:

@@ -139,6 +139,8 @@ def read_hour(path: Path) -> ReducedHour:
             with gzip.GzipFile(fileobj=file) as stream:
                 header = _header(stream.readline(_MAX_LINE))
                 counts = tuple(_counts(stream, header))
+                if stream.read(1):  # which also reads the checksum at the end
+                    raise ValueError
         except (EOFError, gzip.BadGzipFile, zlib.error):
             raise ReducedRefused("it is cut off or damaged; make it again with clients reduce") from None
         except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError):

@@ -6,7 +6,7 @@ import gzip
 import io
 import json
 import random
-import subprocess
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -33,6 +33,7 @@ from kafkafeatures.cli.clients.reduce import HASHED, TRUNCATED, address_form, re
 from kafkafeatures.cli.log.words import format_time
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
+from tests.bench.weighed import weighed
 from tests.clients.request_lines import AT, LAYOUTS, body, naive, plain, strimzi
 
 CLIENTS = ("etl", "", None, 'a"b', "spaced out", '},"request":', "ü\n", "x}")
@@ -171,6 +172,7 @@ def test_long_names_count_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 HOSTILE = """
 import random, sys
+from tests.bench.weighed import weighed
 from tests.clients.request_lines import AT, body, plain
 chance = random.Random(1)
 pad = "x" * 300
@@ -185,19 +187,11 @@ sys.stdout.write("\\n")
 
 
 def test_memory_is_bounded_whatever_comes(tmp_path: Path) -> None:
-    source = subprocess.Popen([sys.executable, "-c", HOSTILE], stdout=subprocess.PIPE)
+    source = [sys.executable, "-c", HOSTILE]
     command = [sys.executable, "-m", "kafkafeatures", "clients", "reduce", "--broker", "1", "--to", str(tmp_path)]
-    program = f"import subprocess, resource; subprocess.run({command!r}, check=True); " \
-              "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"  # fmt: skip
-    words = [sys.executable, "-c", program]
-    done = subprocess.run(words, check=False, stdin=source.stdout, capture_output=True, text=True)
-    assert source.stdout is not None
-    source.stdout.close()
-    assert source.wait() == 0
-    assert done.returncode == 0, done.stderr
-    summary, peak = done.stdout.splitlines()
-    assert "129998 requests" in summary
-    assert int(peak) < 64 * 1024  # in KiB
+    run = weighed(["/bin/sh", "-c", f"{shlex.join(source)} | {shlex.join(command)}"])
+    assert b"129998 requests" in run.output
+    assert run.peak < 64 * 2**20
 
 
 def reduce(capsys: pytest.CaptureFixture[str], folder: Path, *words: str | Path, code: Exit = Exit.DONE) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from kafkafeatures.core.clients.senders import LoggedUse, Owner, SenderKind, sen
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
 from tests.clients.histories import BEGIN, END
 from tests.clients.request_lines import body, plain
-from tests.clients.test_command import AT, DAY, HOUR, OLD, QUIET, check, registered, scrape, shown
+from tests.clients.test_command import AT, DAY, HOUR, OLD, QUIET, at, check, registered, scrape, shown
 from tests.clients.test_soundness import BROKERS, damaged, histories, whole
 
 WINDOW = EvidenceWindow(AT - 35 * DAY, AT)
@@ -178,6 +180,30 @@ def test_people_are_shown_who_sends_them(clients: Path, capsys: pytest.CaptureFi
     assert "Who sends them" in page
     assert "<script>alert" not in page
     assert "\x1b" not in page
+
+
+def test_a_spreadsheet_has_a_row_for_each_client_api_and_version(
+    clients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reduced(
+        clients, body(client="=HYPERLINK(1)", principal="User:pay"), body("FETCH", 11, '@a,"b\t'), body(client="\t=x")
+    )
+    capsys.readouterr()
+    assert main([*CHECK, str(clients / "scrapes"), *words(clients), "--at", at(), "-o", "csv"]) == Exit.BLOCKED
+    head, *rows = csv.reader(io.StringIO(capsys.readouterr().out))
+    assert [row[0] for row in rows] == ["' =x", "'=HYPERLINK(1)", "'@a,\"b "]
+    assert [row[head.index("on_release")] for row in rows] == ["removed", "removed", "accepted"]
+
+
+def test_a_spreadsheet_without_logs_has_a_row_for_each_version_and_broker(
+    clients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scrape(clients / "scrapes", "1", OLD)
+    scrape(clients / "scrapes", "2", OLD)
+    command = [*CHECK, str(clients / "scrapes"), "--log", str(clients / "log"), "--at", at(), "-o", "csv"]
+    assert main(command) == Exit.UNREACHABLE
+    rows = list(csv.reader(io.StringIO(capsys.readouterr().out)))[1:]
+    assert [row[:4] for row in rows] == [["Produce", "2", "removed", "1"], ["Produce", "2", "removed", "2"]]
 
 
 def test_a_reduced_file_that_is_broken_is_named_and_changes_nothing(

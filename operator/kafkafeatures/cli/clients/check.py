@@ -21,9 +21,10 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.cli.clients.request_logs import read_owners, read_request_logs
 from kafkafeatures.cli.clients.scrapes import read_scrapes
 from kafkafeatures.cli.clients.senders_text import draw_senders, senders_shape
+from kafkafeatures.cli.clients.verdict_table import counted_csv, logged_csv
 from kafkafeatures.cli.clients.verdict_text import draw, verdict_document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import HTML, clean_stdout, console, print_document, tell
+from kafkafeatures.cli.shell.output import CSV, HTML, clean_stdout, console, print_document, tell
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MAX_GAP
 from kafkafeatures.core.clients.senders import senders_of, version_uses
@@ -119,6 +120,10 @@ def run(arguments: argparse.Namespace) -> int:
         from kafkafeatures.cli.clients.verdict_page import verdict_page
 
         print(verdict_page(check, table, registered.notes, refused, senders), end="", file=clean_stdout())
+    elif arguments.output == CSV:
+        is_logged = arguments.request_logs is not None
+        text = logged_csv(check, logs.uses, table, owners) if is_logged else counted_csv(check, table)
+        print(text, end="", file=clean_stdout())
     elif arguments.output == "table":
         screen = console()
         draw(screen, check, table, registered.notes)

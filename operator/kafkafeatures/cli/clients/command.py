@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from kafkafeatures.cli.cluster.connect import add_connection_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import FORMATS, HTML
+from kafkafeatures.cli.shell.output import CSV, FORMATS, HTML
 
 
 class ClientsAction(Struct, frozen=True):
@@ -36,7 +36,7 @@ ACTIONS: Mapping[str, ClientsAction] = {
         "kafkafeatures.cli.clients.check",
         "can the cluster go to a release, or do clients use API versions that the release lacks",
         frozenset(("cluster", "output", *_CONNECTION)),
-        forms=(*FORMATS, HTML),
+        forms=(*FORMATS, HTML, CSV),
     ),
     "reduce": ClientsAction(
         "kafkafeatures.cli.clients.reduce",
@@ -78,8 +78,8 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help="of several clusters in the evidence, the folder of this one")
     add_connection_flags(parser, "cluster that says which brokers are registered")
     parser.add_argument(
-        "-o", "--output", choices=(*FORMATS, HTML), default=FORMATS[0],
-        help="table for people (default), a document, or a page",
+        "-o", "--output", choices=(*FORMATS, HTML, CSV), default=FORMATS[0],
+        help="table for people (default), a document, a page, or rows for a spreadsheet",
     )  # fmt: skip
 
 

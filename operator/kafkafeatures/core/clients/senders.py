@@ -102,6 +102,11 @@ _FETCHER = "broker-*-fetcher-*"
 _NEGOTIATION = "ApiVersions"
 
 
+def owner_of(owners: Iterable[Owner], client_id: str, principal: str) -> str:
+    """The team of the first owner whose patterns match; empty if there is none."""
+    return next((owner.team for owner in owners if owner.owns(client_id, principal)), "")
+
+
 def removed_uses(
     uses: Iterable[LoggedUse], release: str, targets: Targets, window: EvidenceWindow
 ) -> tuple[LoggedUse, ...]:
@@ -188,7 +193,7 @@ def _sender(
         tuple(sorted({(use.name, use.version) for use in uses})),
         sum(use.requests for use in uses),
         max(use.last for use in uses),
-        next((owner.team for owner in owners if is_named and owner.owns(client_id, principal)), ""),
+        owner_of(owners, client_id, principal) if is_named else "",
         _remedy(kind, client_id, software, negotiates=negotiates, shows_all=all(use.shows_all for use in uses)),
         max((near.get((use.principal, use.address), 0) for use in uses), default=0),
     )

@@ -9,12 +9,13 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafkafeatures.cli.clients.logs.events import LogEvent, parse_event
 from kafkafeatures.cli.clients.logs.lines import BLOCK, MAX_LINE, ContainerLog, LogUnreadable, open_log, uncompressed
 
+FEW = settings(max_examples=40)
 TEXTS = st.lists(st.text(st.characters(exclude_characters="\n\r", codec="utf-8"), max_size=30), max_size=12)
 
 
@@ -59,6 +60,7 @@ def docker(text: str, cuts: random.Random) -> list[str]:
 docker_line = json.dumps({"log": "x\n", "stream": "stdout"}).encode() + b"\n"
 
 
+@FEW
 @given(TEXTS, st.randoms(use_true_random=False))
 def test_lines_are_the_same_however_a_pipe_cuts_them(texts: list[str], sizes: random.Random) -> None:
     data = "".join(f"[{text}\n" for text in texts).encode()
@@ -68,6 +70,7 @@ def test_lines_are_the_same_however_a_pipe_cuts_them(texts: list[str], sizes: ra
 
 
 @pytest.mark.parametrize("wrap", [cri, docker])
+@FEW
 @given(texts=TEXTS, cuts=st.randoms(use_true_random=False))
 def test_a_wrapped_log_has_the_lines_of_the_plain_one(wrap, texts: list[str], cuts: random.Random) -> None:  # type: ignore[no-untyped-def]
     data = "".join(piece for text in texts for piece in wrap(text, cuts)).encode()

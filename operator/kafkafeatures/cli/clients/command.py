@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Mapping
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -35,8 +36,8 @@ ACTIONS: Mapping[str, ClientsAction] = {
     "check": ClientsAction(
         "kafkafeatures.cli.clients.check",
         "can the cluster go to a release, or do clients use API versions that the release lacks",
-        frozenset(("cluster", "output", *_CONNECTION)),
-        forms=(*FORMATS, HTML),
+        frozenset(("cluster", "output", "request_logs", *_CONNECTION)),
+        forms=(*FORMATS, HTML, CSV),
     ),
     "reduce": ClientsAction(
         "kafkafeatures.cli.clients.reduce",
@@ -47,7 +48,7 @@ ACTIONS: Mapping[str, ClientsAction] = {
     "rejected": ClientsAction(
         "kafkafeatures.cli.clients.rejected",
         "after the upgrade: which clients did brokers of Kafka 4.x refuse",
-        frozenset(("output",)),
+        frozenset(("output", "request_logs")),
         operands="server logs, plain or gzip (default: stdin)",
         forms=(*FORMATS, CSV),
     ),
@@ -91,8 +92,12 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help="of several clusters in the evidence, the folder of this one")
     add_connection_flags(parser, "cluster that says which brokers are registered")
     parser.add_argument(
+        "--request-logs", nargs="+", type=Path, default=(), metavar="FILE|DIR",
+        help="request logs, which name the clients: reduced ones (see reduce); rejected reads others, too",
+    )  # fmt: skip
+    parser.add_argument(
         "-o", "--output", choices=(*FORMATS, HTML, CSV), default=FORMATS[0],
-        help="table for people (default), a document, a page, or a table for spreadsheets",
+        help="table for people (default), a document, a page, or rows for a spreadsheet",
     )  # fmt: skip
 
 

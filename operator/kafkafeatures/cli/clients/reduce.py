@@ -19,14 +19,14 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.clients.logs.counting import HourOfRequests, RequestCounter
-from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogUnreadable, open_log, uncompressed
+from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogStream, LogUnreadable, open_log, uncompressed
 from kafkafeatures.cli.clients.logs.reduced import write_hour
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import console, print_document, tell
+from kafkafeatures.cli.shell.output import print_document, tell
 from kafkafeatures.core.words import counted, printable
 
 FULL, TRUNCATED, HASHED = "full", "truncated", "hashed"
@@ -125,7 +125,7 @@ def _reduce(source: str, arguments: argparse.Namespace, address: Callable[[str],
     return log
 
 
-def read_hours(stream: BinaryIO, counter: RequestCounter) -> Iterator[HourOfRequests]:
+def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfRequests]:
     """The hours of a log, each as soon as no more lines are expected. Raises LogUnreadable, after all of them."""
     container_log, problem = ContainerLog(), None
     size = unreadable = 0
@@ -155,13 +155,12 @@ def _write(hour: HourOfRequests, log: ReducedLog, arguments: argparse.Namespace)
 
 def _draw(logs: Sequence[ReducedLog]) -> None:
     """A line for each log."""
-    screen = console()
     for log in logs:
         parts = [counted(log.lines, "request"), f"{log.size:,} bytes", counted(len(log.files), "file")]
         parts += [f"{counted(log.rejected, 'line')} rejected"] if log.rejected else []
         parts += [f"{counted(log.other_lines, 'line')} of other loggers"] if log.other_lines else []
         parts += [f"{counted(log.kept, 'file')} kept, made of more lines before"] if log.kept else []
-        screen.print(f"{printable(log.source)}: {', '.join(parts)}", markup=False, highlight=False, soft_wrap=True)
+        print(f"{printable(log.source)}: {', '.join(parts)}")
 
 
 def _document(broker: int, logs: Sequence[ReducedLog]) -> dict[str, Any]:

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
-from kafkafeatures.cli.clients.logs.lines import LogUnreadable, open_log, read_block, uncompressed
+from kafkafeatures.cli.clients.logs.lines import LogStream, LogUnreadable, open_log, read_block, uncompressed
 from kafkafeatures.cli.clients.rejected_text import draw, rejections_document, write_csv
 from kafkafeatures.cli.clients.request_log import ClientSearch, is_reduced
 from kafkafeatures.cli.clients.server_log import read_rejections
@@ -27,11 +26,7 @@ _STDIN = "-"
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
-    """Flag for the logs that name clients."""
-    group.add_argument(
-        "--request-logs", nargs="+", default=[], metavar="FILE",
-        help="request logs of the same brokers, at DEBUG or of before the upgrade, also reduced: they name clients",
-    )  # fmt: skip
+    """No flag that other actions do not have."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -44,10 +39,10 @@ def run(arguments: argparse.Namespace) -> int:
         _read(source, lambda stream: refused.add(read_rejections(iter(partial(read_block, stream), b""))), problems)
     search = ClientSearch(refused.addresses, refused.connections)
     for source in arguments.request_logs if refused.addresses else ():
-        if is_reduced(Path(source)):
-            problems += search.read_reduced(Path(source))
+        if is_reduced(source):
+            problems += search.read_reduced(source)
         else:
-            _read(source, search.read, problems)
+            _read(str(source), search.read, problems)
     uses = refused.uses(search.seen)
     if arguments.output == CSV:
         write_csv(uses, clean_stdout())
@@ -62,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.UNREACHABLE if problems else Exit.DONE
 
 
-def _read(source: str, search: Callable[[BinaryIO], None], problems: list[str]) -> None:
+def _read(source: str, search: Callable[[LogStream], None], problems: list[str]) -> None:
     """Search a log. That it cannot be read to its end is one of the problems, and what came before counts. Raises
     CommandFailed if it cannot be opened.
     """

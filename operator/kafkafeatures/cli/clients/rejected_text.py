@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.cli.clients.verdict_table import neutral
 from kafkafeatures.cli.log.words import show_table
 from kafkafeatures.core.clients.rejections import ClientMatch, JoinKind, RejectedUse
 from kafkafeatures.core.words import counted, printable
@@ -34,8 +35,6 @@ HEADINGS = {
     JoinKind.SAME_VERSION: "Guesses: clients at the same address that have sent this version",
     JoinKind.ADDRESS: "Guesses: clients at the same address",
 }
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Beginnings of a cell that spreadsheets run."""
 
 
 def draw(screen: Console, uses: Sequence[RejectedUse], *, is_joined: bool) -> None:
@@ -138,7 +137,7 @@ def write_csv(uses: Sequence[RejectedUse], stream: TextIO) -> None:
     """A row for each client of an address, API and version."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(CSV_COLUMNS)
-    writer.writerows([_cell(value) for value in row] for row in _csv_rows(uses))
+    writer.writerows([neutral(value) for value in row] for row in _csv_rows(uses))
 
 
 def _csv_rows(uses: Sequence[RejectedUse]) -> Iterator[tuple[object, ...]]:
@@ -150,11 +149,3 @@ def _csv_rows(uses: Sequence[RejectedUse]) -> Iterator[tuple[object, ...]]:
         for match in use.clients:
             client = match.client
             yield (*head, client.client_id, client.principal, client.software, match.kind.value, match.connections)
-
-
-def _cell(value: object) -> object:
-    """A cell that no spreadsheet runs, on one line."""
-    if not isinstance(value, str):
-        return value
-    text = printable(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import BinaryIO
 
-from kafkafeatures.cli.clients.logs.lines import ContainerLog
+from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogStream
 from kafkafeatures.cli.clients.logs.reduced import SUFFIX, ReducedRefused, find_files, read_hour
 from kafkafeatures.cli.clients.logs.requests import RequestGroup, RequestRejected, parse_request
 from kafkafeatures.core.clients.rejections import Seen, SeenClient, Sightings
@@ -35,7 +34,7 @@ class ClientSearch:
     def seen(self) -> Seen:
         return self._seen
 
-    def read(self, stream: BinaryIO) -> None:
+    def read(self, stream: LogStream) -> None:
         """Search a raw log. Raises LogUnreadable, after what could be read."""
         for lines in ContainerLog().batches(stream):
             for line in lines:
@@ -60,7 +59,7 @@ class ClientSearch:
 
     def _add_line(self, line: bytes) -> None:
         try:
-            request = parse_request(line)
+            request = parse_request(line, str)
         except RequestRejected:
             return
         sightings = self._add(request.group) if request is not None else None

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
-from msgspec import Struct
 
-from kafkafeatures.api.values import replace
 from kafkafeatures.cli.clients.logs.events import parse_event
-from kafkafeatures.cli.clients.logs.requests import LoggedRequest, RequestGroup, RequestRejected, parse_request
+from kafkafeatures.cli.clients.logs.requests import Address, LoggedRequest, RequestGroup, RequestRejected, parse_request
 
 HOUR = 3_600_000
 MAX_GROUPS = 100_000
@@ -29,23 +27,16 @@ MAX_OTHERS = 10_000
 """Groups of requests without a sender: Kafka has a thousand APIs and versions."""
 OPEN_HOURS = 3
 
-_MAX_SHAPES, _MAX_SHAPE_BYTES = 16_384, 6 * 1024 * 1024
-_WHOLE_BATCHES = 8
-"""Batches of lines that are parsed as a whole after one of which most lines had to be."""
+_MAX_SHAPES, _MAX_SHAPE_BYTES = 10_000, 4 * 1024 * 1024
+_NEW_BATCHES, _WHOLE_BATCHES = 16, 256
+"""After so many batches in which most lines had new bytes, so many are parsed as a whole without a look at these."""
 _NUMBERS = b"-0123456789"
+_TIMES = 100
+"""Bytes that the connection and the times of a request have at least."""
 _STAMP, _HOUR_STAMP = 24, 14
 """Bytes of a time before the level of a line, `[2026-11-28 03:22:46,145` and one more, and of its hour."""
 
 _encode = msgspec.json.Encoder().encode
-_decode_group = msgspec.json.Decoder(RequestGroup).decode
-
-
-class GroupCount(Struct, frozen=True):
-    """Requests of a group in an hour. `last`: the time of the last one in ms."""
-
-    group: RequestGroup
-    requests: int
-    last: int
 
 
 @dataclass
@@ -60,10 +51,11 @@ class GroupCounts:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def __iter__(self) -> Iterator[GroupCount]:
+    def rows(self) -> Iterator[tuple[bytes, int, int]]:
+        """Each group, its requests, and the time of the last one in ms."""
         for key in sorted(self._numbers):
             number = self._numbers[key]
-            yield GroupCount(_decode_group(key), self._requests[number], self._last[number])
+            yield key, self._requests[number], self._last[number]
 
     def number_of(self, key: bytes) -> int | None:
         return self._numbers.get(key)
@@ -109,9 +101,6 @@ class _Shape:
     lines: int = 0
 
 
-Address = Callable[[str], str]
-
-
 @dataclass
 class RequestCounter:
     """The requests of one log. `address`: the form in which addresses are counted."""
@@ -119,14 +108,20 @@ class RequestCounter:
     address: Address
     _hours: dict[int, HourOfRequests] = field(default_factory=dict)
     _complete: list[HourOfRequests] = field(default_factory=list)
+    _group_total: int = 0
+    _name_total: int = 0
+    """Groups of all open hours, and the bytes of their names."""
     _rejected: int = 0
     _other_lines: int = 0
     _shapes: dict[bytes, _Shape] = field(default_factory=dict)
-    """Shapes of lines in the hour `_prefix`, of which those since the last settling are not in the groups yet."""
+    """Shapes of lines in one hour, of which those since the last settling are not in the groups yet."""
     _shape_bytes: int = 0
-    _prefix: bytes = b""
+    _begin: bytes = b""
+    _end: bytes = b""
+    """Bounds of the times of these lines."""
     _hour: HourOfRequests | None = None
     """That of the latest line."""
+    _new_batches: int = 0
     _whole_batches: int = 0
 
     def add(self, lines: Iterable[bytes], size: int = 0, rejected: int = 0) -> None:
@@ -161,37 +156,35 @@ class RequestCounter:
         return self._rejected, self._other_lines
 
     def _add_batch(self, lines: Iterable[bytes]) -> None:
+        shapes, begin, end = self._shapes, self._begin, self._end
         whole = total = 0
         for line in lines:
             total += 1
             client = line.find(b',"clientId":', 80, 170)
             request = line.find(b'},"request":', client)
             connection = line.rfind(b',"connection":"')
-            end = line.find(b'"', connection + 16)
-            protocol = line.find(b',"securityProtocol":', end)
-            if (
-                client < 0 or request < 0 or connection < request or protocol < 0
-                or line.find(b" ", request, connection) >= 0
-            ):  # fmt: skip
-                self._add_whole(line, b"")
-                whole += 1
-                continue
-            key = line[_STAMP:client].rstrip(_NUMBERS) + line[client:request] + line[connection:end] + line[protocol:]
-            shape = self._shapes.get(key)
-            if shape is None or line[:_HOUR_STAMP] != self._prefix:
-                self._add_whole(line, key)
-                whole += 1
-                continue
-            shape.lines += 1
-            stamp = line[:_STAMP]
-            shape.stamp = max(shape.stamp, stamp)
-        if 2 * whole > total:
-            self._whole_batches = _WHOLE_BATCHES
+            protocol = line.find(b',"securityProtocol":', connection + _TIMES)
+            key, stamp = b"", line[:_STAMP]
+            if 0 < client < request < connection < protocol and line.find(b" ", request, connection) < 0:
+                remote = line[connection : line.find(b'"', connection + 16)]
+                key = line[_STAMP:client].rstrip(_NUMBERS) + line[client:request] + remote + line[protocol:]
+                shape = shapes.get(key)
+                if shape is not None and begin <= stamp < end:
+                    shape.lines += 1
+                    shape.stamp = max(shape.stamp, stamp)
+                    continue
+            whole += 1
+            self._add_whole(line, key)
+            begin, end = self._begin, self._end
+        self._new_batches = self._new_batches + 1 if 2 * whole > total else 0
+        if self._new_batches == _NEW_BATCHES:
+            self._settle()
+            self._new_batches, self._whole_batches = 0, _WHOLE_BATCHES
 
     def _add_whole(self, line: bytes, shape: bytes) -> None:
         """Count a line; `shape`: its bytes without numbers, if it has any."""
         try:
-            request = parse_request(line)
+            request = parse_request(line, self.address)
         except RequestRejected:
             self._rejected += 1
             return
@@ -212,17 +205,17 @@ class RequestCounter:
 
     def _number_of(self, group: RequestGroup, counts: GroupCounts) -> int | None:
         """The number of a group, or of one without a sender if there is no room; None if there is none for that."""
-        key = _encode(replace(group, address=self.address(group.address or "")))
+        key = _encode(group)
         number = counts.number_of(key)
         if number is not None:
             return number
-        groups = sum(len(hour.counts) for hour in self._hours.values())
-        size = sum(hour.counts.size for hour in self._hours.values())
-        if groups >= MAX_GROUPS or size + len(key) > MAX_NAMES:
+        if self._group_total >= MAX_GROUPS or self._name_total + len(key) > MAX_NAMES:
             key = _encode(RequestGroup(group.api, group.version, is_forwarded=group.is_forwarded))
             number = counts.number_of(key)
-            if number is not None or groups >= MAX_GROUPS + MAX_OTHERS:
+            if number is not None or self._group_total >= MAX_GROUPS + MAX_OTHERS:
                 return number
+        self._group_total += 1
+        self._name_total += len(key)
         return counts.new(key)
 
     def _hour_of(self, request: LoggedRequest, line: bytes) -> HourOfRequests:
@@ -233,15 +226,19 @@ class RequestCounter:
                 section = hashlib.sha256(line.rstrip(b"\r")).hexdigest()[:16]
                 self._hours[time] = HourOfRequests(time, section, request.time, request.time)
             if len(self._hours) > OPEN_HOURS:
-                self._complete.append(self._hours.pop(min(hour for hour in self._hours if hour != time)))
+                complete = self._hours.pop(min(hour for hour in self._hours if hour != time))
+                self._group_total -= len(complete.counts)
+                self._name_total -= complete.counts.size
+                self._complete.append(complete)
             self._hour = self._hours[time]
         return self._hour
 
     def _remember(self, line: bytes, shape: bytes, number: int, level: str) -> None:
         is_full = len(self._shapes) >= _MAX_SHAPES or self._shape_bytes + len(shape) > _MAX_SHAPE_BYTES
-        if line[:_HOUR_STAMP] != self._prefix or is_full:
+        if is_full or not self._begin <= line < self._end:
             self._settle()
-            self._prefix = line[:_HOUR_STAMP]
+            self._begin = line[:_HOUR_STAMP]
+            self._end = self._begin + b"\xff"
         self._shapes[shape] = _Shape(number, level, line[:_STAMP])
         self._shape_bytes += len(shape)
 
@@ -252,7 +249,7 @@ class RequestCounter:
                 if shape.lines:
                     _settle(shape, self._hour)
         self._shapes.clear()
-        self._shape_bytes, self._prefix = 0, b""
+        self._shape_bytes, self._begin, self._end = 0, b"", b""
 
 
 def _settle(shape: _Shape, hour: HourOfRequests) -> None:

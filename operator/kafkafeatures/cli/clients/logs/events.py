@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, field
 
 _PATTERN = re.compile(
-    rb"\[?(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)[,.](\d{3})\d*(Z?)\]? +\[?(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\]? +"
+    rb"\[?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)[,.](\d{3})\d*Z?\]? +\[?(TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\]? +"
 )
 _LOGGER = re.compile(rb" \(([A-Za-z_$][A-Za-z0-9_.$]*)\)(?: \[[^\[\]]*\])?\r?$")
 """The logger in parentheses; Strimzi's layout has the thread behind it."""
@@ -76,24 +76,20 @@ def parse_event(line: bytes) -> LogEvent | None:
     match = _PATTERN.match(line)
     if match is None:
         return None
-    time = time_of(match[1], match[2], match[3])
+    second, milliseconds, level = match.groups()
+    start, time = match.end(), _second(second)
     if time is None:
         return None
-    logger = _LOGGER.search(line, match.end())
-    message = line[match.end() : logger.start() if logger else len(line)]
-    return LogEvent(time, match[5].decode(), logger[1].decode() if logger else "", message)
-
-
-def time_of(day: bytes, clock: bytes, milliseconds: bytes) -> int | None:
-    """A time in ms, of a day such as 2026-11-28 and a clock such as 03:22:46; None if there is no such time."""
-    second = _second(day + b"T" + clock)
-    return None if second is None else second * 1000 + int(milliseconds)
+    logger = _LOGGER.match(line, max(line.rfind(b" ("), start - 1))
+    name = logger[1].decode() if logger else ""
+    return LogEvent(time + int(milliseconds), level.decode(), name, line[start : logger.start() if logger else None])
 
 
 @lru_cache(maxsize=1000)
 def _second(text: bytes) -> int | None:
+    """A time such as 2026-11-28 03:22:46 in ms; None if there is no such time."""
     try:
-        return int(datetime.fromisoformat(text.decode()).replace(tzinfo=UTC).timestamp())
+        return int(datetime.fromisoformat(text.decode()).replace(tzinfo=UTC).timestamp()) * 1000
     except ValueError:
         return None
 

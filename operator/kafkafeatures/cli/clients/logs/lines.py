@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, Protocol, cast
 
 import msgspec
 from msgspec import Struct
@@ -31,13 +31,23 @@ _CRI = re.compile(rb"\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr)
 _DOCKER = b'{"log":'
 
 
+class LogStream(Protocol):
+    """A file, a pipe, or what a compressed one holds."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes; none at the end."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
 class LogUnreadable(Exception):
     """A log that cannot be read to its end, and why."""
 
 
 @dataclass
 class LineCounts:
-    """`size`: bytes of all lines with their ends; `too_long`: lines that were skipped; `malformed`: wrappings that are
+    """`size`: bytes of all that was read; `too_long`: lines that were skipped; `malformed`: wrappings that are
     none.
     """
 
@@ -61,7 +71,7 @@ class _DockerLine(Struct):
 _decode_docker = msgspec.json.Decoder(_DockerLine).decode
 
 
-def open_log(path: Path) -> BinaryIO:
+def open_log(path: Path) -> LogStream:
     """A regular file, up to its size at this time, out of gzip if it is compressed. Raises LogUnreadable, OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe has nothing to wait for
     status = os.fstat(descriptor)
@@ -69,17 +79,13 @@ def open_log(path: Path) -> BinaryIO:
         os.close(descriptor)
         raise LogUnreadable("it is not a regular file")
     file = open(descriptor, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
-    return uncompressed(cast(BinaryIO, _UpTo(file, status.st_size)))
+    return uncompressed(_UpTo(file, status.st_size))
 
 
-def uncompressed(stream: BinaryIO) -> BinaryIO:
+def uncompressed(stream: LogStream) -> LogStream:
     """The stream itself, or what it holds if it is a gzip stream."""
     ahead = _Ahead(stream)
-    if ahead.peek(2) != _GZIP:
-        return cast(BinaryIO, ahead)
-    packed = gzip.GzipFile(fileobj=ahead, mode="rb")
-    packed.myfileobj = cast(Any, ahead)  # which it closes with itself
-    return cast(BinaryIO, packed)
+    return _Uncompressed(ahead) if ahead.peek(2) == _GZIP else ahead
 
 
 @dataclass
@@ -92,19 +98,19 @@ class ContainerLog:
     _overlong: set[bytes] = field(default_factory=set)
     """Streams of which the line that comes is longer than allowed already."""
 
-    def batches(self, stream: BinaryIO) -> Iterator[list[bytes]]:
+    def batches(self, stream: LogStream) -> Iterator[list[bytes]]:
         """Whole lines without their ends, some hundred at once. Raises LogUnreadable."""
         for lines in self._physical(stream):
             is_plain = not any([not line.startswith(b"[") for line in lines])  # noqa: C419 - twice as fast as a generator
             yield lines if is_plain else [line for raw in lines if (line := self._unwrap(raw)) is not None]
 
-    def _physical(self, stream: BinaryIO) -> Iterator[list[bytes]]:
+    def _physical(self, stream: LogStream) -> Iterator[list[bytes]]:
         remainder, is_skipping = b"", False
         while block := read_block(stream):
+            self.counts.size += len(block)
             lines = block.split(b"\n")
             if is_skipping:
-                end = lines.pop(0)
-                self.counts.size += len(end) + bool(lines)
+                lines.pop(0)
                 if not lines:
                     continue
                 is_skipping = False
@@ -112,11 +118,9 @@ class ContainerLog:
                 lines[0] = remainder + lines[0]
             remainder = lines.pop()
             if len(remainder) > MAX_LINE:
-                self.counts.size += len(remainder)
                 self.counts.too_long += 1
                 remainder, is_skipping = b"", True
             if lines:
-                self.counts.size += sum(map(len, lines)) + len(lines)
                 yield lines
 
     def _unwrap(self, line: bytes) -> bytes | None:
@@ -161,7 +165,7 @@ class ContainerLog:
 class _UpTo:
     """The first bytes of a file: what is appended later is another reading's."""
 
-    def __init__(self, file: BinaryIO, size: int) -> None:
+    def __init__(self, file: LogStream, size: int) -> None:
         self._file, self._remaining = file, size
 
     def read(self, size: int) -> bytes:
@@ -173,10 +177,22 @@ class _UpTo:
         self._file.close()
 
 
+class _Uncompressed(gzip.GzipFile):
+    """A gzip stream that closes its source as well."""
+
+    def __init__(self, source: LogStream) -> None:
+        super().__init__(mode="rb", fileobj=cast(BinaryIO, source))
+        self._source = source
+
+    def close(self) -> None:
+        super().close()
+        self._source.close()
+
+
 class _Ahead:
     """A stream of which the first bytes can be looked at. A read of a pipe returns what there is."""
 
-    def __init__(self, stream: BinaryIO | _UpTo) -> None:
+    def __init__(self, stream: LogStream) -> None:
         self._stream, self._start = stream, b""
         self._read_some = cast(Callable[[int], bytes], getattr(stream, "read1", stream.read))
 
@@ -195,7 +211,7 @@ class _Ahead:
         self._stream.close()
 
 
-def read_block(stream: BinaryIO) -> bytes:
+def read_block(stream: LogStream) -> bytes:
     """The next bytes; none at the end. Raises LogUnreadable, OSError."""
     try:
         return stream.read1(BLOCK) if isinstance(stream, gzip.GzipFile) else stream.read(BLOCK)

@@ -1,10 +1,10 @@
 """Reduced request logs: a small file for each broker and hour, `BROKER/HOUR-SECTION.jsonl.gz`.
 
-Written by `reduce.py`, read by `senders.py`. The first line says what was read, each further one counts requests of one
-sender, API and version. What it decides: no line of a log counts twice. A file is named by the first line of the part
-of a log that it was made of, so that another reading of it, of a log that has grown or in another wrapping, replaces
-the file. And of files of one hour and broker whose times overlap only the larger count of each group is taken, for they
-may be copies, or a log and a part of it.
+Written by `reduce.py`, read by `request_logs.py`. The first line says what was read, each further one counts requests
+of one sender, API and version, as an array. What it decides: no line of a log counts twice. A file is named by the
+first line of the part of a log that it was made of, so that another reading of it, of a log that has grown or in
+another wrapping, replaces the file. And of files of one hour and broker whose times overlap only the largest count of
+each sender, API and version is taken, for they may be copies, or a log and a part of it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ import msgspec
 from msgspec import Struct
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.clients.logs.counting import GroupCount, HourOfRequests
+from kafkafeatures.cli.clients.logs.counting import HourOfRequests
 from kafkafeatures.cli.clients.logs.requests import RequestGroup
 from kafkafeatures.cli.log.words import format_time
 
 SUFFIX = ".jsonl.gz"
 _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d-[0-9a-f]{16}")
 KIND, FORMAT = "RequestLogHour", 1
+COLUMNS = (*RequestGroup.__struct_fields__, "requests", "last")
 _MAX_LINE = 256 * 1024
+_COMPRESSION = 1
+"""The lowest level: names repeat so much that the files are small anyway."""
 
 
 class ReducedHeader(Struct, rename="camel", omit_defaults=True):
@@ -46,22 +49,24 @@ class ReducedHeader(Struct, rename="camel", omit_defaults=True):
     groups: int
     addresses: str
     levels: dict[str, int]
+    columns: tuple[str, ...]
     rejected: int = 0
     other_lines: int = 0
 
 
-class _Row(Struct, rename="camel"):
-    api: str
-    version: int
+class _Row(RequestGroup, frozen=True, array_like=True, kw_only=True):
+    """The fields of a group in the order of `COLUMNS`, and those of its count."""
+
     requests: int
     last: int
-    listener: str | None = None
-    principal: str | None = None
-    client_id: str | None = None
-    address: str | None = None
-    software: str | None = None
-    software_version: str | None = None
-    is_forwarded: bool = False
+
+
+class GroupCount(Struct, frozen=True):
+    """Requests of a group in an hour. `last`: the time of the last one in ms."""
+
+    group: RequestGroup
+    requests: int
+    last: int
 
 
 class ReducedHour(Struct, frozen=True):
@@ -94,26 +99,18 @@ def write_hour(folder: Path, broker: int, hour: HourOfRequests, addresses: str) 
     path.parent.mkdir(parents=True, exist_ok=True)
     header = ReducedHeader(
         KIND, FORMAT, broker, format_time(hour.hour), format_time(hour.first), format_time(hour.last), hour.lines,
-        hour.size, len(hour.counts), addresses, hour.levels, hour.rejected, hour.other_lines,
+        hour.size, len(hour.counts), addresses, hour.levels, COLUMNS, hour.rejected, hour.other_lines,
     )  # fmt: skip
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as file, gzip.GzipFile("", "wb", 6, file, mtime=0) as stream:
+        with partial.open("wb") as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as stream:
             stream.write(_encode(header) + b"\n")
-            for count in hour.counts:
-                stream.write(_encode(_row(count)) + b"\n")
+            for group, requests, last in hour.counts.rows():
+                stream.write(b"%b,%d,%d]\n" % (group[:-1], requests, last))
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
     return path
-
-
-def _row(count: GroupCount) -> _Row:
-    group = count.group
-    return _Row(
-        group.api, group.version, count.requests, count.last, group.listener, group.principal, group.client_id,
-        group.address, group.software, group.software_version, group.is_forwarded,
-    )  # fmt: skip
 
 
 def _lines(path: Path) -> int:
@@ -142,6 +139,8 @@ def read_hour(path: Path) -> ReducedHour:
             with gzip.GzipFile(fileobj=file) as stream:
                 header = _header(stream.readline(_MAX_LINE))
                 counts = tuple(_counts(stream, header))
+                if stream.read(1):  # which also reads the checksum at the end
+                    raise ValueError
         except (EOFError, gzip.BadGzipFile, zlib.error):
             raise ReducedRefused("it is cut off or damaged; make it again with clients reduce") from None
         except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError):
@@ -169,10 +168,7 @@ def _counts(stream: gzip.GzipFile, header: ReducedHeader) -> Iterator[GroupCount
         row = _decode_row(line)
         if row.requests < 0:
             raise ValueError
-        group = RequestGroup(
-            row.api, row.version, row.listener, row.principal, row.client_id, row.address, row.software,
-            row.software_version, row.is_forwarded,
-        )  # fmt: skip
+        group = RequestGroup(*(getattr(row, name) for name in RequestGroup.__struct_fields__))
         yield GroupCount(group, row.requests, row.last)
 
 

@@ -8,6 +8,8 @@ anything else that says it is one is rejected.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
@@ -19,7 +21,7 @@ MARK = b"Completed request:"
 
 _API = re.compile(r"[A-Z][A-Z0-9_]{1,60}")
 _HIGHEST = 1000
-"""Of versions and of API keys; Kafka has 20 and 90. Others are no lines of a broker."""
+"""Of versions; Kafka has 20. A line with a higher one is not a broker's."""
 _CONNECTION = re.compile(r"-(?:\[?([^\[\]]*)\]?):\d{1,5}-\d+(?:-\d+)?$")
 """`LOCAL:PORT-REMOTE:PORT-INDEX`, with the processor before the index since Kafka 4.0."""
 
@@ -50,8 +52,7 @@ class LoggedRequest(Struct, frozen=True):
 
 
 class _Header(Struct):
-    requestApiKey: int  # noqa: N815 - fields of the JSON object
-    requestApiVersion: int  # noqa: N815
+    requestApiVersion: int  # noqa: N815 - fields of the JSON object
     requestApiKeyName: str  # noqa: N815
     clientId: str | None = None  # noqa: N815
 
@@ -77,7 +78,11 @@ class RequestRejected(Exception):
     """A line that says that it is one of a request, and is none."""
 
 
-def parse_request(line: bytes) -> LoggedRequest | None:
+Address = Callable[[str], str]
+"""Makes an address what is counted of it."""
+
+
+def parse_request(line: bytes, address: Address) -> LoggedRequest | None:
     """The request of a line; None for a line of something else. Raises RequestRejected."""
     event = parse_event(line)
     if event is None or not event.message.startswith(MARK):
@@ -90,23 +95,29 @@ def parse_request(line: bytes) -> LoggedRequest | None:
         completed = _decode(memoryview(event.message)[len(MARK) :])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         raise RequestRejected from None
-    return LoggedRequest(event.time, event.level, _group(completed), completed.connection)
+    return LoggedRequest(event.time, event.level, _group(completed, address), completed.connection)
 
 
-def _group(completed: _Completed) -> RequestGroup:
+def _group(completed: _Completed, address: Address) -> RequestGroup:
     header, software = completed.requestHeader, completed.clientInformation
-    connection = _CONNECTION.search(completed.connection)
-    is_known = 0 <= header.requestApiKey <= _HIGHEST and 0 <= header.requestApiVersion <= _HIGHEST
-    if connection is None or not is_known or not _API.fullmatch(header.requestApiKeyName):
+    connection, api = _CONNECTION.search(completed.connection), _api(header.requestApiKeyName)
+    version = header.requestApiVersion
+    if connection is None or not api or not 0 <= version <= _HIGHEST:
         raise RequestRejected
     return RequestGroup(
-        "".join(word.capitalize() for word in header.requestApiKeyName.split("_")),
-        header.requestApiVersion,
+        api,
+        version,
         completed.listener,
         completed.principal,
         header.clientId or "",
-        connection[1],
+        address(connection[1]),
         software.softwareName,
         software.softwareVersion,
         completed.isForwarded,
     )
+
+
+@lru_cache(maxsize=1000)
+def _api(key: str) -> str:
+    """The name of an API, such as ListOffsets of LIST_OFFSETS; empty if it can be none."""
+    return "".join(word.capitalize() for word in key.split("_")) if _API.fullmatch(key) else ""

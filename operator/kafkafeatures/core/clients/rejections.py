@@ -103,7 +103,7 @@ class RejectedRequests:
     def __init__(self) -> None:
         self._groups: dict[_Key, _Group] = {}
         self._connections: dict[str, tuple[_Key, int | None]] = {}
-        """Of each connection its group, and the time."""
+        """The group and the time of each connection."""
 
     def add(self, rejections: Iterable[RefusedRequest]) -> None:
         """Add those of a log. A connection that is there counts once."""

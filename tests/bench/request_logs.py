@@ -1,8 +1,9 @@
 """Request logs: `clients reduce` against DuckDB, Polars and Spark, on one core, from text to counts of each sender.
 
-The realistic log repeats lines of clients on a real broker, with other times and request numbers; of the hostile one each
-line has another client id, port and number. Each way is a process of its own, in turn; the file is in the page cache.
-The others parse the JSON as fast as they can, and write nothing; ours writes its files. DuckDB and Polars come from PyPI into an environment of their own; Spark is that of the tests, if it is there.
+The realistic log repeats lines of clients on a real broker, with other times and request numbers; of the hostile one
+each line has another client id, port and number. Each way is a process of its own, in turn; the file is in the page
+cache. The others parse the JSON as fast as they can, and write nothing; ours writes its files. DuckDB and Polars come
+from PyPI into an environment of their own; Spark is that of the tests, if it is there.
 """
 
 from __future__ import annotations

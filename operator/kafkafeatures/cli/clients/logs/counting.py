@@ -21,7 +21,7 @@ from kafkafeatures.cli.clients.logs.requests import Address, LoggedRequest, Requ
 
 HOUR = 3_600_000
 MAX_GROUPS = 100_000
-MAX_NAMES = 12 * 1024 * 1024
+MAX_NAMES = 10 * 1024 * 1024
 """Bytes of all groups: the names in them may be long."""
 MAX_OTHERS = 10_000
 """Groups of requests without a sender: Kafka has a thousand APIs and versions."""

@@ -21,8 +21,8 @@ from typing import BinaryIO, Protocol, cast
 import msgspec
 from msgspec import Struct
 
-MAX_LINE = 4 * 1024 * 1024
-"""Bytes of a line. A request for ten thousand partitions has less."""
+MAX_LINE = 2 * 1024 * 1024
+"""Bytes of a line. A request for ten thousand partitions has less, and memory is small."""
 BLOCK = 256 * 1024
 
 _GZIP = b"\x1f\x8b"

@@ -11,6 +11,9 @@ from kafkasim.releases import Release
 
 Key = tuple[Role, int]
 
+CONFIGURED_LEVEL = "WARN"
+"""Level of the request logger in the log4j configuration that Kafka ships."""
+
 
 @dataclass(slots=True, eq=False)
 class Node:
@@ -19,7 +22,7 @@ class Node:
     was killed, and must recover its logs. `directory`: id of its disk, which may be replaced while it is down.
     `caught_up_ms`: time at which a controller has read all of the metadata log. `started_ms`: start of its process;
     `snapshot_ms`: time of the last record in its newest snapshot at that moment. `let_in`: this process of a broker has
-    registered. `migrating`: it has the flag for a migration from ZooKeeper. `in_zookeeper_mode`: a broker in ZooKeeper
+    registered. `request_log_level`: of the request logger of this process. `migrating`: it has the flag for a migration from ZooKeeper. `in_zookeeper_mode`: a broker in ZooKeeper
     mode. `file`: the properties that its process was started with; None if only the world's defaults apply.
     """
 
@@ -40,6 +43,7 @@ class Node:
     started_ms: int = 0
     snapshot_ms: int = 0
     migrating: bool = False
+    request_log_level: str = CONFIGURED_LEVEL
     in_zookeeper_mode: bool = False
     file: Mapping[str, str] | None = None
 

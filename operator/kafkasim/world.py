@@ -20,7 +20,7 @@ from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION
 from kafkasim import registrations, replicas, snapshots
 from kafkasim.brokers import Brokers
 from kafkasim.log import Position, Snapshot, Write
-from kafkasim.node import Key, Node
+from kafkasim.node import CONFIGURED_LEVEL, Key, Node
 from kafkasim.plan import Plan, TopicPlan
 from kafkasim.quorum import Quorum
 from kafkasim.releases import ELR_VERSION, KRAFT_VERSION, Release
@@ -253,7 +253,7 @@ class World(Quorum):
         if role is Role.CONTROLLER and self.replayed_in_vain(node, node.release):
             return
         node.running, node.refused, node.started_ms = True, False, self.now_ms
-        node.incarnation = self._uuid()
+        node.incarnation, node.request_log_level = self._uuid(), CONFIGURED_LEVEL
         if role is Role.BROKER:
             node.let_in = False
             self._brokers.register(node)

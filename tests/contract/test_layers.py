@@ -65,7 +65,7 @@ ROOMS = {
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
-    "cli.clients": "api core kraftlog cli.shell cli.log cli.cluster cli.pages",
+    "cli.clients": "api core kraftlog kafka cli.shell cli.log cli.cluster cli.pages",
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster.blockers_text",
@@ -175,3 +175,8 @@ def test_a_package_of_core_imports_only_packages_above_it_in_the_list() -> None:
     order = [one for one in ROOMS if one == "api" or one.startswith("core.")]
     for place, one in enumerate(order):
         assert {each for each in ROOMS[one].split() if each in order} <= set(order[:place])
+
+
+def test_nothing_but_a_command_of_people_sets_the_level_of_a_logger() -> None:
+    module = "kafka.requests.request_log_level"
+    assert {room(one) for one, other in imports() if other == module} == {"cli.clients"}

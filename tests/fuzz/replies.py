@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kafkafeatures.kafka.wire.logger_codec import LOGGER_RESOURCE, IncrementalAlterConfigsRequest
 from kafkafeatures.kafka.wire.messages import (
     SAFE_DOWNGRADE,
     UPGRADE,
@@ -34,6 +35,11 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 REPLIES = GOLDEN / "replies"
 LOGS = GOLDEN / "logs"
 
+LOGGERS = [
+    DescribeConfigsRequest(LOGGER_RESOURCE, ("1",), ("kafka.request.logger",)),
+    IncrementalAlterConfigsRequest(1, "kafka.request.logger", "WARN"),
+    IncrementalAlterConfigsRequest(2, "kafka.request.logger", "WARN"),
+]
 BROKER = [
     ApiVersionsRequest(),
     MetadataRequest(),
@@ -50,6 +56,7 @@ BROKER = [
     DescribeConfigsRequest(names=("orders", "nobody"), keys=("min.insync.replicas",)),
     DescribeConfigsRequest(BROKER_RESOURCE, ("1",), ("min.insync.replicas",)),
     DescribeConfigsRequest(BROKER_RESOURCE, ("2",), ("min.insync.replicas",)),
+    *LOGGERS,
 ]
 CONTROL = [
     ApiVersionsRequest(),

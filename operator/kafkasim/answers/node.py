@@ -20,6 +20,7 @@ from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Host, Role
 from kafkafeatures.kafka.wire import messages as m
 from kafkafeatures.kafka.wire import topic_messages as t
+from kafkafeatures.kafka.wire.logger_codec import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from kafkafeatures.kafka.wire.unregister_codec import (
     UnregisterBrokerRequest,
     UnregisterControllerRequest,
@@ -193,8 +194,14 @@ class NodeAnswers:
         return topics.reassignments(self.world)
 
     async def configs(self, request: t.DescribeConfigsRequest, version: int) -> t.DescribeConfigsResponse:
-        """min.insync.replicas, and settings of the node."""
+        """min.insync.replicas, settings of the node, and its request logger."""
         return topics.configs(self.world, self.node, request)
+
+    async def set_logger_level(
+        self, request: IncrementalAlterConfigsRequest, version: int
+    ) -> IncrementalAlterConfigsResponse:
+        """The level of a logger of this process."""
+        return topics.set_logger_level(self.node, request)
 
     async def log_dirs(self, request: t.DescribeLogDirsRequest, version: int) -> t.DescribeLogDirsResponse:
         """Partitions on its disks."""
@@ -318,6 +325,7 @@ _BOTH: Mapping[int, Handle] = {
 _BROKERS_ALONE: Mapping[int, Handle] = {
     t.MetadataRequest.api_key: NodeAnswers.metadata,
     t.DescribeLogDirsRequest.api_key: NodeAnswers.log_dirs,
+    IncrementalAlterConfigsRequest.api_key: NodeAnswers.set_logger_level,
     t.ListPartitionReassignmentsRequest.api_key: NodeAnswers.reassignments,
     t.DescribeTopicPartitionsRequest.api_key: NodeAnswers.topic_partitions,
 }

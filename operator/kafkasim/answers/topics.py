@@ -1,7 +1,8 @@
 """Responses of a broker about topics: partitions, reassignments, configs, and log directories.
 
 Called by `answers.node`. Like Kafka, it silently leaves out topics that a client may not describe
-(`World.hidden_topics`), except in DescribeLogDirs. Configs are those of `kafkasim.settings`.
+(`World.hidden_topics`), except in DescribeLogDirs. Configs are those of `kafkasim.settings`, and the
+level of the request logger.
 
 Source: `KafkaApis.scala`, `DescribeTopicPartitionsRequestHandler.java`, `ConfigHelper.scala`.
 """
@@ -13,6 +14,11 @@ from itertools import groupby
 from typing import Any
 
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS, Setting
+from kafkafeatures.kafka.wire.logger_codec import (
+    LOGGER_RESOURCE,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from kafkafeatures.kafka.wire.topic_messages import (
     BROKER_RESOURCE,
     SET_ON_TOPIC,
@@ -39,7 +45,11 @@ NONE = 0
 UNKNOWN_TOPIC_OR_PARTITION = 3
 LEADER_NOT_AVAILABLE = 5
 TOPIC_AUTHORIZATION_FAILED = 29
+INVALID_CONFIG = 40
 INVALID_REQUEST = 42
+
+REQUEST_LOGGER = "kafka.request.logger"
+_LOGGER_LEVEL = 6  # DYNAMIC_BROKER_LOGGER_CONFIG of `ConfigSource`
 
 TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 _CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
@@ -149,7 +159,25 @@ def _other(world: World, node: Node, name: str) -> ConfigAnswer:
     return ConfigAnswer(INVALID_REQUEST, f"Unexpected broker id, expected {node.id}, but received {name}", {})
 
 
-_OF = {TOPIC_RESOURCE: _of_topic, BROKER_RESOURCE: _of_node}
+def _of_loggers(world: World, node: Node, name: str) -> ConfigAnswer:
+    """The request logger alone. Sources: `ConfigHelper.scala`, `Log4jController.scala`."""
+    if name != str(node.id):
+        return _other(world, node, name)
+    return ConfigAnswer(NONE, None, {REQUEST_LOGGER: ConfigEntry(node.request_log_level, _LOGGER_LEVEL)})
+
+
+def set_logger_level(node: Node, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+    """Set a level until the process ends. Source: `RuntimeLoggerManager.java`."""
+    if request.broker_id != node.id:
+        text = f"Unexpected node id. Expected {node.id}, but received {request.broker_id}"
+        return IncrementalAlterConfigsResponse(INVALID_REQUEST, text)
+    if request.logger != REQUEST_LOGGER:
+        return IncrementalAlterConfigsResponse(INVALID_CONFIG, f"Logger {request.logger} does not exist!")
+    node.request_log_level = request.level
+    return IncrementalAlterConfigsResponse(NONE, None)
+
+
+_OF = {TOPIC_RESOURCE: _of_topic, BROKER_RESOURCE: _of_node, LOGGER_RESOURCE: _of_loggers}
 
 
 def _of_setting(setting: Setting) -> ConfigEntry:

@@ -282,6 +282,7 @@ EXCHANGES: Mapping[int, Exchange] = {
     18: _api_versions,
     32: topics.describe_configs,
     35: topics.describe_log_dirs,
+    44: topics.set_logger_levels,
     46: topics.list_reassignments,
     55: _describe_quorum,
     57: _update_features,

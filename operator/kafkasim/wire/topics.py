@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
+from kafkafeatures.kafka.wire.logger_codec import LOGGER_RESOURCE, IncrementalAlterConfigsRequest
 from kafkafeatures.kafka.wire.messages import NO_OPERATIONS
 from kafkafeatures.kafka.wire.topic_messages import (
     ConfigAnswer,
@@ -22,7 +23,7 @@ from kafkafeatures.kafka.wire.topic_messages import (
 )
 from kafkasim.answers import topics
 from kafkasim.answers.node import NodeAnswers
-from kafkasim.answers.topics import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from kafkasim.answers.topics import INVALID_REQUEST, NONE, UNKNOWN_TOPIC_OR_PARTITION
 
 Answer = dict[str, Any]
 
@@ -192,3 +193,20 @@ def _configs(kind: int, name: str, config: ConfigAnswer, *, synonyms: bool) -> A
         for key, entry in config.entries.items()
     ]
     return head | {"resource_type": kind, "resource_name": name, "configs": entries}
+
+
+async def set_logger_levels(node: NodeAnswers, version: int, request: Any) -> Answer:
+    """IncrementalAlterConfigs for loggers of brokers; nothing else is simulated."""
+    answers = []
+    for resource in request.resources:
+        head = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+        code, text = NONE, None
+        for config in resource.configs:
+            if resource.resource_type != LOGGER_RESOURCE or not resource.resource_name.isdecimal():
+                code, text = INVALID_REQUEST, "not simulated"
+                continue
+            level = IncrementalAlterConfigsRequest(int(resource.resource_name), config.name, config.value or "")
+            answer = await node.set_logger_level(level, version)
+            code, text = answer.error_code or code, answer.error_message or text
+        answers.append({**head, "error_code": code, "error_message": text})
+    return {"throttle_time": 0, "responses": answers}

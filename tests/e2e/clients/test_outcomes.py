@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.cli.clients.request_logs import read_request_logs
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
+from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.core.clients.senders import senders_of
 from kafkafeatures.core.clients.targets import Acceptance, Targets, parse_targets
 from tests.clients.generate.__main__ import TARGETS
 from tests.e2e.clients.conftest import OldBroker, one_node, run_clients
@@ -36,3 +41,19 @@ def test_a_client_works_on_a_new_release_exactly_if_it_sends_no_version_that_the
     texts = {name: outcomes[name].text for name in CLIENTS if outcomes[name].works is not predictions[name]}
     assert texts == {}
     assert set(predictions.values()) == {True, False}
+
+
+@pytest.mark.parametrize("release", [MIDDLE, NEWEST])
+def test_the_reduced_request_log_names_exactly_the_clients_that_break(
+    old_broker: OldBroker, release: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(old_broker.cluster.brokers[0].log)
+    assert main(["clients", "reduce", "--broker", "1", "--to", str(tmp_path / "to"), str(log)]) == Exit.DONE
+    logs = read_request_logs(tmp_path / "to")
+    window = EvidenceWindow(min(use.first for use in logs.uses), max(use.last for use in logs.uses))
+    senders = senders_of(logs.uses, release, TABLE, window, ())
+    named = {sender.client_id: sorted(sender.versions) for sender in senders}
+    gone = {name: removed(release, versions) for name, versions in old_broker.versions.items()}
+    assert named == {name: versions for name, versions in gone.items() if versions}
+    assert set(named) <= set(CLIENTS)

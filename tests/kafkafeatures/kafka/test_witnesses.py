@@ -174,7 +174,7 @@ async def test_two_users_of_two_listeners_get_one_command_each() -> None:
     reading = await rights(*nodes, controllers_as=bob)
     alice, of_bob = sorted(reading.commands)
     assert alice.endswith("User:alice --operation DescribeConfigs --cluster")
-    operations = " ".join(f"--operation {right}" for right in ClusterRight)
+    operations = " ".join(f"--operation {right}" for right in BITS)
     assert of_bob.endswith(f"User:bob {operations} --cluster")
     assert reading.users == ("User:alice", "User:bob")
 
@@ -248,7 +248,7 @@ async def test_a_user_without_describe_gets_one_command_for_all_unknown_rights()
     reading = await rights({1: without}, {})
     assert states(reading)[ClusterRight.CLUSTER_ACTION] is RightState.UNKNOWN
     assert len(reading.commands) == 1
-    assert all(f"--operation {right}" in reading.commands[0] for right in ClusterRight)
+    assert all(f"--operation {right}" in reading.commands[0] for right in BITS)
 
 
 async def test_the_remedy_before_the_copy_of_a_migration_is_super_users_of_the_controllers() -> None:

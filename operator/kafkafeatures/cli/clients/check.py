@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -17,12 +18,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.cli.clients.scrapes import ScrapeFiles, read_scrapes
+from kafkafeatures.cli.clients.request_logs import read_owners, read_request_logs
+from kafkafeatures.cli.clients.scrapes import read_scrapes
+from kafkafeatures.cli.clients.senders_text import draw_senders, senders_shape
+from kafkafeatures.cli.clients.verdict_table import counted_csv, logged_csv
 from kafkafeatures.cli.clients.verdict_text import draw, verdict_document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import HTML, clean_stdout, console, print_document, tell
+from kafkafeatures.cli.shell.output import CSV, HTML, clean_stdout, console, print_document, tell
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MAX_GAP
+from kafkafeatures.core.clients.senders import senders_of, version_uses
 from kafkafeatures.core.clients.targets import Targets, parse_targets
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
 
@@ -84,6 +89,10 @@ def add_arguments(group: argparse._ActionsContainer) -> None:
         "--log", type=Path, metavar="PATH",
         help="metadata log that says which brokers are registered, if the cluster is not asked",
     )  # fmt: skip
+    group.add_argument(
+        "--owners", type=Path, metavar="FILE",
+        help="YAML that says which client ids and principals are whose: owners: [{team, clientId, principal}]",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -94,24 +103,35 @@ def run(arguments: argparse.Namespace) -> int:
     end = arguments.at if arguments.at is not None else round(time.time() * 1000)
     window = EvidenceWindow(end - arguments.window, end)
     evidence = read_scrapes(arguments.evidence, arguments.cluster, end)
+    owners, logs = read_owners(arguments.owners), read_request_logs(arguments.request_logs)
     registered = _registered(arguments, end)
     table = targets()
     check = check_clients(
-        arguments.release, table, evidence.scrapes, registered.ids, window, all_refuse=registered.all_refuse
-    )
+        arguments.release, table, evidence.scrapes, registered.ids, window, all_refuse=registered.all_refuse,
+        logged=version_uses(logs.uses, window),
+    )  # fmt: skip
+    senders = senders_of(logs.uses, arguments.release, table, window, owners)
+    refused = (*evidence.refused, *logs.refused)
     if arguments.output == HTML:
         from kafkafeatures.cli.clients.verdict_page import verdict_page
 
-        print(verdict_page(check, table, registered.notes, evidence.refused), end="", file=clean_stdout())
+        print(verdict_page(check, table, registered.notes, refused, senders), end="", file=clean_stdout())
+    elif arguments.output == CSV:
+        is_logged = bool(arguments.request_logs)
+        text = logged_csv(check, logs.uses, table, owners) if is_logged else counted_csv(check, table)
+        print(text, end="", file=clean_stdout())
     elif arguments.output == "table":
-        draw(console(), check, table, registered.notes)
+        screen = console()
+        draw(screen, check, table, registered.notes)
+        draw_senders(screen, senders)
     else:
         document = verdict_document(
-            check, table, cluster=evidence.cluster, cluster_id=registered.cluster_id, refused=evidence.refused,
+            check, table, cluster=evidence.cluster, cluster_id=registered.cluster_id, refused=refused,
             notes=registered.notes,
         )  # fmt: skip
+        document["senders"] = senders_shape(senders) if arguments.request_logs else None
         print_document(document, arguments.output)
-    _tell_refused(evidence)
+    _tell_refused(refused)
     return CODES[check.verdict]
 
 
@@ -120,10 +140,10 @@ def targets() -> Targets:
     return parse_targets(files("kafkafeatures.core.clients").joinpath("targets.json").read_bytes())
 
 
-def _tell_refused(evidence: ScrapeFiles) -> None:
-    for line in evidence.refused[:_SHOWN]:
+def _tell_refused(refused: Sequence[str]) -> None:
+    for line in refused[:_SHOWN]:
         tell(line)
-    if (omitted := len(evidence.refused) - _SHOWN) > 0:
+    if (omitted := len(refused) - _SHOWN) > 0:
         tell(f"and {omitted} more files were not read; -o json has all of them")
 
 

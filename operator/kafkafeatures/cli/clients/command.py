@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Mapping
+from pathlib import Path
 
 from msgspec import Struct
 
 from kafkafeatures.cli.cluster.connect import add_connection_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.cli.shell.output import FORMATS, HTML
+from kafkafeatures.cli.shell.output import CSV, FORMATS, HTML
 
 
 class ClientsAction(Struct, frozen=True):
@@ -35,8 +36,27 @@ ACTIONS: Mapping[str, ClientsAction] = {
     "check": ClientsAction(
         "kafkafeatures.cli.clients.check",
         "can the cluster go to a release, or do clients use API versions that the release lacks",
+        frozenset(("cluster", "output", "request_logs", *_CONNECTION)),
+        forms=(*FORMATS, HTML, CSV),
+    ),
+    "reduce": ClientsAction(
+        "kafkafeatures.cli.clients.reduce",
+        "make request logs small: who sent which API and version, by broker and hour",
+        frozenset(("output",)),
+        operands="request logs to reduce, plain or gzip, as files or containers keep them (default: stdin)",
+    ),
+    "rejected": ClientsAction(
+        "kafkafeatures.cli.clients.rejected",
+        "after the upgrade: which clients did brokers of Kafka 4.x refuse",
+        frozenset(("output", "request_logs")),
+        operands="server logs, plain or gzip (default: stdin)",
+        forms=(*FORMATS, CSV),
+    ),
+    "evidence": ClientsAction(
+        "kafkafeatures.cli.clients.logging.command",
+        "switch the request log of brokers on for a time: it names clients",
         frozenset(("cluster", "output", *_CONNECTION)),
-        forms=(*FORMATS, HTML),
+        operands="start, status or stop",
     ),
 }
 """Each action. A module has `add_arguments(group)`, for flags that no other action has, and `run(arguments)`."""
@@ -72,8 +92,12 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cluster", metavar="NAME", help="of several clusters in the evidence, the folder of this one")
     add_connection_flags(parser, "cluster that says which brokers are registered")
     parser.add_argument(
-        "-o", "--output", choices=(*FORMATS, HTML), default=FORMATS[0],
-        help="table for people (default), a document, or a page",
+        "--request-logs", nargs="+", type=Path, default=(), metavar="FILE|DIR",
+        help="request logs, which name the clients: reduced ones (see reduce); rejected reads others, too",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", choices=(*FORMATS, HTML, CSV), default=FORMATS[0],
+        help="table for people (default), a document, a page, or rows for a spreadsheet",
     )  # fmt: skip
 
 

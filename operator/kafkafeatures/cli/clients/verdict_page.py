@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
+from kafkafeatures.cli.clients.senders_text import SENDER_COLUMNS, SENDERS_HEADING, proxy_notes, sender_row
 from kafkafeatures.cli.clients.verdict_text import COLUMNS, HEADINGS, earliest, gap_lines, headline, row, scope
 from kafkafeatures.cli.pages.html_parts import Html, lines, table, text, time_in_log, whole_page
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS
 from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
+from kafkafeatures.core.clients.senders import Sender
 from kafkafeatures.core.clients.targets import Targets
 from kafkafeatures.core.clients.verdict import BrokerCoverage, ClientCheck, ClientVerdict
 from kafkafeatures.core.words import format_span
@@ -25,13 +27,16 @@ _LOOKS = {ClientVerdict.READY: "good", ClientVerdict.BLOCKED: "bad", ClientVerdi
 _KEYS = (("covered", "covered by evidence"), ("gap", "gap: nothing is known"))
 
 
-def verdict_page(check: ClientCheck, targets: Targets, notes: Sequence[str], refused: Sequence[str]) -> str:
+def verdict_page(
+    check: ClientCheck, targets: Targets, notes: Sequence[str], refused: Sequence[str], senders: Sequence[Sender] = ()
+) -> str:
     """The whole document. `refused`: of files that were not read, the reasons."""
     title = f"Clients and Kafka {check.release}"
     sections = (
         Html("<h1>{}</h1>").format(text(title)),
         _summary(check, notes),
         *_uses(check, targets),
+        _senders(senders),
         _calendar(check),
         Html("<h2>Not read</h2>\n<p>{}</p>").format(lines(refused)) if refused else Html(),
     )
@@ -52,6 +57,16 @@ def _uses(check: ClientCheck, targets: Targets) -> Iterator[Html]:
             title = heading.format(check.release)
             head = [column[0].upper() + column[1:] for column in COLUMNS]
             yield Html("<h2>{}</h2>\n{}").format(title, table("Times are bounds of the requests", head, rows))
+
+
+def _senders(senders: Sequence[Sender]) -> Html:
+    """Who sends the removed versions, by request logs."""
+    if not senders:
+        return Html()
+    head = [column[0].upper() + column[1:] for column in SENDER_COLUMNS]
+    rows = [sender_row(sender) for sender in senders]
+    notes = Html("\n<p>{}</p>").format(lines(proxy_notes(senders))) if any(proxy_notes(senders)) else Html()
+    return Html("<h2>{}</h2>\n{}{}").format(SENDERS_HEADING, table("By request logs", head, rows), notes)
 
 
 def _calendar(check: ClientCheck) -> Html:

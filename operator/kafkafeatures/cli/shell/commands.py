@@ -28,7 +28,7 @@ COMMANDS = {
     ),
     "clients": (
         "kafkafeatures.cli.clients.command",
-        "check whether clients use API versions that a release lacks, by counters of the brokers",
+        "which clients break with a release: by counters of brokers, their request logs, and what they refused",
     ),
     "log": (
         "kafkafeatures.cli.log.command",

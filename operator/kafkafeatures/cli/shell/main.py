@@ -57,7 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if unknown:
             program = f"{PROGRAM} {parser.command}".strip()
             raise wrong_usage(unknown, program, program)
-        parsed = parser.parse_args(words)
+        parsed, remaining = parser.parse_known_args(words)
+        if "operands" in parsed and not any(word.startswith("-") for word in remaining):
+            parsed.operands += remaining  # those behind a flag, which argparse does not take
+        elif remaining:
+            parser.error(f"unrecognized arguments: {' '.join(remaining)}")
         if "run" not in parsed:
             parser.print_help()
             return Exit.USAGE

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FORMATS = ("table", "json", "yaml")
-SVG, HTML = "svg", "html"
+SVG, HTML, CSV = "svg", "html", "csv"
 DRAWN = ("table", SVG, HTML)
 """Forms for people; the others are for programs."""
 NEVER_WRAPPED = 100_000

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from kafkafeatures.core.clients.coverage import EvidenceGap, EvidenceWindow, GapCause, VersionUse, gaps_of, uses_of
 from kafkafeatures.core.clients.evidence import BrokerEvidence, Scrape, evidence_of
-from kafkafeatures.core.clients.targets import ALIASES, Acceptance, Targets
+from kafkafeatures.core.clients.targets import ALIASES, Acceptance, Apis, Targets
 
 
 class ClientVerdict(StrEnum):
@@ -81,12 +81,14 @@ def check_clients(
     window: EvidenceWindow,
     *,
     all_refuse: bool = False,
+    logged: Iterable[VersionUse] = (),
 ) -> ClientCheck:
     """The check of one cluster. `registered`: its brokers; None where they could not be read. `all_refuse`: all of
-    them run Kafka 4.0 or newer, so that nothing more breaks.
+    them run Kafka 4.0 or newer, so that nothing more breaks. `logged`: by request logs, which may add uses, and cover
+    nothing.
     """
     evidence = evidence_of(scrape for scrape in scrapes if scrape.time <= window.end)
-    uses = tuple(_uses(release, targets, evidence.values(), window))
+    uses = tuple(_uses(release, targets, evidence.values(), logged, window))
     coverage = None if not registered else tuple(_coverage(evidence, registered, window, all_refuse))
     is_known = targets.of(release) is not None
     if any(use.kind is UseKind.REMOVED for use in uses):
@@ -119,21 +121,18 @@ def _may_close_at_once(gap: EvidenceGap, window: EvidenceWindow) -> bool:
 
 
 def _uses(
-    release: str, targets: Targets, evidence: Iterable[BrokerEvidence], window: EvidenceWindow
+    release: str,
+    targets: Targets,
+    evidence: Iterable[BrokerEvidence],
+    logged: Iterable[VersionUse],
+    window: EvidenceWindow,
 ) -> Iterator[ApiUse]:
     """The versions that the release does not accept, those that break clients first."""
     target = targets.of(release)
     if target is None:
         return
-    by_kind: dict[tuple[UseKind, str, int], list[VersionUse]] = {}
-    for broker_evidence in evidence:
-        for use in uses_of(broker_evidence):
-            acceptance = targets.acceptance(target, use.name, use.version)
-            if use.until <= window.begin or acceptance in (Acceptance.ACCEPTED, Acceptance.INTERNAL):
-                continue
-            in_window = UseKind.REMOVED if use.after >= window.begin else UseKind.MAYBE_BEFORE
-            kind = _KINDS.get(acceptance, in_window)
-            by_kind.setdefault((kind, use.name, use.version), []).append(use)
+    counted = _by_kind((use for item in evidence for use in uses_of(item)), targets, target, window)
+    by_kind = {**_by_kind(logged, targets, target, window), **counted}  # counters are complete
     order = list(UseKind)
     for kind, name, version in sorted(by_kind, key=lambda key: (order.index(key[0]), key[1], key[2])):
         if (kind, ALIASES.get(name, ""), version) in by_kind:
@@ -141,6 +140,20 @@ def _uses(
         if kind is UseKind.MAYBE_BEFORE and (UseKind.REMOVED, name, version) in by_kind:
             continue
         yield _summed(kind, by_kind[kind, name, version])
+
+
+def _by_kind(
+    uses: Iterable[VersionUse], targets: Targets, target: Apis, window: EvidenceWindow
+) -> Mapping[tuple[UseKind, str, int], Sequence[VersionUse]]:
+    by_kind: dict[tuple[UseKind, str, int], list[VersionUse]] = {}
+    for use in uses:
+        acceptance = targets.acceptance(target, use.name, use.version)
+        if use.until <= window.begin or acceptance in (Acceptance.ACCEPTED, Acceptance.INTERNAL):
+            continue
+        in_window = UseKind.REMOVED if use.after >= window.begin else UseKind.MAYBE_BEFORE
+        kind = _KINDS.get(acceptance, in_window)
+        by_kind.setdefault((kind, use.name, use.version), []).append(use)
+    return by_kind
 
 
 def _summed(kind: UseKind, uses: Sequence[VersionUse]) -> ApiUse:

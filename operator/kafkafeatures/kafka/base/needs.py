@@ -1,4 +1,5 @@
-"""Every right in Kafka that KafkaFeatures uses, and what for: one list.
+"""Every right in Kafka that the operator uses, and what for: one list. ALTER_CONFIGS, which only a person's command
+needs (`kafka/requests/request_log_level.py`), is not in it.
 
 `check --rights` goes by it (`kafka/probe/granted.py`), and the tables of `docs/how-to/connect.md` are made of it. Which
 request needs which right: `KafkaApis.scala`, `ControllerApis.scala`, `AuthHelper.scala`.

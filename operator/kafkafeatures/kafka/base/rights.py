@@ -23,6 +23,7 @@ class ClusterRight(StrEnum):
     CLUSTER_ACTION = "ClusterAction"
     ALTER = "Alter"
     DESCRIBE_CONFIGS = "DescribeConfigs"
+    ALTER_CONFIGS = "AlterConfigs"
 
 
 _NEEDS = re.compile(r"needs ([A-Z_]+) permission")

@@ -30,16 +30,16 @@ from kafkafeatures.kafka.wire.messages import (
 from kafkafeatures.kafka.wire.topic_messages import DescribeLogDirsRequest, DescribeLogDirsResponse, MetadataRequest
 
 BITS = {
-    ClusterRight.ALTER: 1 << 7,
     ClusterRight.DESCRIBE: 1 << 8,
     ClusterRight.CLUSTER_ACTION: 1 << 9,
+    ClusterRight.ALTER: 1 << 7,
     ClusterRight.DESCRIBE_CONFIGS: 1 << 10,
 }
-"""Bits of authorized operations (`AclOperation.code`)."""
+"""Bits of authorized operations (`AclOperation.code`), of the rights that the operator uses."""
 
 _JUDGED = {
     Role.BROKER: (ClusterRight.DESCRIBE, ClusterRight.DESCRIBE_CONFIGS),
-    Role.CONTROLLER: tuple(ClusterRight),
+    Role.CONTROLLER: tuple(BITS),
 }
 """The rights that nodes of a role check themselves. Brokers forward requests that need other rights to the active
 controller.

@@ -340,6 +340,6 @@ def api_of(api_key: int) -> Api:
 @cache
 def every_api() -> Mapping[int, Api]:
     """Every API that we speak. Those that most commands never use are imported here, with the first request."""
-    from kafkafeatures.kafka.wire import partition_codec, sasl_codec, unregister_codec
+    from kafkafeatures.kafka.wire import logger_codec, partition_codec, sasl_codec, unregister_codec
 
-    return APIS | partition_codec.APIS | sasl_codec.APIS | unregister_codec.APIS
+    return APIS | partition_codec.APIS | sasl_codec.APIS | unregister_codec.APIS | logger_codec.APIS

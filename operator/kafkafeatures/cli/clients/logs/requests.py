@@ -1,0 +1,123 @@
+"""A line of Kafka's request log: who sent a request, and of which API and version. Called by `counting.py`.
+
+`RequestChannel.scala` writes such a line for each request, at DEBUG, and at INFO for those of deprecated versions:
+`Completed request:` and a JSON object. What it decides: a line is one of requests if all of it is such an object, and
+anything else that says it is one is rejected.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+import msgspec
+from msgspec import Struct
+
+from kafkafeatures.cli.clients.logs.events import parse_event
+
+LOGGER = "kafka.request.logger"
+MARK = b"Completed request:"
+
+_API = re.compile(r"[A-Z][A-Z0-9_]{1,60}")
+_HIGHEST = 1000
+"""Of versions; Kafka has 20. A line with a higher one is not a broker's."""
+_CONNECTION = re.compile(r"-(?:\[?([^\[\]]*)\]?):\d{1,5}-\d+(?:-\d+)?$")
+"""`LOCAL:PORT-REMOTE:PORT-INDEX`, with the processor before the index since Kafka 4.0."""
+
+
+class RequestGroup(Struct, frozen=True, array_like=True):
+    """Requests that are counted together. `client_id`, `principal`, `address` and the like: None in a group of
+    requests of which they are not known any more.
+    """
+
+    api: str
+    version: int
+    listener: str | None = None
+    principal: str | None = None
+    client_id: str | None = None
+    address: str | None = None
+    software: str | None = None
+    software_version: str | None = None
+    is_forwarded: bool = False
+
+
+class LoggedRequest(Struct, frozen=True):
+    """A request with the time of its line in ms, the level of the logger that wrote it, and its connection."""
+
+    time: int
+    level: str
+    group: RequestGroup
+    connection: str = ""
+
+
+class _Header(Struct):
+    requestApiVersion: int  # noqa: N815 - fields of the JSON object
+    requestApiKeyName: str  # noqa: N815
+    clientId: str | None = None  # noqa: N815
+
+
+class _ClientInformation(Struct):
+    softwareName: str = ""  # noqa: N815
+    softwareVersion: str = ""  # noqa: N815
+
+
+class _Completed(Struct):
+    requestHeader: _Header  # noqa: N815
+    connection: str
+    principal: str
+    listener: str
+    clientInformation: _ClientInformation  # noqa: N815
+    isForwarded: bool = False  # noqa: N815
+
+
+_decode = msgspec.json.Decoder(_Completed).decode
+
+
+class RequestRejected(Exception):
+    """A line that says that it is one of a request, and is none."""
+
+
+Address = Callable[[str], str]
+"""Makes an address what is counted of it."""
+
+
+def parse_request(line: bytes, address: Address) -> LoggedRequest | None:
+    """The request of a line; None for a line of something else. Raises RequestRejected."""
+    event = parse_event(line)
+    if event is None or not event.message.startswith(MARK):
+        if MARK in line and (event is None or event.logger in ("", LOGGER)):
+            raise RequestRejected
+        return None
+    if event.logger not in ("", LOGGER):
+        return None
+    try:
+        completed = _decode(memoryview(event.message)[len(MARK) :])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        raise RequestRejected from None
+    return LoggedRequest(event.time, event.level, _group(completed, address), completed.connection)
+
+
+def _group(completed: _Completed, address: Address) -> RequestGroup:
+    header, software = completed.requestHeader, completed.clientInformation
+    connection, api = _CONNECTION.search(completed.connection), _api(header.requestApiKeyName)
+    version = header.requestApiVersion
+    if connection is None or not api or not 0 <= version <= _HIGHEST:
+        raise RequestRejected
+    return RequestGroup(
+        api,
+        version,
+        completed.listener,
+        completed.principal,
+        header.clientId or "",
+        address(connection[1]),
+        software.softwareName,
+        software.softwareVersion,
+        completed.isForwarded,
+    )
+
+
+@lru_cache(maxsize=1000)
+def _api(key: str) -> str:
+    """The name of an API, such as ListOffsets of LIST_OFFSETS; empty if it can be none."""
+    return "".join(word.capitalize() for word in key.split("_")) if _API.fullmatch(key) else ""

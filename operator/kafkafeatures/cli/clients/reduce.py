@@ -1,0 +1,190 @@
+"""`kafkafeatures clients reduce`: request logs of a broker, made a thousand times smaller before they travel.
+
+Called by `command.py`; runs beside the broker or where its logs are collected. What it decides: which form addresses
+have in what is written, and that a log that cannot be read to its end is named, with the lines until then counted.
+Exit code 0; 4: something was not read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from kafkafeatures.api.names import API_VERSION
+from kafkafeatures.cli.clients.logs.counting import HourOfRequests, RequestCounter
+from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogStream, LogUnreadable, open_log, uncompressed
+from kafkafeatures.cli.clients.logs.reduced import write_hour
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.output import print_document, tell
+from kafkafeatures.core.words import counted, printable
+
+FULL, TRUNCATED, HASHED = "full", "truncated", "hashed"
+_KEPT_BITS = {4: 24, 6: 64}
+"""Of a truncated address: its network."""
+_STDIN = "-"
+
+
+@dataclass
+class ReducedLog:
+    """The outcome for one log. `kept`: files that were there and made of more lines of the same log. `problem`: why it
+    was not read to its end.
+    """
+
+    source: str
+    lines: int = 0
+    size: int = 0
+    rejected: int = 0
+    other_lines: int = 0
+    files: list[str] = field(default_factory=list)
+    kept: int = 0
+    problem: str = ""
+
+
+def add_arguments(group: argparse._ActionsContainer) -> None:
+    """Flags for the broker, and what becomes of addresses."""
+    group.add_argument("--broker", type=_broker, metavar="ID", help="the broker that wrote the logs")
+    group.add_argument("--to", type=Path, metavar="DIR", help="folder for the reduced files")
+    group.add_argument(
+        "--addresses", choices=(FULL, TRUNCATED, HASHED), default=FULL,
+        help="of clients: as they are (default), their networks (/24, /64), or hashes",
+    )  # fmt: skip
+    group.add_argument(
+        "--salt", type=Path, metavar="FILE",
+        help="secret for the hashes, so that those of several runs are equal (default: another one in each run)",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Reduce each log, and show what was read."""
+    for flag in ("broker", "to"):
+        if getattr(arguments, flag) is None:
+            raise CommandFailed(f"clients reduce: --{flag} is required", Exit.USAGE)
+    if arguments.salt is not None and arguments.addresses != HASHED:
+        raise CommandFailed("clients reduce: --salt is for --addresses hashed", Exit.USAGE)
+    address = address_form(arguments.addresses, arguments.salt)
+    logs = []
+    for source in arguments.operands or [_STDIN]:
+        log = _reduce(source, arguments, address)
+        if log.problem:
+            tell(f"{log.source}: {log.problem}")
+        logs.append(log)
+    if arguments.output == "table":
+        _draw(logs)
+    else:
+        print_document(_document(arguments.broker, logs), arguments.output)
+    return Exit.BLOCKED if any(log.problem for log in logs) else Exit.DONE
+
+
+def address_form(form: str, salt_file: Path | None) -> Callable[[str], str]:
+    """The function that makes an address what is written of it. Raises CommandFailed."""
+    if form == FULL:
+        return str
+    if form == TRUNCATED:
+        return lru_cache(10_000)(_network)
+    try:
+        salt = salt_file.read_bytes().strip() if salt_file is not None else secrets.token_bytes(32)
+    except OSError as error:
+        raise CommandFailed(f"{salt_file}: {error.strerror}", Exit.BLOCKED) from None
+    if len(salt) < 16:
+        raise CommandFailed(f"{salt_file}: a salt of {len(salt)} bytes; expected 16 or more", Exit.BLOCKED)
+    return lru_cache(10_000)(lambda address: hmac.digest(salt, address.encode(), hashlib.sha256).hex()[:16])
+
+
+def _network(address: str) -> str:
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return ""
+    return str(ipaddress.ip_network((parsed, _KEPT_BITS[parsed.version]), strict=False))
+
+
+def _reduce(source: str, arguments: argparse.Namespace, address: Callable[[str], str]) -> ReducedLog:
+    log = ReducedLog("stdin" if source == _STDIN else source)
+    counter = RequestCounter(address)
+    try:
+        with closing(uncompressed(sys.stdin.buffer) if source == _STDIN else open_log(Path(source))) as stream:
+            for hour in read_hours(stream, counter):
+                _write(hour, log, arguments)
+    except LogUnreadable as error:
+        log.problem = f"not read to its end: {error}"
+    except OSError as error:
+        log.problem = f"not read to its end: {error.filename or log.source}: {error.strerror}"
+    rejected, other_lines = counter.unattributed
+    log.rejected, log.other_lines = log.rejected + rejected, log.other_lines + other_lines
+    return log
+
+
+def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfRequests]:
+    """The hours of a log, each as soon as no more lines are expected. Raises LogUnreadable, after all of them."""
+    container_log, problem = ContainerLog(), None
+    size = unreadable = 0
+    try:
+        for lines in container_log.batches(stream):
+            counts = container_log.counts
+            counter.add(lines, counts.size - size, counts.unreadable - unreadable)
+            size, unreadable = counts.size, counts.unreadable
+            yield from counter.complete()
+    except LogUnreadable as error:
+        problem = error
+    counter.add((), container_log.counts.size - size, container_log.counts.unreadable - unreadable)
+    yield from counter.close()
+    if problem is not None:
+        raise problem
+
+
+def _write(hour: HourOfRequests, log: ReducedLog, arguments: argparse.Namespace) -> None:
+    path = write_hour(arguments.to, arguments.broker, hour, arguments.addresses)
+    log.lines, log.size = log.lines + hour.lines, log.size + hour.size
+    log.rejected, log.other_lines = log.rejected + hour.rejected, log.other_lines + hour.other_lines
+    if path is None:
+        log.kept += 1
+    else:
+        log.files.append(str(path))
+
+
+def _draw(logs: Sequence[ReducedLog]) -> None:
+    """A line for each log."""
+    for log in logs:
+        parts = [counted(log.lines, "request"), f"{log.size:,} bytes", counted(len(log.files), "file")]
+        parts += [f"{counted(log.rejected, 'line')} rejected"] if log.rejected else []
+        parts += [f"{counted(log.other_lines, 'line')} of other loggers"] if log.other_lines else []
+        parts += [f"{counted(log.kept, 'file')} kept, made of more lines before"] if log.kept else []
+        print(f"{printable(log.source)}: {', '.join(parts)}")
+
+
+def _document(broker: int, logs: Sequence[ReducedLog]) -> dict[str, Any]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ReducedRequestLogs",
+        "broker": broker,
+        "logs": [
+            {
+                "source": log.source,
+                "requests": log.lines,
+                "bytes": log.size,
+                "rejectedLines": log.rejected,
+                "otherLines": log.other_lines,
+                "files": log.files,
+                "keptFiles": log.kept,
+                "problem": log.problem or None,
+            }
+            for log in logs
+        ],
+    }
+
+
+def _broker(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"invalid broker {text[:60]!r}: expected its id, such as 3")
+    return int(text)

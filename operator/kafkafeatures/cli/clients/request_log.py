@@ -1,0 +1,90 @@
+"""Clients that request logs have seen at addresses and on connections that are in question.
+
+Called by `rejected.py`. It takes raw logs and those of `clients reduce`; only of lines whose address is in question
+anything is kept, so that memory does not grow with a log. A reduced log has no connections.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogStream
+from kafkafeatures.cli.clients.logs.reduced import SUFFIX, ReducedRefused, find_files, read_hour
+from kafkafeatures.cli.clients.logs.requests import RequestGroup, RequestRejected, parse_request
+from kafkafeatures.core.clients.rejections import Seen, SeenClient, Sightings
+
+MAX_CLIENTS = 1_000
+"""Clients for each address: some make up a client id for each run."""
+UNKNOWN_SOFTWARE = "unknown"
+_PEER = re.compile(rb'"connection\\?":\\?"[^"\\]{3,80}:\d{1,5}-\[?([^"\\\[\]]{3,80}?)\]?:\d{1,5}-[\d-]{1,22}\\?"')
+"""The address in a line, also where the line is a text within JSON."""
+
+
+class ClientSearch:
+    """Search for clients at `addresses`, and for those on `connections`."""
+
+    def __init__(self, addresses: Collection[str], connections: Collection[str]) -> None:
+        self._addresses = {address.encode() for address in addresses}
+        self._connections = frozenset(connections)
+        self._seen: dict[str, dict[SeenClient, Sightings]] = {}
+
+    @property
+    def seen(self) -> Seen:
+        return self._seen
+
+    def read(self, stream: LogStream) -> None:
+        """Search a raw log. Raises LogUnreadable, after what could be read."""
+        for lines in ContainerLog().batches(stream):
+            for line in lines:
+                # From behind: what precedes it are a request and a response, which name anything.
+                begin = line.rfind(b'"connection')
+                match = _PEER.match(line, begin) if begin >= 0 else None
+                if match and match[1] in self._addresses:
+                    self._add_line(line)
+
+    def read_reduced(self, path: Path) -> Iterable[str]:
+        """Search reduced logs in a folder or a file. Returns a line for each that could not be read. Raises OSError."""
+        problems = []
+        for file in find_files(path):
+            try:
+                hour = read_hour(file)
+            except ReducedRefused as refused:
+                problems.append(f"{file}: not read: {refused}")
+                continue
+            for count in hour.counts:
+                self._add(count.group)
+        return problems
+
+    def _add_line(self, line: bytes) -> None:
+        try:
+            request = parse_request(line, str)
+        except RequestRejected:
+            return
+        sightings = self._add(request.group) if request is not None else None
+        if sightings is None or request is None or request.connection not in self._connections:
+            return
+        first, last = sightings.times.get(request.connection, (request.time, request.time))
+        sightings.times[request.connection] = min(first, request.time), max(last, request.time)
+
+    def _add(self, group: RequestGroup) -> Sightings | None:
+        """The traces of the client that the group is of; None if its address is not in question."""
+        address = group.address or ""
+        if address.encode() not in self._addresses:
+            return None
+        software = " ".join(filter(None, (group.software, group.software_version)))
+        client = SeenClient(
+            group.client_id or "", group.principal or "", "" if group.software == UNKNOWN_SOFTWARE else software
+        )
+        clients = self._seen.setdefault(address, {})
+        if client not in clients and len(clients) >= MAX_CLIENTS:
+            return None
+        sightings = clients.setdefault(client, Sightings({}, set()))
+        sightings.uses.add((group.api, group.version))
+        return sightings
+
+
+def is_reduced(path: Path) -> bool:
+    """Tell whether a path is of reduced logs: of a folder of them, or of one by its name."""
+    return path.is_dir() or path.name.endswith(SUFFIX)

@@ -1,0 +1,91 @@
+"""Reduced request logs and owners for `clients check`. Called by `check.py`.
+
+What it decides: a file that cannot be read is named and left out: logs only name who sends what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec import Struct
+
+from kafkafeatures.cli.clients.logs.reduced import ReducedHour, ReducedRefused, find_files, merge_hours, read_hour
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.clients.senders import LoggedUse, Owner
+from kafkafeatures.core.words import printable
+
+MAX_OWNERS = 4 * 1024 * 1024
+"""Bytes of a file of owners."""
+
+
+class RequestLogs(Struct, frozen=True):
+    """What logs show, and a line for each file that was not read."""
+
+    uses: tuple[LoggedUse, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
+def read_request_logs(paths: Iterable[Path]) -> RequestLogs:
+    """The reduced logs of folders and files. Raises CommandFailed."""
+    hours: list[ReducedHour] = []
+    refused: list[str] = []
+    for file in [file for path in paths for file in _files(path)]:
+        try:
+            hours.append(read_hour(file))
+        except ReducedRefused as error:
+            refused.append(f"{file}: not read: {error}")
+        except OSError as error:
+            refused.append(f"{file}: not read: {error.strerror}")
+    return RequestLogs(tuple(use for hour in merge_hours(hours) for use in _uses(hour)), tuple(refused))
+
+
+def _files(path: Path) -> list[Path]:
+    try:
+        files = find_files(path)
+    except OSError as error:
+        raise CommandFailed(f"{error.filename or path}: {error.strerror}", Exit.BLOCKED) from None
+    if not files:
+        text = f"{path}: no reduced request logs in it; make them with clients reduce --to {path}"
+        raise CommandFailed(text, Exit.BLOCKED)
+    return files
+
+
+def _uses(hour: ReducedHour) -> Iterator[LoggedUse]:
+    shows_all = "DEBUG" in hour.levels or "TRACE" in hour.levels
+    for count in hour.counts:
+        group = count.group
+        software = " ".join(part for part in (group.software, group.software_version) if part and part != "unknown")
+        yield LoggedUse(
+            hour.broker, group.api, group.version, group.client_id, group.principal, group.address, software,
+            group.is_forwarded, count.requests, hour.first, count.last, shows_all,
+        )  # fmt: skip
+
+
+def read_owners(path: Path | None) -> Sequence[Owner]:
+    """The owners of a file, the first that matches before others. Raises CommandFailed."""
+    if path is None:
+        return ()
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_OWNERS + 1)
+        if len(data) > MAX_OWNERS:
+            raise CommandFailed(f"{path}: larger than {MAX_OWNERS // 1024 // 1024} MiB", Exit.BLOCKED)
+        return msgspec.convert(_document(data), type=_Owners).owners
+    except OSError as error:
+        raise CommandFailed(f"{path}: {error.strerror}", Exit.BLOCKED) from None
+    except (msgspec.ValidationError, yaml.YAMLError, UnicodeError, RecursionError, ValueError) as error:
+        reason = printable(" ".join(str(error).split()))[:200] or type(error).__name__
+        text = f"{path}: {reason}; expected owners: [{{team: NAME, clientId: PATTERN, principal: PATTERN}}]"
+        raise CommandFailed(text, Exit.BLOCKED) from None
+
+
+class _Owners(Struct, frozen=True, forbid_unknown_fields=True):
+    owners: tuple[Owner, ...]
+
+
+def _document(data: bytes) -> Any:
+    return yaml.safe_load(data.decode())

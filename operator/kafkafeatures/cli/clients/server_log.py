@@ -1,0 +1,114 @@
+"""Requests that a broker refused for their API version, out of its server log.
+
+Called by `rejected.py`. A broker of Kafka 4.x writes each of them there, and nowhere else (`SocketServer.scala`):
+
+    [2026-11-28 03:21:55,955] ERROR Exception while processing request from
+        127.0.0.1:9092-127.0.0.1:39130-1-2 (kafka.network.Processor)
+    org.apache.kafka.common.errors.UnsupportedVersionException: Received request for api with key 0 (Produce) and
+        unsupported version 2
+
+and the same again as "Closing socket for ... because of error". The bytes are searched for these words: the layout
+of a line does not matter, and neither does what a collector puts around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+
+from kafkafeatures.core.clients.rejections import RefusedRequest
+
+MARKERS = (b"Exception while processing request from ", b"Closing socket for ")
+REASONS = (
+    # Kafka 4.0 and newer
+    re.compile(rb"Received request for (?:disabled )?api with key (?P<key>\d{1,5}) \((?P<api>\w{1,60})\) and "
+               rb"(?:unsupported )?version (?P<version>-?\d{1,5})\b"),
+    # Kafka 3.x
+    re.compile(rb"Received request api key (?P<api>\w{1,60}) with version (?P<version>-?\d{1,5}) which is not enabled"),
+    # an API key that the release does not have; the version is not told (`RequestHeader.java`)
+    re.compile(rb"(?:Unknown API key |Our best guess of the apiKey is: )(?P<key>-?\d{1,5})\b"),
+)  # fmt: skip
+_BEFORE, _AFTER = 512, 2048
+"""Bytes around a marker that are looked at: for the time, and for the connection and the reason."""
+_LINES = 6
+"""Lines within which the reason follows: the exception, and its causes."""
+_CONNECTION = re.compile(rb"[0-9A-Za-z.:%_\[\]-]{7,160}")
+_TIME = re.compile(rb"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{3}))?")
+_PEER = re.compile(r".*?:\d{1,5}-\[?(?P<address>.+?)\]?:\d{1,5}(?:-\d{1,10}){1,2}")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def read_rejections(blocks: Iterable[bytes]) -> Iterator[RefusedRequest]:
+    """The rejections of a log, in the order of their first lines for each marker; several of one connection."""
+    rest = b""
+    resume = 0  # what lies before was looked at
+    for block in blocks:
+        text = rest + block
+        for begin in _marked(text, resume, len(text) - _AFTER):
+            resume = begin + 1
+            if rejection := _rejection(text, begin):
+                yield rejection
+        # Up to there every marker was found; one that begins later has its reason in the next block.
+        complete = max(resume, len(text) - _AFTER)
+        rest = text[max(0, complete - _BEFORE) :]
+        resume = complete - (len(text) - len(rest))
+    for begin in _marked(rest, resume, len(rest)):
+        if rejection := _rejection(rest, begin):
+            yield rejection
+
+
+def _marked(text: bytes, begin: int, end: int) -> list[int]:
+    """Places of markers that begin between the two, in ascending order."""
+    places = []
+    for marker in MARKERS:
+        at = text.find(marker, begin)
+        while 0 <= at < end:
+            places.append(at)
+            at = text.find(marker, at + 1)
+    return sorted(places)
+
+
+def _rejection(text: bytes, begin: int) -> RefusedRequest | None:
+    """The rejection of which the marker stands there, if the error is one."""
+    marker = next(each for each in MARKERS if text.startswith(each, begin))
+    after = begin + len(marker)
+    match = _CONNECTION.match(text, after)
+    connection = match[0].decode() if match else ""
+    peer = _PEER.fullmatch(connection)
+    if peer is None:
+        return None
+    event = text[after : begin + _AFTER]
+    next_event = min((at for each in MARKERS if (at := event.find(each)) >= 0), default=len(event))
+    lines = b"\n".join(event[:next_event].split(b"\n", _LINES)[:_LINES])
+    reason = next((match for each in REASONS if (match := each.search(lines))), None)
+    if reason is None:
+        return None
+    parts = reason.groupdict()
+    name = parts.get("api")
+    api = _api_name(name.decode()) if name else f"api {int(parts['key'])}"
+    return RefusedRequest(connection, peer["address"], api, int(parts.get("version") or -1), _time_before(text, begin))
+
+
+def _api_name(name: str) -> str:
+    """LIST_OFFSETS of Kafka 3.x as ListOffsets."""
+    return "".join(word.capitalize() for word in name.split("_")) if name.isupper() else name
+
+
+def _time_before(text: bytes, end: int) -> int | None:
+    """The last time that stands in the line before the marker: what a collector adds stands in front."""
+    line = text[max(0, end - _BEFORE) : end].rpartition(b"\n")[2]
+    return time_in(line, last=True)
+
+
+def time_in(line: bytes, *, last: bool = False) -> int | None:
+    """A time in ms in the beginning of a line, as if it were UTC. `last`: of several the last one."""
+    matches = list(_TIME.finditer(line)) if last else [match for match in (_TIME.search(line),) if match]
+    if not matches:
+        return None
+    year, month, day, hour, minute, second, milliseconds = (int(part or 0) for part in matches[-1].groups())
+    try:
+        time = datetime(year, month, day, hour, minute, second, milliseconds * 1000, UTC)
+        return (time - _EPOCH) // timedelta(milliseconds=1)
+    except ValueError:  # the 31st of November
+        return None

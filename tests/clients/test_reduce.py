@@ -1,0 +1,355 @@
+"""`kafkafeatures clients reduce`: the counts of a naive reading, whatever lies between the lines, and little memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafkafeatures.cli.clients.logs import counting
+from kafkafeatures.cli.clients.logs.counting import HOUR, HourOfRequests, RequestCounter
+from kafkafeatures.cli.clients.logs.lines import BLOCK, MAX_LINE
+from kafkafeatures.cli.clients.logs.reduced import (
+    GroupCount,
+    ReducedHour,
+    ReducedRefused,
+    find_files,
+    merge_hours,
+    read_hour,
+)
+from kafkafeatures.cli.clients.logs.requests import RequestGroup
+from kafkafeatures.cli.clients.reduce import HASHED, TRUNCATED, address_form, read_hours
+from kafkafeatures.cli.log.words import format_time
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
+from tests.bench.weighed import weighed
+from tests.clients.request_lines import AT, LAYOUTS, body, naive, plain, strimzi
+
+CLIENTS = ("etl", "", None, 'a"b', "spaced out", '},"request":', "ü\n", "x}")
+REQUESTS = st.builds(
+    body,
+    st.sampled_from(("PRODUCE", "FETCH", "API_VERSIONS")),
+    st.integers(0, 3),
+    st.sampled_from(CLIENTS),
+    correlation=st.integers(-(2**31), 2**31 - 1),
+    address=st.sampled_from(("10.1.2.3", "10.9.9.9")),
+    port=st.sampled_from((40_000, 40_001, 5)),
+    principal=st.sampled_from(("User:etl", "User:CN=a,O=b c", 'User:"}} (kafka.request.logger)')),
+    forwarded=st.booleans(),
+    request=st.sampled_from(("", {"acks": 1}, {"topic": "with space"}, {"connection": "x-y:1-2"})),
+    more=st.sampled_from(({}, {"temporaryMemoryBytes": 72, "messageConversionsTime": 11.6})),
+)
+STEPS = st.sampled_from((0, 1, 40, 60_000, HOUR // 3))
+GARBAGE = st.one_of(
+    st.binary(max_size=40).map(lambda data: data.replace(b"\n", b"").replace(b"\r", b"")),
+    st.sampled_from((b"", b"[2026-11-28 03:22:46,145] INFO [SocketServer] hello (kafka.network.SocketServer)",
+                     b"\tat kafka.Kafka.main", b"Completed request:{", b"\xff\xfe\x00" * 9)),
+)  # fmt: skip
+
+
+FEW = settings(max_examples=40)
+
+
+def counted(data: bytes, size: int = 1 << 20) -> tuple[Counter[tuple[Any, ...]], RequestCounter]:
+    """The counts as `naive` has them; `size`: bytes of a read."""
+    counter, counts = RequestCounter(str), Counter[tuple[Any, ...]]()
+    for hour in read_hours(io.BufferedReader(Chunks(data, size)), counter):
+        total = 0
+        for group, requests, last in hour.counts.rows():
+            fields = json.loads(group)
+            counts[format_time(hour.hour)[:13], *fields] += requests
+            total += requests
+            assert hour.hour <= last < hour.hour + HOUR
+            assert last <= hour.last
+        assert total == hour.lines == sum(hour.levels.values())
+    return counts, counter
+
+
+class Chunks(io.RawIOBase):
+    def __init__(self, data: bytes, size: int) -> None:
+        self.data, self.size = io.BytesIO(data), size
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        piece = self.data.read(min(len(buffer), self.size))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[bytes]:
+    """Lines of requests, those of one shape repeated, with anything between them."""
+    layout = draw(st.sampled_from((plain, strimzi)))
+    texts, at, lines = draw(st.lists(REQUESTS, min_size=1, max_size=6)), AT, []
+    for text in draw(st.lists(st.sampled_from(texts), max_size=40)):
+        at += draw(STEPS)
+        lines.append(layout(at, text, draw(st.sampled_from(("DEBUG", "INFO")))).encode())
+        lines += draw(st.lists(GARBAGE, max_size=1))
+    return lines
+
+
+@FEW
+@given(logs(), st.sampled_from((7, 100, 5_000)))
+def test_the_counts_are_those_of_a_naive_reading(lines: list[bytes], size: int) -> None:
+    data = b"".join(line + b"\n" for line in lines)
+    assert counted(data, size)[0] == naive(lines)
+
+
+@FEW
+@given(logs(), st.data())
+def test_a_log_that_is_cut_anywhere_and_goes_on_has_the_counts_of_its_whole_lines(
+    lines: list[bytes], data: st.DataObject
+) -> None:
+    whole = b"".join(line + b"\n" for line in lines)
+    later = lines[data.draw(st.integers(0, len(lines))) :]
+    cut = whole[: data.draw(st.integers(0, len(whole)))] + b"".join(line + b"\n" for line in later)
+    assert counted(cut)[0] == naive(cut.split(b"\n")[:-1])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_each_layout_has_the_same_counts(layout) -> None:  # type: ignore[no-untyped-def]
+    texts = [body(correlation=number) for number in range(5)] + [body("FETCH", 11, "other")]
+    lines = [layout(AT + number, text).encode() for number, text in enumerate(texts)]
+    counts, _ = counted(b"".join(line + b"\n" for line in lines))
+    assert counts == naive(plain(AT, text).encode() for text in texts)
+    assert sorted(counts.values()) == [1, 5]
+
+
+def test_two_lines_that_a_crash_made_one_are_rejected() -> None:
+    first, second = plain(AT, body(client="first")), plain(AT, body(client="second"))
+    lines = [first, first[: len(first) // 2] + second, first, second]
+    counts, counter = counted("".join(line + "\n" for line in lines).encode())
+    assert sum(counts.values()) == 3
+    assert counts == naive(line.encode() for line in lines)
+    assert counter.unattributed == (0, 0)
+
+
+def test_lines_that_were_not_counted_are_told() -> None:
+    line = plain(AT, body())
+    data = f"hello\n{line}\n{line[:300]}\n[{'x' * (MAX_LINE + 2 * BLOCK)}\nhello\n".encode()
+    (hour,) = read_hours(io.BytesIO(data), RequestCounter(str))
+    assert (hour.lines, hour.rejected, hour.other_lines, hour.size) == (1, 2, 2, len(data))
+
+
+def test_hours_are_apart_and_complete_ones_are_not_waited_for() -> None:
+    lines = "".join(plain(AT + number * HOUR, body()) + "\n" for number in range(6)).encode()
+    counter = RequestCounter(str)
+    counter.add(lines.split(b"\n"))
+    assert [hour.hour for hour in counter.complete()] == [AT // HOUR * HOUR + number * HOUR for number in range(3)]
+    assert len(list(counter.close())) == 3
+
+
+def test_above_the_limit_no_version_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "MAX_GROUPS", 10)
+    texts = [body("FETCH", number % 7, f"client-{number}") for number in range(500)]
+    counts, _ = counted("".join(plain(AT, text) + "\n" for text in texts).encode())
+    assert len(counts) == 10 + 7
+    assert sum(counts.values()) == 500
+    others = {key[2]: count for key, count in counts.items() if key[5] is None}
+    assert set(others) == set(range(7))
+
+
+def test_long_names_count_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "MAX_NAMES", 100_000)
+    texts = [body("FETCH", 3, f"{number}" * 5_000) for number in range(100)]
+    counts, _ = counted("".join(plain(AT, text) + "\n" for text in texts).encode())
+    assert sum(counts.values()) == 100
+    assert len(counts) < 20
+
+
+HOSTILE = """
+import random, sys
+from tests.bench.weighed import weighed
+from tests.clients.request_lines import AT, body, plain
+chance = random.Random(1)
+pad = "x" * 300
+for number in range(130_000):
+    text = body("FETCH", 11, f"{chance.getrandbits(64):x}-{number}-{pad[:chance.randrange(300)]}", port=number % 60_000)
+    sys.stdout.write(plain(AT + number, text) + "\\n")
+    if number in (100, 80_000):
+        for _ in range(100):
+            sys.stdout.write("y" * 1_000_000)
+sys.stdout.write("\\n")
+"""
+
+
+def test_memory_is_bounded_whatever_comes(tmp_path: Path) -> None:
+    source = [sys.executable, "-c", HOSTILE]
+    command = [sys.executable, "-m", "kafkafeatures", "clients", "reduce", "--broker", "1", "--to", str(tmp_path)]
+    run = weighed(["/bin/sh", "-c", f"{shlex.join(source)} | {shlex.join(command)}"])
+    assert b"129998 requests" in run.output
+    assert run.peak < 64 * 2**20
+
+
+def reduce(capsys: pytest.CaptureFixture[str], folder: Path, *words: str | Path, code: Exit = Exit.DONE) -> Any:
+    command = ["clients", "reduce", "--broker", "3", "--to", str(folder), "-o", "json", *map(str, words)]
+    assert main(command) == code
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "kafka-request.log"
+    path.write_text("".join(plain(AT + number, body(correlation=number)) + "\n" for number in range(10)))
+    return path
+
+
+def requests_in(folder: Path) -> int:
+    hours = merge_hours(read_hour(file) for file in find_files(folder))
+    return sum(count.requests for hour in hours for count in hour.counts)
+
+
+def test_a_log_becomes_a_file_for_each_broker_and_hour(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = reduce(capsys, tmp_path / "to", log)
+    (file,) = document["logs"][0]["files"]
+    assert Path(file).parent == tmp_path / "to" / "3"
+    assert Path(file).name.startswith("2026-11-28T03-")
+    header = json.loads(gzip.decompress(Path(file).read_bytes()).split(b"\n")[0])
+    assert (header["broker"], header["lines"], header["first"], header["levels"]) == (
+        3, 10, "2026-11-28T03:22:46.145Z", {"DEBUG": 10},
+    )  # fmt: skip
+    (count,) = read_hour(Path(file)).counts
+    assert (count.group.client_id, count.group.version, count.requests, count.last) == ("etl", 2, 10, AT + 9)
+
+
+def test_another_reading_replaces_the_file_and_adds_nothing(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "to"
+    reduce(capsys, folder, log)
+    compressed = tmp_path / "a.gz"
+    compressed.write_bytes(gzip.compress(log.read_bytes()))
+    in_container = tmp_path / "0.log"
+    in_container.write_text(
+        "".join(f"2026-11-28T03:22:46.1Z stdout F {line}\n" for line in log.read_text().splitlines())
+    )
+    reduce(capsys, folder, log, compressed, in_container)
+    with log.open("a") as file:
+        file.write(plain(AT + 10, body()) + "\n")
+    reduce(capsys, folder, log)
+    assert len(find_files(folder)) == 1
+    assert requests_in(folder) == 11
+    document = reduce(capsys, folder, compressed)
+    assert document["logs"][0]["keptFiles"] == 1
+    assert requests_in(folder) == 11
+
+
+def as_read(hour: HourOfRequests) -> ReducedHour:
+    """The hour as it is read back from its file."""
+    counts = tuple(
+        GroupCount(RequestGroup(*json.loads(group)), requests, last) for group, requests, last in hour.counts.rows()
+    )
+    return ReducedHour(3, hour.hour, hour.first, hour.last, frozenset(hour.levels), counts)
+
+
+@FEW
+@given(st.data())
+def test_parts_of_a_log_that_overlap_do_not_count_twice(data: st.DataObject) -> None:
+    lines = [plain(AT + number, body(correlation=number)).encode() for number in range(20)]
+    sections = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        begin = data.draw(st.integers(0, 19))
+        end = data.draw(st.integers(begin + 1, 20))
+        sections.append((begin, end))
+    hours = []
+    for begin, end in sections:
+        form = data.draw(st.sampled_from((str, lambda address: f"hash of {address}")))
+        (hour,) = read_hours(io.BytesIO(b"\n".join([*lines[begin:end], b""])), RequestCounter(form))
+        hours.append(as_read(hour))
+    total = sum(count.requests for hour in merge_hours(hours) for count in hour.counts)
+    assert total <= len({number for begin, end in sections for number in range(begin, end)})
+    assert total >= max(end - begin for begin, end in sections)
+
+
+def test_parts_of_a_log_one_after_the_other_count_both(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second = tmp_path / "kafka-request.log.1"
+    second.write_text("".join(plain(AT + number, body()) + "\n" for number in range(20, 25)))
+    reduce(capsys, tmp_path / "to", second, log)
+    assert requests_in(tmp_path / "to") == 15
+
+
+DAMAGES = (lambda data: data[:-20], lambda data: b"hello", lambda data: data[:300] + data[310:])
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_file_that_is_not_whole_is_refused(
+    damage: Callable[[bytes], bytes], log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = (f"{number}{random.Random(number).random()}" for number in range(50))
+    log.write_text("".join(plain(AT, body(client=name)) + "\n" for name in names))
+    reduce(capsys, tmp_path / "to", log)
+    (file,) = find_files(tmp_path / "to")
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ReducedRefused):
+        read_hour(file)
+
+
+def test_a_file_that_lacks_lines_is_refused(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    reduce(capsys, tmp_path / "to", log)
+    (file,) = find_files(tmp_path / "to")
+    file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes()).split(b"\n")[0] + b"\n"))
+    with pytest.raises(ReducedRefused, match="not complete"):
+        read_hour(file)
+
+
+def test_a_log_that_cannot_be_read_is_named_and_the_others_are_reduced(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "broken.gz"
+    broken.write_bytes(gzip.compress(log.read_bytes())[:-20])
+    document = reduce(capsys, tmp_path / "to", broken, tmp_path / "none", tmp_path, log, code=Exit.BLOCKED)
+    problems = [entry["problem"] for entry in document["logs"]]
+    assert problems[0] == "not read to its end: the gzip stream is cut off"
+    assert "No such file" in problems[1]
+    assert "not a regular file" in problems[2]
+    assert problems[3] is None
+    assert requests_in(tmp_path / "to") == 10
+
+
+def test_addresses_are_truncated_or_hashed_on_request(tmp_path: Path) -> None:
+    truncated = address_form(TRUNCATED, None)
+    assert [truncated(address) for address in ("10.1.2.3", "2001:db8::1:2", "odd")] == [
+        "10.1.2.0/24", "2001:db8::/64", "",
+    ]  # fmt: skip
+    salt = tmp_path / "salt"
+    salt.write_bytes(b"0123456789abcdef")
+    assert address_form(HASHED, salt)("10.1.2.3") == address_form(HASHED, salt)("10.1.2.3")
+    assert address_form(HASHED, None)("10.1.2.3") != address_form(HASHED, None)("10.1.2.3")
+    assert "10.1" not in address_form(HASHED, None)("10.1.2.3")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--to", "x"), "--broker is required"),
+        (("--broker", "1"), "--to is required"),
+        (("--broker", "one", "--to", "x"), "invalid broker 'one'"),
+        (("--broker", "1", "--to", "x", "--salt", "y"), "--salt is for --addresses hashed"),
+        (("--broker", "1", "--to", "x", "--addresses", "hashed", "--salt", "/none"), "No such file"),
+        (("--broker", "1", "--to", "x", "--release", "4.1"), "--release: it is a flag of clients check"),
+    ],
+)
+def test_a_wrong_command_line_is_one_clear_line(
+    words: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["clients", "reduce", *words]) in (Exit.USAGE, Exit.BLOCKED)
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1

@@ -182,6 +182,7 @@ def test_people_are_shown_who_sends_them(clients: Path, capsys: pytest.CaptureFi
     assert "\u202e" not in text
     page = shown(capsys, clients / "scrapes", *words(clients), "-o", "html")
     assert "Who sends them" in page
+    assert '<span class="removed"' in page
     assert "<script>alert" not in page
     assert "\x1b" not in page
 

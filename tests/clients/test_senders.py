@@ -19,7 +19,7 @@ from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MINUTE
-from kafkafeatures.core.clients.senders import LoggedUse, Owner, SenderKind, senders_of, version_uses
+from kafkafeatures.core.clients.senders import ClientOwner, LoggedUse, SenderKind, senders_of, version_uses
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
 from tests.clients.histories import BEGIN, END
 from tests.clients.request_lines import body, plain
@@ -39,7 +39,7 @@ def use(name: str = "Produce", version: int = 2, client: str | None = "etl", **m
     return LoggedUse(**{**fields, **more})
 
 
-def senders(*uses: LoggedUse, owners: tuple[Owner, ...] = ()) -> Any:
+def senders(*uses: LoggedUse, owners: tuple[ClientOwner, ...] = ()) -> Any:
     return senders_of(uses, "4.1", TABLE, WINDOW, owners)
 
 
@@ -86,14 +86,18 @@ def test_the_remedy_is_that_of_the_library(uses: list[LoggedUse], remedy: str) -
     ],
 )
 def test_what_is_no_client_of_its_own_is_classified_and_blocks_too(logged: LoggedUse, kind: SenderKind) -> None:
-    (sender,) = senders(logged, owners=(Owner("everybody"),))
+    (sender,) = senders(logged, owners=(ClientOwner("everybody"),))
     assert sender.kind is kind
     outcome = check_clients("4.1", TABLE, (), {1}, WINDOW, logged=version_uses([logged], WINDOW))
     assert outcome.verdict is ClientVerdict.BLOCKED
 
 
 def test_the_first_owner_whose_patterns_both_match_is_told() -> None:
-    owners = (Owner("other", client_id="etl", principal="User:x"), Owner("etl team", "etl*"), Owner("all"))
+    owners = (
+        ClientOwner("other", client_id="etl", principal="User:x"),
+        ClientOwner("etl team", "etl*"),
+        ClientOwner("all"),
+    )
     assert senders(use(), owners=owners)[0].owner == "etl team"
     assert senders(use(client="x"), owners=owners)[0].owner == "all"
     assert senders(use())[0].owner == ""
@@ -178,6 +182,7 @@ def test_people_are_shown_who_sends_them(clients: Path, capsys: pytest.CaptureFi
     assert "\u202e" not in text
     page = shown(capsys, clients / "scrapes", *words(clients), "-o", "html")
     assert "Who sends them" in page
+    assert '<span class="removed"' in page
     assert "<script>alert" not in page
     assert "\x1b" not in page
 
@@ -216,7 +221,9 @@ def test_a_reduced_file_that_is_broken_is_named_and_changes_nothing(
     document = check(capsys, clients / "scrapes", Exit.DONE, *words(clients))
     (reason,) = document["notRead"]
     assert reason.endswith("it is cut off or damaged; make it again with clients reduce")
-    file.write_bytes(gzip.compress(json.dumps({"kind": "RequestLogHour", "format": 9}).encode()))
+    odd = {"kind": "RequestLogHour", "format": 1, "broker": 1, "hour": "x", "first": "", "last": "", "lines": 0,
+           "size": 0, "groups": 0, "addresses": "full", "levels": {}, "columns": []}  # fmt: skip
+    file.write_bytes(gzip.compress(json.dumps(odd).encode()))
     (reason,) = check(capsys, clients / "scrapes", Exit.DONE, *words(clients))["notRead"]
     assert "it is not a reduced request log" in reason
 

@@ -115,7 +115,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output == HTML:
         from kafkafeatures.cli.clients.verdict_page import verdict_page
 
-        print(verdict_page(check, table, registered.notes, refused, senders), end="", file=clean_stdout())
+        print(
+            verdict_page(check, table, registered.notes, refused, senders=senders, uses=logs.uses),
+            end="",
+            file=clean_stdout(),
+        )
     elif arguments.output == CSV:
         is_logged = bool(arguments.request_logs)
         text = logged_csv(check, logs.uses, table, owners) if is_logged else counted_csv(check, table)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from kafkafeatures.cli.clients.logs.reduced import ReducedHour, ReducedRefused, find_files, merge_hours, read_hour
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.core.clients.senders import LoggedUse, Owner
+from kafkafeatures.core.clients.senders import ClientOwner, LoggedUse
 from kafkafeatures.core.words import printable
 
 MAX_OWNERS = 4 * 1024 * 1024
@@ -65,7 +65,7 @@ def _uses(hour: ReducedHour) -> Iterator[LoggedUse]:
         )  # fmt: skip
 
 
-def read_owners(path: Path | None) -> Sequence[Owner]:
+def read_owners(path: Path | None) -> Sequence[ClientOwner]:
     """The owners of a file, the first that matches before others. Raises CommandFailed."""
     if path is None:
         return ()
@@ -84,7 +84,7 @@ def read_owners(path: Path | None) -> Sequence[Owner]:
 
 
 class _Owners(Struct, frozen=True, forbid_unknown_fields=True):
-    owners: tuple[Owner, ...]
+    owners: tuple[ClientOwner, ...]
 
 
 def _document(data: bytes) -> Any:

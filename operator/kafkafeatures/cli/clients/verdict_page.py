@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
+from kafkafeatures.cli.clients.clients_page import CLIENT_STYLE, clients_by_day
 from kafkafeatures.cli.clients.senders_text import SENDER_COLUMNS, SENDERS_HEADING, proxy_notes, sender_row
 from kafkafeatures.cli.clients.verdict_text import COLUMNS, HEADINGS, earliest, gap_lines, headline, row, scope
 from kafkafeatures.cli.pages.html_parts import Html, lines, table, text, time_in_log, whole_page
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS
 from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
-from kafkafeatures.core.clients.senders import Sender
+from kafkafeatures.core.clients.senders import LoggedUse, Sender
 from kafkafeatures.core.clients.targets import Targets
 from kafkafeatures.core.clients.verdict import BrokerCoverage, ClientCheck, ClientVerdict
 from kafkafeatures.core.words import format_span
@@ -28,7 +29,13 @@ _KEYS = (("covered", "covered by evidence"), ("gap", "gap: nothing is known"))
 
 
 def verdict_page(
-    check: ClientCheck, targets: Targets, notes: Sequence[str], refused: Sequence[str], senders: Sequence[Sender] = ()
+    check: ClientCheck,
+    targets: Targets,
+    notes: Sequence[str],
+    refused: Sequence[str],
+    *,
+    senders: Sequence[Sender] = (),
+    uses: Sequence[LoggedUse] = (),
 ) -> str:
     """The whole document. `refused`: of files that were not read, the reasons."""
     title = f"Clients and Kafka {check.release}"
@@ -37,10 +44,11 @@ def verdict_page(
         _summary(check, notes),
         *_uses(check, targets),
         _senders(senders),
+        clients_by_day(check, uses, targets),
         _calendar(check),
         Html("<h2>Not read</h2>\n<p>{}</p>").format(lines(refused)) if refused else Html(),
     )
-    return whole_page(f"{title} - KafkaFeatures", sections, STYLE)
+    return whole_page(f"{title} - KafkaFeatures", sections, STYLE + CLIENT_STYLE)
 
 
 def _summary(check: ClientCheck, notes: Sequence[str]) -> Html:

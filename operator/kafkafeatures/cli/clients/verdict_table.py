@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 
 from kafkafeatures.cli.log.words import format_time
-from kafkafeatures.core.clients.senders import LoggedUse, Owner, is_within, owner_of
+from kafkafeatures.core.clients.senders import ClientOwner, LoggedUse, is_within, owner_of
 from kafkafeatures.core.clients.targets import Apis, Targets
 from kafkafeatures.core.clients.verdict import ClientCheck
 from kafkafeatures.core.words import printable
@@ -26,7 +26,7 @@ _LONGEST = 1000
 _NOT_ACCEPTED = "not known"
 
 
-def logged_csv(check: ClientCheck, uses: Iterable[LoggedUse], targets: Targets, owners: Sequence[Owner]) -> str:
+def logged_csv(check: ClientCheck, uses: Iterable[LoggedUse], targets: Targets, owners: Sequence[ClientOwner]) -> str:
     """A row for each client, API and version in the logs of the window."""
     by_client: dict[tuple[str, str, str, str, int], list[LoggedUse]] = {}
     for use in uses:
@@ -40,7 +40,7 @@ def _logged_rows(
     by_client: dict[tuple[str, str, str, str, int], list[LoggedUse]],
     target: Apis | None,
     targets: Targets,
-    owners: Sequence[Owner],
+    owners: Sequence[ClientOwner],
 ) -> Iterator[Sequence[object]]:
     for (client_id, principal, software, name, version), its_uses in sorted(by_client.items()):
         brokers = " ".join(map(str, sorted({use.broker for use in its_uses})))

@@ -52,7 +52,7 @@ class SenderKind(StrEnum):
     """The reduced log had no room for more names."""
 
 
-class Owner(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class ClientOwner(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """A team, and the client ids and principals that are its own, as patterns with `*`, `?` and `[...]`."""
 
     team: str
@@ -102,7 +102,7 @@ _FETCHER = "broker-*-fetcher-*"
 _NEGOTIATION = "ApiVersions"
 
 
-def owner_of(owners: Iterable[Owner], client_id: str, principal: str) -> str:
+def owner_of(owners: Iterable[ClientOwner], client_id: str, principal: str) -> str:
     """The team of the first owner whose patterns match; empty if there is none."""
     return next((owner.team for owner in owners if owner.owns(client_id, principal)), "")
 
@@ -137,7 +137,7 @@ def version_uses(uses: Iterable[LoggedUse], window: EvidenceWindow) -> Iterator[
 
 
 def senders_of(
-    uses: Sequence[LoggedUse], release: str, targets: Targets, window: EvidenceWindow, owners: Sequence[Owner]
+    uses: Sequence[LoggedUse], release: str, targets: Targets, window: EvidenceWindow, owners: Sequence[ClientOwner]
 ) -> tuple[Sender, ...]:
     """The senders of removed versions, those with the most requests first."""
     by_sender: dict[tuple[SenderKind, str, str], list[LoggedUse]] = {}
@@ -176,7 +176,7 @@ def _near(uses: Iterable[LoggedUse]) -> Mapping[tuple[str | None, str | None], i
 def _sender(
     kind: SenderKind,
     uses: Sequence[LoggedUse],
-    owners: Sequence[Owner],
+    owners: Sequence[ClientOwner],
     near: Mapping[tuple[str | None, str | None], int],
     *,
     negotiates: bool,

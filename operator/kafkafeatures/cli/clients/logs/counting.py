@@ -92,7 +92,7 @@ class HourOfRequests:
 
 
 @dataclass(slots=True)
-class _Shape:
+class _LineShape:
     """Lines of equal bytes but for their times and numbers. `stamp`: the bytes of the latest time."""
 
     number: int
@@ -113,7 +113,7 @@ class RequestCounter:
     """Groups of all open hours, and the bytes of their names."""
     _rejected: int = 0
     _other_lines: int = 0
-    _shapes: dict[bytes, _Shape] = field(default_factory=dict)
+    _shapes: dict[bytes, _LineShape] = field(default_factory=dict)
     """Shapes of lines in one hour, of which those since the last settling are not in the groups yet."""
     _shape_bytes: int = 0
     _begin: bytes = b""
@@ -239,7 +239,7 @@ class RequestCounter:
             self._settle()
             self._begin = line[:_HOUR_STAMP]
             self._end = self._begin + b"\xff"
-        self._shapes[shape] = _Shape(number, level, line[:_STAMP])
+        self._shapes[shape] = _LineShape(number, level, line[:_STAMP])
         self._shape_bytes += len(shape)
 
     def _settle(self) -> None:
@@ -252,7 +252,7 @@ class RequestCounter:
         self._shape_bytes, self._begin, self._end = 0, b"", b""
 
 
-def _settle(shape: _Shape, hour: HourOfRequests) -> None:
+def _settle(shape: _LineShape, hour: HourOfRequests) -> None:
     event = parse_event(shape.stamp.rstrip() + b" INFO ")
     time = event.time if event is not None else hour.last
     hour.counts.add(shape.number, shape.lines, time)

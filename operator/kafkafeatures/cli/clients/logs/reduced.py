@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.clients.logs.counting import HourOfRequests
+from kafkafeatures.cli.clients.logs.counting import MAX_GROUPS, MAX_OTHERS, HourOfRequests
 from kafkafeatures.cli.clients.logs.requests import RequestGroup
 from kafkafeatures.cli.log.words import format_time
 
@@ -31,6 +31,7 @@ _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d-[0-9a-f]{16}")
 KIND, FORMAT = "RequestLogHour", 1
 COLUMNS = (*RequestGroup.__struct_fields__, "requests", "last")
 _MAX_LINE = 256 * 1024
+_MAX_GROUPS = MAX_GROUPS + MAX_OTHERS
 _COMPRESSION = 1
 """The lowest level: names repeat so much that the files are small anyway."""
 
@@ -138,22 +139,22 @@ def read_hour(path: Path) -> ReducedHour:
         try:
             with gzip.GzipFile(fileobj=file) as stream:
                 header = _header(stream.readline(_MAX_LINE))
+                hour, first, last = (_time(text) for text in (header.hour, header.first, header.last))
                 counts = tuple(_counts(stream, header))
                 if stream.read(1):  # which also reads the checksum at the end
                     raise ValueError
         except (EOFError, gzip.BadGzipFile, zlib.error):
             raise ReducedRefused("it is cut off or damaged; make it again with clients reduce") from None
-        except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError):
+        except (msgspec.MsgspecError, UnicodeError, ValueError, RecursionError, OverflowError):
             raise ReducedRefused("it is not a reduced request log; make one with clients reduce") from None
     if len(counts) != header.groups or _requests(counts) != header.lines:
         raise ReducedRefused("it is not complete; make it again with clients reduce")
-    hour, first, last = (_time(text) for text in (header.hour, header.first, header.last))
     return ReducedHour(header.broker, hour, first, last, frozenset(header.levels), counts)
 
 
 def _header(line: bytes) -> ReducedHeader:
     header = _decode_header(line)
-    if header.kind != KIND or header.broker < 0:
+    if header.kind != KIND or header.broker < 0 or header.groups > _MAX_GROUPS:
         raise ValueError
     if header.format != FORMAT:
         raise ReducedRefused(f"its format is {header.format}; expected {FORMAT}, which this version writes")

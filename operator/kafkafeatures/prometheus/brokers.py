@@ -19,7 +19,7 @@ BROKER_LABELS = ("broker", "broker_id", "brokerid", "kafka_broker", "kafka_broke
 _ID = re.compile("[0-9]{1,9}")
 _STRIMZI = "strimzi_io_cluster"
 _STRIMZI_PODS = ("strimzi_io_pod_name", "kubernetes_pod_name", "pod")
-"""Labels with the name of a pod. Strimzi ends it with the id of the broker (`ReconcilerUtils.getPodIndexFromPodName`)."""
+"""Labels with the name of a pod, which Strimzi ends with the id of the broker (`ReconcilerUtils.java`)."""
 _CLUSTER = re.compile(r"(?:.*_)?(?:cluster|namespace|environment|env)(?:_id|_name)?|app_kubernetes_io_instance")
 """Labels that differ only between clusters."""
 

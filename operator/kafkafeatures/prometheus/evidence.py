@@ -2,14 +2,14 @@
 
     read_evidence(PrometheusApi(transport), 'namespace="kafka"', None, window)
 
-Called by the command line. A counter counts from the start of its process on and is never removed, so the last scrape of
-a process shows all of it: of 35 days a few scrapes are fetched, exactly as they were, and for dates of use one a day.
+Called by the command line. A counter counts from the start of its process on and is never removed, so the last scrape
+of a process shows all of it: of 35 days a few scrapes are fetched, exactly as they were, and some for dates of use.
 
-1. Which processes had request counters, hour by hour.
-2. Of each process the first and the last scrape: Prometheus gives all samples of a scrape one time.
-3. The scrape at the end counts only if it has other counts than one within five minutes before: an exporter may answer
-   with what it said before. And only if Prometheus holds as many samples of it as the exporter exposed: rules for
-   relabelling, remote writing and limits drop counters, and the one that was dropped may be that of an old client.
+1. Find the processes that had request counters, hour by hour.
+2. Fetch the first and the last scrape of each: Prometheus gives all samples of a scrape one time.
+3. Take the last one only if it has other counts than one within five minutes before, for an exporter may repeat itself;
+   and only if Prometheus holds as many samples of it as the exporter exposed: rules for relabelling, remote writing and
+   limits drop counters, and the one that was dropped may be that of an old client.
 
 What is missing makes a gap, and a line says why.
 """
@@ -25,7 +25,9 @@ from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MAX_CLOCK_ERROR, MAX_GAP, MINUTE, CounterKey, Scrape
 from kafkafeatures.core.clients.exporters import (
     EXPECTED,
+    JVM_START,
     KAFKA_START,
+    PROCESS_START,
     START_UNITS,
     BrokerCounters,
     PartialScrape,
@@ -51,7 +53,8 @@ _MOST_STEPS = 8000
 _DATES = 35
 """Scrapes in the window that show when a version was used."""
 _SPAN = f"{MAX_GAP // 1000}s"
-_ORDER = tuple(START_UNITS)
+_METRICS = (JVM_START, KAFKA_START, PROCESS_START)
+"""Metrics that tell processes apart, the best first: an exporter beside the broker has the last one of its own."""
 
 
 class PrometheusEvidence(Struct, frozen=True):
@@ -104,7 +107,7 @@ def read_evidence(
     scrapes: list[Scrape] = []
     for process in processes:
         try:
-            scrapes += _scrapes(api, process, dated.get(process.target, {}), window, step)
+            scrapes += list(_scrapes(api, process, dated.get(process.target, {}), window, step))
         except ScrapeRefused as refused:
             problems.append(f"broker {process.broker}, {process.source}: not used: it {refused}")
     return PrometheusEvidence(tuple(scrapes), tuple(problems))
@@ -135,7 +138,7 @@ def _processes(
         if broker is None:
             problems.append(f"target {printable(str(sorted(target)))[:300]}: not used: no label shows one broker id")
             continue
-        metric = min(metrics, key=lambda name: _rank(name))
+        metric = min(metrics, key=_rank)
         processes += [_Process(target, broker, metric, *run) for run in _runs(sorted(metrics[metric].items()))]
     if not processes:
         raise BrokersNotNamed(dict(next(iter(by_target))))
@@ -143,7 +146,7 @@ def _processes(
 
 
 def _rank(name: str) -> int:
-    return _ORDER.index(name.lower()) if name.lower() in _ORDER else len(_ORDER)
+    return _METRICS.index(name.lower()) if name.lower() in _METRICS else len(_METRICS)
 
 
 def _broker(target: Labels, ids: set[str], label: BrokerLabel | None) -> int | None:
@@ -182,9 +185,7 @@ def _start_of(process: _Process) -> float:
 def _dated(
     api: PrometheusApi, selector: str, window: EvidenceWindow
 ) -> Mapping[frozenset[tuple[str, str]], Mapping[int, Mapping[CounterKey, float]]]:
-    """The counters of each target at some times, for dates of use alone: they are those of five minutes before, or less,
-    and may lack some.
-    """
+    """The counters of each target at some times, for dates of use alone: up to five minutes old, and maybe not all."""
     dated: dict[frozenset[tuple[str, str]], dict[int, dict[CounterKey, float]]] = {}
     step = max(_HOUR, window.length // _DATES)
     for series in api.query_range(queries.counters(selector, _SPAN), window.begin, window.end, step):
@@ -207,29 +208,35 @@ def _scrapes(
     step: int,
 ) -> Iterator[Scrape]:
     """The scrapes of a process. Raises ScrapeRefused if nothing shows its end."""
-    last = max(_times(api, process, min(process.last + step, window.end), step), default=None)
-    if last is None:
+    end = max(_times(api, process, min(process.last + step, window.end), step), default=None)
+    if end is None:
         return
-    latest, *before = reversed(list(_whole(api, process, last, _SPAN)))
-    if latest.time != last:
-        raise ScrapeRefused("has no whole scrape at its end")
+    latest, *before = reversed(_whole(api, process, end, _SPAN))
     _refuse_incomplete(api, process, latest)
-    fresh = next((scrape for scrape in reversed(before) if scrape.counters != latest.counters), None)
+    fresh = next((scrape for scrape in reversed(before) if _is_later(latest, scrape)), None)
     if fresh is None:
-        raise ScrapeRefused(
-            f"has no two scrapes with other counts within {MAX_GAP // MINUTE} minutes: scrape it more often"
-        )
-    start = latest.counters.start
-    first = last
+        text = f"has no two scrapes with other counts within {MAX_GAP // MINUTE} minutes at its end"
+        raise ScrapeRefused(f"{text}: scrape it at least every two minutes")
+    dated_from = process.first
     if _start_of(process) > window.begin - MAX_CLOCK_ERROR:
-        first = min(_times(api, process, process.first, step), default=last)
-        for scrape in _whole(api, process, first, "1s"):
-            yield _scrape(process, scrape.time, scrape.counters)
+        begin = min(_times(api, process, process.first, step), default=end)
+        for first in _whole(api, process, min(begin + MAX_GAP, end), _SPAN):
+            if first.counters.start == latest.counters.start:
+                dated_from = max(process.first, first.time)
+                yield _scrape(process, first.time, first.counters)
+                break
     for time, counters in dated.items():
-        if max(first if first != last else 0, process.first) + MAX_GAP <= time <= last - _HOUR:
-            yield _scrape(process, time, BrokerCounters(start, counters, accepts_removed=False))
+        if dated_from + MAX_GAP <= time <= latest.time - _HOUR:
+            yield _scrape(process, time, BrokerCounters(latest.counters.start, counters, accepts_removed=False))
     yield _scrape(process, fresh.time, fresh.counters)
     yield _scrape(process, latest.time, latest.counters)
+
+
+def _is_later(scrape: _WholeScrape, other: _WholeScrape) -> bool:
+    """Tell whether one shows the process of another at a later time."""
+    counts = scrape.counters.counters
+    has_grown = any(count < counts.get(key, 0) for key, count in other.counters.counters.items())
+    return has_grown and scrape.counters.start == other.counters.start
 
 
 def _scrape(process: _Process, time: int, counters: BrokerCounters) -> Scrape:
@@ -248,20 +255,36 @@ def _times(api: PrometheusApi, process: _Process, end: int, step: int) -> list[i
     ]
 
 
-def _whole(api: PrometheusApi, process: _Process, end: int, span: str) -> Iterator[_WholeScrape]:
-    """The scrapes of a target in the span before a time, the oldest first. Raises ScrapeRefused."""
-    partial: dict[int, PartialScrape] = {}
-    exposed: dict[int, float] = {}
+def _whole(api: PrometheusApi, process: _Process, end: int, span: str) -> list[_WholeScrape]:
+    """The whole scrapes of a target in the span before a time, the oldest first: at least one. A broker that starts or
+    stops has no counters for a while. Raises ScrapeRefused.
+    """
+    samples: dict[int, list[Sample]] = {}
     for series in api.query(queries.scrapes(process.labels, span), end):
         labels = dict(series.labels)
         name = labels.pop("__name__", "")
         for time, value in series.samples:
-            if name == queries.EXPOSED:
-                exposed[time] = value
-            else:
-                partial.setdefault(time, PartialScrape()).take(Sample(name, labels, value))
-    for time, scrape in sorted(partial.items()):
-        yield _WholeScrape(time, scrape.result(), exposed.get(time))
+            samples.setdefault(time, []).append(Sample(name, labels, value))
+    whole: list[_WholeScrape] = []
+    refusal = ScrapeRefused("has no scrape at its end")
+    for time, its_samples in sorted(samples.items()):
+        try:
+            whole.append(_joined(time, its_samples))
+        except ScrapeRefused as refused:
+            refusal = refused
+    if not whole:
+        raise refusal
+    return whole
+
+
+def _joined(time: int, samples: Iterable[Sample]) -> _WholeScrape:
+    scrape = PartialScrape()
+    exposed = None
+    for sample in samples:
+        scrape.take(sample)
+        if sample.name == queries.EXPOSED:
+            exposed = sample.value
+    return _WholeScrape(time, scrape.result(), exposed)
 
 
 def _refuse_incomplete(api: PrometheusApi, process: _Process, scrape: _WholeScrape) -> None:

@@ -47,7 +47,9 @@ def parse_url(text: str) -> SplitResult:
 
 
 class HttpTransport:
-    """Posts forms to one server. `headers`: with the credentials; `context`: of https."""
+    """Posts forms to one server. `headers`: with the credentials; `context`: of https; `server_name`: the name in its
+    certificate, if that is not the host of the URL.
+    """
 
     def __init__(
         self,
@@ -55,11 +57,13 @@ class HttpTransport:
         headers: Mapping[str, str],
         context: ssl.SSLContext | None,
         *,
+        server_name: str | None = None,
         deadline: float = DEADLINE,
         max_answer: int = MAX_ANSWER,
     ) -> None:
         self._url, self._headers, self._context = url, headers, context
         self._deadline, self._max_answer = deadline, max_answer
+        self._server_name = server_name
         self._line: _Line | None = None
 
     def __call__(self, path: str, form: bytes) -> HttpAnswer:
@@ -79,7 +83,7 @@ class HttpTransport:
             self._line = None
 
     def _send(self, path: str, form: bytes) -> HttpAnswer:
-        line = self._line = self._line or _Line(self._url, self._context, self._deadline)
+        line = self._line = self._line or _Line(self._connection())
         is_whole = False
         try:
             with line.cut_after(self._deadline):
@@ -121,20 +125,35 @@ class HttpTransport:
         kind, location = response.getheader("Content-Type", ""), response.getheader("Location", "")
         return HttpAnswer(response.status, kind, b"".join(parts), location)
 
+    def _connection(self) -> http.client.HTTPConnection:
+        host = self._url.hostname or ""
+        if self._context is None:
+            return http.client.HTTPConnection(host, self._url.port, timeout=self._deadline)
+        return _Https(host, self._url.port, self._deadline, self._context, self._server_name or host)
+
+
+class _Https(http.client.HTTPConnection):
+    """A connection with TLS, and a name of the server of its own."""
+
+    default_port = http.client.HTTPS_PORT
+
+    def __init__(self, host: str, port: int | None, seconds: float, context: ssl.SSLContext, server_name: str) -> None:
+        super().__init__(host, port, timeout=seconds)
+        self._context, self._server_name = context, server_name
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = self._context.wrap_socket(self.sock, server_hostname=self._server_name)
+
 
 class _Line:
     """A connection that can be cut from outside, whatever waits for it: also within a handshake of TLS."""
 
-    def __init__(self, url: SplitResult, context: ssl.SSLContext | None, seconds: float) -> None:
-        host = url.hostname or ""
-        self.connection = (
-            http.client.HTTPSConnection(host, url.port, timeout=seconds, context=context)
-            if url.scheme == "https"
-            else http.client.HTTPConnection(host, url.port, timeout=seconds)
-        )
+    def __init__(self, connection: http.client.HTTPConnection) -> None:
+        self.connection = connection
         self.is_cut = False
         self._socket: socket.socket | None = None
-        self.connection._create_connection = self._create  # type: ignore[union-attr]  # http.client has no public hook
+        connection._create_connection = self._create  # type: ignore[attr-defined]  # http.client has no public hook
 
     @contextmanager
     def cut_after(self, seconds: float) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """Expressions of PromQL that evidence is asked with, and the selector of a user in them.
 
-Pure. Called by `evidence.py`. Range selectors of one second have exactly the samples of one scrape: Prometheus gives all
-of them one time, whatever its lookback is.
+Pure. Called by `evidence.py`. A range selector has the samples of scrapes as they are, with their times, whatever the
+lookback of the server is.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from kafkafeatures.prometheus.api import Labels
 
 EXPOSED = "scrape_samples_scraped"
 """Number of samples in the answer of a target, which Prometheus writes down at each scrape."""
-_MATCHER = r'\s*[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*"\s*'
+_MATCHER = r'\s*(?!(?:__name__|request|version|name)\b)[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*"\s*'
 _SELECTOR = re.compile(f"(?:{_MATCHER}(?:,{_MATCHER})*)?")
 _ID = "id"
 """Label that Kafka itself gives `app-info`."""
 
 
 def is_selector(text: str) -> bool:
-    """Tell whether a text is a list of label matchers, such as `namespace="kafka",job="brokers"`."""
+    """Tell whether a text is a list of matchers of a target's labels, such as `namespace="kafka",job="brokers"`. Those
+    of metrics are none: they would hide counters.
+    """
     return _SELECTOR.fullmatch(text) is not None
 
 

@@ -147,9 +147,16 @@ def format_minute(milliseconds: int) -> str:
 
 
 def verdict_document(
-    check: ClientCheck, targets: Targets, *, cluster: str, cluster_id: str, refused: Sequence[str], notes: Sequence[str]
+    check: ClientCheck,
+    targets: Targets,
+    *,
+    source: str,
+    cluster: str,
+    cluster_id: str,
+    refused: Sequence[str],
+    notes: Sequence[str],
 ) -> Json:
-    """The document of `clients check -o json`."""
+    """The document of `clients check -o json`. `source`: the URL or the path of the evidence."""
     brokers = None
     if check.brokers is not None:
         brokers = [
@@ -159,6 +166,7 @@ def verdict_document(
     return {
         "apiVersion": API_VERSION,
         "kind": "ClientCheck",
+        "source": source,
         "cluster": cluster or None,
         "clusterId": cluster_id or None,
         "release": check.release,

@@ -21,6 +21,7 @@ from itertools import combinations
 
 from msgspec import Struct
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MAX_CLOCK_ERROR, MAX_GAP, MINUTE, CounterKey, Scrape
 from kafkafeatures.core.clients.exporters import (
@@ -227,7 +228,8 @@ def _scrapes(
                 break
     for time, counters in dated.items():
         if dated_from + MAX_GAP <= time <= latest.time - _HOUR:
-            yield _scrape(process, time, BrokerCounters(latest.counters.start, counters, accepts_removed=False))
+            dates = replace(latest.counters, counters=counters, accepts_removed=False)
+            yield _scrape(process, time, dates)
     yield _scrape(process, fresh.time, fresh.counters)
     yield _scrape(process, latest.time, latest.counters)
 
@@ -241,7 +243,8 @@ def _is_later(scrape: _WholeScrape, other: _WholeScrape) -> bool:
 
 def _scrape(process: _Process, time: int, counters: BrokerCounters) -> Scrape:
     source = f"{process.source} at {time // 1000}"
-    return Scrape(process.broker, time, counters.start, counters.counters, counters.accepts_removed, source)
+    shown = (counters.start, counters.counters, counters.accepts_removed)
+    return Scrape(process.broker, time, *shown, source, counters.start_error)
 
 
 def _times(api: PrometheusApi, process: _Process, end: int, step: int) -> list[int]:

@@ -15,7 +15,9 @@ from kafkafeatures.core.clients.exporters import (
     FAMILIES,
     PURGATORY,
     REQUESTS,
+    SCRAPE_ERROR,
     START_UNITS,
+    TOTAL,
     WITHOUT_RULES,
 )
 from kafkafeatures.prometheus.api import Labels
@@ -57,7 +59,7 @@ def named(name: str, target: Labels, span: str) -> str:
 
 def scrapes(target: Labels, span: str) -> str:
     """The samples of a target within a span that evidence is made of."""
-    names = (*FAMILIES, *START_UNITS, EXPORTER, f"{PURGATORY}.*", EXPOSED)
+    names = (*FAMILIES, *START_UNITS, EXPORTER, SCRAPE_ERROR, TOTAL, f"{PURGATORY}.*", EXPOSED)
     return f"{_of_names(names, _exactly(target)[1:])}[{span}]"
 
 

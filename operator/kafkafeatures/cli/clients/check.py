@@ -10,27 +10,21 @@ import argparse
 import re
 import time
 from datetime import UTC, datetime
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.clients import prometheus
+from kafkafeatures.cli.clients.registered import registered_brokers
 from kafkafeatures.cli.clients.scrapes import ScrapeFiles, read_scrapes
 from kafkafeatures.cli.clients.verdict_text import draw, verdict_document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import HTML, clean_stdout, console, print_document, tell
 from kafkafeatures.core.clients.coverage import EvidenceWindow
-from kafkafeatures.core.clients.evidence import MAX_GAP
-from kafkafeatures.core.clients.targets import Targets, parse_targets
+from kafkafeatures.core.clients.evidence import CounterKey
+from kafkafeatures.core.clients.targets import Acceptance, Targets, parse_targets
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
-
-if TYPE_CHECKING:
-    from kafkafeatures.core.facts.levels import VersionRange
-    from kafkafeatures.core.facts.observation import Observation
 
 CODES = {
     ClientVerdict.READY: Exit.DONE,
@@ -42,28 +36,6 @@ _HOUR = 3_600_000
 _UNITS = {"h": _HOUR, "d": 24 * _HOUR}
 _SHOWN = 5
 """Files, or targets of Prometheus, of which the reason is told."""
-_REMOVED_OLD_VERSIONS = 7
-"""metadata.version 3.3-IV3, the lowest that Kafka 4.x supports: 3.x supports lower ones as well."""
-_ALL_REFUSE = (
-    "all brokers run Kafka 4.0 or newer, which refuse removed versions without counting them: clients that fail "
-    "already are not shown"
-)
-
-
-class RegisteredBrokers(Struct, frozen=True):
-    """The brokers of a cluster. `ids`: None where they are not known, and `problem` says why. `all_refuse`: all
-    run Kafka 4.0 or newer.
-    """
-
-    ids: frozenset[int] | None
-    cluster_id: str = ""
-    problem: str = ""
-    all_refuse: bool = False
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences about them for people."""
-        return (self.problem,) if self.problem else (_ALL_REFUSE,) if self.all_refuse else ()
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
@@ -95,14 +67,19 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed("clients check: --release is required", Exit.USAGE)
     end = arguments.at if arguments.at is not None else round(time.time() * 1000)
     window = EvidenceWindow(end - arguments.window, end)
-    evidence = _evidence(arguments, window)
-    registered = _registered(arguments, end)
-    if arguments.prometheus:
-        strangers = prometheus.unregistered(evidence, registered.ids)
-        evidence = replace(evidence, refused=(*strangers, *evidence.refused))
     table = targets()
+    try:
+        registered = registered_brokers(arguments, window)
+        evidence = _evidence(arguments, window, table)
+    except CommandFailed as failed:
+        # 4 says that clients use old versions, and nothing else.
+        failed.code = Exit.UNREACHABLE if failed.code in (Exit.BLOCKED, Exit.FAILED) else failed.code
+        raise
+    if arguments.prometheus:
+        strangers = prometheus.unregistered(evidence, None if registered.registry is None else registered.registry.present)
+        evidence = replace(evidence, refused=(*strangers, *evidence.refused))
     check = check_clients(
-        arguments.release, table, evidence.scrapes, registered.ids, window, all_refuse=registered.all_refuse
+        arguments.release, table, evidence.scrapes, registered.registry, window, all_refuse=registered.all_refuse
     )
     if arguments.output == HTML:
         from kafkafeatures.cli.clients.verdict_page import verdict_page
@@ -125,13 +102,19 @@ def targets() -> Targets:
     return parse_targets(files("kafkafeatures.core.clients").joinpath("targets.json").read_bytes())
 
 
-def _evidence(arguments: argparse.Namespace, window: EvidenceWindow) -> ScrapeFiles:
+def _evidence(arguments: argparse.Namespace, window: EvidenceWindow, table: Targets) -> ScrapeFiles:
     if bool(arguments.prometheus) == (arguments.evidence is not None):
         raise CommandFailed("clients check: expected either --prometheus URL or --evidence DIR", Exit.USAGE)
     if arguments.prometheus:
         return prometheus.read_prometheus(arguments, window)
     prometheus.refuse_without_server(arguments)
-    return read_scrapes(arguments.evidence, arguments.cluster, window.end)
+    target = table.of(arguments.release)
+
+    @cache
+    def matters(key: CounterKey) -> bool:
+        return target is None or table.acceptance(target, *key) not in (Acceptance.ACCEPTED, Acceptance.INTERNAL)
+
+    return read_scrapes(arguments.evidence, arguments.cluster, window.end, matters)
 
 
 def _tell_refused(evidence: ScrapeFiles) -> None:
@@ -139,60 +122,6 @@ def _tell_refused(evidence: ScrapeFiles) -> None:
         tell(line)
     if (omitted := len(evidence.refused) - _SHOWN) > 0:
         tell(f"and {omitted} more were not read; -o json has all of them")
-
-
-def _registered(arguments: argparse.Namespace, end: int) -> RegisteredBrokers:
-    is_live = arguments.bootstrap_server or arguments.bootstrap_controller or arguments.config
-    if arguments.log is not None and is_live:
-        raise CommandFailed("clients check: --log and --bootstrap-server exclude each other", Exit.USAGE)
-    if arguments.log is not None:
-        return _of_log(arguments.log, end)
-    if is_live:
-        from kafkafeatures.cli.cluster.connect import look, on_cluster, settings_from_flags
-
-        return _of_cluster(on_cluster(look(settings_from_flags(arguments))))
-    return RegisteredBrokers(
-        None, problem="which brokers are registered is not known; use --bootstrap-server HOST:PORT or --log PATH"
-    )
-
-
-def _of_cluster(observation: Observation) -> RegisteredBrokers:
-    from kafkafeatures.core.facts.observation import Known
-
-    cluster_id = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
-    brokers = observation.registered_brokers
-    if isinstance(brokers, Known):
-        refusing = {node.id for node in observation.nodes if _refuses(node.known_range_of(METADATA_VERSION))}
-        return RegisteredBrokers(brokers.value, cluster_id, all_refuse=brokers.value <= refusing)
-    return RegisteredBrokers(None, cluster_id, f"which brokers are registered is not known: {brokers.failure}")
-
-
-def _of_log(path: Path, end: int) -> RegisteredBrokers:
-    """The brokers by a metadata log that reaches to the end of the window: later ones may be missing in an older."""
-    from kafkafeatures.cli.log.paths import log_folder
-    from kafkafeatures.cli.log.state import problems_of, registrations, restored
-    from kafkafeatures.cli.log.words import format_time
-    from kraftlog import BrokerRegistration
-
-    folder = log_folder(path)
-    state = restored(folder, None)
-    cluster_id = folder.cluster_id or ""
-    if problems := problems_of(state):
-        return RegisteredBrokers(None, cluster_id, f"{folder.display_name}: {problems[0]}")
-    if state.image.timestamp_ms < end - MAX_GAP:
-        until = format_time(state.image.timestamp_ms)
-        text = f"{folder.display_name}: the metadata log ends at {until}, before the window does; use --at {until}"
-        return RegisteredBrokers(None, cluster_id, text)
-    brokers = [broker for _, broker in registrations(state.image) if isinstance(broker, BrokerRegistration)]
-    all_refuse = all(_refuses(broker.features.get(METADATA_VERSION)) for broker in brokers)
-    return RegisteredBrokers(frozenset(broker.id for broker in brokers), cluster_id, all_refuse=all_refuse)
-
-
-def _refuses(supported: VersionRange | tuple[int, int] | None) -> bool:
-    """Tell whether a broker with this range of metadata.version runs Kafka 4.0 or newer."""
-    if supported is None:
-        return False
-    return (supported[0] if isinstance(supported, tuple) else supported.min) >= _REMOVED_OLD_VERSIONS
 
 
 def _release(text: str) -> str:

@@ -1,8 +1,8 @@
-"""A scrape of a broker in Prometheus' text format: its request counters, and when its process started.
+"""Scrapes of brokers in Prometheus' text format: their request counters, and when their processes started.
 
 Called by `scrapes.py`. The names of exporters are those of `core/clients/exporters.py`. What it decides: a text of
 which a part may be missing is refused, for what is missing could be the counter of an old client. Of a scrape one line
-at a time is in memory.
+at a time is in memory; what stands before its value is understood once for all scrapes.
 """
 
 from __future__ import annotations
@@ -12,30 +12,43 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from msgspec import Struct
+
 from kafkafeatures.core.clients.exporters import (
-    EXPORTER,
-    FAMILIES,
-    PURGATORY,
-    START_UNITS,
     BrokerCounters,
     PartialScrape,
     Sample,
     ScrapeRefused,
+    SeriesKind,
+    SeriesMeaning,
+    meaning_of,
 )
 
 MAX_LINE = 64 * 1024
 MAX_SCRAPE = 256 * 1024 * 1024
+_MAX_HEADS = 100_000
+"""Beginnings of lines that are remembered: a broker has hundreds."""
 
 _PREFIXES = (
     *(b"kafka_network_requestmetrics_requests", b"kafka_network_requestmetrics_count"),
     *(b"kafka_network_RequestMetrics_Requests", b"kafka_network_RequestMetrics_Count"),
-    *(b"kafka_server_app_info", b"java_lang_", b"jmx_exporter_", b"process_start_"),
+    *(b"kafka_network_requestmetrics_totaltimems_count", b"kafka_network_RequestMetrics_TotalTimeMs_Count"),
+    *(b"kafka_server_app_info", b"java_lang_", b"jmx_exporter_", b"jmx_scrape_error", b"process_start_"),
     *(b"kafka_server_delayedoperationpurgatory", b"kafka_server_DelayedOperationPurgatory"),
 )
 """Beginnings of all lines that are read: most are not."""
 
-_SAMPLE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?[ \t]+([0-9.eE+-]+|[+-]?Inf|NaN)(?:[ \t]+-?[0-9.]+)?")
+_SAMPLE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?[ \t]+([0-9.eE+-]+|[+-]?Inf|NaN)(?:[ \t]+(-?[0-9.]+))?")
 _LABEL = re.compile(r'[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,|$)')
+_VALUE = re.compile(rb"[0-9]+(?:\.[0-9]+)?(?:E[0-9]+)?")
+"""What nearly all values look like."""
+
+
+class _Head(Struct, frozen=True):
+    """The line before its value. `name`: as it is written; `meaning`: None where it means nothing."""
+
+    name: str
+    meaning: SeriesMeaning | None
 
 
 @dataclass
@@ -46,17 +59,58 @@ class _PartialText:
     is_whole: bool = False
 
 
-def read_exposition(stream: BinaryIO) -> BrokerCounters:
-    """The counters of a scrape. Raises ScrapeRefused."""
-    reading = _PartialText()
-    for number, line in enumerate(_lines(stream), 1):
-        if line.startswith(_PREFIXES):
-            _take(reading, line.decode(errors="replace").strip(), number)
-        elif reading.scrape.family and line.strip():
+class ExpositionReader:
+    """Reads scrapes, one after the other, those of one cluster fastest: their lines differ in the values alone."""
+
+    def __init__(self) -> None:
+        self._heads: dict[bytes, _Head] = {}
+
+    def read(self, stream: BinaryIO) -> BrokerCounters:
+        """The counters of a scrape. Raises ScrapeRefused."""
+        reading = _PartialText()
+        for number, line in enumerate(_lines(stream), 1):
+            if line.startswith(_PREFIXES):
+                self._take(reading, line, number)
+            elif reading.scrape.family and not reading.is_whole and (text := line.decode(errors="replace").strip()):
+                reading.is_whole = True
+                if not text.startswith("#") and _parsed(text) is None:
+                    raise ScrapeRefused(f"has behind the counters, in line {number}, something that is not of a scrape")
+        if reading.scrape.counters and not reading.is_whole:
+            text = "ends in the request counters, and may be cut off: keep the whole answer of the exporter"
+            raise ScrapeRefused(text)
+        return reading.scrape.result()
+
+    def _take(self, reading: _PartialText, line: bytes, number: int) -> None:
+        begin, *end = line.rsplit(None, 1)
+        head = self._heads.get(begin)
+        if head is None or not end or not _VALUE.fullmatch(end[0]):
+            head, value = self._understood(begin, line.decode(errors="replace").strip(), number)
+        else:
+            value = float(end[0])
+        family = reading.scrape.family
+        if family and head.name != family:
             reading.is_whole = True
-    if reading.scrape.counters and not reading.is_whole:
-        raise ScrapeRefused("ends in the request counters, and may be cut off: keep the whole answer of the exporter")
-    return reading.scrape.result()
+        if head.meaning is None:
+            return
+        if head.meaning.kind is SeriesKind.COUNTER and reading.is_whole:
+            raise ScrapeRefused(f"has {head.name} not in one piece (line {number}), so that lines may be missing")
+        reading.scrape.add(head.meaning, value)
+
+    def _understood(self, begin: bytes, line: str, number: int) -> tuple[_Head, float]:
+        """The line before its value, and the value. Raises ScrapeRefused."""
+        parsed = _parsed(line)
+        if parsed is None:
+            written = re.split(r"[{ \t]", line, maxsplit=1)[0]
+            raise ScrapeRefused(f"has in line {number} no sample of {written[:80]}")
+        sample, has_time = parsed
+        head = _Head(sample.name, meaning_of(sample.name, sample.labels))
+        if not has_time:
+            if len(self._heads) < _MAX_HEADS:
+                self._heads[begin] = head
+        elif head.meaning is not None:
+            text = f"has times of its own (line {number}), and may be old: keep what the exporter of the broker answers"
+            raise ScrapeRefused(text)
+        return head, sample.value
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:
@@ -73,29 +127,18 @@ def _lines(stream: BinaryIO) -> Iterator[bytes]:
         yield line.lstrip() if line[:1].isspace() else line
 
 
-def _take(reading: _PartialText, line: str, number: int) -> None:
-    written = re.split(r"[{ \t]", line, maxsplit=1)[0]
-    name, family = written.lower(), reading.scrape.family
-    is_mark = name.startswith(PURGATORY)
-    if written != family:
-        reading.is_whole = reading.is_whole or bool(family)
-        if name not in FAMILIES and name not in START_UNITS and name != EXPORTER and not is_mark:
-            return
-    sample = parse_sample(line)
-    if sample is None and not is_mark:
-        raise ScrapeRefused(f"line {number} is not a sample of {written[:80]}")
-    if sample is None:
-        return
-    if reading.scrape.take(sample) and reading.is_whole:
-        raise ScrapeRefused(f"line {number}: {sample.name} is not in one piece, so that lines may be missing")
-
-
 def parse_sample(line: str) -> Sample | None:
     """A line with a sample; None for one that is none."""
+    parsed = _parsed(line)
+    return None if parsed is None else parsed[0]
+
+
+def _parsed(line: str) -> tuple[Sample, bool] | None:
+    """The sample, and True if it has a time of its own."""
     match = _SAMPLE.fullmatch(line)
     if match is None:
         return None
-    name, text, number = match.groups()
+    name, text, number, time = match.groups()
     labels: dict[str, str] = {}
     position = 0
     text = text or ""
@@ -106,6 +149,6 @@ def parse_sample(line: str) -> Sample | None:
         labels[label[1]] = re.sub(r"\\(.)", lambda escape: "\n" if escape[1] == "n" else escape[1], label[2])
         position = label.end()
     try:
-        return Sample(name, labels, float(number))
+        return Sample(name, labels, float(number)), time is not None
     except ValueError:
         return None

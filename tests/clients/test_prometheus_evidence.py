@@ -69,6 +69,21 @@ def test_a_roll_leaves_no_gap() -> None:
     assert check(*targets(ROLLED)).verdict is ClientVerdict.READY
 
 
+def test_a_process_that_lived_for_some_minutes_between_two_others_is_found() -> None:
+    spans = ((BEGIN - DAY, END - 9 * DAY + 3), (END - 9 * DAY + 5, END - 9 * DAY + 40), (END - 9 * DAY + 42, END))
+    first, short, last = (Process(*span) for span in spans)
+    other = targets()[1]
+    hosts = [
+        labelled(target_of(History({1: (process,)}), 1), instance=f"10.0.0.{number}:9404")
+        for number, process in enumerate((first, short, last))
+    ]
+    assert check(*hosts, other).verdict is ClientVerdict.READY
+    assert causes(check(hosts[0], hosts[2], other)) == [GapCause.RESTART]
+    used = replace(short, uses=(short.start + 9,))
+    hosts[1] = labelled(target_of(History({1: (used,)}), 1), instance="10.0.0.1:9404")
+    assert check(*hosts, other).verdict is ClientVerdict.BLOCKED
+
+
 def test_an_old_client_blocks_with_the_day_on_which_it_was_used() -> None:
     result = check(*targets(USED))
     assert result.verdict is ClientVerdict.BLOCKED

@@ -15,7 +15,7 @@ from kafkafeatures.cli.shell.main import main
 from kraftlog import Record, encode_batch
 from tests.clients.exporters import START, Counters, strimzi
 from tests.kafkasim.test_process import heard, simulator
-from tests.kraftlog.build import broker, log, no_op, segment
+from tests.kraftlog.build import broker, no_op, segment
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -41,14 +41,21 @@ def scrape(
     path.write_text(text.replace('"ElectLeader"', '"RemoteFetch"') if refuses else text)
 
 
-def registered(folder: Path, *brokers: int, until: int = AT, refusing: Sequence[int] = ()) -> Path:
-    """A metadata log with these brokers, which ends at that time. `refusing`: those that run Kafka 4.x."""
+def registered(
+    folder: Path, *brokers: int, until: int = AT, refusing: Sequence[int] = (), changes: Sequence[bytes] = ()
+) -> Path:
+    """A metadata log with these brokers, which registered when their processes started, and which ends at that time.
+    `refusing`: those that run Kafka 4.x.
+    """
     folder.mkdir()
     path = folder / segment(0)
     low = {number: 7 if number in refusing else 1 for number in brokers}
     features = {"name": "metadata.version", "maxSupportedVersion": 29}
-    records = log([broker(id_, id_, features=({**features, "minSupportedVersion": low[id_]},)) for id_ in brokers])
-    path.write_bytes(records + encode_batch([Record(len(brokers), until, no_op())], leader_epoch=1))
+    values = [broker(id_, id_, features=({**features, "minSupportedVersion": low[id_]},)) for id_ in brokers]
+    records = [Record(offset, START + offset, value) for offset, value in enumerate([*values, *changes])]
+    path.write_bytes(
+        encode_batch(records, leader_epoch=1) + encode_batch([Record(len(records), until, no_op())], leader_epoch=1)
+    )
     return path
 
 

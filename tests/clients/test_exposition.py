@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.clients.exposition import MAX_LINE, parse_sample, read_exposition
+from kafkafeatures.cli.clients.exposition import MAX_LINE, ExpositionReader, parse_sample
 from kafkafeatures.core.clients.exporters import BrokerCounters, ScrapeRefused
 from tests.amounts import share
 from tests.clients.exporters import AGENT, BESIDE, EXPORTERS, START, Counters, bitnami, process_start, strimzi
@@ -26,7 +26,7 @@ EACH = pytest.mark.parametrize("exporter", EXPORTERS.values(), ids=EXPORTERS)
 
 
 def read(text: str | bytes) -> BrokerCounters:
-    return read_exposition(io.BytesIO(text.encode() if isinstance(text, str) else text))
+    return ExpositionReader().read(io.BytesIO(text.encode() if isinstance(text, str) else text))
 
 
 @EACH
@@ -69,7 +69,7 @@ def test_a_scrape_that_was_cut_anywhere_is_refused_or_whole(exporter: Callable[[
         (strimzi(COUNTERS).replace("Produce", "Prod\xff").encode("latin-1"), "mangles"),
         (strimzi(COUNTERS).replace(" 7.0", " NaN"), "is not a count"),
         (strimzi(COUNTERS).replace(" 7.0", " -7"), "is not a count"),
-        (strimzi(COUNTERS).replace(" 7.0", " 7_0"), "is not a sample"),
+        (strimzi(COUNTERS).replace(" 7.0", " 7_0"), "no sample of kafka_network"),
         (strimzi(COUNTERS).replace('version="9"', 'version="2"'), "has two counts"),
         (strimzi(COUNTERS).replace('version="9"', 'version="9",pod="b"'), "several brokers"),
         (strimzi(COUNTERS) + strimzi(COUNTERS), "not in one piece"),
@@ -94,7 +94,7 @@ def test_one_line_of_two_gigabytes_is_refused_at_once_and_not_held() -> None:
 
     tracemalloc.start()
     with pytest.raises(ScrapeRefused):
-        read_exposition(io.BufferedReader(Endless()))
+        ExpositionReader().read(io.BufferedReader(Endless()))
     assert tracemalloc.get_traced_memory()[1] < 4 * 1024 * 1024
     tracemalloc.stop()
 

@@ -92,7 +92,7 @@ class ExpositionReader:
             reading.is_whole = True
         if head.meaning is None:
             return
-        if head.meaning.kind is SeriesKind.COUNTER and reading.is_whole:
+        if head.meaning.kind is SeriesKind.COUNTER and head.name == family and reading.is_whole:
             raise ScrapeRefused(f"has {head.name} not in one piece (line {number}), so that lines may be missing")
         reading.scrape.add(head.meaning, value)
 

@@ -30,6 +30,7 @@ _OLD: Counters = {("Fetch", 3): 410_000, ("Produce", 2): 22_400}
 """Requests of a client of 2017."""
 _SCRAPE = """\
 jmx_exporter_build_info{{name="jmx_prometheus_javaagent",version="1.0.1"}} 1
+jmx_scrape_error 0
 process_start_time_seconds {start}
 {counters}
 kafka_server_delayedoperationpurgatory_purgatorysize{{delayedOperation="ElectLeader"}} 0

@@ -157,7 +157,8 @@ class PartialScrape:
                 f"counts more requests of {name} in all than in its versions: a rule of the exporter, or what stands "
                 "before it, leaves out some versions"
             )
-        return BrokerCounters(*self._start(), counters=self.counters, accepts_removed=self.accepts_removed)
+        start, error = self._start()
+        return BrokerCounters(start, self.counters, self.accepts_removed, error)
 
     def _incomplete(self) -> Iterator[str]:
         """APIs of which some versions are missing, where the exporter shows the number of all requests as well."""

@@ -152,6 +152,7 @@ def exposed(history: History, broker: int, minute: int, clock_error: int = 0) ->
     ]
     samples.append(("process_start_time_seconds", {}, scrape.start / 1000))
     samples.append(("jmx_exporter_build_info", {"name": "jmx_prometheus_javaagent"}, 1.0))
+    samples.append(("jmx_scrape_error", {}, 0.0))
     purgatory = "ElectLeader" if scrape.accepts_removed else "Fetch"
     samples.append(
         ("kafka_server_delayedoperationpurgatory_numdelayedoperations", {"delayedOperation": purgatory}, 0.0)

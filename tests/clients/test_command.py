@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def registered(
     return path
 
 
-def check(capsys: pytest.CaptureFixture[str], folder: Path, code: Exit, *words: str, time: int = AT) -> dict[str, Any]:
+def check(capsys: pytest.CaptureFixture[str], folder: Path, code: Exit, *words: str, at_ms: int = AT) -> dict[str, Any]:
     command = [
         "clients",
         "check",
@@ -68,7 +69,7 @@ def check(capsys: pytest.CaptureFixture[str], folder: Path, code: Exit, *words: 
         "--evidence",
         str(folder),
         "--at",
-        at(time),
+        at(at_ms),
         "-o",
         "json",
         *words,
@@ -112,7 +113,7 @@ def test_a_cluster_without_old_clients_is_ready(
     assert document["brokers"] == [{"id": number, "covered": True, "gaps": []} for number in (1, 2, 3)]
     text = shown(capsys, evidence, *three)
     assert text.startswith("Ready: no client used an API version that Kafka 4.1 lacks ")
-    assert "3 of 3 registered brokers covered" in text
+    assert "3 of 3 brokers covered" in text
 
 
 def test_an_old_client_blocks_and_is_named_by_api_version_and_broker(
@@ -158,11 +159,18 @@ def test_which_brokers_are_registered_has_to_be_known(
 def test_the_registered_brokers_are_those_of_a_live_cluster(capsys: pytest.CaptureFixture[str], evidence: Path) -> None:
     with simulator("--brokers", "4") as process:
         address = ("--bootstrap-server", str(heard(process)["bootstrapServers"]))
-        document = check(capsys, evidence, Exit.UNREACHABLE, *address)
+        now = round(time.time() * 1000)
+        for number in (1, 2, 3):
+            scrape(evidence, str(number), {**QUIET, ("Metadata", 12): 5.0}, now)
+        document = check(capsys, evidence, Exit.UNREACHABLE, *address, at_ms=now)
         assert document["clusterId"]
         assert [entry["id"] for entry in document["brokers"] if not entry["covered"]] == [4]
-        scrape(evidence, "4", QUIET)
-        assert check(capsys, evidence, Exit.DONE, *address)["verdict"] == "Ready"
+        scrape(evidence, "4", QUIET, now)
+        assert check(capsys, evidence, Exit.DONE, *address, at_ms=now)["verdict"] == "Ready"
+        # A cluster tells who is registered now, and not who was.
+        document = check(capsys, evidence, Exit.UNREACHABLE, *address, at_ms=now - 6 * 60_000)
+        assert document["brokers"] is None
+        assert "not at the time of --at" in document["notes"][0]
 
 
 def test_a_broker_that_refuses_old_versions_already_counts_none_of_them(
@@ -206,7 +214,7 @@ def test_a_broker_that_has_not_run_long_enough_says_when_it_can_be_ready(
 ) -> None:
     text = shown(capsys, evidence, *three, "--window", "50d")
     assert "before its process started" in text
-    assert re.search("It can be ready from 2026-01-18 .* UTC at the earliest", text)
+    assert re.search("It can be ready from 2026-01-17 23:59 UTC at the earliest", text)
 
 
 def test_a_release_that_is_not_known_is_unknown(
@@ -255,8 +263,9 @@ def test_a_scrape_that_cannot_be_read_is_named_and_makes_a_gap(
         (["--window", "5"], Exit.USAGE, "invalid window"),
         (["--at", "yesterday"], Exit.USAGE, "invalid time"),
         (["--at", "2026-11-28T12:00:00"], Exit.USAGE, "invalid time"),
-        (["--evidence", "nowhere"], Exit.BLOCKED, "nowhere: No such file or directory"),
-        (["--cluster", "north"], Exit.BLOCKED, "has no scrapes of cluster 'north'"),
+        (["--evidence", "nowhere"], Exit.USAGE, "nowhere: No such file or directory"),
+        (["--cluster", "north"], Exit.USAGE, "has no scrapes of cluster 'north'"),
+        (["--log", "nowhere"], Exit.UNREACHABLE, "nowhere"),
         (["--log", ".", "--bootstrap-server", "a:1"], Exit.USAGE, "exclude each other"),
     ],
 )

@@ -123,9 +123,7 @@ def test_two_brokers_that_started_in_the_same_millisecond_are_two() -> None:
     scrapes = [replace(scrape, start=(BEGIN - DAY) * MINUTE) for scrape in QUIET.scrapes([END])]
     busy = [replace(scrape, counters={**scrape.counters, ("Produce", 9): 900.0 * scrape.broker}) for scrape in scrapes]
     assert checked(busy, {1, 2, 3}).verdict is UNKNOWN, "each may be a later scrape of one process"
-    other = [
-        replace(scrape, counters={**scrape.counters, ("Metadata", 12): 9000.0 / scrape.broker}) for scrape in busy
-    ]
+    other = [replace(scrape, counters={**scrape.counters, ("Metadata", 12): 9000.0 / scrape.broker}) for scrape in busy]
     assert checked(other, {1, 2, 3}).verdict is READY
 
 

@@ -19,6 +19,7 @@ from kafkafeatures.core.clients.exporters import (
     START_UNITS,
     TOTAL,
     WITHOUT_RULES,
+    ZOOKEEPER,
 )
 from kafkafeatures.prometheus.api import Labels
 
@@ -59,7 +60,7 @@ def named(name: str, target: Labels, span: str) -> str:
 
 def scrapes(target: Labels, span: str) -> str:
     """The samples of a target within a span that evidence is made of."""
-    names = (*FAMILIES, *START_UNITS, EXPORTER, SCRAPE_ERROR, TOTAL, f"{PURGATORY}.*", EXPOSED)
+    names = (*FAMILIES, *START_UNITS, EXPORTER, SCRAPE_ERROR, TOTAL, f"{PURGATORY}.*", f"{ZOOKEEPER}.*", EXPOSED)
     return f"{_of_names(names, _exactly(target)[1:])}[{span}]"
 
 

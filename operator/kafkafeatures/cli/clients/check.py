@@ -25,6 +25,7 @@ from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import CounterKey
 from kafkafeatures.core.clients.targets import Acceptance, Targets, parse_targets
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
+from kafkafeatures.core.words import printable
 
 CODES = {
     ClientVerdict.READY: Exit.DONE,
@@ -34,6 +35,7 @@ CODES = {
 DAYS = 35
 _HOUR = 3_600_000
 _UNITS = {"h": _HOUR, "d": 24 * _HOUR}
+_LATER = "there are scrapes of a time after the window, which were not looked at; without --at they are"
 _SHOWN = 5
 """Files, or targets of Prometheus, of which the reason is told."""
 
@@ -76,25 +78,37 @@ def run(arguments: argparse.Namespace) -> int:
         failed.code = Exit.UNREACHABLE if failed.code in (Exit.BLOCKED, Exit.FAILED) else failed.code
         raise
     if arguments.prometheus:
-        strangers = prometheus.unregistered(evidence, None if registered.registry is None else registered.registry.present)
+        strangers = prometheus.unregistered(
+            evidence, None if registered.registry is None else registered.registry.present
+        )
         evidence = replace(evidence, refused=(*strangers, *evidence.refused))
     check = check_clients(
         arguments.release, table, evidence.scrapes, registered.registry, window, all_refuse=registered.all_refuse
     )
+    notes = [*registered.notes, *([_LATER] if evidence.is_later else [])]
+    source = _source(arguments, evidence, registered.cluster_id)
     if arguments.output == HTML:
         from kafkafeatures.cli.clients.verdict_page import verdict_page
 
-        print(verdict_page(check, table, registered.notes, evidence.refused), end="", file=clean_stdout())
+        page = verdict_page(check, table, notes, evidence.refused, source=source, is_past=evidence.is_later)
+        print(page, end="", file=clean_stdout())
     elif arguments.output == "table":
-        draw(console(), check, table, registered.notes)
+        draw(console(), check, table, notes, source=source, is_past=evidence.is_later)
     else:
         document = verdict_document(
             check, table, source=arguments.prometheus or str(arguments.evidence), cluster=evidence.cluster,
-            cluster_id=registered.cluster_id, refused=evidence.refused, notes=registered.notes,
+            cluster_id=registered.cluster_id, refused=evidence.refused, notes=notes,
         )  # fmt: skip
         print_document(document, arguments.output)
     _tell_refused(evidence)
     return CODES[check.verdict]
+
+
+def _source(arguments: argparse.Namespace, evidence: ScrapeFiles, cluster_id: str) -> str:
+    """Words for the evidence and the cluster: scrapes of another cluster may have the same ids."""
+    source = printable(arguments.prometheus or str(arguments.evidence))
+    folder = f", folder {printable(evidence.cluster)}" if evidence.cluster else ""
+    return f"evidence {source}{folder}; cluster {printable(cluster_id) or 'id not known'}"
 
 
 def targets() -> Targets:

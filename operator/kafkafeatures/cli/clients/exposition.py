@@ -35,6 +35,7 @@ _PREFIXES = (
     *(b"kafka_network_requestmetrics_totaltimems_count", b"kafka_network_RequestMetrics_TotalTimeMs_Count"),
     *(b"kafka_server_app_info", b"java_lang_", b"jmx_exporter_", b"jmx_scrape_error", b"process_start_"),
     *(b"kafka_server_delayedoperationpurgatory", b"kafka_server_DelayedOperationPurgatory"),
+    *(b"kafka_server_sessionexpirelistener", b"kafka_server_SessionExpireListener"),
 )
 """Beginnings of all lines that are read: most are not."""
 

@@ -136,6 +136,7 @@ class _Registrations:
         self._known: set[int] = set()
         self._is_complete = bool(folder.segments) and folder.segments[0].base_offset == 0
         self.since = 0
+        self._first = 0  # time of the first change: the cluster may have begun with it
         for item in History(folder):
             if isinstance(item, HistoryLine):
                 if item.event.effective_offset < image.offset:
@@ -147,8 +148,9 @@ class _Registrations:
                 self._is_complete = False
         if not self._is_complete:
             self._state(image)
-        # A broker may have been there before: in ZooKeeper mode, or in what is missing.
-        is_first = self.since <= window.begin and image.zk_migration_state in (None, 0)
+        # A broker may have been there before: in ZooKeeper mode, or in what is missing. A cluster that is younger than
+        # the window has not been looked at for so long.
+        is_first = max(self.since, self._first) <= window.begin and image.zk_migration_state in (None, 0)
         self.registry = BrokerRegistry(
             frozenset(image.brokers),
             self._removed,
@@ -159,6 +161,7 @@ class _Registrations:
     def _happened(self, change: Change, time: int) -> None:
         from kraftlog.history import Registration, Unregistration
 
+        self._first = self._first or time
         match change:
             case Registration(role="broker", node_id=broker, incarnation=incarnation):
                 if self._is_complete and broker not in self._known:

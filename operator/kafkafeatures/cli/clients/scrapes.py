@@ -29,11 +29,14 @@ _TIME = re.compile(r"[0-9]{9,11}|[0-9]{12,14}")
 
 
 class ScrapeFiles(Struct, frozen=True):
-    """The scrapes of one cluster, and a line for each file that none could be made of. `cluster`: a folder's name."""
+    """The scrapes of one cluster, and a line for each file that none could be made of. `cluster`: a folder's name;
+    `is_later`: there are some of a time after the window.
+    """
 
     cluster: str
     scrapes: tuple[Scrape, ...]
     refused: tuple[str, ...]
+    is_later: bool = False
 
 
 class _ScrapeFile(Struct, frozen=True):
@@ -68,7 +71,8 @@ def read_scrapes(path: Path, cluster: str | None, end: int, matters: Callable[[C
     scrapes: list[Scrape] = []
     for _, its_files in groupby(files, key=lambda file: file.broker):
         scrapes += thinned(_scrapes(its_files, end, reader, refused), matters)
-    return ScrapeFiles(files[0].cluster, tuple(scrapes), tuple(refused))
+    is_later = any(file.time > end for file in files)
+    return ScrapeFiles(files[0].cluster, tuple(scrapes), tuple(refused), is_later)
 
 
 def _files(folder: Path, refused: list[str]) -> Iterator[_ScrapeFile]:
@@ -83,8 +87,12 @@ def _files(folder: Path, refused: list[str]) -> Iterator[_ScrapeFile]:
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
         deep = folders if len(parts) == 2 else []
         refused += [_not_read(os.path.join(parent, name), "it is a link to a folder") for name in sorted(links)]
-        refused += [_not_read(os.path.join(parent, name), "it is too deep: expected BROKER/TIME.prom or "
-                    "CLUSTER/BROKER/TIME.prom") for name in sorted(set(deep) - set(links))]
+        refused += [
+            _not_read(
+                os.path.join(parent, name), "it is too deep: expected BROKER/TIME.prom or CLUSTER/BROKER/TIME.prom"
+            )
+            for name in sorted(set(deep) - set(links))
+        ]
         folders[:] = sorted(set(folders) - set(links)) if not deep else []
         for name in sorted(names):
             yield from _file(os.path.join(parent, name), (*parts, name), refused)
@@ -101,9 +109,7 @@ def _file(path: str, parts: Sequence[str], refused: list[str]) -> list[_ScrapeFi
     return [_ScrapeFile(path, parts[-3] if len(parts) > 2 else "", int(broker[0]), milliseconds)]
 
 
-def _scrapes(
-    files: Iterable[_ScrapeFile], end: int, reader: ExpositionReader, refused: list[str]
-) -> Iterator[Scrape]:
+def _scrapes(files: Iterable[_ScrapeFile], end: int, reader: ExpositionReader, refused: list[str]) -> Iterator[Scrape]:
     """The scrapes of files. What is not read is named in `refused`."""
     for file in files:
         if file.time > end:

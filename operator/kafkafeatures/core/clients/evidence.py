@@ -220,8 +220,7 @@ def _may_be_one(process: BrokerProcess, other: BrokerProcess) -> bool:
                 if _first_that_goes_back(earlier, later) is not None:
                     return False
             elif all(
-                _first_that_goes_back(*pair, at_once=True) is not None
-                for pair in ((earlier, later), (later, earlier))
+                _first_that_goes_back(*pair, at_once=True) is not None for pair in ((earlier, later), (later, earlier))
             ):
                 return False
     return True

@@ -55,6 +55,10 @@ PURGATORY = "kafka_server_delayedoperationpurgatory"
 _ELECT_LEADER = "ElectLeader"
 MARK = f"kafka.server:type=DelayedOperationPurgatory,delayedOperation={_ELECT_LEADER}"
 """A part of every broker of Kafka 2.4 to 3.9, with ZooKeeper and with KRaft, whatever its settings; of none of 4.x."""
+ZOOKEEPER = "kafka_server_sessionexpirelistener"
+"""What metrics of a broker's session with ZooKeeper begin with (`kafka.server:type=SessionExpireListener`), in lower case:
+a part of every broker in ZooKeeper mode since Kafka 2.0, of none of 4.x.
+"""
 _TWO_IN_ONE = re.compile(r"([A-Za-z]{1,80}), ?version=([0-9]{1,4})")
 """What Bitnami's rule makes of the request: the version is in it."""
 
@@ -151,7 +155,9 @@ class PartialScrape:
                 f"has no counter of {CANARY} requests: a rule of the exporter leaves out some of the APIs"
             )
         if not self.says_that_it_is_whole:
-            raise ScrapeRefused(f"has no {SCRAPE_ERROR}, which shows that it is whole: keep all that the exporter answers")
+            raise ScrapeRefused(
+                f"has no {SCRAPE_ERROR}, which shows that it is whole: keep all that the exporter answers"
+            )
         for name in self._incomplete():
             raise ScrapeRefused(
                 f"counts more requests of {name} in all than in its versions: a rule of the exporter, or what stands "
@@ -224,7 +230,11 @@ def meaning_of(name: str, labels: Mapping[str, str]) -> SeriesMeaning | None:
 
 
 def is_mark(name: str, labels: Mapping[str, str]) -> bool:
-    """Tell whether a series is of `MARK`, by its name in lower case. Bitnami's rule makes the label a part of it."""
+    """Tell whether a series, by its name in lower case, is of `MARK` or of `ZOOKEEPER`. Bitnami's rule makes the label a
+    part of the name.
+    """
+    if name.startswith(ZOOKEEPER):
+        return True
     if not name.startswith(PURGATORY):
         return False
     values = {label.lower(): text for label, text in labels.items()}

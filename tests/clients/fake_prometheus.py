@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MINUTE
+from kafkafeatures.core.clients.registry import BrokerRegistry
 from kafkafeatures.core.clients.verdict import ClientCheck, check_clients
 from kafkafeatures.prometheus.api import HttpAnswer, PrometheusApi
 from kafkafeatures.prometheus.brokers import BrokerLabel
@@ -181,4 +182,4 @@ def checked_by(
     """The check at a minute."""
     window = EvidenceWindow((at - days * DAY) * MINUTE, at * MINUTE)
     evidence = evidence_of(prometheus, at=at, days=days, selector=selector)
-    return check_clients("4.1", TARGETS, evidence.scrapes, set(registered), window)
+    return check_clients("4.1", TARGETS, evidence.scrapes, BrokerRegistry(frozenset(registered)), window)

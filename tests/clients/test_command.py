@@ -43,9 +43,14 @@ def scrape(
 
 
 def registered(
-    folder: Path, *brokers: int, until: int = AT, refusing: Sequence[int] = (), changes: Sequence[bytes] = ()
+    folder: Path,
+    *brokers: int,
+    until: int = AT,
+    since: int = START,
+    refusing: Sequence[int] = (),
+    changes: Sequence[bytes] = (),
 ) -> Path:
-    """A metadata log with these brokers, which registered when their processes started, and which ends at that time.
+    """A metadata log with these brokers, which registered at one time, and which ends at another.
     `refusing`: those that run Kafka 4.x.
     """
     folder.mkdir()
@@ -53,7 +58,7 @@ def registered(
     low = {number: 7 if number in refusing else 1 for number in brokers}
     features = {"name": "metadata.version", "maxSupportedVersion": 29}
     values = [broker(id_, id_, features=({**features, "minSupportedVersion": low[id_]},)) for id_ in brokers]
-    records = [Record(offset, START + offset, value) for offset, value in enumerate([*values, *changes])]
+    records = [Record(offset, since + offset, value) for offset, value in enumerate([*values, *changes])]
     path.write_bytes(
         encode_batch(records, leader_epoch=1) + encode_batch([Record(len(records), until, no_op())], leader_epoch=1)
     )

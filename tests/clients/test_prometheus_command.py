@@ -51,7 +51,7 @@ def run(*words: str) -> int:
 @pytest.fixture
 def three(tmp_path: Path) -> list[str]:
     """Flags for a log in which three brokers are registered."""
-    return ["--log", str(registered(tmp_path / "log", 1, 2, 3, until=NOW * MINUTE))]
+    return ["--log", str(registered(tmp_path / "log", 1, 2, 3, until=NOW * MINUTE, since=(NOW - 40 * DAY) * MINUTE))]
 
 
 def test_a_url_alone_blocks_where_an_old_client_is_used(capsys: pytest.CaptureFixture[str]) -> None:

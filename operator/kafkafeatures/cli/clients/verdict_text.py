@@ -27,17 +27,17 @@ _CAUSES = {
     GapCause.BEFORE_START: "before its process started, or the first scrape",
     GapCause.RESTART: "between the last scrape of a process and the start of the next one",
     GapCause.MAY_REFUSE: "its process may be of Kafka 4.x, which refuses removed versions without counting them; "
-    f"if it is older, export {MARK}, or kafka.server:type=SessionExpireListener where it uses ZooKeeper, which show that",
-    GapCause.STALE: "since the last scrape with other counts than the one before; scrape it again, after a request such as "
-    "that of kafka-broker-api-versions.sh if nothing uses it, or unregister it if it no longer exists",
+    f"if it is older, export {MARK}, which shows that, or kafka.server:type=SessionExpireListener if it uses ZooKeeper",
+    GapCause.STALE: "since the last scrape with other counts than the one before; scrape it again, after a request "
+    "such as that of kafka-broker-api-versions.sh if nothing uses it, or unregister it if it no longer exists",
 }
 COLUMNS = ("API", "accepted", "a day", "after (UTC)", "until (UTC)", "brokers")
 HEADINGS = {
     UseKind.REMOVED: "Used, and removed in Kafka {}",
     UseKind.MAYBE_BEFORE: "Used before or since the begin of the window, and removed in Kafka {}; scrape again later",
     UseKind.NEWER: "Used, and newer than Kafka {}",
-    UseKind.UNKNOWN_API: "Used, and no API of Apache Kafka up to the releases that this version knows, such as one of a "
-    "vendor's own: ask the vendor",
+    UseKind.UNKNOWN_API: "Used, and not an API of Apache Kafka as this version knows it; if it is the vendor's own, "
+    "ask the vendor",
 }
 
 

@@ -56,8 +56,8 @@ _ELECT_LEADER = "ElectLeader"
 MARK = f"kafka.server:type=DelayedOperationPurgatory,delayedOperation={_ELECT_LEADER}"
 """A part of every broker of Kafka 2.4 to 3.9, with ZooKeeper and with KRaft, whatever its settings; of none of 4.x."""
 ZOOKEEPER = "kafka_server_sessionexpirelistener"
-"""What metrics of a broker's session with ZooKeeper begin with (`kafka.server:type=SessionExpireListener`), in lower case:
-a part of every broker in ZooKeeper mode since Kafka 2.0, of none of 4.x.
+"""Beginning of names of metrics about a session with ZooKeeper (`kafka.server:type=SessionExpireListener`), in lower
+case: a part of every broker in ZooKeeper mode, of none of 4.x.
 """
 _TWO_IN_ONE = re.compile(r"([A-Za-z]{1,80}), ?version=([0-9]{1,4})")
 """What Bitnami's rule makes of the request: the version is in it."""
@@ -230,7 +230,7 @@ def meaning_of(name: str, labels: Mapping[str, str]) -> SeriesMeaning | None:
 
 
 def is_mark(name: str, labels: Mapping[str, str]) -> bool:
-    """Tell whether a series, by its name in lower case, is of `MARK` or of `ZOOKEEPER`. Bitnami's rule makes the label a
+    """Tell whether a series is of `MARK` or of `ZOOKEEPER`, by its name in lower case. Bitnami's rule makes the label a
     part of the name.
     """
     if name.startswith(ZOOKEEPER):

@@ -51,7 +51,9 @@ class ApiUse(Struct, frozen=True):
 
 
 class BrokerCoverage(Struct, frozen=True):
-    """The gaps of a broker that has to be covered; none if it is covered. `ready_from`: a gap is out of the window at that time."""
+    """The gaps of a broker that has to be covered; none if it is. `ready_from`: time at which the last is out of
+    the window.
+    """
 
     broker: int
     gaps: tuple[EvidenceGap, ...]

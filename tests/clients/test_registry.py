@@ -90,9 +90,7 @@ def test_a_cluster_without_a_broker_in_the_window_is_unknown() -> None:
 def test_evidence_of_a_process_that_is_not_the_registered_one_is_a_contradiction(
     earliest: int, latest: int, *, fits: bool
 ) -> None:
-    registry = BrokerRegistry(
-        frozenset((1,)), processes={1: RegisteredProcess(earliest * MINUTE, latest * MINUTE)}
-    )
+    registry = BrokerRegistry(frozenset((1,)), processes={1: RegisteredProcess(earliest * MINUTE, latest * MINUTE)})
     result = check(registry, scrapes_of(1, END))
     assert result.verdict is (READY if fits else UNKNOWN)
     assert [cause for cause, *_ in gaps(result)[1]] == ([] if fits else [GapCause.CONTRADICTION])

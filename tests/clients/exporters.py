@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 Counters = Mapping[tuple[str, int], float]
 
 START = 1_764_374_399_123
+WHOLE = "# TYPE jmx_scrape_error gauge\njmx_scrape_error 0.0\n"
 AGENT = (
     '# TYPE jmx_exporter_build_info gauge\njmx_exporter_build_info{name="jmx_prometheus_javaagent",version="1.0.1"} 1\n'
+    + WHOLE
 )
-BESIDE = 'jmx_exporter_build_info{version="0.20.0",name="jmx_prometheus_httpserver",} 1.0\n'
+BESIDE = 'jmx_exporter_build_info{version="0.20.0",name="jmx_prometheus_httpserver",} 1.0\n' + WHOLE
 PURGATORY = (
     "# TYPE kafka_server_delayedoperationpurgatory_numdelayedoperations gauge\n"
     'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Fetch"} 3\n'
@@ -58,7 +60,8 @@ def confluent(counters: Counters) -> str:
 
 def without_rules(counters: Counters) -> str:
     name = "kafka_network_RequestMetrics_Count"
-    other = f'{name}{{name="TotalTimeMs",request="Produce",}} 99.0\n'
+    total = sum(count for (api, _), count in counters.items() if api == "Produce")
+    other = f'{name}{{name="TotalTimeMs",request="Produce",}} {total}\n'
     lines = [f'{name}{{name="RequestsPerSec",request="{a}",version="{v}",}} {c}\n' for (a, v), c in counters.items()]
     purgatory = (
         'kafka_server_DelayedOperationPurgatory_Value{delayedOperation="ElectLeader",name="PurgatorySize"} 0.0\n'

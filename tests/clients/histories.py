@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MINUTE, Scrape
+from kafkafeatures.core.clients.registry import BrokerRegistry
 from kafkafeatures.core.clients.targets import Targets, parse_targets
 from kafkafeatures.core.clients.verdict import ClientCheck, check_clients
 
@@ -39,7 +40,7 @@ class Process(Struct, frozen=True):
     def counters(self, minute: int, offset: int = 0) -> dict[tuple[str, int], float]:
         """The counters at a minute; the heartbeats of a group are what always grows."""
         alive = float(minute - self.start + offset)
-        counters = {("ApiVersions", 3): 1.0 + offset, ("Heartbeat", 4): alive, ("Fetch", 11): 2 * alive}
+        counters = {("ApiVersions", 3): 1.0 + offset, ("Heartbeat", 4): alive + 1, ("Fetch", 11): 2 * alive + 1}
         uses = 0 if self.refuses else sum(use <= minute for use in self.uses)
         return counters | ({GONE: float(uses)} if uses else {})
 
@@ -81,8 +82,8 @@ def checked(
 ) -> ClientCheck:
     """The check at a minute."""
     window = EvidenceWindow((at - days * DAY) * MINUTE, at * MINUTE)
-    ids = None if registered is None else set(registered)
-    return check_clients(release, TARGETS, scrapes, ids, window, all_refuse=all_refuse)
+    registry = None if registered is None else BrokerRegistry(frozenset(registered))
+    return check_clients(release, TARGETS, scrapes, registry, window, all_refuse=all_refuse)
 
 
 class Client(Struct, frozen=True):

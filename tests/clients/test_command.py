@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafkafeatures.cli.clients.registered import of_cluster
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
+from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.core.facts.observe import observe
+from kafkafeatures.core.facts.readings import LogReading
 from kraftlog import Record, encode_batch
+from kraftlog.records import frame
+from kraftlog.schema import table
 from tests.clients.exporters import START, Counters, strimzi
+from tests.kafkafeatures.worlds import NOW, image, probe
+from tests.kafkafeatures.worlds import asked as answering
 from tests.kafkasim.test_process import heard, simulator
-from tests.kraftlog.build import broker, log, no_op, segment
+from tests.kraftlog.build import broker, no_op, segment, unregister
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -41,18 +51,30 @@ def scrape(
     path.write_text(text.replace('"ElectLeader"', '"RemoteFetch"') if refuses else text)
 
 
-def registered(folder: Path, *brokers: int, until: int = AT, refusing: Sequence[int] = ()) -> Path:
-    """A metadata log with these brokers, which ends at that time. `refusing`: those that run Kafka 4.x."""
+def registered(
+    folder: Path,
+    *brokers: int,
+    until: int = AT,
+    since: int = START,
+    refusing: Sequence[int] = (),
+    changes: Sequence[bytes] = (),
+) -> Path:
+    """A metadata log with these brokers, which registered at one time, and which ends at another.
+    `refusing`: those that run Kafka 4.x.
+    """
     folder.mkdir()
     path = folder / segment(0)
     low = {number: 7 if number in refusing else 1 for number in brokers}
     features = {"name": "metadata.version", "maxSupportedVersion": 29}
-    records = log([broker(id_, id_, features=({**features, "minSupportedVersion": low[id_]},)) for id_ in brokers])
-    path.write_bytes(records + encode_batch([Record(len(brokers), until, no_op())], leader_epoch=1))
+    values = [broker(id_, id_, features=({**features, "minSupportedVersion": low[id_]},)) for id_ in brokers]
+    records = [Record(offset, since + offset, value) for offset, value in enumerate([*values, *changes])]
+    path.write_bytes(
+        encode_batch(records, leader_epoch=1) + encode_batch([Record(len(records), until, no_op())], leader_epoch=1)
+    )
     return path
 
 
-def check(capsys: pytest.CaptureFixture[str], folder: Path, code: Exit, *words: str, time: int = AT) -> dict[str, Any]:
+def check(capsys: pytest.CaptureFixture[str], folder: Path, code: Exit, *words: str, at_ms: int = AT) -> dict[str, Any]:
     command = [
         "clients",
         "check",
@@ -61,7 +83,7 @@ def check(capsys: pytest.CaptureFixture[str], folder: Path, code: Exit, *words: 
         "--evidence",
         str(folder),
         "--at",
-        at(time),
+        at(at_ms),
         "-o",
         "json",
         *words,
@@ -105,7 +127,7 @@ def test_a_cluster_without_old_clients_is_ready(
     assert document["brokers"] == [{"id": number, "covered": True, "gaps": []} for number in (1, 2, 3)]
     text = shown(capsys, evidence, *three)
     assert text.startswith("Ready: no client used an API version that Kafka 4.1 lacks ")
-    assert "3 of 3 registered brokers covered" in text
+    assert "3 of 3 brokers covered" in text
 
 
 def test_an_old_client_blocks_and_is_named_by_api_version_and_broker(
@@ -151,11 +173,18 @@ def test_which_brokers_are_registered_has_to_be_known(
 def test_the_registered_brokers_are_those_of_a_live_cluster(capsys: pytest.CaptureFixture[str], evidence: Path) -> None:
     with simulator("--brokers", "4") as process:
         address = ("--bootstrap-server", str(heard(process)["bootstrapServers"]))
-        document = check(capsys, evidence, Exit.UNREACHABLE, *address)
+        now = round(time.time() * 1000)
+        for number in (1, 2, 3):
+            scrape(evidence, str(number), {**QUIET, ("Metadata", 12): 5.0}, now)
+        document = check(capsys, evidence, Exit.UNREACHABLE, *address, at_ms=now)
         assert document["clusterId"]
         assert [entry["id"] for entry in document["brokers"] if not entry["covered"]] == [4]
-        scrape(evidence, "4", QUIET)
-        assert check(capsys, evidence, Exit.DONE, *address)["verdict"] == "Ready"
+        scrape(evidence, "4", QUIET, now)
+        assert check(capsys, evidence, Exit.DONE, *address, at_ms=now)["verdict"] == "Ready"
+        # A cluster tells who is registered now, and not who was.
+        document = check(capsys, evidence, Exit.UNREACHABLE, *address, at_ms=now - 6 * 60_000)
+        assert document["brokers"] is None
+        assert "not at the time of --at" in document["notes"][0]
 
 
 def test_a_broker_that_refuses_old_versions_already_counts_none_of_them(
@@ -199,7 +228,7 @@ def test_a_broker_that_has_not_run_long_enough_says_when_it_can_be_ready(
 ) -> None:
     text = shown(capsys, evidence, *three, "--window", "50d")
     assert "before its process started" in text
-    assert re.search("It can be ready from 2026-01-18 .* UTC at the earliest", text)
+    assert re.search("It can be ready from 2026-01-17 23:59 UTC at the earliest", text)
 
 
 def test_a_release_that_is_not_known_is_unknown(
@@ -248,8 +277,9 @@ def test_a_scrape_that_cannot_be_read_is_named_and_makes_a_gap(
         (["--window", "5"], Exit.USAGE, "invalid window"),
         (["--at", "yesterday"], Exit.USAGE, "invalid time"),
         (["--at", "2026-11-28T12:00:00"], Exit.USAGE, "invalid time"),
-        (["--evidence", "nowhere"], Exit.BLOCKED, "nowhere: No such file or directory"),
-        (["--cluster", "north"], Exit.BLOCKED, "has no scrapes of cluster 'north'"),
+        (["--evidence", "nowhere"], Exit.USAGE, "nowhere: No such file or directory"),
+        (["--cluster", "north"], Exit.USAGE, "has no scrapes of cluster 'north'"),
+        (["--log", "nowhere"], Exit.UNREACHABLE, "nowhere"),
         (["--log", ".", "--bootstrap-server", "a:1"], Exit.USAGE, "exclude each other"),
     ],
 )
@@ -274,7 +304,7 @@ def test_hostile_names_are_harmless_on_a_terminal(capsys: pytest.CaptureFixture[
     ("words", "message"),
     [
         (("check", "--evidence", "."), "clients check: --release is required"),
-        (("check", "--release", "4.1"), "clients check: --evidence is required"),
+        (("check", "--release", "4.1"), "clients check: expected either --prometheus URL or --evidence DIR"),
         (("check", "here", "--release", "4.1", "--evidence", "."), "clients check: unexpected argument 'here'"),
     ],
 )
@@ -307,3 +337,108 @@ def test_the_page_shows_a_hostile_name_as_text(
     page = shown(capsys, folder, *three, "-o", "html")
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
     assert "<img" not in page
+
+
+def test_while_a_cluster_migrates_from_zookeeper_its_log_does_not_name_all_brokers(
+    capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path
+) -> None:
+    for state in (1, 2):
+        change = frame(table.ZK_MIGRATION_STATE, {"zkMigrationState": state})
+        migrating = ["--log", str(registered(tmp_path / f"log{state}", 1, 2, 3, changes=[change]))]
+        document = check(capsys, evidence, Exit.UNREACHABLE, *migrating)
+        assert document["brokers"] is None
+        assert "brokers in ZooKeeper mode are not all registered" in document["notes"][0]
+    in_zookeeper_mode = broker(2, 9, isMigratingZkBroker=True)
+    flagged = ["--log", str(registered(tmp_path / "flagged", 1, 2, 3, changes=[in_zookeeper_mode]))]
+    assert check(capsys, evidence, Exit.UNREACHABLE, *flagged)["brokers"] is None
+
+
+def test_a_live_cluster_with_brokers_in_zookeeper_mode_does_not_name_all_brokers() -> None:
+    asked = probe(*(answering(id_) for id_ in (3001, 1, 2, 3)))
+    waiting = image(
+        {1: ({"metadata.version": (1, 21)}, False)}, {3001: {"metadata.version": (1, 21)}}, zk_migration_state=2
+    )
+    brokers = of_cluster(observe(asked, LogReading(waiting, 100, 3001, 4, NOW)), EvidenceWindow(0, AT), AT)
+    assert brokers.registry is None
+    assert "ZooKeeper mode" in brokers.notes[0]
+
+
+def test_a_broker_that_was_unregistered_has_to_be_covered_as_well(
+    capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path
+) -> None:
+    path = registered(tmp_path / "log", 1, 2, 3, 4, until=AT - DAY)
+    gone = encode_batch([Record(5, AT - HOUR, unregister(4, 4))], leader_epoch=1)
+    path.write_bytes(path.read_bytes() + gone + encode_batch([Record(6, AT, no_op())], leader_epoch=1))
+    document = check(capsys, evidence, Exit.UNREACHABLE, "--log", str(path))
+    assert [entry["id"] for entry in document["brokers"] if not entry["covered"]] == [4]
+    (gap,) = document["brokers"][3]["gaps"]
+    assert (gap["from"], gap["to"]) == (at(AT - 35 * DAY), at(AT - HOUR))
+
+
+def test_scrapes_of_another_cluster_with_the_same_ids_are_a_contradiction(
+    capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path
+) -> None:
+    other = ["--log", str(registered(tmp_path / "log", 1, 2, 3, since=AT - 36 * DAY))]
+    document = check(capsys, evidence, Exit.UNREACHABLE, *other)
+    assert {gap["cause"] for entry in document["brokers"] for gap in entry["gaps"]} == {"Contradiction"}
+    assert "it is of another cluster or broker" in shown(capsys, evidence, *other)
+
+
+def test_the_text_names_the_evidence_and_the_cluster(
+    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "log" / "meta.properties").write_text("version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=1\n")
+    assert f"evidence {evidence}; cluster AAAAAAAAAAAAAAAAAAAAAA" in shown(capsys, evidence, *three, "-o", "html")
+
+
+def test_files_links_and_folders_that_are_not_read_are_named(
+    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str], tmp_path: Path
+) -> None:
+    (evidence / "2").rename(tmp_path / "elsewhere")
+    (evidence / "2").symlink_to(tmp_path / "elsewhere")
+    name = next((evidence / "3").iterdir())
+    name.rename(name.with_name(f"{name.name}.gz"))
+    scrape(evidence / "x" / "4", "2026", QUIET)
+    document = check(capsys, evidence, Exit.UNREACHABLE, *three)
+    assert len(document["notRead"]) == 3
+    assert f"{evidence}/2: not read: it is a link to a folder" in document["notRead"]
+    assert any(f"{name}.gz: not read: expected BROKER/TIME.prom" in line for line in document["notRead"])
+    assert any(f"{evidence}/x/4/2026: not read: it is too deep" in line for line in document["notRead"])
+
+
+@pytest.mark.parametrize("form", ["table", "json", "yaml", "html"])
+def test_a_name_that_is_not_text_is_shown(
+    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str], form: str
+) -> None:
+    folder = os.fsencode(evidence) + b"/\xff\xfe"
+    os.mkdir(folder)
+    with open(folder + b"/1.prom", "wb"):
+        pass
+    assert (
+        main(["clients", "check", "--release", "4.1", "--evidence", str(evidence), "--at", at(), *three, "-o", form])
+        == 0
+    )
+    assert (
+        main(["clients", "check", "--release", "4.1", "--evidence", str(evidence), *three, "-o", form])
+        == Exit.UNREACHABLE
+    )
+    assert "\ufffd\ufffd/1.prom: not read" in capsys.readouterr().err
+
+
+def test_a_verdict_on_the_past_has_its_date_where_there_are_later_scrapes(
+    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+) -> None:
+    assert shown(capsys, evidence, *three).startswith("Ready: ")
+    scrape(evidence, "1", OLD, AT + DAY)
+    text = shown(capsys, evidence, *three)
+    assert text.startswith("Ready at 2026-01-07 23:59 UTC: ")
+    assert "there are scrapes of a time after the window, which were not looked at" in text
+
+
+def test_a_message_about_a_line_is_a_sentence(
+    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+) -> None:
+    path = next((evidence / "2").iterdir())
+    path.write_text(path.read_text().replace(" 2000000.0", " 2_0"))
+    line, *_ = check(capsys, evidence, Exit.UNREACHABLE, *three)["notRead"]
+    assert ": not read: it has in line 10 no sample of kafka_network_requestmetrics_requests_total" in line

@@ -16,22 +16,40 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.clients.exposition import (
-    MAX_LINE,
-    BrokerCounters,
-    ScrapeRefused,
-    parse_sample,
-    read_exposition,
-)
+from kafkafeatures.cli.clients.exposition import MAX_LINE, ExpositionReader, parse_sample
+from kafkafeatures.core.clients.exporters import BrokerCounters, ScrapeRefused
 from tests.amounts import share
-from tests.clients.exporters import AGENT, BESIDE, EXPORTERS, START, Counters, bitnami, process_start, strimzi
+from tests.clients.exporters import (
+    AGENT,
+    BESIDE,
+    EXPORTERS,
+    MEMORY,
+    PURGATORY,
+    START,
+    WHOLE,
+    Counters,
+    bitnami,
+    confluent,
+    process_start,
+    strimzi,
+)
 
 COUNTERS: Counters = {("ApiVersions", 3): 12.0, ("Fetch", 11): 2_000_000.0, ("Produce", 2): 7.0, ("Produce", 9): 8.0}
+LATE = AGENT + process_start() + PURGATORY + strimzi(COUNTERS).replace(AGENT, "").replace(MEMORY, "")
+LATE = LATE[: LATE.rindex("# TYPE process_start")] + MEMORY
+"""The counters come last, with one family behind them."""
+
+
+def total(*counts: list[str | int]) -> str:
+    name = "kafka_network_requestmetrics_totaltimems_count"
+    return "".join(f'{name}{{request="{api}"}} {count}\n' for api, count in counts)
+
+
 EACH = pytest.mark.parametrize("exporter", EXPORTERS.values(), ids=EXPORTERS)
 
 
 def read(text: str | bytes) -> BrokerCounters:
-    return read_exposition(io.BytesIO(text.encode() if isinstance(text, str) else text))
+    return ExpositionReader().read(io.BytesIO(text.encode() if isinstance(text, str) else text))
 
 
 @EACH
@@ -74,17 +92,63 @@ def test_a_scrape_that_was_cut_anywhere_is_refused_or_whole(exporter: Callable[[
         (strimzi(COUNTERS).replace("Produce", "Prod\xff").encode("latin-1"), "mangles"),
         (strimzi(COUNTERS).replace(" 7.0", " NaN"), "is not a count"),
         (strimzi(COUNTERS).replace(" 7.0", " -7"), "is not a count"),
-        (strimzi(COUNTERS).replace(" 7.0", " 7_0"), "is not a sample"),
+        (strimzi(COUNTERS).replace(" 7.0", " 7_0"), "no sample of kafka_network"),
         (strimzi(COUNTERS).replace('version="9"', 'version="2"'), "has two counts"),
         (strimzi(COUNTERS).replace('version="9"', 'version="9",pod="b"'), "several brokers"),
         (strimzi(COUNTERS) + strimzi(COUNTERS), "not in one piece"),
+        (strimzi(COUNTERS).replace("jmx_scrape_error 0.0", "jmx_scrape_error 1.0"), "the exporter broke off"),
+        (strimzi(COUNTERS).replace("jmx_scrape_error 0.0", "jmx_scrape_error NaN"), "the exporter broke off"),
+        (strimzi(COUNTERS).replace(WHOLE, ""), "has no jmx_scrape_error"),
+        (confluent({**COUNTERS, ("Produce", 2): 0.0}), "export Count, not a rate"),
+        (confluent({**COUNTERS, ("Produce", 9): 41.7}), "export Count, not a rate"),
+        (strimzi(COUNTERS) + total(["Produce", 16]), ""),
+        (strimzi(COUNTERS) + total(["Produce", 18]), "counts more requests of Produce"),
+        (strimzi(COUNTERS) + total(["Metadata", 3]), "counts more requests of Metadata"),
+        (
+            strimzi(COUNTERS).replace(process_start(), process_start(1_500_000_000_000)),
+            "a start of the broker that cannot",
+        ),
+        (strimzi(COUNTERS).replace(process_start(), process_start(START // 1000)), "a start of the broker that cannot"),
+        (strimzi(COUNTERS).replace(" 7.0", f" 7.0 {START}"), "has times of its own"),
+        (strimzi(COUNTERS).replace(process_start(), process_start()[:-1] + f" {START}\n"), "has times of its own"),
+        (LATE.partition("# TYPE jvm")[0] + "curl: (18) transfer closed\n", "something that is not of a scrape"),
         (strimzi(COUNTERS) + bitnami(COUNTERS), "counters twice"),
         ("x" * (MAX_LINE + 1), "a line of more than"),
     ],
 )
 def test_what_may_be_missing_a_part_is_refused_with_the_reason(text: str | bytes, message: str) -> None:
+    if not message:
+        assert read(text).counters == COUNTERS
+        return
     with pytest.raises(ScrapeRefused, match=message):
         read(text)
+
+
+def test_a_reader_of_many_scrapes_takes_nothing_from_one_into_another() -> None:
+    reader = ExpositionReader()
+    for exporter in (*EXPORTERS.values(), *EXPORTERS.values()):
+        for counters in (COUNTERS, {**COUNTERS, ("Produce", 9): 9.0, ("Metadata", 12): 3.0}):
+            scrape = reader.read(io.BytesIO(exporter(counters).encode()))
+            assert (scrape.counters, scrape.start) == (counters, START)
+
+
+def test_a_broker_in_zookeeper_mode_shows_its_age_by_its_session_also_where_it_has_no_election_purgatory() -> None:
+    of_2_3 = strimzi(COUNTERS).replace("ElectLeader", "Fetch2")
+    assert not read(of_2_3).accepts_removed
+    for name in (
+        "kafka_server_sessionexpirelistener_zookeeperdisconnects_total",
+        'kafka_server_SessionExpireListener_Count{name="ZooKeeperExpiresPerSec",}',
+    ):
+        assert read(f"{of_2_3}{name} 0.0\n").accepts_removed
+
+
+def test_the_start_of_kafka_may_differ_from_that_of_its_process_and_a_rounded_one_by_a_second() -> None:
+    beside = strimzi(COUNTERS).replace(AGENT, BESIDE)
+    kafka = beside.replace(process_start(), f"kafka_server_app_info_start_time_ms {START + 8000}\n")
+    assert (read(kafka).start, read(kafka).start_error) == (START + 8000, 60_000)
+    assert read(strimzi(COUNTERS)).start_error == 0
+    rounded = read(strimzi(COUNTERS).replace(process_start(), process_start(START // 1000 * 1000)))
+    assert rounded.start_error == 999
 
 
 def test_one_line_of_two_gigabytes_is_refused_at_once_and_not_held() -> None:
@@ -99,7 +163,7 @@ def test_one_line_of_two_gigabytes_is_refused_at_once_and_not_held() -> None:
 
     tracemalloc.start()
     with pytest.raises(ScrapeRefused):
-        read_exposition(io.BufferedReader(Endless()))
+        ExpositionReader().read(io.BufferedReader(Endless()))
     assert tracemalloc.get_traced_memory()[1] < 4 * 1024 * 1024
     tracemalloc.stop()
 

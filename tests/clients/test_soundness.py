@@ -13,10 +13,10 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.clients.evidence import MINUTE, Scrape
+from kafkafeatures.core.clients.evidence import MINUTE, Scrape, thinned
 from kafkafeatures.core.clients.verdict import ClientVerdict
 from tests.amounts import share
-from tests.clients.histories import BEGIN, DAY, END, HOUR, History, Process, checked
+from tests.clients.histories import BEGIN, DAY, END, GONE, HOUR, History, Process, checked
 
 BROKERS = (1, 2)
 UNSEEN = 10
@@ -135,6 +135,23 @@ def test_damage_makes_nothing_ready_that_was_not(data: st.DataObject) -> None:
     damage = checked(data.draw(damaged(scrapes)), BROKERS).verdict
     if damage is ClientVerdict.READY:
         assert intact is ClientVerdict.READY
+
+
+@settings(max_examples=share(400), deadline=None)
+@given(st.data())
+def test_scrapes_that_are_left_out_while_they_are_read_change_nothing(data: st.DataObject) -> None:
+    history = data.draw(histories())
+    minutes = data.draw(st.lists(st.integers(BEGIN - DAY, END), max_size=30))
+    scrapes = data.draw(damaged([*whole(history), *history.scrapes(minutes)]))
+    ordered = [sorted((scrape for scrape in scrapes if scrape.broker == broker), key=_moment) for broker in BROKERS]
+    read = [scrape for its_scrapes in ordered for scrape in thinned(its_scrapes, GONE.__eq__)]
+    event(f"{len(read)} of {len(scrapes)}")
+    check, thin = checked(scrapes, BROKERS), checked(read, BROKERS)
+    assert (thin.verdict, thin.uses, thin.ready_from) == (check.verdict, check.uses, check.ready_from)
+
+
+def _moment(scrape: Scrape) -> tuple[int, int, float]:
+    return scrape.time, scrape.start, sum(scrape.counters.values())
 
 
 @settings(max_examples=share(400), deadline=None)

@@ -120,8 +120,11 @@ def test_two_exporters_that_show_one_process_are_one_broker() -> None:
 
 
 def test_two_brokers_that_started_in_the_same_millisecond_are_two() -> None:
-    scrapes = [replace(scrape, start=(BEGIN - DAY) * MINUTE) for scrape in QUIET.scrapes([END - HOUR, END])]
-    assert checked(scrapes, {1, 2, 3}).verdict is READY
+    scrapes = [replace(scrape, start=(BEGIN - DAY) * MINUTE) for scrape in QUIET.scrapes([END])]
+    busy = [replace(scrape, counters={**scrape.counters, ("Produce", 9): 900.0 * scrape.broker}) for scrape in scrapes]
+    assert checked(busy, {1, 2, 3}).verdict is UNKNOWN, "each may be a later scrape of one process"
+    other = [replace(scrape, counters={**scrape.counters, ("Metadata", 12): 9000.0 / scrape.broker}) for scrape in busy]
+    assert checked(other, {1, 2, 3}).verdict is READY
 
 
 def test_counters_that_go_back_without_a_restart_are_a_contradiction() -> None:
@@ -232,3 +235,61 @@ def test_fetches_are_named_once_although_two_counters_count_them() -> None:
     check = checked([counted({"Fetch": [3], "FetchConsumer": [3], "ListClientMetricsResources": [0]})], {1})
     assert [(use.name, use.version) for use in check.uses] == [("Fetch", 3)]
     assert [use.name for use in checked([counted({"FetchConsumer": [3]})], {1}).uses] == ["FetchConsumer"]
+
+
+def test_two_exporters_of_one_process_are_one_also_where_they_name_its_start_differently() -> None:
+    jvm, later = (scrape for scrape in QUIET.scrapes([END - HOUR, END]) if scrape.broker == 1)
+    by_kafka = replace(later, start=later.start + 8000, start_error=MINUTE)
+    assert checked([jvm, by_kafka], {1}).verdict is READY
+    assert causes(checked([jvm, replace(by_kafka, broker=2)], {1, 2}), 2) == [GapCause.CONTRADICTION]
+    assert causes(checked([jvm, replace(by_kafka, start_error=0)], {1}), 1) == [GapCause.CONTRADICTION]
+
+
+def test_one_process_under_two_ids_is_one_although_the_clocks_of_its_scrapers_differ() -> None:
+    for seconds in (2, 600, 3599):
+        early, late = (scrape for scrape in QUIET.scrapes([END - HOUR, END]) if scrape.broker == 1)
+        other = replace(late, broker=2, time=late.time - seconds * 1000)
+        assert causes(checked([replace(early, time=END * MINUTE), other], {1, 2}), 1) == [GapCause.CONTRADICTION]
+    at_once = {**late.counters, ("Heartbeat", 4): late.counters["Heartbeat", 4] + 90, ("Fetch", 11): 70_000.0}
+    torn = replace(late, broker=2, counters=at_once)
+    assert causes(checked([late, torn], {1, 2}), 1) == [GapCause.CONTRADICTION]
+
+
+def test_times_too_short_for_a_gap_are_gaps_where_they_sum_to_more_than_an_hour() -> None:
+    def check_of(restarts: int) -> ClientCheck:
+        starts = [BEGIN + number * HOUR for number in range(restarts + 1)]
+        spans = [(BEGIN - DAY, BEGIN - 4), *((start, start + HOUR - 4) for start in starts[:-1]), (starts[-1], END)]
+        history = History({1: tuple(Process(*span) for span in spans)})
+        minutes = {minute for start, end in spans for minute in (start + 1, end)}
+        return checked(history.scrapes(sorted(minutes)), {1})
+
+    assert check_of(14).verdict is READY
+    assert set(causes(check_of(20), 1)) == {GapCause.RESTART}
+
+
+def test_a_contradiction_of_before_the_window_is_none_in_it_and_shows_no_use_either() -> None:
+    history = History({1: (Process(BEGIN - 9 * DAY, END, uses=(BEGIN - 8 * DAY,)),)})
+    early, partial, late = history.scrapes([BEGIN - 7 * DAY, BEGIN - 6 * DAY, END])
+    partial = replace(partial, counters={("ApiVersions", 3): 1.0})
+    check = checked([early, partial, late], {1})
+    assert (check.verdict, causes(check, 1)) == (UNKNOWN, [])
+    assert [use.kind for use in check.uses] == [UseKind.MAYBE_BEFORE], "none of the two before is believed"
+    assert causes(checked([early, replace(partial, time=BEGIN * MINUTE + 1), late], {1}), 1) == [GapCause.CONTRADICTION]
+
+
+def test_a_use_is_told_although_other_scrapes_contradict_each_other() -> None:
+    history = History({1: (Process(BEGIN - DAY, END, uses=(BEGIN - HOUR, END - DAY)),)})
+    early, partial, late = history.scrapes([BEGIN + DAY, BEGIN + 2 * DAY, END])
+    partial = replace(partial, counters={("ApiVersions", 3): 1.0})
+    check = checked([early, partial, late], {1})
+    assert (check.verdict, causes(check, 1)) == (BLOCKED, [GapCause.CONTRADICTION])
+    assert [use.requests for use in check.uses if use.kind is UseKind.REMOVED] == [1]
+    none = History({1: (Process(BEGIN - DAY, END, uses=(BEGIN - HOUR,)),)})
+    early, partial, late = none.scrapes([BEGIN + DAY, BEGIN + 2 * DAY, END])
+    partial = replace(partial, counters={("ApiVersions", 3): 1.0})
+    assert checked([early, partial, late], {1}).verdict is UNKNOWN, "what a partial scrape lacks is no use"
+
+
+@pytest.mark.parametrize("name", ["AlterIsr", "ElectPreferredLeaders"])
+def test_a_name_that_an_api_had_before_is_known(name: str) -> None:
+    assert checked([replace(counted({name: [0]}), start=(BEGIN - DAY) * MINUTE)], {1}).verdict is READY

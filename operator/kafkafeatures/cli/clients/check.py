@@ -11,29 +11,26 @@ import re
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.values import replace
+from kafkafeatures.cli.clients import prometheus
+from kafkafeatures.cli.clients.registered import registered_brokers
 from kafkafeatures.cli.clients.request_logs import read_owners, read_request_logs
-from kafkafeatures.cli.clients.scrapes import read_scrapes
+from kafkafeatures.cli.clients.scrapes import ScrapeFiles, read_scrapes
 from kafkafeatures.cli.clients.senders_text import draw_senders, senders_shape
 from kafkafeatures.cli.clients.verdict_table import counted_csv, logged_csv
 from kafkafeatures.cli.clients.verdict_text import draw, verdict_document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import CSV, HTML, clean_stdout, console, print_document, tell
 from kafkafeatures.core.clients.coverage import EvidenceWindow
-from kafkafeatures.core.clients.evidence import MAX_GAP
+from kafkafeatures.core.clients.evidence import CounterKey
 from kafkafeatures.core.clients.senders import senders_of, version_uses
-from kafkafeatures.core.clients.targets import Targets, parse_targets
+from kafkafeatures.core.clients.targets import Acceptance, Targets, parse_targets
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
-
-if TYPE_CHECKING:
-    from kafkafeatures.core.facts.levels import VersionRange
-    from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.words import printable
 
 CODES = {
     ClientVerdict.READY: Exit.DONE,
@@ -43,30 +40,9 @@ CODES = {
 DAYS = 35
 _HOUR = 3_600_000
 _UNITS = {"h": _HOUR, "d": 24 * _HOUR}
+_LATER = "there are scrapes of a time after the window, which were not looked at; without --at they are"
 _SHOWN = 5
-"""Files of which the reason is told."""
-_REMOVED_OLD_VERSIONS = 7
-"""metadata.version 3.3-IV3, the lowest that Kafka 4.x supports: 3.x supports lower ones as well."""
-_ALL_REFUSE = (
-    "all brokers run Kafka 4.0 or newer, which refuse removed versions without counting them: clients that fail "
-    "already are not shown"
-)
-
-
-class RegisteredBrokers(Struct, frozen=True):
-    """The brokers of a cluster. `ids`: None where they are not known, and `problem` says why. `all_refuse`: all
-    run Kafka 4.0 or newer.
-    """
-
-    ids: frozenset[int] | None
-    cluster_id: str = ""
-    problem: str = ""
-    all_refuse: bool = False
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences about them for people."""
-        return (self.problem,) if self.problem else (_ALL_REFUSE,) if self.all_refuse else ()
+"""Files, or targets of Prometheus, of which the reason is told."""
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
@@ -77,6 +53,7 @@ def add_arguments(group: argparse._ActionsContainer) -> None:
         help="metrics of the brokers as their exporters answered: files BROKER/TIME.prom, with the id of the broker "
         "and the time in seconds since 1970; folders of several clusters may stand around them",
     )  # fmt: skip
+    prometheus.add_arguments(group)
     group.add_argument(
         "--window", type=_window, default=DAYS * _UNITS["d"], metavar="35d",
         help=f"time that has to be free of old requests, in days or hours (default: {DAYS}d)",
@@ -97,41 +74,51 @@ def add_arguments(group: argparse._ActionsContainer) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Judge once, and show it."""
-    for flag in ("release", "evidence"):
-        if getattr(arguments, flag) is None:
-            raise CommandFailed(f"clients check: --{flag} is required", Exit.USAGE)
+    if arguments.release is None:
+        raise CommandFailed("clients check: --release is required", Exit.USAGE)
     end = arguments.at if arguments.at is not None else round(time.time() * 1000)
     window = EvidenceWindow(end - arguments.window, end)
-    evidence = read_scrapes(arguments.evidence, arguments.cluster, end)
-    owners, logs = read_owners(arguments.owners), read_request_logs(arguments.request_logs)
-    registered = _registered(arguments, end)
     table = targets()
+    try:
+        registered = registered_brokers(arguments, window)
+        evidence = _evidence(arguments, window, table)
+        owners, logs = read_owners(arguments.owners), read_request_logs(arguments.request_logs)
+    except CommandFailed as failed:
+        # 4 says that clients use old versions, and nothing else.
+        failed.code = Exit.UNREACHABLE if failed.code in (Exit.BLOCKED, Exit.FAILED) else failed.code
+        raise
+    if arguments.prometheus:
+        strangers = prometheus.unregistered(
+            evidence, None if registered.registry is None else registered.registry.present
+        )
+        evidence = replace(evidence, refused=(*strangers, *evidence.refused))
     check = check_clients(
-        arguments.release, table, evidence.scrapes, registered.ids, window, all_refuse=registered.all_refuse,
+        arguments.release, table, evidence.scrapes, registered.registry, window, all_refuse=registered.all_refuse,
         logged=version_uses(logs.uses, window),
     )  # fmt: skip
     senders = senders_of(logs.uses, arguments.release, table, window, owners)
     refused = (*evidence.refused, *logs.refused)
+    notes = [*registered.notes, *([_LATER] if evidence.is_later else [])]
+    source = _source(arguments, evidence, registered.cluster_id)
     if arguments.output == HTML:
         from kafkafeatures.cli.clients.verdict_page import verdict_page
 
-        print(
-            verdict_page(check, table, registered.notes, refused, senders=senders, uses=logs.uses),
-            end="",
-            file=clean_stdout(),
+        page = verdict_page(
+            check, table, notes, refused, source=source, is_past=evidence.is_later, senders=senders, uses=logs.uses
         )
+        print(page, end="", file=clean_stdout())
     elif arguments.output == CSV:
         is_logged = bool(arguments.request_logs)
         text = logged_csv(check, logs.uses, table, owners) if is_logged else counted_csv(check, table)
         print(text, end="", file=clean_stdout())
     elif arguments.output == "table":
         screen = console()
-        draw(screen, check, table, registered.notes)
+        draw(screen, check, table, notes, source=source, is_past=evidence.is_later)
         draw_senders(screen, senders)
     else:
         document = verdict_document(
-            check, table, cluster=evidence.cluster, cluster_id=registered.cluster_id, refused=refused,
-            notes=registered.notes,
+            check, table, source=arguments.prometheus or str(arguments.evidence), cluster=evidence.cluster,
+            cluster_id=registered.cluster_id, refused=refused, notes=notes,
         )  # fmt: skip
         document["senders"] = senders_shape(senders) if arguments.request_logs else None
         print_document(document, arguments.output)
@@ -139,70 +126,38 @@ def run(arguments: argparse.Namespace) -> int:
     return CODES[check.verdict]
 
 
+def _source(arguments: argparse.Namespace, evidence: ScrapeFiles, cluster_id: str) -> str:
+    """Words for the evidence and the cluster: scrapes of another cluster may have the same ids."""
+    source = printable(arguments.prometheus or str(arguments.evidence))
+    folder = f", folder {printable(evidence.cluster)}" if evidence.cluster else ""
+    return f"evidence {source}{folder}; cluster {printable(cluster_id) or 'id not known'}"
+
+
 def targets() -> Targets:
     """The table of this version."""
     return parse_targets(files("kafkafeatures.core.clients").joinpath("targets.json").read_bytes())
+
+
+def _evidence(arguments: argparse.Namespace, window: EvidenceWindow, table: Targets) -> ScrapeFiles:
+    if bool(arguments.prometheus) == (arguments.evidence is not None):
+        raise CommandFailed("clients check: expected either --prometheus URL or --evidence DIR", Exit.USAGE)
+    if arguments.prometheus:
+        return prometheus.read_prometheus(arguments, window)
+    prometheus.refuse_without_server(arguments)
+    target = table.of(arguments.release)
+
+    @cache
+    def matters(key: CounterKey) -> bool:
+        return target is None or table.acceptance(target, *key) not in (Acceptance.ACCEPTED, Acceptance.INTERNAL)
+
+    return read_scrapes(arguments.evidence, arguments.cluster, window.end, matters)
 
 
 def _tell_refused(refused: Sequence[str]) -> None:
     for line in refused[:_SHOWN]:
         tell(line)
     if (omitted := len(refused) - _SHOWN) > 0:
-        tell(f"and {omitted} more files were not read; -o json has all of them")
-
-
-def _registered(arguments: argparse.Namespace, end: int) -> RegisteredBrokers:
-    is_live = arguments.bootstrap_server or arguments.bootstrap_controller or arguments.config
-    if arguments.log is not None and is_live:
-        raise CommandFailed("clients check: --log and --bootstrap-server exclude each other", Exit.USAGE)
-    if arguments.log is not None:
-        return _of_log(arguments.log, end)
-    if is_live:
-        from kafkafeatures.cli.cluster.connect import look, on_cluster, settings_from_flags
-
-        return _of_cluster(on_cluster(look(settings_from_flags(arguments))))
-    return RegisteredBrokers(
-        None, problem="which brokers are registered is not known; use --bootstrap-server HOST:PORT or --log PATH"
-    )
-
-
-def _of_cluster(observation: Observation) -> RegisteredBrokers:
-    from kafkafeatures.core.facts.observation import Known
-
-    cluster_id = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
-    brokers = observation.registered_brokers
-    if isinstance(brokers, Known):
-        refusing = {node.id for node in observation.nodes if _refuses(node.known_range_of(METADATA_VERSION))}
-        return RegisteredBrokers(brokers.value, cluster_id, all_refuse=brokers.value <= refusing)
-    return RegisteredBrokers(None, cluster_id, f"which brokers are registered is not known: {brokers.failure}")
-
-
-def _of_log(path: Path, end: int) -> RegisteredBrokers:
-    """The brokers by a metadata log that reaches to the end of the window: later ones may be missing in an older."""
-    from kafkafeatures.cli.log.paths import log_folder
-    from kafkafeatures.cli.log.state import problems_of, registrations, restored
-    from kafkafeatures.cli.log.words import format_time
-    from kraftlog import BrokerRegistration
-
-    folder = log_folder(path)
-    state = restored(folder, None)
-    cluster_id = folder.cluster_id or ""
-    if problems := problems_of(state):
-        return RegisteredBrokers(None, cluster_id, f"{folder.display_name}: {problems[0]}")
-    if state.image.timestamp_ms < end - MAX_GAP:
-        until = format_time(state.image.timestamp_ms)
-        text = f"{folder.display_name}: the metadata log ends at {until}, before the window does; use --at {until}"
-        return RegisteredBrokers(None, cluster_id, text)
-    brokers = [broker for _, broker in registrations(state.image) if isinstance(broker, BrokerRegistration)]
-    all_refuse = all(_refuses(broker.features.get(METADATA_VERSION)) for broker in brokers)
-    return RegisteredBrokers(frozenset(broker.id for broker in brokers), cluster_id, all_refuse=all_refuse)
-
-
-def _refuses(supported: VersionRange | tuple[int, int] | None) -> bool:
-    """Tell whether a broker with this range of metadata.version runs Kafka 4.0 or newer."""
-    if supported is None:
-        return False
-    return (supported[0] if isinstance(supported, tuple) else supported.min) >= _REMOVED_OLD_VERSIONS
+        tell(f"and {omitted} more were not read; -o json has all of them")
 
 
 def _release(text: str) -> str:

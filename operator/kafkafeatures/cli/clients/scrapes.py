@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from msgspec import Struct
 
-from kafkafeatures.cli.clients.exposition import ScrapeRefused, read_exposition
+from kafkafeatures.cli.clients.exposition import ExpositionReader
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from kafkafeatures.core.clients.evidence import Scrape
+from kafkafeatures.core.clients.evidence import CounterKey, Scrape, thinned
+from kafkafeatures.core.clients.exporters import ScrapeRefused
 from kafkafeatures.core.words import printable
 
 SUFFIX = ".prom"
@@ -27,87 +29,122 @@ _TIME = re.compile(r"[0-9]{9,11}|[0-9]{12,14}")
 
 
 class ScrapeFiles(Struct, frozen=True):
-    """The scrapes of one cluster, and a line for each file that none could be made of. `cluster`: a folder's name."""
+    """The scrapes of one cluster, and a line for each file that none could be made of. `cluster`: a folder's name;
+    `is_later`: there are some of a time after the window.
+    """
 
     cluster: str
     scrapes: tuple[Scrape, ...]
     refused: tuple[str, ...]
+    is_later: bool = False
 
 
 class _ScrapeFile(Struct, frozen=True):
-    path: Path
+    path: str
     cluster: str
     broker: int
     time: int
 
 
-def read_scrapes(path: Path, cluster: str | None, end: int) -> ScrapeFiles:
-    """The scrapes of a folder or a file, up to a time in ms. `cluster`: of several in the folder, this one. Raises
-    CommandFailed.
+def read_scrapes(path: Path, cluster: str | None, end: int, matters: Callable[[CounterKey], bool]) -> ScrapeFiles:
+    """The scrapes of a folder or a file, up to a time in ms, those that evidence needs. `cluster`: of several in the
+    folder, this one; `matters`: as of `thinned`. Raises CommandFailed.
     """
+    refused: list[str] = []
     try:
         is_folder = stat.S_ISDIR(path.stat().st_mode)
-        entries = list(_files(path)) if is_folder else [_file(path, path.absolute().parts[-3:])]
+        files = list(_files(path, refused)) if is_folder else _file(str(path), path.absolute().parts[-3:], refused)
     except OSError as error:
-        raise CommandFailed(f"{error.filename or path}: {error.strerror}", Exit.BLOCKED) from None
-    files = [entry for entry in entries if isinstance(entry, _ScrapeFile)]
-    refused = [entry for entry in entries if isinstance(entry, str)]
+        raise CommandFailed(f"{_shown(error.filename or path)}: {error.strerror}", Exit.USAGE) from None
     clusters = sorted({file.cluster for file in files})
     if cluster is not None:
         files = [file for file in files if file.cluster == cluster]
     if len({file.cluster for file in files}) > 1:
         names = ", ".join(repr(printable(name)) for name in clusters[:5])
-        raise CommandFailed(f"{path} has scrapes of several clusters: {names}; use --cluster NAME", Exit.USAGE)
+        raise CommandFailed(f"{_shown(path)} has scrapes of several clusters: {names}; use --cluster NAME", Exit.USAGE)
     if not files:
         among = f" of cluster {cluster!r}" if cluster is not None else ""
-        text = (
-            f"{path} has no scrapes{among}: expected files such as BROKER/TIME{SUFFIX}, with the id of the broker and"
-        )
-        raise CommandFailed(f"{text} the time in seconds since 1970", Exit.BLOCKED)
-    scrapes = []
-    for file in files:
-        scrape = _read(file) if file.time <= end else f"{file.path}: not read: its time is after the end of the window"
-        if isinstance(scrape, Scrape):
-            scrapes.append(scrape)
-        else:
-            refused.append(scrape)
-    return ScrapeFiles(files[0].cluster, tuple(scrapes), tuple(refused))
+        text = f"{_shown(path)} has no scrapes{among}: expected files such as BROKER/TIME{SUFFIX}, with the id of"
+        raise CommandFailed(f"{text} the broker and the time in seconds since 1970", Exit.USAGE)
+    files.sort(key=lambda file: (file.broker, file.time, file.path))
+    reader = ExpositionReader()
+    scrapes: list[Scrape] = []
+    for _, its_files in groupby(files, key=lambda file: file.broker):
+        scrapes += thinned(_scrapes(its_files, end, reader, refused), matters)
+    is_later = any(file.time > end for file in files)
+    return ScrapeFiles(files[0].cluster, tuple(scrapes), tuple(refused), is_later)
 
 
-def _files(folder: Path) -> Iterator[_ScrapeFile | str]:
-    """The files below a folder, down to two folders."""
+def _files(folder: Path, refused: list[str]) -> Iterator[_ScrapeFile]:
+    """The files below a folder, down to two folders. What is not read is named in `refused`."""
 
     def fail(error: OSError) -> None:
         raise error
 
     for parent, folders, names in os.walk(folder, onerror=fail):
-        depth = len(Path(parent).relative_to(folder).parts)
-        folders[:] = sorted(folders) if depth < 2 else []
+        relative = os.path.relpath(parent, folder)
+        parts = () if relative == "." else tuple(relative.split(os.sep))
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
+        deep = folders if len(parts) == 2 else []
+        refused += [_not_read(os.path.join(parent, name), "it is a link to a folder") for name in sorted(links)]
+        refused += [
+            _not_read(
+                os.path.join(parent, name), "it is too deep: expected BROKER/TIME.prom or CLUSTER/BROKER/TIME.prom"
+            )
+            for name in sorted(set(deep) - set(links))
+        ]
+        folders[:] = sorted(set(folders) - set(links)) if not deep else []
         for name in sorted(names):
-            if name.endswith(SUFFIX):
-                path = Path(parent, name)
-                yield _file(path, path.relative_to(folder).parts)
+            yield from _file(os.path.join(parent, name), (*parts, name), refused)
 
 
-def _file(path: Path, parts: tuple[str, ...]) -> _ScrapeFile | str:
+def _file(path: str, parts: Sequence[str], refused: list[str]) -> list[_ScrapeFile]:
+    """The file of a scrape, by the last parts of its path; none if it is named in `refused`."""
     broker = _BROKER.fullmatch(parts[-2]) if len(parts) > 1 else None
-    time = _TIME.fullmatch(path.name.removesuffix(SUFFIX))
+    time = _TIME.fullmatch(parts[-1].removesuffix(SUFFIX)) if parts[-1].endswith(SUFFIX) else None
     if broker is None or time is None:
-        return f"{path}: not read: expected BROKER/TIME{SUFFIX}, such as 3/1764374400{SUFFIX}"
+        refused.append(_not_read(path, f"expected BROKER/TIME{SUFFIX}, such as 3/1764374400{SUFFIX}"))
+        return []
     milliseconds = int(time[0]) * (1000 if len(time[0]) < 12 else 1)
-    return _ScrapeFile(path, parts[-3] if len(parts) > 2 else "", int(broker[0]), milliseconds)
+    return [_ScrapeFile(path, parts[-3] if len(parts) > 2 else "", int(broker[0]), milliseconds)]
 
 
-def _read(file: _ScrapeFile) -> Scrape | str:
-    """The scrape of a file, or why there is none."""
-    try:
-        descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe has nothing to wait for
-        with open(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return f"{file.path}: not read: it is not a regular file"
-            counters = read_exposition(stream)
-    except OSError as error:
-        return f"{file.path}: not read: {error.strerror}"
-    except ScrapeRefused as refused:
-        return f"{file.path}: not read: it {refused}"
-    return Scrape(file.broker, file.time, counters.start, counters.counters, counters.accepts_removed, str(file.path))
+def _scrapes(files: Iterable[_ScrapeFile], end: int, reader: ExpositionReader, refused: list[str]) -> Iterator[Scrape]:
+    """The scrapes of files. What is not read is named in `refused`."""
+    for file in files:
+        if file.time > end:
+            refused.append(_not_read(file.path, "its time is after the end of the window"))
+            continue
+        try:
+            yield _read(file, reader)
+        except OSError as error:
+            refused.append(_not_read(file.path, error.strerror or "it cannot be read"))
+        except ScrapeRefused as failure:
+            refused.append(_not_read(file.path, f"it {failure}"))
+
+
+def _read(file: _ScrapeFile, reader: ExpositionReader) -> Scrape:
+    """The scrape of a file. Raises OSError and ScrapeRefused."""
+    descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe has nothing to wait for
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ScrapeRefused("is not a regular file")
+        counters = reader.read(stream)
+    return Scrape(
+        file.broker,
+        file.time,
+        counters.start,
+        counters.counters,
+        counters.accepts_removed,
+        _shown(file.path),
+        counters.start_error,
+    )
+
+
+def _not_read(path: str, reason: str) -> str:
+    return f"{_shown(path)}: not read: {reason}"
+
+
+def _shown(path: str | Path) -> str:
+    """A path as text, also one that is not UTF-8."""
+    return os.fsencode(path).decode(errors="replace")

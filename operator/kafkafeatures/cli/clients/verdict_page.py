@@ -34,14 +34,18 @@ def verdict_page(
     notes: Sequence[str],
     refused: Sequence[str],
     *,
+    source: str,
+    is_past: bool,
     senders: Sequence[Sender] = (),
     uses: Sequence[LoggedUse] = (),
 ) -> str:
-    """The whole document. `refused`: of files that were not read, the reasons."""
+    """The whole document. `refused`: of files that were not read, the reasons. `source`, `is_past`: as of `scope` and
+    `headline`.
+    """
     title = f"Clients and Kafka {check.release}"
     sections = (
         Html("<h1>{}</h1>").format(text(title)),
-        _summary(check, notes),
+        _summary(check, [scope(check, source), *notes], headline(check, is_past=is_past)),
         *_uses(check, targets),
         _senders(senders),
         clients_by_day(check, uses, targets),
@@ -51,12 +55,11 @@ def verdict_page(
     return whole_page(f"{title} - KafkaFeatures", sections, STYLE + CLIENT_STYLE)
 
 
-def _summary(check: ClientCheck, notes: Sequence[str]) -> Html:
-    sentences = [scope(check), *notes]
+def _summary(check: ClientCheck, sentences: list[str], title: str) -> Html:
     if check.verdict is not ClientVerdict.READY and check.ready_from is not None:
         sentences.append(earliest(check, check.ready_from))
     box = Html('<p class="box"><strong class="{}">{}</strong><br>{}</p>')
-    return box.format(_LOOKS[check.verdict], text(headline(check)), lines(sentences))
+    return box.format(_LOOKS[check.verdict], text(title), lines(sentences))
 
 
 def _uses(check: ClientCheck, targets: Targets) -> Iterator[Html]:

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION
-from kafkafeatures.cli.clients.exposition import MARK
 from kafkafeatures.cli.log.words import format_time, show_table
 from kafkafeatures.core.clients.coverage import EvidenceGap, GapCause
+from kafkafeatures.core.clients.exporters import MARK
 from kafkafeatures.core.clients.targets import ALIASES, ApiVersions, Targets
 from kafkafeatures.core.clients.verdict import ApiUse, ClientCheck, ClientVerdict, UseKind
 from kafkafeatures.core.words import counted, format_span
@@ -22,31 +22,37 @@ Json = dict[str, Any]
 _DAY = 86_400_000
 _BROKERS_SHOWN = 10
 _CAUSES = {
-    GapCause.NO_EVIDENCE: "no scrape of it",
-    GapCause.CONTRADICTION: "its scrapes contradict each other",
+    GapCause.NO_EVIDENCE: "no scrape of it; if it no longer exists, unregister it",
+    GapCause.CONTRADICTION: "its scrapes contradict each other, and one of them has to be removed",
     GapCause.BEFORE_START: "before its process started, or the first scrape",
     GapCause.RESTART: "between the last scrape of a process and the start of the next one",
     GapCause.MAY_REFUSE: "its process may be of Kafka 4.x, which refuses removed versions without counting them; "
-    f"if it is older, export {MARK}, which shows that",
-    GapCause.STALE: "since the last scrape with other counts than the one before; scrape it again",
+    f"if it is older, export {MARK}, which shows that, or kafka.server:type=SessionExpireListener if it uses ZooKeeper",
+    GapCause.STALE: "since the last scrape with other counts than the one before; scrape it again, after a request "
+    "such as that of kafka-broker-api-versions.sh if nothing uses it, or unregister it if it no longer exists",
 }
 COLUMNS = ("API", "accepted", "a day", "after (UTC)", "until (UTC)", "brokers")
 HEADINGS = {
     UseKind.REMOVED: "Used, and removed in Kafka {}",
     UseKind.MAYBE_BEFORE: "Used before or since the begin of the window, and removed in Kafka {}; scrape again later",
     UseKind.NEWER: "Used, and newer than Kafka {}",
-    UseKind.UNKNOWN_API: "Used, and not known to this version",
+    UseKind.UNKNOWN_API: "Used, and not an API of Apache Kafka as this version knows it; if it is the vendor's own, "
+    "ask the vendor",
 }
 
 
-def draw(screen: Console, check: ClientCheck, targets: Targets, notes: Sequence[str]) -> None:
-    """Draw the headline, the versions in use that are not accepted, the gaps, and the earliest time."""
+def draw(
+    screen: Console, check: ClientCheck, targets: Targets, notes: Sequence[str], *, source: str, is_past: bool
+) -> None:
+    """Draw the headline, the versions in use that are not accepted, the gaps, and the earliest time. `source`,
+    `is_past`: as of `scope` and `headline`.
+    """
     from rich.text import Text
 
     from kafkafeatures.cli.shell.indented import item, line
 
-    line(screen, Text(headline(check), "bold"))
-    line(screen, Text(scope(check)))
+    line(screen, Text(headline(check, is_past=is_past), "bold"))
+    line(screen, Text(scope(check, source)))
     if not check.is_known_release:
         first, *_, last = targets.releases
         item(
@@ -70,25 +76,25 @@ def draw(screen: Console, check: ClientCheck, targets: Targets, notes: Sequence[
         line(screen, Text(earliest(check, check.ready_from)))
 
 
-def headline(check: ClientCheck) -> str:
-    """The verdict as a sentence."""
-    match check.verdict:
-        case ClientVerdict.READY:
-            return f"Ready: no client used an API version that Kafka {check.release} lacks"
-        case ClientVerdict.BLOCKED:
-            return f"Blocked: clients use API versions that Kafka {check.release} lacks"
-        case ClientVerdict.UNKNOWN:
-            return f"Unknown: the evidence does not show whether clients break with Kafka {check.release}"
+def headline(check: ClientCheck, *, is_past: bool) -> str:
+    """The verdict as a sentence. `is_past`: there is evidence of a later time, so that the date belongs to it."""
+    texts = {
+        ClientVerdict.READY: f"no client used an API version that Kafka {check.release} lacks",
+        ClientVerdict.BLOCKED: f"clients use API versions that Kafka {check.release} lacks",
+        ClientVerdict.UNKNOWN: f"the evidence does not show whether clients break with Kafka {check.release}",
+    }
+    date = f" at {format_minute(check.window.end)} UTC" if is_past else ""
+    return f"{check.verdict}{date}: {texts[check.verdict]}"
 
 
-def scope(check: ClientCheck) -> str:
-    """The window, and how many brokers are covered."""
+def scope(check: ClientCheck, source: str) -> str:
+    """The window, and how many brokers of which cluster are covered. `source`: of the evidence, and the cluster."""
     days = format_span(timedelta(milliseconds=check.window.length))
     text = f"{format_minute(check.window.begin)} to {format_minute(check.window.end)} UTC ({days})"
-    if check.brokers is None:
-        return text
-    covered = sum(not broker.gaps for broker in check.brokers)
-    return f"{text}; {covered} of {counted(len(check.brokers), 'registered broker')} covered"
+    if check.brokers is not None:
+        covered = sum(not broker.gaps for broker in check.brokers)
+        text = f"{text}; {covered} of {counted(len(check.brokers), 'broker')} covered"
+    return f"{text}; {source}"
 
 
 def row(use: ApiUse, check: ClientCheck, targets: Targets) -> tuple[str, ...]:
@@ -147,9 +153,16 @@ def format_minute(milliseconds: int) -> str:
 
 
 def verdict_document(
-    check: ClientCheck, targets: Targets, *, cluster: str, cluster_id: str, refused: Sequence[str], notes: Sequence[str]
+    check: ClientCheck,
+    targets: Targets,
+    *,
+    source: str,
+    cluster: str,
+    cluster_id: str,
+    refused: Sequence[str],
+    notes: Sequence[str],
 ) -> Json:
-    """The document of `clients check -o json`."""
+    """The document of `clients check -o json`. `source`: the URL or the path of the evidence."""
     brokers = None
     if check.brokers is not None:
         brokers = [
@@ -159,6 +172,7 @@ def verdict_document(
     return {
         "apiVersion": API_VERSION,
         "kind": "ClientCheck",
+        "source": source,
         "cluster": cluster or None,
         "clusterId": cluster_id or None,
         "release": check.release,

@@ -53,8 +53,12 @@ ALIASES = {
     "FetchFollower": "Fetch",
     "AddPartitionsToTxnVerification": "AddPartitionsToTxn",
     "ListClientMetricsResources": "ListConfigResources",
+    "AlterIsr": "AlterPartition",
+    "ElectPreferredLeaders": "ElectLeaders",
 }
-"""Names of counters that are not names of APIs, and the APIs that they count (`RequestMetrics.java`)."""
+"""Names of counters that are not names of APIs, and the APIs that they count (`RequestMetrics.java`); and names that
+APIs had before: AlterIsr in Kafka 2.7 to 3.1, ElectPreferredLeaders in 2.2 and 2.3 (`ApiKeys.java`).
+"""
 
 _NEGOTIATED = "ApiVersions"
 """A broker answers a version that it does not know, and a client tries again with an older one."""

@@ -6,13 +6,15 @@ whole window, and none was sent a version in it that the release lacks. Less evi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.coverage import EvidenceGap, EvidenceWindow, GapCause, VersionUse, gaps_of, uses_of
 from kafkafeatures.core.clients.evidence import BrokerEvidence, Scrape, evidence_of
+from kafkafeatures.core.clients.registry import BrokerRegistry
 from kafkafeatures.core.clients.targets import ALIASES, Acceptance, Apis, Targets
 
 
@@ -49,7 +51,9 @@ class ApiUse(Struct, frozen=True):
 
 
 class BrokerCoverage(Struct, frozen=True):
-    """The gaps of a registered broker; none if it is covered. `ready_from`: a gap is out of the window at that time."""
+    """The gaps of a broker that has to be covered; none if it is. `ready_from`: time at which the last is out of
+    the window.
+    """
 
     broker: int
     gaps: tuple[EvidenceGap, ...]
@@ -77,19 +81,20 @@ def check_clients(
     release: str,
     targets: Targets,
     scrapes: Iterable[Scrape],
-    registered: Set[int] | None,
+    registry: BrokerRegistry | None,
     window: EvidenceWindow,
     *,
     all_refuse: bool = False,
     logged: Iterable[VersionUse] = (),
 ) -> ClientCheck:
-    """The check of one cluster. `registered`: its brokers; None where they could not be read. `all_refuse`: all of
-    them run Kafka 4.0 or newer, so that nothing more breaks. `logged`: by request logs, which may add uses, and cover
+    """The check of one cluster. `registry`: its brokers; None where they could not be read. `all_refuse`: all of them
+    run Kafka 4.0 or newer, so that nothing more breaks. `logged`: by request logs, which may add uses, and cover
     nothing.
     """
-    evidence = evidence_of(scrape for scrape in scrapes if scrape.time <= window.end)
+    evidence = evidence_of((scrape for scrape in scrapes if scrape.time <= window.end), window.begin)
     uses = tuple(_uses(release, targets, evidence.values(), logged, window))
-    coverage = None if not registered else tuple(_coverage(evidence, registered, window, all_refuse))
+    known = registry if registry is not None and registry.present else None
+    coverage = None if known is None else tuple(_coverage(evidence, known, window, all_refuse)) or None
     is_known = targets.of(release) is not None
     if any(use.kind is UseKind.REMOVED for use in uses):
         verdict = ClientVerdict.BLOCKED
@@ -105,19 +110,25 @@ def check_clients(
 
 
 def _coverage(
-    evidence: Mapping[int, BrokerEvidence], registered: Set[int], window: EvidenceWindow, all_refuse: bool
+    evidence: Mapping[int, BrokerEvidence], registry: BrokerRegistry, window: EvidenceWindow, all_refuse: bool
 ) -> Iterator[BrokerCoverage]:
-    for broker in sorted(registered):
-        gaps = tuple(gaps_of(evidence.get(broker), window, all_refuse=all_refuse))
+    for broker, span in registry.spans(evidence, window).items():
+        its_evidence = evidence.get(broker)
+        if its_evidence is not None and not its_evidence.contradiction:
+            its_evidence = replace(its_evidence, contradiction=registry.contradiction(its_evidence, window))
+        since = registry.running_since(its_evidence)
+        gaps = tuple(gaps_of(its_evidence, span, all_refuse=all_refuse, running_since=since))
         ends = [gap.end + window.length for gap in gaps if not _may_close_at_once(gap, window)]
         yield BrokerCoverage(broker, gaps, max([window.end, *ends]))
 
 
 def _may_close_at_once(gap: EvidenceGap, window: EvidenceWindow) -> bool:
-    """Tell whether one more scrape may show what happened in a gap; of a process that ended there is none more."""
-    if gap.cause is GapCause.MAY_REFUSE:
-        return gap.end == window.end
-    return gap.cause in (GapCause.NO_EVIDENCE, GapCause.CONTRADICTION, GapCause.STALE)
+    """Tell whether one more scrape may show what happened in a gap; of a process that ended there is none more, nor of
+    a broker that is gone.
+    """
+    if gap.cause is GapCause.CONTRADICTION:
+        return True
+    return gap.end == window.end and gap.cause in (GapCause.MAY_REFUSE, GapCause.NO_EVIDENCE, GapCause.STALE)
 
 
 def _uses(

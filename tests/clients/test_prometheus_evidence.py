@@ -129,7 +129,7 @@ def test_samples_that_prometheus_dropped_make_a_gap() -> None:
     broker, other = targets(USED)
     dropping = relabelled("2")
     assert check(dropping(broker), other).verdict is ClientVerdict.UNKNOWN
-    assert "exposed 7 samples, of which Prometheus has 6: what was dropped" in problems(dropping(broker))
+    assert "exposed 8 samples, of which Prometheus has 7: what was dropped" in problems(dropping(broker))
 
 
 def test_without_the_number_of_samples_nothing_shows_that_none_was_dropped() -> None:

@@ -21,7 +21,7 @@ from tests.clients.fake_prometheus import (
     evidence_of,
     target_of,
 )
-from tests.clients.histories import BEGIN, DAY, END, GONE, HOUR, History, Process
+from tests.clients.histories import BEGIN, DAY, DAYS, END, GONE, HOUR, History, Process
 from tests.clients.test_prometheus_soundness import relabelled, stuck, with_hole, with_retention
 
 QUIET = History({1: (Process(BEGIN - DAY, END),), 2: (Process(BEGIN - 2 * DAY, END),)})
@@ -34,8 +34,8 @@ def targets(history: History = QUIET) -> list[ScrapedTarget]:
     return [target_of(history, broker) for broker in history.brokers]
 
 
-def check(*scraped: ScrapedTarget, **words: int) -> ClientCheck:
-    return checked_by(FakePrometheus(scraped), (1, 2), **words)
+def check(*scraped: ScrapedTarget, days: int = DAYS) -> ClientCheck:
+    return checked_by(FakePrometheus(scraped), (1, 2), days=days)
 
 
 def causes(result: ClientCheck, broker: int = 1) -> list[GapCause]:

@@ -168,7 +168,7 @@ BOMB = gzip.compress(b"0" * 100_000_000)
         (whole(EMPTY[:-1] + b',"warnings":["remote read failed"]}'), "warns .* remote read failed; a part proves"),
         (
             whole(b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"x"]}]}}'),
-            "a sample that is no number",
+            "something else than numbers in a sample",
         ),
         (b"HTTP/1.1 200 OK\r\n" + JSON + b"Content-Length: 500\r\n\r\n" + EMPTY, "did not answer within|closed"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP"),

@@ -64,7 +64,7 @@ class HttpTransport:
         self._url, self._headers, self._context = url, headers, context
         self._deadline, self._max_answer = deadline, max_answer
         self._server_name = server_name
-        self._line: _Line | None = None
+        self._line: _CuttableConnection | None = None
 
     def __call__(self, path: str, form: bytes) -> HttpAnswer:
         """Send the form; once more if the server closed a connection that was idle. Raises PrometheusFailed."""
@@ -83,7 +83,7 @@ class HttpTransport:
             self._line = None
 
     def _send(self, path: str, form: bytes) -> HttpAnswer:
-        line = self._line = self._line or _Line(self._connection())
+        line = self._line = self._line or _CuttableConnection(self._connection())
         is_whole = False
         try:
             with line.cut_after(self._deadline):
@@ -133,10 +133,10 @@ class HttpTransport:
         host = self._url.hostname or ""
         if self._context is None:
             return http.client.HTTPConnection(host, self._url.port, timeout=self._deadline)
-        return _Https(host, self._url.port, self._deadline, self._context, self._server_name or host)
+        return _HttpOverTls(host, self._url.port, self._deadline, self._context, self._server_name or host)
 
 
-class _Https(http.client.HTTPConnection):
+class _HttpOverTls(http.client.HTTPConnection):
     """A connection with TLS, and a name of the server of its own."""
 
     default_port = http.client.HTTPS_PORT
@@ -150,7 +150,7 @@ class _Https(http.client.HTTPConnection):
         self.sock = self._context.wrap_socket(self.sock, server_hostname=self._server_name)
 
 
-class _Line:
+class _CuttableConnection:
     """A connection that can be cut from outside, whatever waits for it: also within a handshake of TLS."""
 
     def __init__(self, connection: http.client.HTTPConnection) -> None:

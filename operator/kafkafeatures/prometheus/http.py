@@ -19,7 +19,7 @@ from kafkafeatures import __version__
 from kafkafeatures.core.words import printable
 from kafkafeatures.prometheus.api import HttpAnswer, PrometheusFailed
 
-MAX_ANSWER = 32 * 1024 * 1024
+MAX_ANSWER = 16 * 1024 * 1024
 """Most bytes of an answer: 30 brokers need 3 MiB."""
 DEADLINE = 60.0
 """Seconds of a request, from its connection to the last byte of its answer."""

@@ -10,6 +10,7 @@ import http.client
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from typing import Any
@@ -23,6 +24,8 @@ MAX_ANSWER = 16 * 1024 * 1024
 """Most bytes of an answer: 30 brokers need 3 MiB."""
 DEADLINE = 60.0
 """Seconds of a request, from its connection to the last byte of its answer."""
+TOTAL = 180.0
+"""Seconds of all requests together."""
 _BLOCK = 64 * 1024
 
 
@@ -59,10 +62,12 @@ class HttpTransport:
         *,
         server_name: str | None = None,
         deadline: float = DEADLINE,
+        total: float = TOTAL,
         max_answer: int = MAX_ANSWER,
     ) -> None:
         self._url, self._headers, self._context = url, headers, context
         self._deadline, self._max_answer = deadline, max_answer
+        self._total, self._end = total, time.monotonic() + total
         self._server_name = server_name
         self._line: _CuttableConnection | None = None
 
@@ -85,8 +90,9 @@ class HttpTransport:
     def _send(self, path: str, form: bytes) -> HttpAnswer:
         line = self._line = self._line or _CuttableConnection(self._connection())
         is_whole = False
+        remaining = self._end - time.monotonic()
         try:
-            with line.cut_after(self._deadline):
+            with line.cut_after(max(0, min(self._deadline, remaining))):
                 answer = self._exchange(line.connection, path, form)
             is_whole = not line.is_cut
         except (OSError, http.client.HTTPException, ValueError, PrometheusFailed) as error:
@@ -98,7 +104,8 @@ class HttpTransport:
             if not is_whole:
                 self.close()
         if not is_whole:
-            raise PrometheusFailed(f"did not answer within {self._deadline:g} s")
+            late = f"did not answer within {self._deadline:g} s"
+            raise PrometheusFailed(late if remaining > self._deadline else f"took more than {self._total:g} s in all")
         return answer
 
     def _exchange(self, connection: http.client.HTTPConnection, path: str, form: bytes) -> HttpAnswer:

@@ -22,7 +22,6 @@ from math import isfinite
 
 from msgspec import Struct
 
-from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MAX_CLOCK_ERROR, MAX_GAP, MINUTE, CounterKey, Scrape
 from kafkafeatures.core.clients.exporters import (
@@ -255,7 +254,7 @@ def _scrapes(
                 break
     for time, counters in dated.items():
         if dated_from + MAX_GAP <= time <= latest.time - _HOUR:
-            dates = replace(latest.counters, counters=counters, accepts_removed=False)
+            dates = BrokerCounters(latest.counters.start, counters, False, latest.counters.start_error)
             yield _scrape(process, time, dates)
     yield _scrape(process, fresh.time, fresh.counters)
     yield _scrape(process, latest.time, latest.counters)

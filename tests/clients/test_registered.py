@@ -1,4 +1,4 @@
-"""`kafkafeatures clients check`: brokers that are not registered, or no longer; evidence of others; what is not read."""
+"""`kafkafeatures clients check`: brokers that are not registered or no longer, evidence of others, files left out."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from kafkafeatures.core.clients.targets import Targets, parse_targets
 from kafkafeatures.core.clients.verdict import ClientCheck, check_clients
 
 HOUR, DAY = 60, 24 * 60
-END = 100 * DAY
+END = 20_000 * DAY
 DAYS = 35
 BEGIN = END - DAYS * DAY
 TARGETS_FILE = Path(__file__).parents[2] / "operator/kafkafeatures/core/clients/targets.json"

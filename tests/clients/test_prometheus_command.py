@@ -75,7 +75,7 @@ def test_a_target_that_is_not_used_is_named_with_the_reason(
     with serving([first, relabelled("2")(others[0]), *others[1:]]) as url:
         assert run("--prometheus", url, *three) == Exit.UNREACHABLE
     captured = capsys.readouterr()
-    assert "broker 2, target kafka-2:9404: not used: it exposed 7 samples, of which Prometheus has 6" in captured.err
+    assert "broker 2, target kafka-2:9404: not used: it exposed 8 samples, of which Prometheus has 7" in captured.err
     assert "no scrape of it" in captured.out
 
 

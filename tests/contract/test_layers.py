@@ -44,6 +44,7 @@ ROOMS = {
     "kafka.requests": "api core kafka.base kafka.wire kafka.probe",
     "kafka.cluster": "api core environment kafka",
     "kube": "api core environment version",
+    "prometheus": "core.words core.clients version",
     "zookeeper": (
         "core.words core.facts core.engine core.migration core.ports environment kafka.base kafka.wire kraftlog.image"
     ),
@@ -65,7 +66,7 @@ ROOMS = {
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
-    "cli.clients": "api core kraftlog kafka cli.shell cli.log cli.cluster cli.pages",
+    "cli.clients": "api core kraftlog kafka prometheus cli.shell cli.log cli.cluster cli.pages",
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster.blockers_text",
@@ -92,7 +93,9 @@ LIBRARIES = {
     "kopf": "handlers",
     "kubernetes": "kube.client kube.errors",
     "markupsafe": "cli.pages.html_parts",
-    "msgspec": "api core environment health kafka kube reconcile settings zookeeper cli kafkasim kraftlog.fast_json",
+    "msgspec": (
+        "api core environment health kafka kube prometheus reconcile settings zookeeper cli kafkasim kraftlog.fast_json"
+    ),
     "numpy": (
         "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.advice "
         "core.roll.planner kafka.partitions kraftlog featurelog kafkasim"

@@ -5,7 +5,7 @@
 Called by the command line. A counter counts from the start of its process on and is never removed, so the last scrape
 of a process shows all of it: of 35 days a few scrapes are fetched, exactly as they were, and some for dates of use.
 
-1. Find the processes that had request counters, hour by hour, and minute by minute where they change.
+1. Find the processes that had request counters, hour by hour, and more closely where they change.
 2. Fetch the first and the last scrape of each: Prometheus gives all samples of a scrape one time.
 3. Take the last one only if it has other counts than one within five minutes before, for an exporter may repeat itself;
    and only if Prometheus holds as many samples of it as the exporter exposed: rules for relabelling, remote writing and
@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
+from math import isfinite
 
 from msgspec import Struct
 
-from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MAX_CLOCK_ERROR, MAX_GAP, MINUTE, CounterKey, Scrape
 from kafkafeatures.core.clients.exporters import (
@@ -51,8 +51,11 @@ from kafkafeatures.prometheus.brokers import (
 _HOUR = 60 * MINUTE
 _MOST_STEPS = 8000
 """Prometheus refuses more than 11,000."""
+_MOST_PROCESSES = 1000
+_FINER = 240
+"""Parts of an hour in which a process begins or ends: one that is overlooked between them is a gap, if it matters."""
 _MOST_CHANGES = 200
-"""Steps that are looked at minute by minute, the latest ones; in others a process may be overlooked, which is a gap."""
+"""Steps that are looked at so closely, the latest ones."""
 _DATES = 35
 """Scrapes in the window that show when a version was used."""
 _SPAN = f"{MAX_GAP // 1000}s"
@@ -141,20 +144,22 @@ def _processes(
             continue
         metric = min(metrics, key=_rank)
         processes += [_Process(target, broker, metric, *run) for run in _runs(sorted(metrics[metric].items()))]
+    if len(processes) > _MOST_PROCESSES:
+        raise PrometheusFailed(f"shows {len(processes)} processes of brokers: narrow the selector or the window")
     if not processes:
         raise BrokersNotNamed(dict(next(iter(by_target))))
     return processes, problems
 
 
 def _starts(api: PrometheusApi, selector: str, window: EvidenceWindow, step: int) -> Iterator[Series]:
-    """The starts of processes at each step, and at each minute of the steps within which one began or ended."""
+    """The starts of processes at each step, and more closely in the steps within which one began or ended."""
     expression = queries.starts(selector)
     begin = window.end - (-(-window.length // step) + 1) * step
     coarse = api.query_range(expression, begin, window.end, step)
     yield from coarse
     changes = {time for series in coarse for time in _changes(series.samples, begin, window.end, step)}
     for time in sorted(changes)[-_MOST_CHANGES:]:
-        yield from api.query_range(expression, time, time + step, MINUTE)
+        yield from api.query_range(expression, time, time + step, step // _FINER)
 
 
 def _changes(samples: Sequence[tuple[int, float]], begin: int, end: int, step: int) -> Iterator[int]:
@@ -217,7 +222,8 @@ def _dated(
             continue  # the scrapes say so
         counts = dated.setdefault(frozenset(labels.items()), {})
         for time, count in series.samples:
-            counts.setdefault(time, {})[key] = count
+            if isfinite(count) and count >= 0:
+                counts.setdefault(time, {})[key] = count
     return dated
 
 
@@ -248,7 +254,7 @@ def _scrapes(
                 break
     for time, counters in dated.items():
         if dated_from + MAX_GAP <= time <= latest.time - _HOUR:
-            dates = replace(latest.counters, counters=counters, accepts_removed=False)
+            dates = BrokerCounters(latest.counters.start, counters, False, latest.counters.start_error)
             yield _scrape(process, time, dates)
     yield _scrape(process, fresh.time, fresh.counters)
     yield _scrape(process, latest.time, latest.counters)
@@ -305,7 +311,7 @@ def _joined(time: int, samples: Iterable[Sample]) -> _WholeScrape:
     exposed = None
     for sample in samples:
         scrape.take(sample)
-        if sample.name == queries.EXPOSED:
+        if sample.name == queries.EXPOSED and isfinite(sample.value):
             exposed = sample.value
     return _WholeScrape(time, scrape.result(), exposed)
 

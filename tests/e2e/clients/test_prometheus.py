@@ -184,6 +184,8 @@ def test_an_old_client_of_a_real_broker_is_found_after_the_broker_was_killed(
         assert ("ListOffsets", 0, [1]) in [(use["api"], use["version"], use["brokers"]) for use in document["uses"]]
         assert [gap["cause"] for gap in document["brokers"][0]["gaps"]] == ["BeforeStart"]
 
+        began = latest(wait_for_scrapes(url, 0)).start
+        wait_until("it ran for long enough to be seen", lambda: now() - began > 40_000)
         node = cluster.brokers[0]
         node.kill()
         killed = now()

@@ -7,14 +7,17 @@ import json
 import re
 import socket
 import struct
+import subprocess
 
 import pytest
 
-from kafkafeatures.core.clients.targets import Acceptance, Targets, parse_targets
+from kafkafeatures.core.clients.targets import ALIASES, Acceptance, Targets, parse_targets
 from kafkafeatures.kafka.base.api_names import API_NAMES
 from tests.clients.generate.__main__ import TARGETS, rows, text
 from tests.e2e.kafka.conftest import SMALL, Borrow
 from tests.e2e.rig.process import wait_until
+from tests.e2e.rig.releases import OLD, release
+from tests.kraftlog.generate.definitions import jars
 
 TABLE: Targets = parse_targets(TARGETS.read_bytes())
 REFUSED = re.compile(r"Received request for api with key \d+ \((\w+)\) and unsupported version (\d+)")
@@ -22,6 +25,21 @@ REFUSED = re.compile(r"Received request for api with key \d+ \((\w+)\) and unsup
 
 def test_generating_the_targets_again_gives_what_is_there() -> None:
     assert text(rows()) == TARGETS.read_text()
+
+
+FORMER = ("2.0.1", "2.2.2", "2.3.1", "2.4.1", "2.6.3", "2.8.2", "3.1.2", "3.4.1", "3.8.1")
+"""Releases whose brokers count by version, and name some of the APIs otherwise."""
+
+
+def test_every_name_that_an_api_had_since_kafka_2_is_known() -> None:
+    (logging,) = (release(OLD).home / "libs").glob("slf4j-api-*.jar")
+    known = {name for apis in TABLE.releases.values() for name in apis} | ALIASES.keys()
+    source = str(TARGETS.parents[4] / "tests/clients/generate/ApiNames.java")
+    for version, jar in jars("kafka-clients", FORMER, "former-clients").items():
+        command = ["java", "-cp", f"{jar}:{logging}", source]
+        names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        assert set(names) - known == set(), version
+        assert "ApiVersions" in names
 
 
 def test_the_versions_that_kafka_4_removed_are_those_that_its_release_notes_name() -> None:

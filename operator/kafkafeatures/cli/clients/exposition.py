@@ -1,8 +1,8 @@
 """Scrapes of brokers in Prometheus' text format: their request counters, and when their processes started.
 
 Called by `scrapes.py`. The names of exporters are those of `core/clients/exporters.py`. What it decides: a text of
-which a part may be missing is refused, for what is missing could be the counter of an old client. Of a scrape one line
-at a time is in memory; what stands before its value is understood once for all scrapes.
+which a part may be missing is refused, for what is missing could be the counter of an old client. Of a scrape a block
+is in memory; what stands before its value is understood once for all scrapes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import BinaryIO
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ from kafkafeatures.core.clients.exporters import (
 
 MAX_LINE = 64 * 1024
 MAX_SCRAPE = 256 * 1024 * 1024
+_BLOCK = 256 * 1024
 _MAX_HEADS = 100_000
 """Beginnings of lines that are remembered: a broker has hundreds."""
 
@@ -69,11 +71,13 @@ class ExpositionReader:
     def read(self, stream: BinaryIO) -> BrokerCounters:
         """The counters of a scrape. Raises ScrapeRefused."""
         reading = _PartialText()
-        for number, line in enumerate(_lines(stream), 1):
+        may_end = False  # in the counters
+        for number, line in enumerate(chain.from_iterable(_lines(stream)), 1):
             if line.startswith(_PREFIXES):
                 self._take(reading, line, number)
-            elif reading.scrape.family and not reading.is_whole and (text := line.decode(errors="replace").strip()):
-                reading.is_whole = True
+                may_end = bool(reading.scrape.family) and not reading.is_whole
+            elif may_end and (text := line.decode(errors="replace").strip()):
+                may_end, reading.is_whole = False, True
                 if not text.startswith("#") and _parsed(text) is None:
                     raise ScrapeRefused(f"has behind the counters, in line {number}, something that is not of a scrape")
         if reading.scrape.counters and not reading.is_whole:
@@ -84,18 +88,18 @@ class ExpositionReader:
     def _take(self, reading: _PartialText, line: bytes, number: int) -> None:
         begin, *end = line.rsplit(None, 1)
         head = self._heads.get(begin)
-        if head is None or not end or not _VALUE.fullmatch(end[0]):
+        if head is None or not end or not (end[0].isdigit() or _VALUE.fullmatch(end[0])):
             head, value = self._understood(begin, line.decode(errors="replace").strip(), number)
         else:
             value = float(end[0])
-        family = reading.scrape.family
-        if family and head.name != family:
+        meaning, scrape = head.meaning, reading.scrape
+        if not reading.is_whole and scrape.family and head.name != scrape.family:
             reading.is_whole = True
-        if head.meaning is None:
+        if meaning is None:
             return
-        if head.meaning.kind is SeriesKind.COUNTER and head.name == family and reading.is_whole:
+        if reading.is_whole and meaning.kind is SeriesKind.COUNTER and head.name == scrape.family:
             raise ScrapeRefused(f"has {head.name} not in one piece (line {number}), so that lines may be missing")
-        reading.scrape.add(head.meaning, value)
+        scrape.add(meaning, value)
 
     def _understood(self, begin: bytes, line: str, number: int) -> tuple[_Head, float]:
         """The line before its value, and the value. Raises ScrapeRefused."""
@@ -114,18 +118,18 @@ class ExpositionReader:
         return head, sample.value
 
 
-def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """Every line that has an end, from its first letter on; what follows the last one is cut off."""
-    size = 0
-    while line := stream.readline(MAX_LINE + 1):
-        size += len(line)
-        if len(line) > MAX_LINE:
-            raise ScrapeRefused(f"has a line of more than {MAX_LINE // 1024} KiB: it is not a scrape")
+def _lines(stream: BinaryIO) -> Iterator[list[bytes]]:
+    """Every line that has an end, from its first letter on, many at a time; what follows the last one is cut off."""
+    size, rest = 0, b""
+    while block := stream.read(_BLOCK):
+        size += len(block)
         if size > MAX_SCRAPE:
             raise ScrapeRefused(f"is larger than {MAX_SCRAPE // 1024 // 1024} MiB")
-        if not line.endswith(b"\n"):
-            return
-        yield line.lstrip() if line[:1].isspace() else line
+        *lines, rest = (rest + block).split(b"\n")
+        if max(map(len, (*lines, rest))) > MAX_LINE:
+            raise ScrapeRefused(f"has a line of more than {MAX_LINE // 1024} KiB: it is not a scrape")
+        is_indented = any(line[:1].isspace() for line in lines)
+        yield [line.lstrip() for line in lines] if is_indented else lines
 
 
 def parse_sample(line: str) -> Sample | None:

@@ -112,7 +112,7 @@ def of_log(path: Path, window: EvidenceWindow) -> RegisteredBrokers:
         if reading.since <= window.end:
             all_refuse = all(_refuses(broker.features.get(METADATA_VERSION)) for broker in image.brokers.values())
             since = format_time(reading.since) if reading.since > window.begin else ""
-            note = (f"brokers that were unregistered before {since} are not known: the log begins then",)
+            note = (f"brokers that were gone before {since} are not known: the log, or KRaft mode, began then",)
             return _registered(reading.registry, folder.cluster_id, all_refuse=all_refuse, notes=note if since else ())
         problem = f"the metadata log begins at {format_time(reading.since)}, after the window ends"
     return RegisteredBrokers(None, folder.cluster_id, (f"{folder.display_name}: {problem}",))
@@ -159,7 +159,7 @@ class _Registrations:
         )
 
     def _happened(self, change: Change, time: int) -> None:
-        from kraftlog.history import Registration, Unregistration
+        from kraftlog.history import MigrationChange, Registration, Unregistration
 
         self._first = self._first or time
         match change:
@@ -173,6 +173,8 @@ class _Registrations:
                 self._running.pop(broker, None)
                 self._known.add(broker)
                 self._removed[broker] = time
+            case MigrationChange():  # of brokers that were gone by then there is no record
+                self.since = time
             case _:
                 pass
 

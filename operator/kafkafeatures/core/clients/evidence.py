@@ -110,7 +110,7 @@ def evidence_of(scrapes: Iterable[Scrape], begin: int) -> Mapping[int, BrokerEvi
 
 
 def thinned(scrapes: Iterable[Scrape], matters: Callable[[CounterKey], bool]) -> Iterator[Scrape]:
-    """Those of a broker's scrapes that evidence needs, in their order, which is that of time: the first and the last of
+    """The scrapes of a broker that evidence needs, in their order, which is that of time: the first and the last of
     a process, those around the growth of a counter that matters, and those that contradict each other.
     """
     latest, is_needed = None, False

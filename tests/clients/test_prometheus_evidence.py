@@ -265,6 +265,8 @@ def lied(data: st.DataObject, body: bytes) -> bytes:
                 entry["metric"][data.draw(st.sampled_from(("version", "request", "id", "broker_id", "x")))] = "-7"
             case "name":
                 entry["metric"].pop("__name__", None)
+            case _:
+                continue
     return json.dumps(document).encode()
 
 

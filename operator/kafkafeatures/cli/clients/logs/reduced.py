@@ -193,9 +193,7 @@ def merge_hours(hours: Iterable[ReducedHour]) -> Iterator[ReducedHour]:
 
 
 def _merged(sections: Sequence[ReducedHour]) -> ReducedHour:
-    """The counts of each sender, API and version, out of the section that has most of them: addresses may have another form
-    in each.
-    """
+    """Counts of each sender, API and version, from the section with the most: addresses may differ in form."""
     if len(sections) == 1:
         return sections[0]
     largest: dict[RequestGroup, tuple[GroupCount, ...]] = {}

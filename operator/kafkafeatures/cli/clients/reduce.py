@@ -31,7 +31,7 @@ from kafkafeatures.core.words import counted, printable
 
 FULL, TRUNCATED, HASHED = "full", "truncated", "hashed"
 _KEPT_BITS = {4: 24, 6: 64}
-"""Of a truncated address: its network."""
+"""Bits of a truncated address, by the version of IP."""
 _STDIN = "-"
 
 

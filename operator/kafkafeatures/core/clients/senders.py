@@ -110,7 +110,7 @@ def owner_of(owners: Iterable[ClientOwner], client_id: str, principal: str) -> s
 def removed_uses(
     uses: Iterable[LoggedUse], release: str, targets: Targets, window: EvidenceWindow
 ) -> tuple[LoggedUse, ...]:
-    """Those within the window of versions that the release removed."""
+    """Uses within the window of versions that the release removed."""
     target = targets.of(release)
     if target is None:
         return ()
@@ -127,7 +127,7 @@ def is_within(use: LoggedUse, window: EvidenceWindow) -> bool:
 
 
 def version_uses(uses: Iterable[LoggedUse], window: EvidenceWindow) -> Iterator[VersionUse]:
-    """The same as counters show it: by broker, API and version, for the verdict."""
+    """Uses as counters show them: by broker, API and version, for the verdict."""
     for use in uses:
         if is_within(use, window):
             last = min(use.last, window.end)

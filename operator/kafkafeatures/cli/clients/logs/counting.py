@@ -120,7 +120,7 @@ class RequestCounter:
     _end: bytes = b""
     """Bounds of the times of these lines."""
     _hour: HourOfRequests | None = None
-    """That of the latest line."""
+    """The hour of the latest line."""
     _new_batches: int = 0
     _whole_batches: int = 0
 

@@ -34,17 +34,17 @@ class LogEvent(Struct, frozen=True):
     error: str = ""
 
 
-class _Instant(Struct):
+class _Instant(Struct, frozen=True):
     epoch_second: int = field(name="epochSecond", default=0)
     nanos: int = field(name="nanoOfSecond", default=0)
 
 
-class _Thrown(Struct):
+class _Thrown(Struct, frozen=True):
     name: str = ""
     message: str | None = None
 
 
-class _JsonEvent(Struct):
+class _JsonEvent(Struct, frozen=True):
     """Fields as JsonLayout, the ECS, Logstash and GCP templates of JsonTemplateLayout name them."""
 
     message: str

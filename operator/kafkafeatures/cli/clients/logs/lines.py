@@ -61,7 +61,7 @@ class LineCounts:
         return self.too_long + self.malformed
 
 
-class _DockerLine(Struct):
+class _DockerLine(Struct, frozen=True):
     """A line of Docker's json-file driver; its text ends in a line break unless more of it follows."""
 
     log: str

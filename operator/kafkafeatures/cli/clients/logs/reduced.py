@@ -36,7 +36,7 @@ _COMPRESSION = 1
 """The lowest level: names repeat so much that the files are small anyway."""
 
 
-class ReducedHeader(Struct, rename="camel", omit_defaults=True):
+class ReducedHeader(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The first line of a file. `size`: bytes of the lines it was made of; `groups`: number of lines that follow."""
 
     kind: str
@@ -178,7 +178,7 @@ def _time(text: str) -> int:
 
 
 def merge_hours(hours: Iterable[ReducedHour]) -> Iterator[ReducedHour]:
-    """The same hours, those of one broker whose times overlap as one, in which no line counts twice."""
+    """The hours, those of one broker whose times overlap as one, in which no line counts twice."""
     by_hour: dict[tuple[int, int], list[ReducedHour]] = {}
     for hour in hours:
         by_hour.setdefault((hour.broker, hour.hour), []).append(hour)
@@ -193,9 +193,7 @@ def merge_hours(hours: Iterable[ReducedHour]) -> Iterator[ReducedHour]:
 
 
 def _merged(sections: Sequence[ReducedHour]) -> ReducedHour:
-    """Of every sender, API and version the counts of the section that has most of them: addresses may have another form
-    in each.
-    """
+    """Counts of each sender, API and version, from the section with the most: addresses may differ in form."""
     if len(sections) == 1:
         return sections[0]
     largest: dict[RequestGroup, tuple[GroupCount, ...]] = {}

@@ -21,7 +21,7 @@ MARK = b"Completed request:"
 
 _API = re.compile(r"[A-Z][A-Z0-9_]{1,60}")
 _HIGHEST = 1000
-"""Of versions; Kafka has 20. A line with a higher one is not a broker's."""
+"""The highest version that is believed; Kafka has 20. A line with a higher one is not a broker's."""
 _CONNECTION = re.compile(r"-(?:\[?([^\[\]]*)\]?):\d{1,5}-\d+(?:-\d+)?$")
 """`LOCAL:PORT-REMOTE:PORT-INDEX`, with the processor before the index since Kafka 4.0."""
 
@@ -51,24 +51,24 @@ class LoggedRequest(Struct, frozen=True):
     connection: str = ""
 
 
-class _Header(Struct):
-    requestApiVersion: int  # noqa: N815 - fields of the JSON object
-    requestApiKeyName: str  # noqa: N815
-    clientId: str | None = None  # noqa: N815
+class _Header(Struct, frozen=True, rename="camel"):
+    request_api_version: int
+    request_api_key_name: str
+    client_id: str | None = None
 
 
-class _ClientInformation(Struct):
-    softwareName: str = ""  # noqa: N815
-    softwareVersion: str = ""  # noqa: N815
+class _ClientInformation(Struct, frozen=True, rename="camel"):
+    software_name: str = ""
+    software_version: str = ""
 
 
-class _Completed(Struct):
-    requestHeader: _Header  # noqa: N815
+class _Completed(Struct, frozen=True, rename="camel"):
+    request_header: _Header
     connection: str
     principal: str
     listener: str
-    clientInformation: _ClientInformation  # noqa: N815
-    isForwarded: bool = False  # noqa: N815
+    client_information: _ClientInformation
+    is_forwarded: bool = False
 
 
 _decode = msgspec.json.Decoder(_Completed).decode
@@ -99,9 +99,9 @@ def parse_request(line: bytes, address: Address) -> LoggedRequest | None:
 
 
 def _group(completed: _Completed, address: Address) -> RequestGroup:
-    header, software = completed.requestHeader, completed.clientInformation
-    connection, api = _CONNECTION.search(completed.connection), _api(header.requestApiKeyName)
-    version = header.requestApiVersion
+    header, software = completed.request_header, completed.client_information
+    connection, api = _CONNECTION.search(completed.connection), _api(header.request_api_key_name)
+    version = header.request_api_version
     if connection is None or not api or not 0 <= version <= _HIGHEST:
         raise RequestRejected
     return RequestGroup(
@@ -109,11 +109,11 @@ def _group(completed: _Completed, address: Address) -> RequestGroup:
         version,
         completed.listener,
         completed.principal,
-        header.clientId or "",
+        header.client_id or "",
         address(connection[1]),
-        software.softwareName,
-        software.softwareVersion,
-        completed.isForwarded,
+        software.software_name,
+        software.software_version,
+        completed.is_forwarded,
     )
 
 

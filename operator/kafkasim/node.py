@@ -22,8 +22,9 @@ class Node:
     was killed, and must recover its logs. `directory`: id of its disk, which may be replaced while it is down.
     `caught_up_ms`: time at which a controller has read all of the metadata log. `started_ms`: start of its process;
     `snapshot_ms`: time of the last record in its newest snapshot at that moment. `let_in`: this process of a broker has
-    registered. `request_log_level`: of the request logger of this process. `migrating`: it has the flag for a migration from ZooKeeper. `in_zookeeper_mode`: a broker in ZooKeeper
-    mode. `file`: the properties that its process was started with; None if only the world's defaults apply.
+    registered. `request_log_level`: of the request logger of this process. `migrating`: it has the flag for a migration
+    from ZooKeeper. `in_zookeeper_mode`: a broker in ZooKeeper mode. `file`: the properties that its process was started
+    with; None if only the world's defaults apply.
     """
 
     role: Role

@@ -151,7 +151,7 @@ def _tell_expectations(arguments: argparse.Namespace, wanted: str, nodes: Mappin
 def _rates(arguments: argparse.Namespace) -> dict[int, float]:
     """Requests a second of each broker, by its last process with two scrapes."""
     by_broker: dict[int, list[Scrape]] = {}
-    files = read_scrapes(arguments.scrapes, arguments.cluster, _NO_END)
+    files = read_scrapes(arguments.scrapes, arguments.cluster, _NO_END, lambda key: True)
     for line in files.refused[:_REFUSALS_SHOWN]:
         tell(line)
     for scrape in files.scrapes:

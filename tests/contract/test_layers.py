@@ -20,10 +20,10 @@ ROOMS = {
     "api": "",
     "core.words": "",
     "core.clients": "api",
-    "core.facts": "api core.words kraftlog.image kraftlog.partitions",
+    "core.facts": "api core.words core.clients kraftlog.image kraftlog.partitions",
     "core.engine": "api core.words core.facts",
     "core.levels": "api core.words core.facts core.engine",
-    "core.roll": "api core.words core.facts core.engine core.levels",  # a restart must not take away what is to come
+    "core.roll": "api core.words core.clients core.facts core.engine core.levels",  # a restart must not take away what is to come
     "core.migration": (
         "api core.words core.facts core.engine core.roll kraftlog.image kraftlog.partitions kraftlog.clients "
         "kraftlog.digests kraftlog.redaction"
@@ -32,7 +32,7 @@ ROOMS = {
     "core.kinds": "api core.facts core.engine core.levels core.roll core.migration core.ibp",
     "core.resolve": "api core.facts core.engine core.ibp.versions core.roll.drivers",
     "core.ports": "api core.facts core.engine core.levels core.roll core.migration",
-    "core.report": "api core.words core.kinds core.facts core.engine core.levels core.migration",
+    "core.report": "api core.words core.clients core.kinds core.facts core.engine core.levels core.migration",
     # Kafka and Kubernetes, behind their ports.
     "environment": "",
     "kafka.base": "api core.words core.facts environment kafka.wire",

@@ -21,6 +21,7 @@ from kafkafeatures.api.texts import (
     Consent,
     ContainerName,
     Feature,
+    KafkaRelease,
     MillisecondsToMinutes,
     MinutesToHours,
     Name,
@@ -30,6 +31,7 @@ from kafkafeatures.api.texts import (
     SecondsToMinutes,
     SecretKey,
     StatefulSetName,
+    Url,
     seconds,
 )
 
@@ -301,6 +303,49 @@ class DriftSpec(Struct, frozen=True, kw_only=True):
 LEAST_CHECK_EVERY = 10
 
 
+class TokenSecretRef(Struct, frozen=True, kw_only=True):
+    """The Secret that has a bearer token."""
+
+    name: Name
+    key: SecretKey = "token"
+
+
+class PrometheusSpec(Struct, frozen=True, kw_only=True):
+    """A Prometheus that scrapes every broker, and the series of this cluster in it."""
+
+    url: Url
+    selector: Annotated[str, Text(1024)] = ""
+    broker_label: Annotated[str, Text(128, 0, r"^([a-zA-Z_][a-zA-Z0-9_]*)?$", "the name of a label")] = ""
+    broker_pattern: Annotated[str, Text(256)] = ""
+    tls: TlsSpec | None = None
+    token_secret_ref: TokenSecretRef | None = None
+    basic_auth_secret_ref: LoginSecretRef | None = None
+
+    def __post_init__(self) -> None:
+        has_secret = self.token_secret_ref is not None or self.basic_auth_secret_ref is not None
+        if self.token_secret_ref is not None and self.basic_auth_secret_ref is not None:
+            raise ValueError("set tokenSecretRef or basicAuthSecretRef, not both")
+        if has_secret and not self.url.startswith("https://"):
+            raise ValueError("the secret would be sent unencrypted; use a URL that starts with https://")
+        if self.tls is not None and not self.url.startswith("https://"):
+            raise ValueError("tls needs a URL that starts with https://")
+
+
+def _days(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 366:
+        raise ValueError("expected a number of days from 1 to 366")
+    return value
+
+
+class ClientEvidenceSpec(Struct, frozen=True, kw_only=True):
+    """Evidence of the API versions that clients use, and what rests on it. `target`: None for that of releaseVersion."""
+
+    prometheus: PrometheusSpec
+    target: KafkaRelease | None = None
+    window_days: Annotated[int, _days] = 35
+    policy: Literal["Report", "Gate"] = "Report"
+
+
 class Spec(Struct, frozen=True, kw_only=True):
     """The desired state."""
 
@@ -315,6 +360,7 @@ class Spec(Struct, frozen=True, kw_only=True):
     approval: ApprovalSpec = ApprovalSpec()
     rollout: RolloutSpec = RolloutSpec()
     drift: DriftSpec = DriftSpec()
+    client_evidence: ClientEvidenceSpec | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.consents)) < len(self.consents):
@@ -330,6 +376,8 @@ class Spec(Struct, frozen=True, kw_only=True):
                 "interBrokerProtocolVersion cannot be set together with a migration, during which it must not change; "
                 "remove one of the two"
             )
+        if self.client_evidence is not None and not self.clients_target:
+            raise ValueError("clientEvidence needs a release: set its target, or features.releaseVersion")
         for level in self.features.levels:
             if level.name == KRAFT_VERSION and level.level != 0 and "dynamic-quorum" not in self.consents:
                 raise ValueError(
@@ -341,6 +389,13 @@ class Spec(Struct, frozen=True, kw_only=True):
     def wants_migration(self) -> bool:
         """Tell whether a migration is to go anywhere."""
         return self.migration is not None and Desired(self.migration.desired) is not Desired.NONE
+
+    @property
+    def clients_target(self) -> str:
+        """The release that clients have to work with, such as "4.1"; empty for none."""
+        if self.client_evidence is None:
+            return ""
+        return self.client_evidence.target or (self.features.release_version or "").partition("-")[0]
 
     @property
     def wants_ensemble(self) -> bool:

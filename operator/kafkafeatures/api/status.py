@@ -218,7 +218,8 @@ class NodesSince(StatusRecord, frozen=True, kw_only=True):
 
 class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
     """One target of restarts: a revision of a StatefulSet, or what a person restarts nodes for. See
-    `core/roll/revisions.py`. `left`: pods that have not reached it. `reached`: all of them have, once.
+    `core/roll/revisions.py`. `left`: pods that have not reached it. `reached`: all of them have, once. `client_breaks`:
+    consents that its restarts rest on.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("name", "revision")
@@ -230,6 +231,7 @@ class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
     left: int = 0
     reached: bool = False
     excused: bool = False
+    client_breaks: tuple[str, ...] = ()
 
 
 class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
@@ -332,6 +334,44 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     asked_controllers: tuple[int, ...] = ()
 
 
+class ClientGap(StatusRecord, frozen=True, kw_only=True):
+    """A broker that evidence does not cover. `cause`: a GapCause. `since`, `until`: of its longest gap."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("broker", "cause")
+
+    broker: int
+    cause: str
+    since: Stamp | None = None
+    until: Stamp | None = None
+
+
+class ClientBlocker(StatusRecord, frozen=True, kw_only=True):
+    """A version in use that the target lacks. `brokers`: ids, as `core/facts/node_sets.py` writes them."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("api", "version")
+
+    api: str
+    version: int
+    brokers: str = ""
+    requests_per_day: int = 0
+    last_seen: Stamp | None = None
+
+
+class ClientsStatus(StatusRecord, frozen=True, kw_only=True):
+    """Evidence about clients, for people: decisions rest on what was read. `verdict`: a ClientVerdict."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("target",)
+
+    target: str = ""
+    verdict: str = ""
+    evaluated_at: Stamp | None = None
+    valid_until: Stamp | None = None
+    ready_from: Stamp | None = None
+    gaps: tuple[ClientGap, ...] = ()
+    blockers: tuple[ClientBlocker, ...] = ()
+    blocker_count: int = 0
+
+
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):
     """The end of an act. `action` is for people, `target` for programs."""
 
@@ -372,6 +412,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     workloads: tuple[WorkloadStatus, ...] = ()
     rollout: RolloutStatus | None = None
     migration: MigrationStatus | None = None
+    clients: ClientsStatus | None = None
     history: tuple[HistoryEntry, ...] = ()
     conditions: tuple[StatusCondition, ...] = ()
     ready_reason: ReadyReason | None = None

@@ -313,6 +313,10 @@ class PartitionsReading(Struct, frozen=True):
 
 
 NOT_ASKED = Failure(FailureKind.NOT_ASKED, "partitions", "nothing needed them")
+CLIENTS_NOT_READ = Failure(
+    FailureKind.NOT_ASKED, "clients", "evidence about clients is read by the operator alone",
+    "use `kafkafeatures clients check` where there is no operator",
+)  # fmt: skip
 
 
 class Readings(NamedTuple):

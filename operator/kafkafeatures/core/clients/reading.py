@@ -1,0 +1,24 @@
+"""A reading of evidence about clients: the check that it gave, and the brokers that it was made for.
+
+Values only. Made by `reconcile/client_evidence.py` in the background; judged by `core/facts/client_standing.py`.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kafkafeatures.core.clients.verdict import ClientCheck
+
+
+class JudgedBrokers(Struct, frozen=True):
+    """Brokers that evidence has to cover. `all_refuse`: they refuse the removed versions already, each of them."""
+
+    ids: frozenset[int]
+    all_refuse: bool = False
+
+
+class ClientsReading(Struct, frozen=True):
+    """A check of one cluster, with the brokers that were registered when its evidence was read."""
+
+    check: ClientCheck
+    brokers: JudgedBrokers

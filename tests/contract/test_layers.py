@@ -23,7 +23,8 @@ ROOMS = {
     "core.facts": "api core.words core.clients kraftlog.image kraftlog.partitions",
     "core.engine": "api core.words core.facts",
     "core.levels": "api core.words core.facts core.engine",
-    "core.roll": "api core.words core.clients core.facts core.engine core.levels",  # a restart must not take away what is to come
+    # A restart must not take away what is to come.
+    "core.roll": "api core.words core.clients core.facts core.engine core.levels",
     "core.migration": (
         "api core.words core.facts core.engine core.roll kraftlog.image kraftlog.partitions kraftlog.clients "
         "kraftlog.digests kraftlog.redaction"

@@ -338,7 +338,7 @@ def _days(value: object) -> int:
 
 
 class ClientEvidenceSpec(Struct, frozen=True, kw_only=True):
-    """Evidence of the API versions that clients use, and what rests on it. `target`: None for that of releaseVersion."""
+    """Evidence of the API versions that clients use, and what rests on it. `target`: None: as releaseVersion."""
 
     prometheus: PrometheusSpec
     target: KafkaRelease | None = None

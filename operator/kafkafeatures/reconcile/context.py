@@ -13,6 +13,7 @@ from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.steps import Step
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
 from kafkafeatures.reconcile.ages import Ages
+from kafkafeatures.reconcile.client_evidence import LatestEvidence
 from kafkafeatures.reconcile.evaluation import Evaluation
 from kafkafeatures.reconcile.look import Ports
 from kafkafeatures.reconcile.ports import ResourceStore
@@ -54,6 +55,7 @@ class ReconcileContext(Struct, frozen=True):
     effects: called right before a step is sent.
     on_settled: called once no step of this resource can still be under way.
     workloads: None where no pods are restarted. zookeeper: None where it is not needed.
+    clients: latest evidence about clients, without waiting; None where the document asks for none.
     hand_over: seconds for which another process may still send what its intent says.
     is_stopping: this process was asked to end, and begins nothing new.
     """
@@ -70,6 +72,7 @@ class ReconcileContext(Struct, frozen=True):
     on_settled: Callable[[], None] = lambda: None
     workloads: WorkloadPort | None = None
     zookeeper: ZooKeeperPort | None = None
+    clients: LatestEvidence | None = None
     hand_over: float = 0.0
     is_stopping: Callable[[], bool] = lambda: False
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Reason
+from kafkafeatures.api.spec import Spec
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held
@@ -39,6 +40,7 @@ from kafkafeatures.kube.events import event_of
 from kafkafeatures.reconcile.act import reconcile, summary_of, write_if_changed
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.client_evidence import ClientEvidence, LatestEvidence, OpenEvidence
 from kafkafeatures.reconcile.connections import Connected, Connections, OpenClusterOf, OpenEnsembleOf
 from kafkafeatures.reconcile.context import EffectRecord, Effects, ReconcileContext, ignore
 from kafkafeatures.reconcile.credentials import CredentialsInvalid
@@ -61,7 +63,8 @@ logger = logging.getLogger(__name__)
 
 class OperatorContext(Struct, frozen=True):
     """Injected context. `operator`: identity for writes and Events. `policy`: addresses that may be connected to.
-    `open_ensemble` None: no ensemble can be read, so that no migration takes a step.
+    `open_ensemble` None: no ensemble can be read, so that no migration takes a step. `open_evidence` None: no evidence
+    about clients can be read.
     """
 
     environment: Environment
@@ -69,6 +72,7 @@ class OperatorContext(Struct, frozen=True):
     policy: AddressPolicy
     effects: Effects = ignore
     open_ensemble: OpenEnsembleOf | None = None
+    open_evidence: OpenEvidence | None = None
 
 
 class Controller:
@@ -93,6 +97,9 @@ class Controller:
         self._clock = context.environment.clock
         self._monotonic = context.environment.monotonic
         self._connections = Connections(api, open_cluster, context.policy, context.open_ensemble)
+        self._evidence: ClientEvidence | None = None
+        if context.open_evidence is not None:
+            self._evidence = ClientEvidence(api, context.open_evidence, context.policy, context.environment)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
         self._known: dict[ResourceKey, ProcessCache] = {}
 
@@ -189,6 +196,8 @@ class Controller:
 
     async def close(self) -> None:
         """Close all connections."""
+        if self._evidence is not None:
+            await self._evidence.close()
         await self._connections.close_all()
 
     # --- one reconciliation ---
@@ -276,12 +285,16 @@ class Controller:
             return Pause("success", check_every)
         cache.settlement = None
         pods = self._pods_of(key, resource.desired.rollout)
-        last = await reconcile(self._context_of(key, cache, store, opened, pods), resource)
+        clients = self._evidence_of(key, document.spec)
+        last = await reconcile(self._context_of(key, cache, store, opened, pods, clients=clients), resource)
         self._recorder.saw(key, cluster, last.status)
         rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
         rejected = isinstance(last.outcome, Rejected) and last.status.is_stalled(Reason.CONTROLLER_REJECTED)
         is_over = (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None)
-        if is_over and not resource.desired.rests_on_zookeeper:  # the log alone does not tell what happens in ZooKeeper
+        has_news_soon = self._evidence is not None and self._evidence.is_reading(key)
+        if (
+            is_over and not has_news_soon and not resource.desired.rests_on_zookeeper
+        ):  # the log alone does not tell what happens in ZooKeeper
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.desired.mode is Mode.APPLY
             cache.settlement = Settlement(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = is_held_back(last.decision, last.status)
@@ -296,15 +309,30 @@ class Controller:
         rival = partial(self._claims.competing_driver, key)
         return pods_of(self._api, key.namespace, rollout, self._context.environment.clock, rival)
 
+    def _evidence_of(self, key: ResourceKey, spec: Spec) -> LatestEvidence | None:
+        if self._evidence is None:
+            return None
+        if spec.client_evidence is None:
+            self._evidence.forget(key)
+            return None
+        return partial(self._evidence.latest, key, spec)
+
     def _context_of(
-        self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore, opened: Connected, pods: Pods | None
+        self,
+        key: ResourceKey,
+        cache: ProcessCache,
+        store: KubernetesStore,
+        opened: Connected,
+        pods: Pods | None,
+        *,
+        clients: LatestEvidence | None,
     ) -> ReconcileContext:
         environment = self._context.environment
         return ReconcileContext(
             store, opened.cluster, environment.clock, environment.sleep, environment.monotonic, cache.ages,
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
             before_act=self._before_act, effects=partial(self._sends, key), on_settled=partial(self._claims.acted, key),
-            workloads=pods, zookeeper=opened.zookeeper, hand_over=HAND_OVER,
+            workloads=pods, zookeeper=opened.zookeeper, clients=clients, hand_over=HAND_OVER,
             is_stopping=lambda: self._operators.handed_over,
         )  # fmt: skip
 
@@ -371,6 +399,8 @@ class Controller:
         self._operators.forget(key)
         self._watcher.forgot(key)
         self._recorder.forgot(key)
+        if self._evidence is not None:
+            self._evidence.forget(key)
         await self._connections.close(key)
         logger.info("deleted; its cluster is left unchanged", extra=_labels(key))
 

@@ -16,6 +16,10 @@ class JudgedBrokers(Struct, frozen=True):
     ids: frozenset[int]
     all_refuse: bool = False
 
+    def includes(self, other: JudgedBrokers) -> bool:
+        """Tell whether evidence for these brokers is evidence for the others."""
+        return other.ids <= self.ids and other.all_refuse == self.all_refuse
+
 
 class ClientsReading(Struct, frozen=True):
     """A check of one cluster, with the brokers that were registered when its evidence was read."""

@@ -1,7 +1,8 @@
 """The verdict on a release: ready, blocked by clients, or unknown, with what was looked at and what is missing.
 
-Pure. Called by `cli/clients/check.py` and `reconcile/client_evidence.py`. What it decides: `Ready` only if every registered broker is covered through the
-whole window, and none was sent a version in it that the release lacks. Less evidence never makes a cluster ready.
+Pure. Called by `cli/clients/check.py` and `reconcile/client_evidence.py`. What it decides: `Ready` only if every
+registered broker is covered through the whole window, and none was sent a version in it that the release lacks. Less
+evidence never makes a cluster ready.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.coverage import EvidenceGap, EvidenceWindow, GapCause, VersionUse, gaps_of, uses_of
 from kafkafeatures.core.clients.evidence import BrokerEvidence, Scrape, evidence_of
 from kafkafeatures.core.clients.targets import ALIASES, Acceptance, Targets
@@ -86,6 +88,15 @@ class ClientCheck(Struct, frozen=True):
         """Uses of removed versions. `consented`: versions whose clients may break."""
         return tuple(use for use in self.uses if use.kind is UseKind.REMOVED and use.api_version not in consented)
 
+    def limited_to(self, ids: Set[int]) -> ClientCheck:
+        """The same check for these of its brokers alone. What the others were sent still counts."""
+        if self.brokers is None:
+            return self
+        brokers = tuple(broker for broker in self.brokers if broker.broker in ids)
+        verdict = _verdict(self.uses, brokers, is_known=self.is_known_release)
+        ready_from = _ready_from(self.window, self.uses, brokers) if self.is_known_release else None
+        return replace(self, brokers=brokers, verdict=verdict, ready_from=ready_from)
+
     def verdict_beside(self, consented: Set[ApiVersion]) -> ClientVerdict:
         """The verdict if these versions were not used. What is unknown stays unknown."""
         uses = tuple(use for use in self.uses if use.kind is not UseKind.REMOVED or use.api_version not in consented)
@@ -112,11 +123,17 @@ def check_clients(
     coverage = None if not registered else tuple(_coverage(evidence, registered, window, all_refuse))
     is_known = targets.of(release) is not None
     verdict = _verdict(uses, coverage, is_known=is_known)
-    ready_from = None
-    if coverage is not None and is_known and not any(use.kind in _KINDS.values() for use in uses):
-        times = [*(broker.ready_from for broker in coverage), *(use.until + window.length for use in uses)]
-        ready_from = max([window.end, *times])
+    ready_from = _ready_from(window, uses, coverage) if is_known else None
     return ClientCheck(release, window, verdict, is_known, uses, coverage, ready_from)
+
+
+def _ready_from(
+    window: EvidenceWindow, uses: tuple[ApiUse, ...], coverage: tuple[BrokerCoverage, ...] | None
+) -> int | None:
+    if coverage is None or any(use.kind in _KINDS.values() for use in uses):
+        return None
+    times = [*(broker.ready_from for broker in coverage), *(use.until + window.length for use in uses)]
+    return max([window.end, *times])
 
 
 def _verdict(uses: tuple[ApiUse, ...], coverage: tuple[BrokerCoverage, ...] | None, *, is_known: bool) -> ClientVerdict:

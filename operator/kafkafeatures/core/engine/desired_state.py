@@ -93,8 +93,8 @@ class Migration(Struct, frozen=True):
 
 
 class ClientRequirements(Struct, frozen=True):
-    """Clients have to work with a release of Kafka, by evidence of this window. `holds_roll`: no node is restarted to an
-    image that may break some; False: it is only reported.
+    """Release of Kafka that clients have to work with, and the window of the evidence. `holds_roll`: no node is
+    restarted to an image that may break some; False: it is only reported.
     """
 
     release: str

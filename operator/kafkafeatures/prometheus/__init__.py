@@ -1,0 +1,1 @@
+"""Prometheus as a source of evidence about clients: its query API, and the scrapes that its series are."""

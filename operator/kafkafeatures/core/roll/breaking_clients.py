@@ -127,8 +127,8 @@ def _runs(question: RestartCheckInput, id_: int, release: str) -> bool:
 
 
 def next_release(question: RestartCheckInput, id_: int) -> str:
-    """Release of the image that the node is restarted to, such as "4.1"; empty where it is not known. What a pod of
-    the same revision reports counts more than what the template says.
+    """Release of the image that the node is restarted to, such as "4.1"; empty where it is not known, or where the
+    template says another one than a pod of the same revision reports.
     """
     owner = question.fleet.sets.get(id_)
     if owner is None:
@@ -138,7 +138,7 @@ def next_release(question: RestartCheckInput, id_: int) -> str:
     if METADATA_VERSION not in ranges:
         return owner.release
     releases = releases_with(ranges)
-    return releases[0] if len(releases) == 1 else ""
+    return releases[0] if len(releases) == 1 and owner.release in ("", *releases) else ""
 
 
 # --- refusals ---
@@ -155,7 +155,7 @@ def _not_judged(question: RestartCheckInput, ids: tuple[int, ...], release: str)
         remedy = f'set spec.clientEvidence.target to "{release}"'
     else:
         text = f"the Kafka release of the new image of {name} is not known, so it is not known which clients it breaks"
-        remedy = f"set the template's annotation {KAFKA_VERSION} to the release of the image"
+        remedy = f"set the template's annotation {KAFKA_VERSION} to the release that the image holds"
     return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy, reason=Reason.ROLLOUT_HALTED))
 
 

@@ -16,13 +16,8 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.clients.exposition import (
-    MAX_LINE,
-    BrokerCounters,
-    ScrapeRefused,
-    parse_sample,
-    read_exposition,
-)
+from kafkafeatures.cli.clients.exposition import MAX_LINE, parse_sample, read_exposition
+from kafkafeatures.core.clients.exporters import BrokerCounters, ScrapeRefused
 from tests.amounts import share
 from tests.clients.exporters import AGENT, BESIDE, EXPORTERS, START, Counters, bitnami, process_start, strimzi
 

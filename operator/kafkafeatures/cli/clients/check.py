@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.values import replace
+from kafkafeatures.cli.clients import prometheus
 from kafkafeatures.cli.clients.scrapes import ScrapeFiles, read_scrapes
 from kafkafeatures.cli.clients.verdict_text import draw, verdict_document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -39,7 +41,7 @@ DAYS = 35
 _HOUR = 3_600_000
 _UNITS = {"h": _HOUR, "d": 24 * _HOUR}
 _SHOWN = 5
-"""Files of which the reason is told."""
+"""Files, or targets of Prometheus, of which the reason is told."""
 _REMOVED_OLD_VERSIONS = 7
 """metadata.version 3.3-IV3, the lowest that Kafka 4.x supports: 3.x supports lower ones as well."""
 _ALL_REFUSE = (
@@ -72,6 +74,7 @@ def add_arguments(group: argparse._ActionsContainer) -> None:
         help="metrics of the brokers as their exporters answered: files BROKER/TIME.prom, with the id of the broker "
         "and the time in seconds since 1970; folders of several clusters may stand around them",
     )  # fmt: skip
+    prometheus.add_arguments(group)
     group.add_argument(
         "--window", type=_window, default=DAYS * _UNITS["d"], metavar="35d",
         help=f"time that has to be free of old requests, in days or hours (default: {DAYS}d)",
@@ -88,13 +91,15 @@ def add_arguments(group: argparse._ActionsContainer) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Judge once, and show it."""
-    for flag in ("release", "evidence"):
-        if getattr(arguments, flag) is None:
-            raise CommandFailed(f"clients check: --{flag} is required", Exit.USAGE)
+    if arguments.release is None:
+        raise CommandFailed("clients check: --release is required", Exit.USAGE)
     end = arguments.at if arguments.at is not None else round(time.time() * 1000)
     window = EvidenceWindow(end - arguments.window, end)
-    evidence = read_scrapes(arguments.evidence, arguments.cluster, end)
+    evidence = _evidence(arguments, window)
     registered = _registered(arguments, end)
+    if arguments.prometheus:
+        strangers = prometheus.unregistered(evidence, registered.ids)
+        evidence = replace(evidence, refused=(*strangers, *evidence.refused))
     table = targets()
     check = check_clients(
         arguments.release, table, evidence.scrapes, registered.ids, window, all_refuse=registered.all_refuse
@@ -107,8 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
         draw(console(), check, table, registered.notes)
     else:
         document = verdict_document(
-            check, table, cluster=evidence.cluster, cluster_id=registered.cluster_id, refused=evidence.refused,
-            notes=registered.notes,
+            check, table, source=arguments.prometheus or str(arguments.evidence), cluster=evidence.cluster,
+            cluster_id=registered.cluster_id, refused=evidence.refused, notes=registered.notes,
         )  # fmt: skip
         print_document(document, arguments.output)
     _tell_refused(evidence)
@@ -120,11 +125,20 @@ def targets() -> Targets:
     return parse_targets(files("kafkafeatures.core.clients").joinpath("targets.json").read_bytes())
 
 
+def _evidence(arguments: argparse.Namespace, window: EvidenceWindow) -> ScrapeFiles:
+    if bool(arguments.prometheus) == (arguments.evidence is not None):
+        raise CommandFailed("clients check: expected either --prometheus URL or --evidence DIR", Exit.USAGE)
+    if arguments.prometheus:
+        return prometheus.read_prometheus(arguments, window)
+    prometheus.refuse_without_server(arguments)
+    return read_scrapes(arguments.evidence, arguments.cluster, window.end)
+
+
 def _tell_refused(evidence: ScrapeFiles) -> None:
     for line in evidence.refused[:_SHOWN]:
         tell(line)
     if (omitted := len(evidence.refused) - _SHOWN) > 0:
-        tell(f"and {omitted} more files were not read; -o json has all of them")
+        tell(f"and {omitted} more were not read; -o json has all of them")
 
 
 def _registered(arguments: argparse.Namespace, end: int) -> RegisteredBrokers:

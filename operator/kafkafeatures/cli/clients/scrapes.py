@@ -14,9 +14,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kafkafeatures.cli.clients.exposition import ScrapeRefused, read_exposition
+from kafkafeatures.cli.clients.exposition import read_exposition
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.clients.evidence import Scrape
+from kafkafeatures.core.clients.exporters import ScrapeRefused
 from kafkafeatures.core.words import printable
 
 SUFFIX = ".prom"

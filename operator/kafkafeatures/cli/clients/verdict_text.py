@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION
-from kafkafeatures.cli.clients.exposition import MARK
 from kafkafeatures.cli.log.words import format_time, show_table
 from kafkafeatures.core.clients.coverage import EvidenceGap, GapCause
+from kafkafeatures.core.clients.exporters import MARK
 from kafkafeatures.core.clients.targets import ALIASES, ApiVersions, Targets
 from kafkafeatures.core.clients.verdict import ApiUse, ClientCheck, ClientVerdict, UseKind
 from kafkafeatures.core.words import counted, format_span
@@ -147,9 +147,16 @@ def format_minute(milliseconds: int) -> str:
 
 
 def verdict_document(
-    check: ClientCheck, targets: Targets, *, cluster: str, cluster_id: str, refused: Sequence[str], notes: Sequence[str]
+    check: ClientCheck,
+    targets: Targets,
+    *,
+    source: str,
+    cluster: str,
+    cluster_id: str,
+    refused: Sequence[str],
+    notes: Sequence[str],
 ) -> Json:
-    """The document of `clients check -o json`."""
+    """The document of `clients check -o json`. `source`: the URL or the path of the evidence."""
     brokers = None
     if check.brokers is not None:
         brokers = [
@@ -159,6 +166,7 @@ def verdict_document(
     return {
         "apiVersion": API_VERSION,
         "kind": "ClientCheck",
+        "source": source,
         "cluster": cluster or None,
         "clusterId": cluster_id or None,
         "release": check.release,

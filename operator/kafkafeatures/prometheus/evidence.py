@@ -1,0 +1,300 @@
+"""Evidence about clients out of a Prometheus: the scrapes of each broker that matter, taken from its series.
+
+    read_evidence(PrometheusApi(transport), 'namespace="kafka"', None, window)
+
+Called by the command line. A counter counts from the start of its process on and is never removed, so the last scrape
+of a process shows all of it: of 35 days a few scrapes are fetched, exactly as they were, and some for dates of use.
+
+1. Find the processes that had request counters, hour by hour.
+2. Fetch the first and the last scrape of each: Prometheus gives all samples of a scrape one time.
+3. Take the last one only if it has other counts than one within five minutes before, for an exporter may repeat itself;
+   and only if Prometheus holds as many samples of it as the exporter exposed: rules for relabelling, remote writing and
+   limits drop counters, and the one that was dropped may be that of an old client.
+
+What is missing makes a gap, and a line says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+
+from msgspec import Struct
+
+from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.core.clients.evidence import MAX_CLOCK_ERROR, MAX_GAP, MINUTE, CounterKey, Scrape
+from kafkafeatures.core.clients.exporters import (
+    EXPECTED,
+    JVM_START,
+    KAFKA_START,
+    PROCESS_START,
+    START_UNITS,
+    BrokerCounters,
+    PartialScrape,
+    Sample,
+    ScrapeRefused,
+    take_key,
+)
+from kafkafeatures.core.words import counted, printable
+from kafkafeatures.prometheus import queries
+from kafkafeatures.prometheus.api import Labels, PrometheusApi, PrometheusFailed
+from kafkafeatures.prometheus.brokers import (
+    BrokerLabel,
+    BrokersNotNamed,
+    SeveralClusters,
+    broker_id,
+    refuse_several,
+    values_of,
+)
+
+_HOUR = 60 * MINUTE
+_MOST_STEPS = 8000
+"""Prometheus refuses more than 11,000."""
+_DATES = 35
+"""Scrapes in the window that show when a version was used."""
+_SPAN = f"{MAX_GAP // 1000}s"
+_METRICS = (JVM_START, KAFKA_START, PROCESS_START)
+"""Metrics that tell processes apart, the best first: an exporter beside the broker has the last one of its own."""
+
+
+class PrometheusEvidence(Struct, frozen=True):
+    """The scrapes of the brokers of one cluster, and a line for each of which there is none."""
+
+    scrapes: tuple[Scrape, ...]
+    problems: tuple[str, ...]
+
+
+class _Process(Struct, frozen=True):
+    """A process of a target. `start`: as its metric has it; `first`, `last`: times at which it is known to run."""
+
+    target: frozenset[tuple[str, str]]
+    broker: int
+    metric: str
+    start: float
+    first: int
+    last: int
+
+    @property
+    def labels(self) -> Labels:
+        """The labels of the target."""
+        return dict(self.target)
+
+    @property
+    def source(self) -> str:
+        """Name of the target for people."""
+        labels = self.labels
+        return printable(f"target {labels.get('instance') or sorted(labels.items())}")[:200]
+
+
+class _WholeScrape(Struct, frozen=True):
+    """The samples of a target at one time. `exposed`: how many there were."""
+
+    time: int
+    counters: BrokerCounters
+    exposed: float | None
+
+
+def read_evidence(
+    api: PrometheusApi, selector: str, label: BrokerLabel | None, window: EvidenceWindow
+) -> PrometheusEvidence:
+    """The evidence about one cluster. `selector`: label matchers; `label`: which one has the id of a broker, None for
+    those that are known. Raises PrometheusFailed, BrokersNotNamed, SeveralClusters.
+    """
+    step = max(_HOUR, window.length // _MOST_STEPS)
+    processes, problems = _processes(api, selector, label, window, step)
+    _refuse_overlaps(processes, step)
+    dated = _dated(api, selector, window)
+    scrapes: list[Scrape] = []
+    for process in processes:
+        try:
+            scrapes += list(_scrapes(api, process, dated.get(process.target, {}), window, step))
+        except ScrapeRefused as refused:
+            problems.append(f"broker {process.broker}, {process.source}: not used: it {refused}")
+    return PrometheusEvidence(tuple(scrapes), tuple(problems))
+
+
+def _processes(
+    api: PrometheusApi, selector: str, label: BrokerLabel | None, window: EvidenceWindow, step: int
+) -> tuple[list[_Process], list[str]]:
+    """The processes of all brokers, and the targets that are none of a broker."""
+    steps = -(-window.length // step) + 1
+    begin = window.end - steps * step
+    by_target: dict[frozenset[tuple[str, str]], dict[str, dict[int, float]]] = {}
+    ids: dict[frozenset[tuple[str, str]], set[str]] = {}
+    for series in api.query_range(queries.starts(selector), begin, window.end, step):
+        labels = dict(series.labels)
+        name = labels.pop("__name__", "")
+        node = labels.pop("id", None) if name.lower() == KAFKA_START else None
+        target = frozenset(labels.items())
+        ids.setdefault(target, set()).update(() if node is None else (node,))
+        by_target.setdefault(target, {}).setdefault(name, {}).update(series.samples)
+    if not by_target:
+        raise PrometheusFailed(f"has no brokers with request counters and the start of their process: {EXPECTED}")
+    refuse_several(dict(target) for target in by_target)
+    processes: list[_Process] = []
+    problems: list[str] = []
+    for target, metrics in by_target.items():
+        broker = _broker(dict(target), ids[target], label)
+        if broker is None:
+            problems.append(f"target {printable(str(sorted(target)))[:300]}: not used: no label shows one broker id")
+            continue
+        metric = min(metrics, key=_rank)
+        processes += [_Process(target, broker, metric, *run) for run in _runs(sorted(metrics[metric].items()))]
+    if not processes:
+        raise BrokersNotNamed(dict(next(iter(by_target))))
+    return processes, problems
+
+
+def _rank(name: str) -> int:
+    return _METRICS.index(name.lower()) if name.lower() in _METRICS else len(_METRICS)
+
+
+def _broker(target: Labels, ids: set[str], label: BrokerLabel | None) -> int | None:
+    """The id by the label and by Kafka itself, which have to agree."""
+    by_kafka = {broker_id({"broker": text}, None) for text in ids}
+    by_label = broker_id(target, label)
+    numbers = by_kafka | ({by_label} if by_label is not None or label is not None else set())
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+def _runs(samples: Sequence[tuple[int, float]]) -> Iterator[tuple[float, int, int]]:
+    """The start of each process, with the first and the last time at which it was seen."""
+    times: dict[float, list[int]] = {}
+    for time, start in samples:
+        times.setdefault(start, []).append(time)
+    for start, its_times in times.items():
+        yield start, its_times[0], its_times[-1]
+
+
+def _refuse_overlaps(processes: Iterable[_Process], step: int) -> None:
+    """Raise SeveralClusters if a broker has two processes at one time."""
+    by_broker: dict[int, list[_Process]] = {}
+    for process in processes:
+        by_broker.setdefault(process.broker, []).append(process)
+    for its_processes in by_broker.values():
+        for one, other in combinations(its_processes, 2):
+            is_other = abs(_start_of(one) - _start_of(other)) > MINUTE
+            if is_other and min(one.last, other.last) - max(one.first, other.first) > step:
+                raise SeveralClusters(values_of((one.labels, other.labels)))
+
+
+def _start_of(process: _Process) -> float:
+    return process.start * START_UNITS.get(process.metric.lower(), 1)
+
+
+def _dated(
+    api: PrometheusApi, selector: str, window: EvidenceWindow
+) -> Mapping[frozenset[tuple[str, str]], Mapping[int, Mapping[CounterKey, float]]]:
+    """The counters of each target at some times, for dates of use alone: up to five minutes old, and maybe not all."""
+    dated: dict[frozenset[tuple[str, str]], dict[int, dict[CounterKey, float]]] = {}
+    step = max(_HOUR, window.length // _DATES)
+    for series in api.query_range(queries.counters(selector, _SPAN), window.begin, window.end, step):
+        labels = {name: value for name, value in series.labels.items() if name not in ("__name__", "name")}
+        try:
+            key = take_key(series.labels.get("__name__", ""), labels)
+        except ScrapeRefused:
+            continue  # the scrapes say so
+        counts = dated.setdefault(frozenset(labels.items()), {})
+        for time, count in series.samples:
+            counts.setdefault(time, {})[key] = count
+    return dated
+
+
+def _scrapes(
+    api: PrometheusApi,
+    process: _Process,
+    dated: Mapping[int, Mapping[CounterKey, float]],
+    window: EvidenceWindow,
+    step: int,
+) -> Iterator[Scrape]:
+    """The scrapes of a process. Raises ScrapeRefused if nothing shows its end."""
+    end = max(_times(api, process, min(process.last + step, window.end), step), default=None)
+    if end is None:
+        return
+    latest, *before = reversed(_whole(api, process, end, _SPAN))
+    _refuse_incomplete(api, process, latest)
+    fresh = next((scrape for scrape in reversed(before) if _is_later(latest, scrape)), None)
+    if fresh is None:
+        text = f"has no two scrapes with other counts within {MAX_GAP // MINUTE} minutes at its end"
+        raise ScrapeRefused(f"{text}: scrape it at least every two minutes")
+    dated_from = process.first
+    if _start_of(process) > window.begin - MAX_CLOCK_ERROR:
+        begin = min(_times(api, process, process.first, step), default=end)
+        for first in _whole(api, process, min(begin + MAX_GAP, end), _SPAN):
+            if first.counters.start == latest.counters.start:
+                dated_from = max(process.first, first.time)
+                yield _scrape(process, first.time, first.counters)
+                break
+    for time, counters in dated.items():
+        if dated_from + MAX_GAP <= time <= latest.time - _HOUR:
+            yield _scrape(process, time, BrokerCounters(latest.counters.start, counters, accepts_removed=False))
+    yield _scrape(process, fresh.time, fresh.counters)
+    yield _scrape(process, latest.time, latest.counters)
+
+
+def _is_later(scrape: _WholeScrape, other: _WholeScrape) -> bool:
+    """Tell whether one shows the process of another at a later time."""
+    counts = scrape.counters.counters
+    has_grown = any(count < counts.get(key, 0) for key, count in other.counters.counters.items())
+    return has_grown and scrape.counters.start == other.counters.start
+
+
+def _scrape(process: _Process, time: int, counters: BrokerCounters) -> Scrape:
+    source = f"{process.source} at {time // 1000}"
+    return Scrape(process.broker, time, counters.start, counters.counters, counters.accepts_removed, source)
+
+
+def _times(api: PrometheusApi, process: _Process, end: int, step: int) -> list[int]:
+    """Times of scrapes that show the process, in the two steps before a time."""
+    span = f"{2 * step // 1000}s"
+    return [
+        time
+        for series in api.query(queries.named(process.metric, process.labels, span), end)
+        for time, start in series.samples
+        if start == process.start
+    ]
+
+
+def _whole(api: PrometheusApi, process: _Process, end: int, span: str) -> list[_WholeScrape]:
+    """The whole scrapes of a target in the span before a time, the oldest first: at least one. A broker that starts or
+    stops has no counters for a while. Raises ScrapeRefused.
+    """
+    samples: dict[int, list[Sample]] = {}
+    for series in api.query(queries.scrapes(process.labels, span), end):
+        labels = dict(series.labels)
+        name = labels.pop("__name__", "")
+        for time, value in series.samples:
+            samples.setdefault(time, []).append(Sample(name, labels, value))
+    whole: list[_WholeScrape] = []
+    refusal = ScrapeRefused("has no scrape at its end")
+    for time, its_samples in sorted(samples.items()):
+        try:
+            whole.append(_joined(time, its_samples))
+        except ScrapeRefused as refused:
+            refusal = refused
+    if not whole:
+        raise refusal
+    return whole
+
+
+def _joined(time: int, samples: Iterable[Sample]) -> _WholeScrape:
+    scrape = PartialScrape()
+    exposed = None
+    for sample in samples:
+        scrape.take(sample)
+        if sample.name == queries.EXPOSED:
+            exposed = sample.value
+    return _WholeScrape(time, scrape.result(), exposed)
+
+
+def _refuse_incomplete(api: PrometheusApi, process: _Process, scrape: _WholeScrape) -> None:
+    if scrape.exposed is None:
+        raise ScrapeRefused(f"has no {queries.EXPOSED}, which shows whether samples were dropped")
+    stored = sum(
+        value for series in api.query(queries.stored(process.labels), scrape.time) for _, value in series.samples
+    )
+    if stored != scrape.exposed:
+        raise ScrapeRefused(
+            f"exposed {counted(round(scrape.exposed), 'sample')}, of which Prometheus has {round(stored)}: what was "
+            "dropped (metric_relabel_configs, remote write, limits) may be the counter of an old client"
+        )

@@ -1,0 +1,202 @@
+"""Requests to a Prometheus over HTTP(S): one connection, a deadline for each request as a whole, and a limit of bytes.
+
+Called by the command line; the operator has a transport of its own. What it decides: a server that sends a byte a
+second, more than it announced, something compressed, or a redirect costs no more time or memory than any other.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from kafkafeatures import __version__
+from kafkafeatures.core.words import printable
+from kafkafeatures.prometheus.api import HttpAnswer, PrometheusFailed
+
+MAX_ANSWER = 32 * 1024 * 1024
+"""Most bytes of an answer: 30 brokers need 3 MiB."""
+DEADLINE = 60.0
+"""Seconds of a request, from its connection to the last byte of its answer."""
+_BLOCK = 64 * 1024
+
+
+class PrometheusUrlRefused(Exception):
+    """A URL that is none of a server, and why. The message has no user part of it."""
+
+
+def parse_url(text: str) -> SplitResult:
+    """The parts of the URL of a server. Raises PrometheusUrlRefused."""
+    try:
+        url = urlsplit(text)
+        port = url.port
+    except ValueError:
+        raise PrometheusUrlRefused("not a URL") from None
+    if url.username is not None or url.password is not None or "@" in url.netloc:
+        raise PrometheusUrlRefused("user and password do not belong into a URL: use basic_auth in a configuration")
+    if url.scheme not in ("http", "https") or not url.hostname or port == 0:
+        raise PrometheusUrlRefused("expected a URL such as http://prometheus:9090")
+    if url.query or url.fragment or not text.isascii() or not text.isprintable() or " " in text:
+        raise PrometheusUrlRefused("expected a URL of scheme, host, port and path alone")
+    return url
+
+
+class HttpTransport:
+    """Posts forms to one server. `headers`: with the credentials; `context`: of https; `server_name`: the name in its
+    certificate, if that is not the host of the URL.
+    """
+
+    def __init__(
+        self,
+        url: SplitResult,
+        headers: Mapping[str, str],
+        context: ssl.SSLContext | None,
+        *,
+        server_name: str | None = None,
+        deadline: float = DEADLINE,
+        max_answer: int = MAX_ANSWER,
+    ) -> None:
+        self._url, self._headers, self._context = url, headers, context
+        self._deadline, self._max_answer = deadline, max_answer
+        self._server_name = server_name
+        self._line: _Line | None = None
+
+    def __call__(self, path: str, form: bytes) -> HttpAnswer:
+        """Send the form; once more if the server closed a connection that was idle. Raises PrometheusFailed."""
+        was_idle = self._line is not None
+        try:
+            return self._send(path, form)
+        except http.client.RemoteDisconnected:
+            if was_idle:
+                return self(path, form)
+            raise PrometheusFailed("closed the connection without an answer") from None
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+    def _send(self, path: str, form: bytes) -> HttpAnswer:
+        line = self._line = self._line or _Line(self._connection())
+        is_whole = False
+        try:
+            with line.cut_after(self._deadline):
+                answer = self._exchange(line.connection, path, form)
+            is_whole = not line.is_cut
+        except (OSError, http.client.HTTPException, ValueError, PrometheusFailed) as error:
+            if isinstance(error, PrometheusFailed | http.client.RemoteDisconnected) and not line.is_cut:
+                raise
+            if not line.is_cut:
+                raise PrometheusFailed(_cause(error)) from None
+        finally:
+            if not is_whole:
+                self.close()
+        if not is_whole:
+            raise PrometheusFailed(f"did not answer within {self._deadline:g} s")
+        return answer
+
+    def _exchange(self, connection: http.client.HTTPConnection, path: str, form: bytes) -> HttpAnswer:
+        headers = {
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "User-Agent": f"kafkafeatures/{__version__}",
+            **self._headers,
+        }
+        connection.request("POST", self._url.path.rstrip("/") + path, form, headers)
+        response = connection.getresponse()
+        if response.getheader("Content-Encoding", "identity").lower() != "identity":
+            raise PrometheusFailed("answers with something compressed, which was not asked for")
+        parts, size = [], 0
+        while part := response.read1(_BLOCK):
+            parts.append(part)
+            size += len(part)
+            if size > self._max_answer:
+                limit = self._max_answer // 1024 // 1024
+                raise PrometheusFailed(f"answers with more than {limit} MiB: narrow the selector to one cluster")
+        if response.length:  # http.client takes an answer that ends too soon for a whole one here
+            raise PrometheusFailed("closed the connection within its answer")
+        kind, location = response.getheader("Content-Type", ""), response.getheader("Location", "")
+        return HttpAnswer(response.status, kind, b"".join(parts), location)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host = self._url.hostname or ""
+        if self._context is None:
+            return http.client.HTTPConnection(host, self._url.port, timeout=self._deadline)
+        return _Https(host, self._url.port, self._deadline, self._context, self._server_name or host)
+
+
+class _Https(http.client.HTTPConnection):
+    """A connection with TLS, and a name of the server of its own."""
+
+    default_port = http.client.HTTPS_PORT
+
+    def __init__(self, host: str, port: int | None, seconds: float, context: ssl.SSLContext, server_name: str) -> None:
+        super().__init__(host, port, timeout=seconds)
+        self._context, self._server_name = context, server_name
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = self._context.wrap_socket(self.sock, server_hostname=self._server_name)
+
+
+class _Line:
+    """A connection that can be cut from outside, whatever waits for it: also within a handshake of TLS."""
+
+    def __init__(self, connection: http.client.HTTPConnection) -> None:
+        self.connection = connection
+        self.is_cut = False
+        self._socket: socket.socket | None = None
+        connection._create_connection = self._create  # type: ignore[attr-defined]  # http.client has no public hook
+
+    @contextmanager
+    def cut_after(self, seconds: float) -> Iterator[None]:
+        """Cut it if the block takes longer."""
+        timer = threading.Timer(seconds, self._cut)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def close(self) -> None:
+        """Close it."""
+        self.connection.close()
+        if self._socket is not None:
+            self._socket.close()
+
+    def _create(self, address: tuple[str, int], *options: Any) -> socket.socket:
+        """The socket. TLS takes it over; its copy stays ours."""
+        created = socket.create_connection(address, *options)
+        self._socket = created.dup()
+        return created
+
+    def _cut(self) -> None:
+        self.is_cut = True
+        if self._socket is not None:
+            with suppress(OSError):  # it is closed already
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def _cause(error: Exception) -> str:
+    """The failure of a connection in words."""
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted: {printable(error.verify_message)}"
+        case ssl.SSLError():
+            return f"TLS failed: {printable(error.reason or str(error))}"
+        case TimeoutError():
+            return "did not answer in time"
+        case socket.gaierror():
+            return "its name is not known: check the URL"
+        case OSError():
+            return f"cannot be reached: {error.strerror or printable(str(error))}"
+        case _:
+            return "does not speak HTTP: is it the URL of a Prometheus?"

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from kafkafeatures import __version__
-from kafkafeatures.core.ports import ZooKeeperPort
+from kafkafeatures.core.ports import EvidenceSource, ZooKeeperPort
 from kafkafeatures.environment import Environment
 from kafkafeatures.handlers import Hosted, host
 from kafkafeatures.health import Health, serving
@@ -31,6 +31,7 @@ from kafkafeatures.kube.api_server import ApiServer
 from kafkafeatures.kube.client import connected, in_pod
 from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
+from kafkafeatures.prometheus.settings import PrometheusSettings
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import OpenCluster, OpenEnsembleOf
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
@@ -82,6 +83,13 @@ def real_ensembles(environment: Environment) -> OpenEnsembleOf:
     return opened
 
 
+def open_prometheus(settings: PrometheusSettings) -> EvidenceSource:
+    """The source of evidence of one reading. Imported only where evidence is asked for."""
+    from kafkafeatures.prometheus.operator_source import PrometheusSource
+
+    return PrometheusSource(settings)
+
+
 class Operator:
     """Reconciles resources that come and go. `Hosted` of `handlers.py`, and of every test that is its host.
 
@@ -102,7 +110,9 @@ class Operator:
         self._prepare = prepare
         metrics = Metrics(environment)
         ensembles = real_ensembles(environment)
-        context = OperatorContext(environment, settings.operator, policy, open_ensemble=ensembles)
+        context = OperatorContext(
+            environment, settings.operator, policy, open_ensemble=ensembles, open_evidence=open_prometheus
+        )
         self._recorder: LogRecorder | None = None
         if settings.recorder is not None:
             self._recorder = LogRecorder(settings.recorder, metrics.of_recorder(), environment)

@@ -18,6 +18,7 @@ from kafkafeatures.api.texts import (
     LEVEL_NAME,
     LONGEST,
     Bootstrap,
+    BrokerPattern,
     Consent,
     ContainerName,
     Feature,
@@ -316,7 +317,7 @@ class PrometheusSpec(Struct, frozen=True, kw_only=True):
     url: Url
     selector: Annotated[str, Text(1024)] = ""
     broker_label: Annotated[str, Text(128, 0, r"^([a-zA-Z_][a-zA-Z0-9_]*)?$", "the name of a label")] = ""
-    broker_pattern: Annotated[str, Text(256)] = ""
+    broker_pattern: BrokerPattern = ""
     tls: TlsSpec | None = None
     token_secret_ref: TokenSecretRef | None = None
     basic_auth_secret_ref: LoginSecretRef | None = None
@@ -325,6 +326,8 @@ class PrometheusSpec(Struct, frozen=True, kw_only=True):
         has_secret = self.token_secret_ref is not None or self.basic_auth_secret_ref is not None
         if self.token_secret_ref is not None and self.basic_auth_secret_ref is not None:
             raise ValueError("set tokenSecretRef or basicAuthSecretRef, not both")
+        if self.broker_pattern and not self.broker_label:
+            raise ValueError("brokerPattern needs brokerLabel")
         if has_secret and not self.url.startswith("https://"):
             raise ValueError("the secret would be sent unencrypted; use a URL that starts with https://")
         if self.tls is not None and not self.url.startswith("https://"):

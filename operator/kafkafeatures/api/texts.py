@@ -30,6 +30,13 @@ Consent = Annotated[
     ),
 ]
 KafkaRelease = Annotated[str, Text(8, 0, r"^[0-9]{1,2}\.[0-9]{1,2}$", 'a release of Kafka such as "4.1"')]
+BrokerPattern = Annotated[
+    str,
+    Text(
+        256, 0, r"^((\.\*)?[-A-Za-z0-9_:/.]*\((\\d|\[0-9\])\+\)[-A-Za-z0-9_:/.]*(\.\*)?)?$",
+        "plain text around ([0-9]+), such as .*-([0-9]+)",  # no other quantifier: each takes time that a tenant chooses
+    ),
+]  # fmt: skip
 Url = Annotated[
     str,
     Text(

@@ -10,7 +10,7 @@ import http.client
 import socket
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -24,6 +24,9 @@ MAX_ANSWER = 32 * 1024 * 1024
 DEADLINE = 60.0
 """Seconds of a request, from its connection to the last byte of its answer."""
 _BLOCK = 64 * 1024
+
+Connect = Callable[..., socket.socket]
+"""Opens a connection to a host and port, with the arguments of `socket.create_connection`."""
 
 
 class PrometheusUrlRefused(Exception):
@@ -48,7 +51,7 @@ def parse_url(text: str) -> SplitResult:
 
 class HttpTransport:
     """Posts forms to one server. `headers`: with the credentials; `context`: of https; `server_name`: the name in its
-    certificate, if that is not the host of the URL.
+    certificate, if that is not the host of the URL; `connect`: opens connections.
     """
 
     def __init__(
@@ -58,12 +61,13 @@ class HttpTransport:
         context: ssl.SSLContext | None,
         *,
         server_name: str | None = None,
+        connect: Connect = socket.create_connection,
         deadline: float = DEADLINE,
         max_answer: int = MAX_ANSWER,
     ) -> None:
         self._url, self._headers, self._context = url, headers, context
         self._deadline, self._max_answer = deadline, max_answer
-        self._server_name = server_name
+        self._server_name, self._connect = server_name, connect
         self._line: _Line | None = None
 
     def __call__(self, path: str, form: bytes) -> HttpAnswer:
@@ -83,7 +87,7 @@ class HttpTransport:
             self._line = None
 
     def _send(self, path: str, form: bytes) -> HttpAnswer:
-        line = self._line = self._line or _Line(self._connection())
+        line = self._line = self._line or _Line(self._connection(), self._connect)
         is_whole = False
         try:
             with line.cut_after(self._deadline):
@@ -149,8 +153,8 @@ class _Https(http.client.HTTPConnection):
 class _Line:
     """A connection that can be cut from outside, whatever waits for it: also within a handshake of TLS."""
 
-    def __init__(self, connection: http.client.HTTPConnection) -> None:
-        self.connection = connection
+    def __init__(self, connection: http.client.HTTPConnection, connect: Connect) -> None:
+        self.connection, self._connect = connection, connect
         self.is_cut = False
         self._socket: socket.socket | None = None
         connection._create_connection = self._create  # type: ignore[attr-defined]  # http.client has no public hook
@@ -174,7 +178,7 @@ class _Line:
 
     def _create(self, address: tuple[str, int], *options: Any) -> socket.socket:
         """The socket. TLS takes it over; its copy stays ours."""
-        created = socket.create_connection(address, *options)
+        created = self._connect(address, *options)
         self._socket = created.dup()
         return created
 

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.pem import Tls
+
+ADDRESS_FORBIDDEN = Failure(
+    FailureKind.FORBIDDEN, "Prometheus", "the operator's settings do not allow the address of Prometheus",
+    "use another address, or have the operator's settings allow it",
+)  # fmt: skip
 
 
 class PrometheusSettings(Struct, frozen=True):

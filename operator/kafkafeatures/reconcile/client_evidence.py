@@ -11,30 +11,29 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
 from kafkafeatures.api.spec import PrometheusSpec, Spec
 from kafkafeatures.core.clients.coverage import EvidenceWindow
-from kafkafeatures.core.clients.evidence import Scrape
 from kafkafeatures.core.clients.reading import ClientsReading, JudgedBrokers
 from kafkafeatures.core.clients.targets import Targets, parse_targets
 from kafkafeatures.core.clients.verdict import check_clients
 from kafkafeatures.core.facts.observation import Known, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.ports import EvidenceSource
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kube.api import KubernetesApi, ResourceKey
 from kafkafeatures.kube.errors import KubeError, RequestRefused
-from kafkafeatures.prometheus.settings import PrometheusSettings
+from kafkafeatures.prometheus.settings import ADDRESS_FORBIDDEN, PrometheusSettings
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Read, Reference, material_of, need, tls_of
 
 EVERY = 600.0
@@ -48,20 +47,6 @@ AT_ONCE = 2
 PROMETHEUS = "Prometheus"
 
 logger = logging.getLogger(__name__)
-
-
-class EvidenceAnswer(NamedTuple):
-    """Result of one reading. `peer`: IP address and port that answered; None where there was no connection."""
-
-    scrapes: Sequence[Scrape] | Failure
-    peer: tuple[str, int] | None = None
-
-
-class EvidenceSource(Protocol):
-    """A source of evidence. Called in a thread; it returns within a minute."""
-
-    def read(self, window: EvidenceWindow) -> EvidenceAnswer:
-        """What it has of all brokers in this window. Texts of a `Failure` are never the server's."""
 
 
 OpenEvidence = Callable[[PrometheusSettings], EvidenceSource]
@@ -190,7 +175,7 @@ class ClientEvidence:
         job = _Job(settings, release, EvidenceWindow(end - days * 86_400_000, end), brokers)
         outcome, peer = await asyncio.get_running_loop().run_in_executor(self._threads, self._work, job)
         if isinstance(outcome, Failure) and peer is not None and await self._policy.is_api_server(*peer):
-            return FORBIDDEN
+            return ADDRESS_FORBIDDEN
         return outcome
 
     def _work(self, job: _Job) -> tuple[ClientsReading | Failure, tuple[str, int] | None]:
@@ -249,10 +234,6 @@ def targets() -> Targets:
 
 _WAIT = "wait: it is read again"
 _BEING_READ = Failure(FailureKind.NOT_ASKED, PROMETHEUS, "evidence about clients is being read", _WAIT)
-FORBIDDEN = Failure(
-    FailureKind.FORBIDDEN, PROMETHEUS, "the operator's settings do not allow the address of Prometheus",
-    "use another address, or have the operator's settings allow it",
-)  # fmt: skip
 
 
 def _remedy(failure: Failure | None) -> str:

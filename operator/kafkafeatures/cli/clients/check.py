@@ -25,11 +25,11 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import HTML, clean_stdout, console, print_document, tell
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MAX_GAP
+from kafkafeatures.core.clients.reading import JudgedBrokers, judged_of
 from kafkafeatures.core.clients.targets import Targets, parse_targets
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
 
 if TYPE_CHECKING:
-    from kafkafeatures.core.facts.levels import VersionRange
     from kafkafeatures.core.facts.observation import Observation
 
 CODES = {
@@ -42,28 +42,39 @@ _HOUR = 3_600_000
 _UNITS = {"h": _HOUR, "d": 24 * _HOUR}
 _SHOWN = 5
 """Files, or targets of Prometheus, of which the reason is told."""
-_REMOVED_OLD_VERSIONS = 7
-"""metadata.version 3.3-IV3, the lowest that Kafka 4.x supports: 3.x supports lower ones as well."""
 _ALL_REFUSE = (
     "all brokers run Kafka 4.0 or newer, which refuse removed versions without counting them: clients that fail "
     "already are not shown"
 )
+_SOME_REFUSE = (
+    "some brokers run Kafka 4.0 or newer already, which refuse removed versions without counting them: evidence has to "
+    "cover the others"
+)
 
 
 class RegisteredBrokers(Struct, frozen=True):
-    """The brokers of a cluster. `ids`: None where they are not known, and `problem` says why. `all_refuse`: all
+    """The brokers of a cluster. `ids`: None where they are not known, and `problem` says why. `refusing`: those that
     run Kafka 4.0 or newer.
     """
 
     ids: frozenset[int] | None
     cluster_id: str = ""
     problem: str = ""
-    all_refuse: bool = False
+    refusing: frozenset[int] = frozenset()
+
+    @property
+    def judged(self) -> JudgedBrokers | None:
+        """The brokers that evidence has to cover; None where they are not known."""
+        return None if self.ids is None else judged_of(self.ids, self.refusing)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about them for people."""
-        return (self.problem,) if self.problem else (_ALL_REFUSE,) if self.all_refuse else ()
+        if self.problem or self.ids is None:
+            return (self.problem,)
+        if self.ids <= self.refusing:
+            return (_ALL_REFUSE,)
+        return (_SOME_REFUSE,) if self.ids & self.refusing else ()
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
@@ -101,9 +112,11 @@ def run(arguments: argparse.Namespace) -> int:
         strangers = prometheus.unregistered(evidence, registered.ids)
         evidence = replace(evidence, refused=(*strangers, *evidence.refused))
     table = targets()
+    judged = registered.judged
     check = check_clients(
-        arguments.release, table, evidence.scrapes, registered.ids, window, all_refuse=registered.all_refuse
-    )
+        arguments.release, table, evidence.scrapes, judged.ids if judged else None, window,
+        all_refuse=judged is not None and judged.all_refuse,
+    )  # fmt: skip
     if arguments.output == HTML:
         from kafkafeatures.cli.clients.verdict_page import verdict_page
 
@@ -157,13 +170,13 @@ def _registered(arguments: argparse.Namespace, end: int) -> RegisteredBrokers:
 
 
 def _of_cluster(observation: Observation) -> RegisteredBrokers:
+    from kafkafeatures.core.facts.client_standing import refusing_nodes
     from kafkafeatures.core.facts.observation import Known
 
     cluster_id = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
     brokers = observation.registered_brokers
     if isinstance(brokers, Known):
-        refusing = {node.id for node in observation.nodes if _refuses(node.known_range_of(METADATA_VERSION))}
-        return RegisteredBrokers(brokers.value, cluster_id, all_refuse=brokers.value <= refusing)
+        return RegisteredBrokers(brokers.value, cluster_id, refusing=refusing_nodes(observation))
     return RegisteredBrokers(None, cluster_id, f"which brokers are registered is not known: {brokers.failure}")
 
 
@@ -172,6 +185,7 @@ def _of_log(path: Path, end: int) -> RegisteredBrokers:
     from kafkafeatures.cli.log.paths import log_folder
     from kafkafeatures.cli.log.state import problems_of, registrations, restored
     from kafkafeatures.cli.log.words import format_time
+    from kafkafeatures.core.facts.client_standing import refuses_old_versions
     from kraftlog import BrokerRegistration
 
     folder = log_folder(path)
@@ -184,15 +198,8 @@ def _of_log(path: Path, end: int) -> RegisteredBrokers:
         text = f"{folder.display_name}: the metadata log ends at {until}, before the window does; use --at {until}"
         return RegisteredBrokers(None, cluster_id, text)
     brokers = [broker for _, broker in registrations(state.image) if isinstance(broker, BrokerRegistration)]
-    all_refuse = all(_refuses(broker.features.get(METADATA_VERSION)) for broker in brokers)
-    return RegisteredBrokers(frozenset(broker.id for broker in brokers), cluster_id, all_refuse=all_refuse)
-
-
-def _refuses(supported: VersionRange | tuple[int, int] | None) -> bool:
-    """Tell whether a broker with this range of metadata.version runs Kafka 4.0 or newer."""
-    if supported is None:
-        return False
-    return (supported[0] if isinstance(supported, tuple) else supported.min) >= _REMOVED_OLD_VERSIONS
+    refusing = (broker.id for broker in brokers if refuses_old_versions(broker.features.get(METADATA_VERSION)))
+    return RegisteredBrokers(frozenset(broker.id for broker in brokers), cluster_id, refusing=frozenset(refusing))
 
 
 def _release(text: str) -> str:

@@ -1,9 +1,11 @@
 """A reading of evidence about clients: the check that it gave, and the brokers that it was made for.
 
-Values only. Made by `reconcile/client_evidence.py` in the background; judged by `core/facts/client_standing.py`.
+Made by `reconcile/client_evidence.py` in the background; judged by `core/facts/client_standing.py`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Set
 
 from msgspec import Struct
 
@@ -19,6 +21,14 @@ class JudgedBrokers(Struct, frozen=True):
     def includes(self, other: JudgedBrokers) -> bool:
         """Tell whether evidence for these brokers is evidence for the others."""
         return other.ids <= self.ids and other.all_refuse == self.all_refuse
+
+
+def judged_of(registered: frozenset[int], refusing: Set[int]) -> JudgedBrokers:
+    """Of all registered brokers, those that still accept removed versions, since to restart them may break clients;
+    all of them where none does. `refusing`: those that run Kafka 4.0 or newer.
+    """
+    accepting = registered - refusing
+    return JudgedBrokers(accepting or registered, all_refuse=not accepting)
 
 
 class ClientsReading(Struct, frozen=True):

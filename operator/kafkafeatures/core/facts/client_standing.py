@@ -16,7 +16,7 @@ from msgspec import Struct
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.clients.coverage import GapCause
-from kafkafeatures.core.clients.reading import JudgedBrokers
+from kafkafeatures.core.clients.reading import JudgedBrokers, judged_of
 from kafkafeatures.core.clients.verdict import ApiVersion, ClientCheck, ClientVerdict
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import Observation, Unknown
@@ -41,15 +41,17 @@ class ClientsStanding(Struct, frozen=True):
 
 
 def judged_brokers(observation: Observation) -> JudgedBrokers | Failure:
-    """The brokers that evidence has to cover: registered ones that still accept removed versions, since to restart them
-    may break clients; all of them where none does. Failure where it is not known which are registered.
-    """
+    """The brokers that evidence has to cover. Failure where it is not known which are registered."""
     registered = observation.registered_brokers
     if isinstance(registered, Unknown):
         return registered.failure
-    refusing = {node.id for node in observation.nodes if refuses_old_versions(node.known_range_of(METADATA_VERSION))}
-    accepting = registered.value - refusing
-    return JudgedBrokers(accepting or registered.value, all_refuse=not accepting)
+    return judged_of(registered.value, refusing_nodes(observation))
+
+
+def refusing_nodes(observation: Observation) -> frozenset[int]:
+    """Nodes that refuse removed versions already."""
+    nodes = observation.nodes
+    return frozenset(node.id for node in nodes if refuses_old_versions(node.known_range_of(METADATA_VERSION)))
 
 
 def refuses_old_versions(supported: VersionRange | tuple[int, int] | None) -> bool:

@@ -126,6 +126,7 @@ class HttpTransport:
                 raise PrometheusFailed(f"answers with more than {limit} MiB: narrow the selector to one cluster")
         if response.length:  # http.client takes an answer that ends too soon for a whole one here
             raise PrometheusFailed("closed the connection within its answer")
+        response.close()  # which read1 leaves open at the end of an announced length
         kind, location = response.getheader("Content-Type", ""), response.getheader("Location", "")
         return HttpAnswer(response.status, kind, b"".join(parts), location)
 

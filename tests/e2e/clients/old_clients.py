@@ -56,7 +56,7 @@ def java(version: str) -> OldClient:
         )
         _run("mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={home}")
 
-    _once(home, fetch)
+    fetched_once(home, fetch)
     command = ("java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", f"{home}/*", str(PROGRAMS / "OldClient.java"))
     return OldClient(f"java-{version}", command)
 
@@ -65,7 +65,7 @@ def python(package: str, version: str, program: str, *others: str) -> OldClient:
     """A client in Python."""
     home = HOME / f"{package}-{version}"
     words = (f"{package}=={version}", *others)
-    _once(home, lambda: _pip("install", "--no-deps", "--target", str(home), *words))
+    fetched_once(home, lambda: _pip("install", "--no-deps", "--target", str(home), *words))
     return OldClient(f"{package}-{version}", (sys.executable, str(PROGRAMS / program)), (("PYTHONPATH", str(home)),))
 
 
@@ -80,7 +80,7 @@ def librdkafka(version: str) -> OldClient:
         (wheel,) = home.glob("*.whl")
         shutil.unpack_archive(wheel, home, "zip")
 
-    _once(home, fetch)
+    fetched_once(home, fetch)
     (library,) = home.rglob("librdkafka*.so.1")
     program = str(PROGRAMS / "with_librdkafka.py")
     return OldClient(
@@ -92,14 +92,16 @@ def go(name: str, library: str) -> OldClient:
     """A client in Go: sarama (with a configured version, if `library` is one), or kafka-go."""
     home = HOME / "go"
     environment = {**os.environ, "GOTOOLCHAIN": "local", "GOBIN": str(home)}
-    _once(home, lambda: _run("go", "install", ".", folder=PROGRAMS / "go", environment=environment))
+    fetched_once(home, lambda: _run("go", "install", ".", folder=PROGRAMS / "go", environment=environment))
     return OldClient(name, (str(home / "oldclients"), library))
 
 
 def kafkajs(version: str) -> OldClient:
     """KafkaJS."""
     home = HOME / f"kafkajs-{version}"
-    _once(home, lambda: _run("npm", "install", "--no-audit", "--no-fund", "--prefix", str(home), f"kafkajs@{version}"))
+    fetched_once(
+        home, lambda: _run("npm", "install", "--no-audit", "--no-fund", "--prefix", str(home), f"kafkajs@{version}")
+    )
     command = ("node", str(PROGRAMS / "with_kafkajs.js"))
     return OldClient(f"kafkajs-{version}", command, (("NODE_PATH", str(home / "node_modules")),))
 
@@ -123,7 +125,7 @@ CLIENTS: Mapping[str, Callable[[], OldClient]] = {
 """By their client ids, which are the names under which a request log has them."""
 
 
-def _once(home: Path, fetch: Callable[[], None]) -> None:
+def fetched_once(home: Path, fetch: Callable[[], None]) -> None:
     """Fetch what is not in the cache. Two processes may ask at once; what is not complete is fetched anew."""
     complete = home / "complete"
     if complete.exists():

@@ -32,7 +32,7 @@ ROOMS = {
     "core.ibp": "api core.facts core.engine core.roll core.migration",
     "core.kinds": "api core.facts core.engine core.levels core.roll core.migration core.ibp",
     "core.resolve": "api core.facts core.engine core.ibp.versions core.roll.drivers",
-    "core.ports": "api core.facts core.engine core.levels core.roll core.migration",
+    "core.ports": "api core.clients core.facts core.engine core.levels core.roll core.migration",
     "core.report": "api core.words core.clients core.kinds core.facts core.engine core.levels core.migration",
     # Kafka and Kubernetes, behind their ports.
     "environment": "",
@@ -48,10 +48,11 @@ ROOMS = {
     "zookeeper": (
         "core.words core.facts core.engine core.migration core.ports environment kafka.base kafka.wire kraftlog.image"
     ),
+    "prometheus": "core.clients core.words core.facts core.ports kafka.base.errors kafka.wire version",
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
         "api core environment kube version kafka.base.settings kafka.base.errors kafka.base.threads "
-        "kafka.wire.addresses kafka.wire.pem kafka.wire.tls zookeeper.ensemble"
+        "kafka.wire.addresses kafka.wire.pem kafka.wire.tls zookeeper.ensemble prometheus.settings"
     ),
     "resources": "environment kube reconcile",
     "handlers": "api environment kube",
@@ -60,13 +61,16 @@ ROOMS = {
     "settings": "api kafka",
     "logs": "",
     "interrupts": "",
-    "app": "core.ports environment handlers health kafka kube metrics reconcile resources settings version zookeeper",
+    "app": (
+        "core.ports environment handlers health kafka kube metrics prometheus reconcile resources settings version "
+        "zookeeper"
+    ),
     # The command line.
     "__main__": "cli.shell cli.kube.offers interrupts",
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
-    "cli.clients": "api core kraftlog cli.shell cli.log cli.cluster cli.pages",
+    "cli.clients": "api core kraftlog prometheus cli.shell cli.log cli.cluster cli.pages",
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster.blockers_text",
@@ -93,7 +97,9 @@ LIBRARIES = {
     "kopf": "handlers",
     "kubernetes": "kube.client kube.errors",
     "markupsafe": "cli.pages.html_parts",
-    "msgspec": "api core environment health kafka kube reconcile settings zookeeper cli kafkasim kraftlog.fast_json",
+    "msgspec": (
+        "api core environment health kafka kube prometheus reconcile settings zookeeper cli kafkasim kraftlog.fast_json"
+    ),
     "numpy": (
         "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.advice "
         "core.roll.planner kafka.partitions kraftlog featurelog kafkasim"

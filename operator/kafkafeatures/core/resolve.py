@@ -79,7 +79,9 @@ def _clients(spec: Spec) -> ClientRequirements | None:
     if evidence is None:
         return None
     return ClientRequirements(
-        spec.clients_target, timedelta(days=evidence.window_days), evidence.policy == EvidencePolicy.GATE
+        spec.clients_target,
+        timedelta(days=evidence.window_days),
+        EvidencePolicy(evidence.policy) is EvidencePolicy.GATE,
     )
 
 

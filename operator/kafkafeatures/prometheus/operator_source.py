@@ -111,6 +111,11 @@ class PrometheusSource:
                 return _failure(FailureKind.UNREACHABLE, "the name of Prometheus cannot be resolved", "correct the URL")
             case OSError():
                 return _failure(FailureKind.UNREACHABLE, "Prometheus cannot be reached, or does not answer", _NETWORK)
+            case _:
+                return self._unusable()
+
+    def _unusable(self) -> Failure:
+        """Failure of an answer that has come, or has not come in time."""
         if not self._status:
             return _failure(FailureKind.TIMED_OUT, "Prometheus does not answer in time", _NETWORK)
         if self._status in (401, 403):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -13,10 +14,12 @@ from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.core.engine.steps import Step
 from kafkafeatures.core.ports import KafkaPort, WorkloadPort, ZooKeeperPort
 from kafkafeatures.reconcile.ages import Ages
-from kafkafeatures.reconcile.client_evidence import LatestEvidence
 from kafkafeatures.reconcile.evaluation import Evaluation
 from kafkafeatures.reconcile.look import Ports
 from kafkafeatures.reconcile.ports import ResourceStore
+
+if TYPE_CHECKING:  # the command line has none
+    from kafkafeatures.reconcile.client_evidence import LatestEvidence
 
 CompetingOwner = Callable[[str], Owner | None]
 """From a cluster id to the older resource that owns the cluster or may own it; None for none."""

@@ -57,7 +57,16 @@ def backfill(folder: Path, lines: Iterable[str]) -> None:
     with source.open("w") as stream:
         stream.writelines(lines)
         stream.write("# EOF\n")
-    words = ("tsdb", "create-blocks-from", "--quiet", "openmetrics", "--max-block-duration", _BLOCK, str(source), str(folder))
+    words = (
+        "tsdb",
+        "create-blocks-from",
+        "--quiet",
+        "openmetrics",
+        "--max-block-duration",
+        _BLOCK,
+        str(source),
+        str(folder),
+    )
     _run(str(program("promtool")), *words)
     source.unlink()
 

@@ -58,11 +58,11 @@ def reading(
     return Known(ClientsReading(check, brokers), SourceKind.PROMETHEUS, "", NOW)
 
 
-def covered(ids: Iterable[int], *used: CounterKey, **of: str) -> Known[ClientsReading]:
+def covered(ids: Iterable[int], *used: CounterKey, release: str = "4.4") -> Known[ClientsReading]:
     """A reading without a gap; the first broker was sent these versions a day ago."""
     first, *others = ids
     every = [*scrapes(first, *used), *(scrape for id_ in others for scrape in scrapes(id_))]
-    return reading(ids, *every, **of)
+    return reading(ids, *every, release=release)
 
 
 def with_clients(observation: Observation, clients: Known[ClientsReading] | Unknown) -> Observation:

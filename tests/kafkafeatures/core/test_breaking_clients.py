@@ -16,7 +16,7 @@ from kafkafeatures.core.clients.reading import ClientsReading
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.facts.binaries import supported_by
-from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.breaking_clients import ClientBreaks
 from kafkafeatures.core.roll.permit import Permit
@@ -48,7 +48,7 @@ from tests.kafkafeatures.core.rolls import (
     rolled,
     sent,
 )
-from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer
+from tests.kafkafeatures.worlds import OLD, SILENT, answer, known
 
 RUNNING_3_9: Mapping[int, Any] = {id_: a_node(id_, said=answer(OLD), written=OLD) for id_ in (*CONTROLLERS, *BROKERS)}
 KAFKA_4_4 = {name: (levels.min, levels.max) for name, levels in (supported_by("4.4") or {}).items()}
@@ -60,14 +60,14 @@ def old_cluster(clients: Known[ClientsReading] | Unknown, *pods: int, **fields: 
     """A cluster of Kafka 3.9 whose images have just been changed to 4.4; these pods run it already."""
     upgraded = {id_: a_node(id_, said=answer(KAFKA_4_4), written=KAFKA_4_4) for id_ in pods}
     seen = cluster(current(*pods), {**RUNNING_3_9, **upgraded}, **fields)
-    levels = Known({"metadata.version": 21}, SourceKind.METADATA_LOG, "", NOW)
     assert isinstance(seen.workloads, Known)
     controllers, brokers = seen.workloads.value.stateful_sets
     controllers = replace(controllers, release=brokers.release, image=brokers.image)
     workloads = replace(seen.workloads, value=replace(seen.workloads.value, stateful_sets=(controllers, brokers)))
     seen = replace(seen, workloads=workloads)
-    registered = Known(frozenset(BROKERS), SourceKind.METADATA_LOG, "", NOW)
-    return with_clients(replace(seen, registered_brokers=registered, finalized=levels), clients)
+    return with_clients(
+        replace(seen, registered_brokers=known(frozenset(BROKERS)), finalized=known({"metadata.version": 21})), clients
+    )
 
 
 def rolls(roll: Roll) -> bool:

@@ -25,7 +25,6 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import HTML, clean_stdout, console, print_document, tell
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MAX_GAP
-from kafkafeatures.core.clients.reading import JudgedBrokers, judged_of
 from kafkafeatures.core.clients.targets import Targets, parse_targets
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
 
@@ -46,35 +45,22 @@ _ALL_REFUSE = (
     "all brokers run Kafka 4.0 or newer, which refuse removed versions without counting them: clients that fail "
     "already are not shown"
 )
-_SOME_REFUSE = (
-    "some brokers run Kafka 4.0 or newer already, which refuse removed versions without counting them: evidence has to "
-    "cover the others"
-)
 
 
 class RegisteredBrokers(Struct, frozen=True):
-    """The brokers of a cluster. `ids`: None where they are not known, and `problem` says why. `refusing`: those that
+    """The brokers of a cluster. `ids`: None where they are not known, and `problem` says why. `all_refuse`: all
     run Kafka 4.0 or newer.
     """
 
     ids: frozenset[int] | None
     cluster_id: str = ""
     problem: str = ""
-    refusing: frozenset[int] = frozenset()
-
-    @property
-    def judged(self) -> JudgedBrokers | None:
-        """The brokers that evidence has to cover; None where they are not known."""
-        return None if self.ids is None else judged_of(self.ids, self.refusing)
+    all_refuse: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences about them for people."""
-        if self.problem or self.ids is None:
-            return (self.problem,)
-        if self.ids <= self.refusing:
-            return (_ALL_REFUSE,)
-        return (_SOME_REFUSE,) if self.ids & self.refusing else ()
+        return (self.problem,) if self.problem else (_ALL_REFUSE,) if self.all_refuse else ()
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
@@ -112,11 +98,9 @@ def run(arguments: argparse.Namespace) -> int:
         strangers = prometheus.unregistered(evidence, registered.ids)
         evidence = replace(evidence, refused=(*strangers, *evidence.refused))
     table = targets()
-    judged = registered.judged
     check = check_clients(
-        arguments.release, table, evidence.scrapes, judged.ids if judged else None, window,
-        all_refuse=judged is not None and judged.all_refuse,
-    )  # fmt: skip
+        arguments.release, table, evidence.scrapes, registered.ids, window, all_refuse=registered.all_refuse
+    )
     if arguments.output == HTML:
         from kafkafeatures.cli.clients.verdict_page import verdict_page
 
@@ -176,7 +160,8 @@ def _of_cluster(observation: Observation) -> RegisteredBrokers:
     cluster_id = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
     brokers = observation.registered_brokers
     if isinstance(brokers, Known):
-        return RegisteredBrokers(brokers.value, cluster_id, refusing=refusing_nodes(observation))
+        all_refuse = brokers.value <= refusing_nodes(observation)
+        return RegisteredBrokers(brokers.value, cluster_id, all_refuse=all_refuse)
     return RegisteredBrokers(None, cluster_id, f"which brokers are registered is not known: {brokers.failure}")
 
 
@@ -198,8 +183,8 @@ def _of_log(path: Path, end: int) -> RegisteredBrokers:
         text = f"{folder.display_name}: the metadata log ends at {until}, before the window does; use --at {until}"
         return RegisteredBrokers(None, cluster_id, text)
     brokers = [broker for _, broker in registrations(state.image) if isinstance(broker, BrokerRegistration)]
-    refusing = (broker.id for broker in brokers if refuses_old_versions(broker.features.get(METADATA_VERSION)))
-    return RegisteredBrokers(frozenset(broker.id for broker in brokers), cluster_id, refusing=frozenset(refusing))
+    all_refuse = all(refuses_old_versions(broker.features.get(METADATA_VERSION)) for broker in brokers)
+    return RegisteredBrokers(frozenset(broker.id for broker in brokers), cluster_id, all_refuse=all_refuse)
 
 
 def _release(text: str) -> str:

@@ -15,6 +15,7 @@ from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import (
     BrokersByMode,
+    ClientsStatus,
     EqualityStatus,
     FeatureStatus,
     MigrationStatus,
@@ -40,6 +41,7 @@ STATUS = Status(
     ),
     features=(FeatureStatus(name="metadata.version", finalized=21, desired=27, supported_min=7, supported_max=27),),
     rollout=RolloutStatus(id="r", total=3, done=1),
+    clients=ClientsStatus(target="4.1", verdict="Blocked", blocker_count=1),
     migration=MigrationStatus(
         phase="Migrating", brokers=BrokersByMode(), lag_records=1, equality=EqualityStatus(differences=0)
     ),

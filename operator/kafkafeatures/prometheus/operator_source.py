@@ -41,10 +41,11 @@ class PrometheusSource:
     ) -> None:
         self._settings, self._within, self._monotonic = settings, within, monotonic
         self._peer: tuple[str, int] | None = None
-        self._status = 0
+        self._until, self._status = 0.0, 0
 
     def read(self, window: EvidenceWindow) -> EvidenceAnswer:
         """The scrapes of all brokers in this window; a Failure where there are none."""
+        self._until = self._monotonic() + self._within
         return EvidenceAnswer(self._read(window), self._peer)
 
     def _read(self, window: EvidenceWindow) -> Sequence[Scrape] | Failure:
@@ -69,7 +70,7 @@ class PrometheusSource:
         return evidence.scrapes
 
     def _transport(self) -> Callable[[str, bytes], HttpAnswer]:
-        settings, until = self._settings, self._monotonic() + self._within
+        settings, until = self._settings, self._until
         url = parse_url(settings.url)
         context = tls.context(settings.tls) if url.scheme == "https" else None
         headers = {"Authorization": settings.authorization} if settings.authorization else {}
@@ -116,7 +117,7 @@ class PrometheusSource:
 
     def _unusable(self) -> Failure:
         """Failure of an answer that has come, or has not come in time."""
-        if not self._status:
+        if self._monotonic() >= self._until:
             return _failure(FailureKind.TIMED_OUT, "Prometheus does not answer in time", _NETWORK)
         if self._status in (401, 403):
             return _failure(FailureKind.AUTHENTICATION, "Prometheus refuses the credentials", _SECRET)

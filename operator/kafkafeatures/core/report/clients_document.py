@@ -22,6 +22,8 @@ from kafkafeatures.core.facts.observation import Observation
 
 MOST_GAPS = 10
 MOST_BLOCKERS = 20
+MOST_IDS = 100
+"""Characters of the ids of brokers."""
 _DAY = 86_400_000
 _VERDICTS = {
     Reason.NO_BLOCKING_CLIENTS: ClientVerdict.READY,
@@ -58,7 +60,7 @@ def _section(target: str, verdict: ClientVerdict, standing: ClientsStanding, now
     section = ClientsStatus(
         target=target,
         verdict=verdict.value,
-        evaluated_at=stamp(now),
+        evaluated_at=stamp(midnight),
         valid_until=stamp(midnight + timedelta(days=1, hours=1)),
     )
     if check is None:
@@ -87,10 +89,14 @@ def _blocker(use: ApiUse, check: ClientCheck) -> ClientBlocker:
     return ClientBlocker(
         api=use.api_version.api,
         version=use.version,
-        brokers=set_of(use.brokers)[:1024],
+        brokers=_shortened(set_of(use.brokers)),
         requests_per_day=round(use.requests / days),
         last_seen=_day(min(use.until, check.window.end)),
     )
+
+
+def _shortened(ids: str) -> str:
+    return ids if len(ids) <= MOST_IDS else f"{ids[:MOST_IDS].rpartition(', ')[0]}, ..."
 
 
 def _day(milliseconds: int) -> Stamp:

@@ -33,6 +33,7 @@ from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.prometheus.settings import PrometheusSettings
 from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.client_evidence import OpenEvidence
 from kafkafeatures.reconcile.connections import OpenCluster, OpenEnsembleOf
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.listeners import NOT_RECORDED
@@ -83,11 +84,15 @@ def real_ensembles(environment: Environment) -> OpenEnsembleOf:
     return opened
 
 
-def open_prometheus(settings: PrometheusSettings) -> EvidenceSource:
-    """The source of evidence of one reading. Imported only where evidence is asked for."""
-    from kafkafeatures.prometheus.operator_source import PrometheusSource
+def real_evidence(environment: Environment) -> OpenEvidence:
+    """Sources of evidence about clients. Imported only where a resource asks for some."""
 
-    return PrometheusSource(settings)
+    def opened(settings: PrometheusSettings) -> EvidenceSource:
+        from kafkafeatures.prometheus.operator_source import PrometheusSource
+
+        return PrometheusSource(settings, environment.monotonic)
+
+    return opened
 
 
 class Operator:
@@ -111,7 +116,7 @@ class Operator:
         metrics = Metrics(environment)
         ensembles = real_ensembles(environment)
         context = OperatorContext(
-            environment, settings.operator, policy, open_ensemble=ensembles, open_evidence=open_prometheus
+            environment, settings.operator, policy, open_ensemble=ensembles, open_evidence=real_evidence(environment)
         )
         self._recorder: LogRecorder | None = None
         if settings.recorder is not None:

@@ -11,11 +11,11 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from docs.make.alerts import ALERTS, OF_REASON, STALLED
+from kafkafeatures.api.client_status import ClientsStatus
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import (
     BrokersByMode,
-    ClientsStatus,
     EqualityStatus,
     FeatureStatus,
     MigrationStatus,

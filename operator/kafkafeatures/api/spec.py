@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from msgspec import Struct, field
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.references import LoginSecretRef, TlsSpec, TokenSecretRef
 from kafkafeatures.api.schema import AtMost, Text
 from kafkafeatures.api.texts import (
     LEVEL_NAME,
@@ -30,7 +31,6 @@ from kafkafeatures.api.texts import (
     Release,
     SecondsToHours,
     SecondsToMinutes,
-    SecretKey,
     StatefulSetName,
     Url,
     seconds,
@@ -38,37 +38,6 @@ from kafkafeatures.api.texts import (
 
 _NAMED_LEVEL = re.compile(LEVEL_NAME)
 _PERCENT = re.compile(r"^([1-9]|[1-3][0-9])%$")
-
-
-class SecretKeyRef(Struct, frozen=True, kw_only=True):
-    """One key of a Secret (or of a ConfigMap) in the namespace of the resource."""
-
-    name: Name
-    key: SecretKey = "ca.crt"
-
-
-class ClientSecretRef(Struct, frozen=True, kw_only=True):
-    """A client certificate with its key, both PEM."""
-
-    name: Name
-    cert_key: SecretKey = "tls.crt"
-    key_key: SecretKey = "tls.key"
-
-
-class TlsSpec(Struct, frozen=True, kw_only=True):
-    """`{}` is TLS with the system's trust."""
-
-    ca_secret_ref: SecretKeyRef | None = None
-    ca_config_map_ref: SecretKeyRef | None = None
-    client_secret_ref: ClientSecretRef | None = None
-
-
-class LoginSecretRef(Struct, frozen=True, kw_only=True):
-    """The Secret that has user name and password (or token)."""
-
-    name: Name
-    username_key: SecretKey = "username"
-    password_key: SecretKey = "password"  # noqa: S105 - the name of a key
 
 
 class SaslSpec(Struct, frozen=True, kw_only=True):
@@ -302,13 +271,6 @@ class DriftSpec(Struct, frozen=True, kw_only=True):
 
 
 LEAST_CHECK_EVERY = 10
-
-
-class TokenSecretRef(Struct, frozen=True, kw_only=True):
-    """The Secret that has a bearer token."""
-
-    name: Name
-    key: SecretKey = "token"
 
 
 class PrometheusSpec(Struct, frozen=True, kw_only=True):

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from kafkafeatures.api.client_status import ClientsStatus
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp, StatusRecord
+from kafkafeatures.api.since_status import NodeSince, NodesSince, ReadyReason
 
 
 class FeatureState(StrEnum):
@@ -173,16 +175,6 @@ class WayBack(StatusRecord, frozen=True, kw_only=True):
     how: str
 
 
-class ReadyReason(StatusRecord, frozen=True, kw_only=True):
-    """The reason of Ready, and since when it is that: Ready may have been False for other reasons before. `subject`:
-    the node, pod, topic or object that is waited for, or that halts it.
-    """
-
-    reason: str
-    subject: str = ""
-    since: Stamp
-
-
 class LogPosition(StatusRecord, frozen=True, kw_only=True):
     """An end of the metadata log, and which changes behind it are accounted for."""
 
@@ -200,20 +192,6 @@ class WorkloadStatus(StatusRecord, frozen=True, kw_only=True):
     update_revision: str = ""
     updated: int = 0
     total: int = 0
-
-
-class NodeSince(StatusRecord, frozen=True, kw_only=True):
-    """Since when something is so of a node."""
-
-    node_id: int
-    since: Stamp
-
-
-class NodesSince(StatusRecord, frozen=True, kw_only=True):
-    """Since when it is exactly these nodes, as `core/facts/node_sets.py` writes them."""
-
-    nodes: str
-    since: Stamp
 
 
 class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
@@ -332,44 +310,6 @@ class MigrationStatus(StatusRecord, frozen=True, kw_only=True):
     dual_write_since: Stamp | None = None
     dual_write_offset: int | None = None
     asked_controllers: tuple[int, ...] = ()
-
-
-class ClientGap(StatusRecord, frozen=True, kw_only=True):
-    """A broker that evidence does not cover. `cause`: a GapCause. `since`, `until`: of its longest gap."""
-
-    KEY: ClassVar[tuple[str, ...]] = ("broker", "cause")
-
-    broker: int
-    cause: str
-    since: Stamp | None = None
-    until: Stamp | None = None
-
-
-class ClientBlocker(StatusRecord, frozen=True, kw_only=True):
-    """A version in use that the target lacks. `brokers`: ids, as `core/facts/node_sets.py` writes them."""
-
-    KEY: ClassVar[tuple[str, ...]] = ("api", "version")
-
-    api: str
-    version: int
-    brokers: str = ""
-    requests_per_day: int = 0
-    last_seen: Stamp | None = None
-
-
-class ClientsStatus(StatusRecord, frozen=True, kw_only=True):
-    """Evidence about clients, for people: decisions rest on what was read. `verdict`: a ClientVerdict."""
-
-    KEY: ClassVar[tuple[str, ...]] = ("target",)
-
-    target: str = ""
-    verdict: str = ""
-    evaluated_at: Stamp | None = None
-    valid_until: Stamp | None = None
-    ready_from: Stamp | None = None
-    gaps: tuple[ClientGap, ...] = ()
-    blockers: tuple[ClientBlocker, ...] = ()
-    blocker_count: int = 0
 
 
 class HistoryEntry(StatusRecord, frozen=True, kw_only=True):

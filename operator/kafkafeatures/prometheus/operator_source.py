@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-import time
 from collections.abc import Callable, Sequence
 
 from kafkafeatures.core.clients.coverage import EvidenceWindow
@@ -34,11 +33,9 @@ MAX_ANSWER = 8 * 1024 * 1024
 
 
 class PrometheusSource:
-    """One cluster in one Prometheus. `within`: seconds of a reading."""
+    """One cluster in one Prometheus. `monotonic`: in seconds. `within`: seconds of a reading."""
 
-    def __init__(
-        self, settings: PrometheusSettings, *, within: float = WITHIN, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, settings: PrometheusSettings, monotonic: Callable[[], float], *, within: float = WITHIN) -> None:
         self._settings, self._within, self._monotonic = settings, within, monotonic
         self._peer: tuple[str, int] | None = None
         self._until, self._status = 0.0, 0

@@ -1,6 +1,6 @@
 """Evidence about clients, read beside reconciliations: each resource that asks for it has its latest reading here.
 
-Called by `reconcile/controller.py`. A reconciliation takes what is there and waits for nothing; it only notes which
+Called by `reconcile/connections.py`. A reconciliation takes what is there and waits for nothing; it only notes which
 brokers evidence has to cover, and a reading that is due begins in the background, in threads of its own. So a
 Prometheus that is slow, lies or is away delays nobody: its evidence is Unknown. What it decides: how old a reading may
 be. All texts are ours, since a server could otherwise write into a status.
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 
 from msgspec import Struct
@@ -54,15 +54,19 @@ LatestEvidence = Callable[[JudgedBrokers | Failure], "Known[ClientsReading] | Un
 """The latest reading for these brokers. Returns at once."""
 
 
+_Required = tuple[PrometheusSpec, str, int]
+"""The server, the release, and the days of the window."""
+
+
 @dataclass(slots=True)
 class _Evidence:
     """State of a resource between its readings.
 
-    spec: what is read; another one begins anew. brokers: those of the last reading that began. next_at: when the next
-    one is due. read_at: when the reading that counts began. failure: of the last attempt.
+    required: what is read. brokers: those of the last reading that began. next_at: when the next one is due. read_at:
+    when the reading that counts began. failure: of the last attempt.
     """
 
-    spec: tuple[PrometheusSpec, str, int]
+    required: _Required
     brokers: JudgedBrokers | None = None
     next_at: float = 0.0
     began_at: float = 0.0
@@ -82,25 +86,33 @@ class _Job(Struct, frozen=True):
 
 
 class ClientEvidence:
-    """Evidence of all resources of this process. `open_source`: makes a source, without connecting."""
+    """Evidence of all resources of this process. `open_source`: makes a source, without connecting; None: there is
+    none.
+    """
 
     def __init__(
-        self, api: KubernetesApi, open_source: OpenEvidence, policy: AddressPolicy, environment: Environment
+        self, api: KubernetesApi, open_source: OpenEvidence | None, policy: AddressPolicy, environment: Environment
     ) -> None:
         self._api, self._open, self._policy, self._environment = api, open_source, policy, environment
         self._evidence: dict[ResourceKey, _Evidence] = {}
         self._threads = ThreadPoolExecutor(AT_ONCE, "client-evidence")
 
-    def latest(self, key: ResourceKey, spec: Spec, brokers: JudgedBrokers | Failure) -> Known[ClientsReading] | Unknown:
-        """The latest reading, if it still counts. Begins another one where it is due."""
-        required = spec.client_evidence
-        if required is None:
-            raise ValueError(f"{key} asks for no evidence")
-        asked = required.prometheus, spec.clients_target, required.window_days
-        evidence = self._evidence.get(key)
-        if evidence is None or evidence.spec != asked:
+    def of(self, key: ResourceKey, spec: Spec) -> LatestEvidence | None:
+        """Access to the latest reading for a resource; None where it asks for none."""
+        if spec.client_evidence is None or self._open is None:
             self.forget(key)
-            evidence = self._evidence[key] = _Evidence(asked)
+            return None
+        required = spec.client_evidence
+        return partial(self._latest, key, (required.prometheus, spec.clients_target, required.window_days))
+
+    def _latest(
+        self, key: ResourceKey, required: _Required, brokers: JudgedBrokers | Failure
+    ) -> Known[ClientsReading] | Unknown:
+        """The latest reading, if it still counts. Begins another one where it is due."""
+        evidence = self._evidence.get(key)
+        if evidence is None or evidence.required != required:
+            self.forget(key)
+            evidence = self._evidence[key] = _Evidence(required)
         if not isinstance(brokers, Failure):
             self._begin_if_due(key, evidence, brokers)
         return self._counted(evidence)
@@ -169,7 +181,7 @@ class ClientEvidence:
     async def _outcome(
         self, key: ResourceKey, evidence: _Evidence, brokers: JudgedBrokers, at: datetime
     ) -> ClientsReading | Failure:
-        prometheus, release, days = evidence.spec
+        prometheus, release, days = evidence.required
         settings = await self._settings(key.namespace, prometheus)
         end = round(at.timestamp() * 1000)
         job = _Job(settings, release, EvidenceWindow(end - days * 86_400_000, end), brokers)
@@ -180,6 +192,8 @@ class ClientEvidence:
 
     def _work(self, job: _Job) -> tuple[ClientsReading | Failure, tuple[str, int] | None]:
         """Read and judge, in a thread."""
+        if self._open is None:
+            return _BEING_READ, None
         scrapes, peer = self._open(job.settings).read(job.window)
         if isinstance(scrapes, Failure):
             return scrapes, peer

@@ -17,11 +17,10 @@ from msgspec import Struct
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.spec import Spec
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held
-from kafkafeatures.core.engine.desired_state import Mode, Rollout
+from kafkafeatures.core.engine.desired_state import Mode
 from kafkafeatures.core.engine.steps import Rejected
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.kinds import follows
@@ -40,7 +39,7 @@ from kafkafeatures.kube.events import event_of
 from kafkafeatures.reconcile.act import reconcile, summary_of, write_if_changed
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.client_evidence import ClientEvidence, LatestEvidence, OpenEvidence
+from kafkafeatures.reconcile.client_evidence import ClientEvidence, OpenEvidence
 from kafkafeatures.reconcile.connections import Connected, Connections, OpenClusterOf, OpenEnsembleOf
 from kafkafeatures.reconcile.context import EffectRecord, Effects, ReconcileContext, ignore
 from kafkafeatures.reconcile.credentials import CredentialsInvalid
@@ -63,8 +62,7 @@ logger = logging.getLogger(__name__)
 
 class OperatorContext(Struct, frozen=True):
     """Injected context. `operator`: identity for writes and Events. `policy`: addresses that may be connected to.
-    `open_ensemble` None: no ensemble can be read, so that no migration takes a step. `open_evidence` None: no evidence
-    about clients can be read.
+    `open_ensemble`, `open_evidence` None: no ensemble can be read, so that no migration takes a step; no evidence.
     """
 
     environment: Environment
@@ -96,10 +94,8 @@ class Controller:
         self._recorder = recorder
         self._clock = context.environment.clock
         self._monotonic = context.environment.monotonic
-        self._connections = Connections(api, open_cluster, context.policy, context.open_ensemble)
-        self._evidence: ClientEvidence | None = None
-        if context.open_evidence is not None:
-            self._evidence = ClientEvidence(api, context.open_evidence, context.policy, context.environment)
+        evidence = ClientEvidence(api, context.open_evidence, context.policy, context.environment)
+        self._connections = Connections(api, open_cluster, context.policy, evidence, context.open_ensemble)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
         self._known: dict[ResourceKey, ProcessCache] = {}
 
@@ -196,8 +192,6 @@ class Controller:
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._evidence is not None:
-            await self._evidence.close()
         await self._connections.close_all()
 
     # --- one reconciliation ---
@@ -284,17 +278,15 @@ class Controller:
             self._recorder.saw(key, cluster, store.status)
             return Pause("success", check_every)
         cache.settlement = None
-        pods = self._pods_of(key, resource.desired.rollout)
-        clients = self._evidence_of(key, document.spec)
-        last = await reconcile(self._context_of(key, cache, store, opened, pods, clients=clients), resource)
+        rival = partial(self._claims.competing_driver, key)
+        pods = pods_of(self._api, key.namespace, resource.desired.rollout, self._clock, rival)
+        last = await reconcile(self._context_of(key, cache, store, opened, pods), resource)
         self._recorder.saw(key, cluster, last.status)
         rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
         rejected = isinstance(last.outcome, Rejected) and last.status.is_stalled(Reason.CONTROLLER_REJECTED)
         is_over = (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None)
-        has_news_soon = self._evidence is not None and self._evidence.is_reading(key)
-        if (
-            is_over and not has_news_soon and not resource.desired.rests_on_zookeeper
-        ):  # the log alone does not tell what happens in ZooKeeper
+        # The log alone does not tell what happens in ZooKeeper, nor what becomes of a reading of evidence.
+        if is_over and not (resource.desired.rests_on_zookeeper or self._connections.is_reading(key)):
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.desired.mode is Mode.APPLY
             cache.settlement = Settlement(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = is_held_back(last.decision, last.status)
@@ -305,34 +297,15 @@ class Controller:
         self._log(key, store.generation, summary_of(last))
         return pause_after(last, resource, cache.pace, check_every)
 
-    def _pods_of(self, key: ResourceKey, rollout: Rollout) -> Pods | None:
-        rival = partial(self._claims.competing_driver, key)
-        return pods_of(self._api, key.namespace, rollout, self._context.environment.clock, rival)
-
-    def _evidence_of(self, key: ResourceKey, spec: Spec) -> LatestEvidence | None:
-        if self._evidence is None:
-            return None
-        if spec.client_evidence is None:
-            self._evidence.forget(key)
-            return None
-        return partial(self._evidence.latest, key, spec)
-
     def _context_of(
-        self,
-        key: ResourceKey,
-        cache: ProcessCache,
-        store: KubernetesStore,
-        opened: Connected,
-        pods: Pods | None,
-        *,
-        clients: LatestEvidence | None,
+        self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore, opened: Connected, pods: Pods | None
     ) -> ReconcileContext:
         environment = self._context.environment
         return ReconcileContext(
             store, opened.cluster, environment.clock, environment.sleep, environment.monotonic, cache.ages,
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
             before_act=self._before_act, effects=partial(self._sends, key), on_settled=partial(self._claims.acted, key),
-            workloads=pods, zookeeper=opened.zookeeper, clients=clients, hand_over=HAND_OVER,
+            workloads=pods, zookeeper=opened.zookeeper, clients=opened.clients, hand_over=HAND_OVER,
             is_stopping=lambda: self._operators.handed_over,
         )  # fmt: skip
 
@@ -399,8 +372,6 @@ class Controller:
         self._operators.forget(key)
         self._watcher.forgot(key)
         self._recorder.forgot(key)
-        if self._evidence is not None:
-            self._evidence.forget(key)
         await self._connections.close(key)
         logger.info("deleted; its cluster is left unchanged", extra=_labels(key))
 

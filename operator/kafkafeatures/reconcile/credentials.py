@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import CREDENTIALS
-from kafkafeatures.api.spec import ClusterSpec, LoginSecretRef, SaslSpec, TlsSpec
+from kafkafeatures.api.references import LoginSecretRef, TlsSpec
+from kafkafeatures.api.spec import ClusterSpec, SaslSpec
 from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.base.errors import TlsFailed
 from kafkafeatures.kafka.base.settings import (

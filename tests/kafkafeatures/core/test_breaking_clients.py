@@ -156,7 +156,7 @@ def test_a_template_that_names_another_release_than_its_first_pod_reports_is_not
 
 
 def test_brokers_that_refuse_old_versions_already_need_no_evidence_for_the_others_to_go() -> None:
-    """Else a roll that has begun could not end: what they refuse they do not count."""
+    """A roll that has begun could not end otherwise: what they refuse they do not count."""
     pods = (*CONTROLLERS, 1)
     assert rolls(rolled(old_cluster(covered(BROKERS[1:]), *pods), clients=GATE))
     assert rolls(rolled(old_cluster(covered(BROKERS), *pods), clients=GATE))  # read while it still accepted them

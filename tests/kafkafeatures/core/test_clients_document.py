@@ -6,9 +6,10 @@ import json
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from kafkafeatures.api.client_status import ClientBlocker, ClientsStatus
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import stamp
-from kafkafeatures.api.status import EMPTY, ClientBlocker, ClientsStatus, Status, StatusCondition
+from kafkafeatures.api.status import EMPTY, Status, StatusCondition
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.evidence import Scrape
 from kafkafeatures.core.clients.reading import ClientsReading
@@ -61,7 +62,7 @@ def test_without_client_evidence_there_is_neither_a_condition_nor_a_section() ->
 
 def test_each_verdict_has_its_reason() -> None:
     short = reading(IDS, *(scrape for id_ in IDS for scrape in scrapes(id_, since=12)))
-    cases = {
+    cases: dict[tuple[str, Reason, str], Clients] = {
         ("True", Reason.NO_BLOCKING_CLIENTS, "Ready"): covered(IDS),
         ("False", Reason.BLOCKING_CLIENTS, "Blocked"): covered(IDS, PRODUCE_2),
         ("Unknown", Reason.EVIDENCE_MISSING, "Unknown"): MISSING,

@@ -15,6 +15,7 @@ import pytest
 
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.wire.addresses import AddressPolicy, networks
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.prometheus.operator_source import PrometheusSource
@@ -101,7 +102,7 @@ def drips(handler: BaseHTTPRequestHandler) -> None:
 
 
 def failure(settings: PrometheusSettings, within: float = 20.0) -> Failure:
-    scrapes, _ = PrometheusSource(settings, within=within).read(WINDOW)
+    scrapes, _ = PrometheusSource(settings, SYSTEM.monotonic, within=within).read(WINDOW)
     assert isinstance(scrapes, Failure), scrapes
     return scrapes
 

@@ -24,7 +24,7 @@ class JudgedBrokers(Struct, frozen=True):
 
 
 def judged_of(registered: frozenset[int], refusing: Set[int]) -> JudgedBrokers:
-    """Of all registered brokers, those that still accept removed versions, since to restart them may break clients;
+    """Registered brokers that still accept removed versions, since to restart them may break clients;
     all of them where none does. `refusing`: those that run Kafka 4.0 or newer.
     """
     accepting = registered - refusing

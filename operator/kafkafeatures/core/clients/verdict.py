@@ -89,7 +89,7 @@ class ClientCheck(Struct, frozen=True):
         return tuple(use for use in self.uses if use.kind is UseKind.REMOVED and use.api_version not in consented)
 
     def limited_to(self, ids: Set[int]) -> ClientCheck:
-        """The same check for these of its brokers alone. What the others were sent still counts."""
+        """The check for these of its brokers alone. What the others were sent still counts."""
         if self.brokers is None:
             return self
         brokers = tuple(broker for broker in self.brokers if broker.broker in ids)

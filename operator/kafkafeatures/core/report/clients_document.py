@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
+from kafkafeatures.api.client_status import ClientBlocker, ClientGap, ClientsStatus
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp, stamp
-from kafkafeatures.api.status import ClientBlocker, ClientGap, ClientsStatus, Status
+from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.verdict import ApiUse, ClientCheck, ClientVerdict
 from kafkafeatures.core.engine.desired_state import ClientRequirements

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import (
-    ExcusedTopics,
-    NodeSince,
-    RevisionStatus,
-    RolloutStatus,
-    Status,
-    WorkloadStatus,
-)
+from kafkafeatures.api.since_status import NodeSince
+from kafkafeatures.api.status import ExcusedTopics, RevisionStatus, RolloutStatus, Status, WorkloadStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Held, Stalled
 from kafkafeatures.core.engine.stage import ConditionText

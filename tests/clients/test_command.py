@@ -274,7 +274,7 @@ def test_hostile_names_are_harmless_on_a_terminal(capsys: pytest.CaptureFixture[
     ("words", "message"),
     [
         (("check", "--evidence", "."), "clients check: --release is required"),
-        (("check", "--release", "4.1"), "clients check: --evidence is required"),
+        (("check", "--release", "4.1"), "clients check: expected either --prometheus URL or --evidence DIR"),
         (("check", "here", "--release", "4.1", "--evidence", "."), "clients check: unexpected argument 'here'"),
     ],
 )

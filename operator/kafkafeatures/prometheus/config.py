@@ -98,17 +98,21 @@ def context_of(config: HttpConfig, folder: Path) -> ssl.SSLContext:
     tls = config.tls_config
     try:
         context = ssl.create_default_context(cafile=None if tls.ca_file is None else folder / tls.ca_file)
-    except OSError as error:  # also of TLS
-        raise HttpConfigRefused(f"tls_config.ca_file: {error.strerror or 'no certificates'}") from None
+    except OSError as error:
+        raise HttpConfigRefused(f"tls_config.ca_file: {_reason(error, 'no certificates')}") from None
     if (tls.cert_file is None) != (tls.key_file is None):
         raise HttpConfigRefused("tls_config: cert_file and key_file belong together")
     if tls.cert_file is not None and tls.key_file is not None:
         try:
             context.load_cert_chain(folder / tls.cert_file, folder / tls.key_file, password=_no_password)
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or "no certificate with its key"
+            reason = _reason(error, "no certificate with its key, which must not be encrypted")
             raise HttpConfigRefused(f"tls_config.cert_file: {reason}") from None
     return context
+
+
+def _reason(error: Exception, otherwise: str) -> str:
+    return str(error.strerror) if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) else otherwise
 
 
 def _no_password() -> str:

@@ -5,7 +5,7 @@
 Called by the command line. A counter counts from the start of its process on and is never removed, so the last scrape
 of a process shows all of it: of 35 days a few scrapes are fetched, exactly as they were, and some for dates of use.
 
-1. Find the processes that had request counters, hour by hour.
+1. Find the processes that had request counters, hour by hour, and more closely where they change.
 2. Fetch the first and the last scrape of each: Prometheus gives all samples of a scrape one time.
 3. Take the last one only if it has other counts than one within five minutes before, for an exporter may repeat itself;
    and only if Prometheus holds as many samples of it as the exporter exposed: rules for relabelling, remote writing and
@@ -17,7 +17,7 @@ What is missing makes a gap, and a line says why.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from msgspec import Struct
 
@@ -37,7 +37,7 @@ from kafkafeatures.core.clients.exporters import (
 )
 from kafkafeatures.core.words import counted, printable
 from kafkafeatures.prometheus import queries
-from kafkafeatures.prometheus.api import Labels, PrometheusApi, PrometheusFailed
+from kafkafeatures.prometheus.api import Labels, PrometheusApi, PrometheusFailed, Series
 from kafkafeatures.prometheus.brokers import (
     BrokerLabel,
     BrokersNotNamed,
@@ -50,6 +50,10 @@ from kafkafeatures.prometheus.brokers import (
 _HOUR = 60 * MINUTE
 _MOST_STEPS = 8000
 """Prometheus refuses more than 11,000."""
+_FINER = 240
+"""Parts of an hour in which a process begins or ends: one that is overlooked between them is a gap, if it matters."""
+_MOST_CHANGES = 200
+"""Steps that are looked at so closely, the latest ones."""
 _DATES = 35
 """Scrapes in the window that show when a version was used."""
 _SPAN = f"{MAX_GAP // 1000}s"
@@ -117,11 +121,9 @@ def _processes(
     api: PrometheusApi, selector: str, label: BrokerLabel | None, window: EvidenceWindow, step: int
 ) -> tuple[list[_Process], list[str]]:
     """The processes of all brokers, and the targets that are none of a broker."""
-    steps = -(-window.length // step) + 1
-    begin = window.end - steps * step
     by_target: dict[frozenset[tuple[str, str]], dict[str, dict[int, float]]] = {}
     ids: dict[frozenset[tuple[str, str]], set[str]] = {}
-    for series in api.query_range(queries.starts(selector), begin, window.end, step):
+    for series in _starts(api, selector, window, step):
         labels = dict(series.labels)
         name = labels.pop("__name__", "")
         node = labels.pop("id", None) if name.lower() == KAFKA_START else None
@@ -143,6 +145,26 @@ def _processes(
     if not processes:
         raise BrokersNotNamed(dict(next(iter(by_target))))
     return processes, problems
+
+
+def _starts(api: PrometheusApi, selector: str, window: EvidenceWindow, step: int) -> Iterator[Series]:
+    """The starts of processes at each step, and more closely in the steps within which one began or ended."""
+    expression = queries.starts(selector)
+    begin = window.end - (-(-window.length // step) + 1) * step
+    coarse = api.query_range(expression, begin, window.end, step)
+    yield from coarse
+    changes = {time for series in coarse for time in _changes(series.samples, begin, window.end, step)}
+    for time in sorted(changes)[-_MOST_CHANGES:]:
+        yield from api.query_range(expression, time, time + step, step // _FINER)
+
+
+def _changes(samples: Sequence[tuple[int, float]], begin: int, end: int, step: int) -> Iterator[int]:
+    """Begins of the steps within which a series has another value, begins or ends."""
+    none = float("nan")
+    for (time, start), (later, later_start) in pairwise([(begin, none), *samples, (end, none)]):
+        if start != later_start and time < later:
+            yield time
+            yield later - step
 
 
 def _rank(name: str) -> int:

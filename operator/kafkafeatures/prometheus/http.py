@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -75,10 +75,10 @@ class HttpTransport:
         was_idle = self._line is not None
         try:
             return self._send(path, form)
-        except http.client.RemoteDisconnected:
+        except ConnectionError as error:
             if was_idle:
                 return self(path, form)
-            raise PrometheusFailed("closed the connection without an answer") from None
+            raise PrometheusFailed(_cause(error)) from None
 
     def close(self) -> None:
         """Close the connection."""
@@ -94,7 +94,7 @@ class HttpTransport:
                 answer = self._exchange(line.connection, path, form)
             is_whole = not line.is_cut
         except (OSError, http.client.HTTPException, ValueError, PrometheusFailed) as error:
-            if isinstance(error, PrometheusFailed | http.client.RemoteDisconnected) and not line.is_cut:
+            if isinstance(error, PrometheusFailed | ConnectionError) and not line.is_cut:
                 raise
             if not line.is_cut:
                 raise PrometheusFailed(_cause(error)) from None
@@ -114,9 +114,14 @@ class HttpTransport:
             **self._headers,
         }
         connection.request("POST", self._url.path.rstrip("/") + path, form, headers)
-        response = connection.getresponse()
-        if response.getheader("Content-Encoding", "identity").lower() != "identity":
-            raise PrometheusFailed("answers with something compressed, which was not asked for")
+        with closing(connection.getresponse()) as response:
+            if response.getheader("Content-Encoding", "identity").lower() != "identity":
+                raise PrometheusFailed("answers with something compressed, which was not asked for")
+            body = self._body(response)
+            kind, location = response.getheader("Content-Type", ""), response.getheader("Location", "")
+        return HttpAnswer(response.status, kind, body, location)
+
+    def _body(self, response: http.client.HTTPResponse) -> bytes:
         parts, size = [], 0
         while part := response.read1(_BLOCK):
             parts.append(part)
@@ -126,9 +131,7 @@ class HttpTransport:
                 raise PrometheusFailed(f"answers with more than {limit} MiB: narrow the selector to one cluster")
         if response.length:  # http.client takes an answer that ends too soon for a whole one here
             raise PrometheusFailed("closed the connection within its answer")
-        response.close()  # which read1 leaves open at the end of an announced length
-        kind, location = response.getheader("Content-Type", ""), response.getheader("Location", "")
-        return HttpAnswer(response.status, kind, b"".join(parts), location)
+        return b"".join(parts)
 
     def _connection(self) -> http.client.HTTPConnection:
         host = self._url.hostname or ""
@@ -197,6 +200,8 @@ def _cause(error: Exception) -> str:
             return f"its certificate is not trusted: {printable(error.verify_message)}"
         case ssl.SSLError():
             return f"TLS failed: {printable(error.reason or str(error))}"
+        case http.client.RemoteDisconnected():
+            return "closed the connection without an answer"
         case TimeoutError():
             return "did not answer in time"
         case socket.gaierror():

@@ -20,7 +20,7 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Held
-from kafkafeatures.core.engine.desired_state import Mode
+from kafkafeatures.core.engine.desired_state import Mode, Rollout
 from kafkafeatures.core.engine.steps import Rejected
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.kinds import follows
@@ -90,10 +90,8 @@ class Controller:
         recorder: RecorderPort = NOT_RECORDED,
     ) -> None:
         self._api, self._claims, self._context = api, claims, context
-        self._watcher, self._current = watcher, current
-        self._recorder = recorder
-        self._clock = context.environment.clock
-        self._monotonic = context.environment.monotonic
+        self._watcher, self._current, self._recorder = watcher, current, recorder
+        self._clock, self._monotonic = context.environment.clock, context.environment.monotonic
         evidence = ClientEvidence(api, context.open_evidence, context.policy, context.environment)
         self._connections = Connections(api, open_cluster, context.policy, evidence, context.open_ensemble)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
@@ -278,8 +276,7 @@ class Controller:
             self._recorder.saw(key, cluster, store.status)
             return Pause("success", check_every)
         cache.settlement = None
-        rival = partial(self._claims.competing_driver, key)
-        pods = pods_of(self._api, key.namespace, resource.desired.rollout, self._clock, rival)
+        pods = self._pods_of(key, resource.desired.rollout)
         last = await reconcile(self._context_of(key, cache, store, opened, pods), resource)
         self._recorder.saw(key, cluster, last.status)
         rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
@@ -296,6 +293,10 @@ class Controller:
             await cluster.release_idle_connections()
         self._log(key, store.generation, summary_of(last))
         return pause_after(last, resource, cache.pace, check_every)
+
+    def _pods_of(self, key: ResourceKey, rollout: Rollout) -> Pods | None:
+        rival = partial(self._claims.competing_driver, key)
+        return pods_of(self._api, key.namespace, rollout, self._clock, rival)
 
     def _context_of(
         self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore, opened: Connected, pods: Pods | None

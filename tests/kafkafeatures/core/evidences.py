@@ -27,15 +27,20 @@ MISSING = Unknown(Failure(FailureKind.UNREACHABLE, "Prometheus", "Prometheus doe
 
 
 def scrapes(
-    broker: int, *used: CounterKey, since: int = 40, before: tuple[CounterKey, ...] = (), until: int = 0
+    broker: int,
+    *used: CounterKey,
+    since: int = 40,
+    before: tuple[CounterKey, ...] = (),
+    until: int = 0,
+    end: int = END,
 ) -> tuple[Scrape, ...]:
     """Scrapes of a process that began so many days ago: each day, with the uses of the last day. `before`: uses of
-    whenever its process began. `until`: days ago of the last scrape.
+    whenever its process began. `until`: days ago of the last scrape. `end`: today, in ms.
     """
-    start = END - since * DAY - broker
+    start = end - since * DAY - broker
     days = range(since, until - 1, -1)
     return tuple(
-        Scrape(broker, END - day * DAY, start, _counters(since - day, used, before, is_last=day == until), True)
+        Scrape(broker, end - day * DAY, start, _counters(since - day, used, before, is_last=day == until), True)
         for day in days
     )
 

@@ -1,0 +1,320 @@
+"""Servers that are slow, endless, compressed or elsewhere: each costs little time and memory, and ends in one line."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import socket
+import ssl
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+import trustme
+
+from kafkafeatures.prometheus.api import HttpAnswer, PrometheusApi, PrometheusFailed
+from kafkafeatures.prometheus.config import (
+    BasicAuth,
+    HttpConfig,
+    HttpConfigRefused,
+    TlsConfig,
+    context_of,
+    headers_of,
+    read_http_config,
+)
+from kafkafeatures.prometheus.http import HttpTransport, PrometheusUrlRefused, parse_url
+
+Serve = Callable[[socket.socket], None]
+EMPTY = b'{"status":"success","data":{"resultType":"vector","result":[]}}'
+JSON = b"Content-Type: application/json\r\n"
+
+
+@contextmanager
+def server(serve: Serve, context: ssl.SSLContext | None = None) -> Iterator[int]:
+    """The port of a server. `serve`: what it does with each connection, after the request was read."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def accept() -> None:
+            while True:
+                try:
+                    line, _ = listener.accept()
+                except OSError:
+                    return
+                threading.Thread(target=answer, args=(line,), daemon=True).start()
+
+        def answer(line: socket.socket) -> None:
+            try:
+                with line if context is None else context.wrap_socket(line, server_side=True) as stream:
+                    serve(stream)
+            except OSError:
+                pass  # the client went away
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def request_of(line: socket.socket) -> bytes:
+    """The whole request; b"" if there is none more."""
+    text = b""
+    while b"\r\n\r\n" not in text:
+        if not (part := line.recv(65536)):
+            return b""
+        text += part
+    head, _, body = text.partition(b"\r\n\r\n")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    while len(body) < length:
+        body += line.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
+def whole(body: bytes, head: bytes = JSON, status: bytes = b"200 OK") -> bytes:
+    return b"HTTP/1.1 " + status + b"\r\n" + head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+def saying(text: bytes) -> Serve:
+    """Answer each request with this text."""
+
+    def serve(line: socket.socket) -> None:
+        while request_of(line):
+            line.sendall(text)
+
+    return serve
+
+
+def drip(head: bytes) -> Serve:
+    """A byte every few milliseconds, for ever."""
+
+    def serve(line: socket.socket) -> None:
+        request_of(line)
+        line.sendall(head)
+        while True:
+            line.sendall(b" ")
+            time.sleep(0.02)
+
+    return serve
+
+
+def ask(serve: Serve, **limits: float | int) -> str:
+    """The failure of a request."""
+    with server(serve) as port:
+        transport = HttpTransport(parse_url(f"http://127.0.0.1:{port}/prefix/"), {}, None, **limits)  # type: ignore[arg-type]  # numbers
+        with closing(transport), pytest.raises(PrometheusFailed) as failed:
+            PrometheusApi(transport).query("up", 1)
+    return str(failed.value)
+
+
+def endless(line: socket.socket) -> None:
+    """More than two gigabytes, and without their length."""
+    request_of(line)
+    line.sendall(b"HTTP/1.1 200 OK\r\n" + JSON + b"\r\n" + b'{"status":"success","error":"')
+    for _ in range(2 * 1024):
+        line.sendall(b"x" * 1024 * 1024)
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n" + JSON + b"\r\n"])
+def test_a_server_that_sends_a_byte_at_a_time_is_left_at_the_deadline(head: bytes) -> None:
+    began = time.monotonic()
+    assert ask(drip(head), deadline=0.3) == "did not answer within 0.3 s"
+    assert time.monotonic() - began < 5
+
+
+def test_a_server_that_says_nothing_is_left_at_the_deadline() -> None:
+    assert ask(lambda line: time.sleep(30), deadline=0.3) == "did not answer within 0.3 s"
+
+
+def test_a_server_that_never_ends_a_handshake_is_left_at_the_deadline() -> None:
+    with server(lambda line: time.sleep(30)) as port:
+        transport = HttpTransport(
+            parse_url(f"https://127.0.0.1:{port}"), {}, ssl.create_default_context(), deadline=0.3
+        )
+        with pytest.raises(PrometheusFailed, match="did not answer within"):
+            transport("/", b"")
+
+
+def test_two_gigabytes_are_refused_and_not_held() -> None:
+    tracemalloc.start()
+    assert (
+        ask(endless, max_answer=8 * 1024 * 1024) == "answers with more than 8 MiB: narrow the selector to one cluster"
+    )
+    assert tracemalloc.get_traced_memory()[1] < 32 * 1024 * 1024
+    tracemalloc.stop()
+
+
+BOMB = gzip.compress(b"0" * 100_000_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "failure"),
+    [
+        (whole(BOMB, JSON + b"Content-Encoding: gzip\r\n"), "answers with something compressed"),
+        (whole(b"", b"Location: http://elsewhere:9090/\r\n", b"302 Found"), "redirects to 'http://elsewhere:9090/'"),
+        (whole(EMPTY, b"Content-Type: text/html\r\n"), "answers with something else than JSON: is it the URL of a"),
+        (whole(b"", b"", b"401 Unauthorized"), "answers 401: check the credentials"),
+        (whole(b"<html>", b"Content-Type: text/html\r\n", b"404 Not Found"), "answers 404: check the path of the URL"),
+        (whole(b'{"status":"error","error":"bad\\u001b[2J"}', status=b"422 U"), "answers 422"),
+        (whole(b'{"status":"error","error":"too many samples"}', status=b"422 U"), "answers 422: too many samples"),
+        (whole(b'{"status":"error"}'), "answers 200: without a reason"),
+        (whole(b""), "JSON of another shape"),
+        (whole(b"[]"), "JSON of another shape"),
+        (whole(b'{"status":"success","data":{"resultType":"vector","result":{}}}'), "JSON of another shape"),
+        (whole(b"[" * 100_000), "JSON of another shape"),
+        (whole(b'{"status":"success"}'), "something else than a vector"),
+        (whole(b'{"status":"success","data":{"resultType":"streams","result":[]}}'), "something else than a vector"),
+        (whole(EMPTY[:-1] + b',"warnings":["remote read failed"]}'), "warns .* remote read failed; a part proves"),
+        (
+            whole(b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"x"]}]}}'),
+            "a sample that is no number",
+        ),
+        (b"HTTP/1.1 200 OK\r\n" + JSON + b"Content-Length: 500\r\n\r\n" + EMPTY, "did not answer within|closed"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP"),
+    ],
+)
+def test_an_answer_that_proves_nothing_is_refused_with_the_reason(text: bytes, failure: str) -> None:
+    message = ask(saying(text), deadline=1.0)
+    assert re.search(failure, message)
+    assert message.isprintable()
+
+
+def test_an_answer_that_ends_too_soon_is_none() -> None:
+    def serve(line: socket.socket) -> None:
+        request_of(line)
+        line.sendall(b"HTTP/1.1 200 OK\r\n" + JSON + b"Content-Length: 500\r\n\r\n" + EMPTY)
+
+    assert ask(serve) == "closed the connection within its answer"
+
+
+def hang_up(line: socket.socket) -> None:
+    request_of(line)
+
+
+def test_a_server_that_hangs_up_or_is_not_there_is_named() -> None:
+    assert ask(hang_up) == "closed the connection without an answer"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(PrometheusFailed, match="cannot be reached: Connection refused"):
+        HttpTransport(parse_url(f"http://127.0.0.1:{port}"), {}, None)("/", b"")
+
+
+def test_a_connection_that_was_closed_while_idle_is_opened_again() -> None:
+    requests = []
+
+    def serve(line: socket.socket) -> None:
+        requests.append(request_of(line))
+        line.sendall(whole(EMPTY))
+
+    with (
+        server(serve) as port,
+        closing(HttpTransport(parse_url(f"http://127.0.0.1:{port}/p"), {"X": "1"}, None)) as send,
+    ):
+        api = PrometheusApi(send)
+        assert api.query("up", 1_500) == api.query("up", 2_000) == []
+    assert requests[0].startswith(b"POST /p/api/v1/query HTTP/1.1\r\n")
+    assert requests[0].endswith(b"\r\n\r\nquery=up&time=1.500")
+    assert b"\r\nX: 1\r\n" in requests[0]
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def test_a_server_is_trusted_by_its_authority_and_its_name_alone(authority: trustme.CA, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
+    certificate = authority.issue_cert("prometheus.example")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+
+    def asked(tls: TlsConfig) -> HttpAnswer:
+        with server(saying(whole(EMPTY)), context) as port:
+            url = parse_url(f"https://127.0.0.1:{port}")
+            trust = context_of(HttpConfig(tls_config=tls), tmp_path)
+            with closing(HttpTransport(url, {}, trust, server_name=tls.server_name)) as send:
+                return send("/api/v1/query", b"")
+
+    assert asked(TlsConfig(ca_file="ca.pem", server_name="prometheus.example")).body == EMPTY
+    with pytest.raises(PrometheusFailed, match="its certificate is not trusted"):
+        asked(TlsConfig(ca_file="ca.pem"))
+    with pytest.raises(PrometheusFailed, match="its certificate is not trusted"):
+        asked(TlsConfig(server_name="prometheus.example"))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("http://user:secret@p:9090", "do not belong into a URL"),
+        ("http://p@q", "do not belong into a URL"),
+        ("ftp://p", "expected a URL such as"),
+        ("p:9090", "expected a URL such as"),
+        ("http://", "expected a URL such as"),
+        ("http://p:0", "expected a URL such as"),
+        ("http://p:x", "not a URL"),
+        ("http://p/?a=b", "path alone"),
+        ("http://p/a\r\nb", "path alone"),
+        ("http://p/\u00e4", "path alone"),
+    ],
+)
+def test_a_url_is_that_of_a_server_without_a_secret(text: str, reason: str) -> None:
+    with pytest.raises(PrometheusUrlRefused, match=reason) as refused:
+        parse_url(text)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "header"),
+    [
+        ("", {}),
+        ("basic_auth: {username: a, password: b}", {"Authorization": "Basic YTpi"}),
+        ("basic_auth: {username: a, password_file: secret}", {"Authorization": "Basic YTpi"}),
+        ("authorization: {credentials_file: secret}", {"Authorization": "Bearer b"}),
+        ("authorization: {type: Token, credentials: b}", {"Authorization": "Token b"}),
+        ("bearer_token_file: secret", {"Authorization": "Bearer b"}),
+    ],
+)
+def test_a_login_is_read_as_prometheus_reads_it(tmp_path: Path, text: str, header: Mapping[str, str]) -> None:
+    (tmp_path / "secret").write_text("b\n")
+    path = tmp_path / "config.yml"
+    path.write_text(text)
+    assert headers_of(read_http_config(path), tmp_path) == header
+
+
+def use(path: Path) -> None:
+    config = read_http_config(path)
+    headers_of(config, path.parent)
+    context_of(config, path.parent)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("basic_auth: {username: a, passwrd: hunter2}", "unknown field `passwrd`"),
+        ("proxy_url: hunter2", "unknown field `proxy_url`"),
+        ("basic_auth: hunter2", "Expected `object"),
+        ("basic_auth: {username: a}", "either basic_auth.password or basic_auth.password_file"),
+        ("basic_auth: {password: hunter2, password_file: b}", "either basic_auth.password or"),
+        ("authorization: {credentials: hunter2}\nbearer_token_file: b", "exclude each other"),
+        ("tls_config: {insecure_skip_verify: true}", "a server that is not verified may be another one"),
+        ("tls_config: {ca_file: nowhere}", "ca_file: No such file"),
+        ("tls_config: {cert_file: config.yml}", "belong together"),
+        ("tls_config: {cert_file: config.yml, key_file: config.yml}", "cert_file: no certificate with its key"),
+        ("authorization: {credentials_file: nowhere}", "nowhere: No such file"),
+        ('authorization: {credentials: "hunter2\\n"}', "characters that no header may have"),
+        ("a: [", "not YAML"),
+    ],
+)
+def test_a_configuration_that_is_not_understood_is_refused_without_a_secret(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    path = tmp_path / "config.yml"
+    path.write_text(text)
+    with pytest.raises(HttpConfigRefused, match=reason) as refused:
+        use(path)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_login_with_a_password_is_not_shown() -> None:
+    assert "hunter2" not in str(headers_of(HttpConfig(basic_auth=BasicAuth("a", "hunter2")), Path()))

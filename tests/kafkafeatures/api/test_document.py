@@ -65,6 +65,20 @@ FULL: dict[str, Any] = {
             "windows": [{"schedule": "0 22 * * 1-5", "duration": "6h", "timeZone": "Europe/Berlin"}],
         },
         "drift": {"onDrift": "Report", "checkEvery": "1m"},
+        "clientEvidence": {
+            "prometheus": {
+                "url": "https://prometheus:9090/p",
+                "selector": 'namespace="kafka"',
+                "brokerLabel": "pod",
+                "brokerPattern": "broker-([0-9]+)",
+                "tls": TLS,
+                "tokenSecretRef": {"name": "t", "key": "token"},
+                "basicAuthSecretRef": None,
+            },
+            "target": "4.1",
+            "windowDays": 35,
+            "policy": "Gate",
+        },
     },
 }
 SCALARS = st.one_of(
@@ -247,7 +261,7 @@ def texts(hint: Any) -> Iterator[Text]:
 
 def test_every_pattern_of_a_field_has_a_description_of_its_meaning() -> None:
     with_pattern = {one for one in texts(KafkaFeatures) if one.pattern}
-    assert len(with_pattern) == 12
+    assert len(with_pattern) == 16
     assert all(one.meaning for one in with_pattern)
 
 
@@ -257,6 +271,62 @@ def test_a_document_needs_a_zookeeper_ensemble_only_for_a_migration() -> None:
     read_document(document)
     del document["spec"]["migration"]
     read_document(document)
+
+
+EVIDENCE: dict[str, Any] = FULL["spec"]["clientEvidence"]
+
+
+@pytest.mark.parametrize(
+    ("of_prometheus", "problem"),
+    [
+        ({"url": "http://prometheus:9090", "tls": None}, "the secret would be sent unencrypted; use a URL that starts"),
+        ({"url": "http://prometheus:9090", "tokenSecretRef": None}, "tls needs a URL that starts with https://"),
+        ({"basicAuthSecretRef": {"name": "b"}}, "set tokenSecretRef or basicAuthSecretRef, not both"),
+        ({"brokerLabel": ""}, "brokerPattern needs brokerLabel"),
+        ({"url": "https://user:secret@prometheus:9090"}, "expected a URL such as https://prometheus.monitoring:9090"),
+        ({"url": "https://prometheus:9090/?token=secret"}, "expected a URL such as https://prometheus.monitoring:9090"),
+        ({"url": "ftp://prometheus"}, "expected a URL such as https://prometheus.monitoring:9090"),
+        ({"brokerPattern": "(a+)+"}, "expected plain text around ([0-9]+)"),
+        ({"brokerPattern": "(.*)*([0-9]+)"}, "expected plain text around ([0-9]+)"),
+    ],
+)
+def test_a_prometheus_gets_secrets_over_tls_alone_and_its_pattern_takes_no_time(
+    of_prometheus: dict[str, Any], problem: str
+) -> None:
+    evidence = {**EVIDENCE, "prometheus": {**EVIDENCE["prometheus"], **of_prometheus}}
+    with pytest.raises(InvalidDocument) as refused:
+        read_document({**FULL, "spec": {**FULL["spec"], "clientEvidence": evidence}})
+    assert problem in str(refused.value)
+    assert "secret@" not in str(refused.value)
+    assert "token=" not in str(refused.value)
+
+
+def test_evidence_about_clients_needs_a_release_which_may_be_that_of_the_levels() -> None:
+    evidence = {name: value for name, value in EVIDENCE.items() if name != "target"}
+    of_levels = read_document({**FULL, "spec": {**FULL["spec"], "clientEvidence": evidence}})
+    assert of_levels.spec.clients_target == "4.1"
+    features = {"levels": FULL["spec"]["features"]["levels"]}
+    with pytest.raises(InvalidDocument, match="set its target, or features"):
+        read_document({**FULL, "spec": {**FULL["spec"], "features": features, "clientEvidence": evidence}})
+
+
+@pytest.mark.parametrize(
+    ("consent", "is_valid"),
+    [
+        ("client-breaks:Produce:2", True),
+        ("client-breaks:Produce", False),
+        ("client-breaks:Produce:2:3", False),
+        ("client-breaks:produce:2", False),
+        ("client-breaks:*:2", False),
+    ],
+)
+def test_a_consent_to_break_clients_names_one_version_of_one_api(consent: str, is_valid: bool) -> None:
+    document = {**FULL, "spec": {**FULL["spec"], "consents": [consent]}}
+    if is_valid:
+        assert read_document(document).spec.consents == (consent,)
+    else:
+        with pytest.raises(InvalidDocument, match="consents"):
+            read_document(document)
 
 
 def test_an_inter_broker_protocol_version_needs_the_ensemble_and_no_migration_beside_it() -> None:
@@ -315,6 +385,7 @@ def test_a_document_is_written_with_all_defaults_and_also_kept_as_it_was_written
             "windows": [],
         },
         "drift": {"onDrift": "Report", "checkEvery": "1m"},
+        "clientEvidence": None,
     }
     assert least.raw_spec == {"cluster": {"bootstrapServers": "a:1"}}
 

@@ -40,6 +40,8 @@ EVERY = 600.0
 """Seconds between two readings of a resource."""
 RETRY = 60.0
 """Seconds until a reading that failed, or was for other brokers, is tried again, at least."""
+COST = 10
+"""Times the duration of a failed reading until the next one, at least."""
 VALID_FOR = 1800.0
 """Seconds for which a reading counts."""
 AT_ONCE = 2
@@ -171,8 +173,9 @@ class ClientEvidence:
         finally:
             evidence.task = None
         if isinstance(outcome, Failure):
-            evidence.failure = outcome
-            evidence.next_at = min(evidence.next_at, self._environment.monotonic() + RETRY)
+            evidence.failure, now = outcome, self._environment.monotonic()
+            # One that hangs is tried seldom: it takes the thread of another resource.
+            evidence.next_at = min(evidence.next_at, now + max(RETRY, COST * (now - began)))
             return
         evidence.reading, evidence.read_at, evidence.failure = (
             Known(outcome, SourceKind.PROMETHEUS, PROMETHEUS, at), began, None

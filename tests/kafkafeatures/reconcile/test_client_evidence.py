@@ -116,6 +116,24 @@ async def test_a_prometheus_that_hangs_holds_up_no_reconciliation() -> None:
         await has_read()
 
 
+async def test_a_prometheus_that_hangs_is_tried_ten_times_as_seldom_as_it_hangs() -> None:
+    rig = rig_with()
+
+    def hang(_: object) -> EvidenceAnswer:
+        rig.seconds += 50
+        return EvidenceAnswer(AWAY)
+
+    rig.evidence = hang
+    await condition(rig)
+    for seconds in (RETRY, 300.0):
+        rig.seconds += seconds
+        await condition(rig)
+        assert len(rig.prometheus) == 1
+    rig.seconds += 100
+    await condition(rig)
+    assert len(rig.prometheus) == 2
+
+
 async def test_evidence_counts_for_half_an_hour_and_is_stale_afterwards() -> None:
     rig = rig_with()
     rig.evidence = lambda _: answer(rig)

@@ -171,6 +171,8 @@ def _breaks(question: RestartCheckInput, standing: ClientsStanding) -> Refusal:
         return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy, reason=Reason.CONSENT_SPENT))
     missing = [consent for consent in needed if consent not in consents]
     remedy = f"upgrade these clients, or if they may break, add {', '.join(missing[:3])} to consents"
+    if question.permit.is_granted:
+        remedy = "upgrade these clients, or set spec.clientEvidence.policy to Report"
     return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy))
 
 

@@ -129,6 +129,7 @@ SUITES = [
             "mvn": "Maven 3.8 or newer",
             "go": "Go 1.26 or newer: two of the old clients are in Go",
             "npm": "Node.js 18 or newer: one of the old clients is in JavaScript",
+            "apt-get": "that of Debian or Ubuntu: the package of Prometheus is unpacked into the cache",
         },
     ),
     Suite(

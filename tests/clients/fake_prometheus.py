@@ -66,6 +66,7 @@ class FakePrometheus:
     def __init__(self, targets: Iterable[ScrapedTarget]) -> None:
         self.targets = list(targets)
         self.expressions: list[str] = []
+        self._values: dict[tuple[object, ...], Sequence[tuple[frozenset[tuple[str, str]], float]]] = {}
 
     def __call__(self, path: str, form: bytes) -> HttpAnswer:
         words = {name: values[0] for name, values in parse_qs(form.decode()).items()}
@@ -95,15 +96,32 @@ class FakePrometheus:
                 for labels, value in _matched(target, samples, selector):
                     yield labels, at, value
 
-    def _at(self, expression: str, time: int) -> Iterator[tuple[frozenset[tuple[str, str]], float]]:
+    def _at(self, expression: str, time: int) -> Sequence[tuple[frozenset[tuple[str, str]], float]]:
+        return [
+            labelled_value
+            for number, target in enumerate(self.targets)
+            for labelled_value in self._latest(number, target, expression, time)
+        ]
+
+    def _latest(
+        self, number: int, target: ScrapedTarget, expression: str, time: int
+    ) -> Sequence[tuple[frozenset[tuple[str, str]], float]]:
+        """The values of a target, which are the same until its next scrape, or until none is young enough."""
+        key = number, expression, (time - target.offset) // MINUTE, (time - LOOKBACK - target.offset) // MINUTE
+        if key not in self._values:
+            self._values[key] = list(self._evaluated(target, expression, time))
+        return self._values[key]
+
+    def _evaluated(
+        self, target: ScrapedTarget, expression: str, time: int
+    ) -> Iterator[tuple[frozenset[tuple[str, str]], float]]:
         starts, counters = _STARTS.fullmatch(expression), _COUNTERS.fullmatch(expression)
-        for target in self.targets:
-            _, samples = next(target.scrapes(time - LOOKBACK + 1, time), (0, ()))
-            if starts and any(True for _ in _matched(target, samples, starts[2])):
-                yield from _matched(target, samples, starts[1])
-            elif counters:
-                for selector in (counters[1], counters[3]):
-                    yield from _matched(target, samples, selector)
+        _, samples = next(target.scrapes(time - LOOKBACK + 1, time), (0, ()))
+        if starts and any(True for _ in _matched(target, samples, starts[2])):
+            yield from _matched(target, samples, starts[1])
+        elif counters:
+            for selector in (counters[1], counters[3]):
+                yield from _matched(target, samples, selector)
 
 
 def _matched(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.coverage import GapCause
 from kafkafeatures.core.clients.evidence import MINUTE
 from kafkafeatures.core.clients.verdict import ClientCheck, ClientVerdict, UseKind
-from kafkafeatures.prometheus.api import PrometheusFailed
+from kafkafeatures.prometheus.api import HttpAnswer, PrometheusFailed
 from kafkafeatures.prometheus.brokers import BrokerLabel, BrokersNotNamed, SeveralClusters, broker_id
 from kafkafeatures.prometheus.queries import is_selector
+from tests.amounts import share
 from tests.clients.fake_prometheus import (
     Exposed,
     FakePrometheus,
@@ -209,6 +213,61 @@ def test_a_selector_picks_one_of_them() -> None:
 def test_a_prometheus_without_brokers_says_so() -> None:
     with pytest.raises(PrometheusFailed, match="has no brokers with request counters"):
         check()
+
+
+def test_a_broker_that_never_stops_crashing_costs_no_more_than_a_limit() -> None:
+    crashing = ScrapedTarget(
+        {"job": "kafka", "instance": "a:9404", "broker_id": "1"},
+        lambda minute: [
+            ("process_start_time_seconds", {}, float(minute)),
+            ("kafka_network_requestmetrics_requests_total", {"request": "ApiVersions", "version": "3"}, 1.0),
+        ],
+    )
+    with pytest.raises(PrometheusFailed, match=r"shows \d+ processes of brokers: narrow the selector or the window"):
+        check(crashing, days=1)
+
+
+@settings(max_examples=share(60), deadline=None)
+@given(st.data())
+def test_answers_of_any_content_end_in_evidence_or_in_a_reason(data: st.DataObject) -> None:
+    class Lying(FakePrometheus):
+        def __call__(self, path: str, form: bytes) -> HttpAnswer:
+            answer = super().__call__(path, form)
+            return replace(answer, body=lied(data, answer.body))
+
+    prometheus = Lying(targets())
+    try:
+        result = checked_by(prometheus, (1, 2), days=1)
+    except (PrometheusFailed, SeveralClusters, BrokersNotNamed):
+        return
+    assert result.verdict in ClientVerdict
+
+
+def lied(data: st.DataObject, body: bytes) -> bytes:
+    """An answer in which series are missing, there twice, or have other values, times and labels."""
+    document = json.loads(body)
+    series = document["data"]["result"]
+    for _ in range(data.draw(st.integers(0, 2)) if series else 0):
+        entry = data.draw(st.sampled_from(series))
+        samples = entry["values"] if "values" in entry else [entry["value"]]
+        match data.draw(st.sampled_from(("drop", "repeat", "value", "time", "label", "name"))):
+            case "drop" if len(series) > 1:
+                series.remove(entry)
+            case "repeat":
+                series.append(entry)
+            case "value" if samples:
+                data.draw(st.sampled_from(samples))[1] = data.draw(
+                    st.sampled_from(("NaN", "+Inf", "-1", "1e308", "0", "x", "1e-300"))
+                )
+            case "time" if samples:
+                data.draw(st.sampled_from(samples))[0] = data.draw(st.sampled_from((0, -1e9, 1e300, 1.7e9, 1e12)))
+            case "label":
+                entry["metric"][data.draw(st.sampled_from(("version", "request", "id", "broker_id", "x")))] = "-7"
+            case "name":
+                entry["metric"].pop("__name__", None)
+            case _:
+                continue
+    return json.dumps(document).encode()
 
 
 def test_a_window_of_hours_has_its_own_end_and_begin() -> None:

@@ -123,6 +123,22 @@ def test_a_server_that_sends_a_byte_at_a_time_is_left_at_the_deadline(head: byte
     assert time.monotonic() - began < 5
 
 
+def test_a_server_that_is_slow_in_every_answer_is_left_when_all_of_them_took_too_long() -> None:
+    def serve(line: socket.socket) -> None:
+        while request_of(line):
+            time.sleep(0.1)
+            line.sendall(whole(EMPTY))
+
+    with server(serve) as port, pytest.raises(PrometheusFailed, match=re.escape("took more than 0.5 s in all")):
+        ask_often(HttpTransport(parse_url(f"http://127.0.0.1:{port}"), {}, None, total=0.5))
+
+
+def ask_often(transport: HttpTransport) -> None:
+    with closing(transport):
+        for _ in range(100):
+            transport("/api/v1/query", b"")
+
+
 def test_a_server_that_says_nothing_is_left_at_the_deadline() -> None:
     assert ask(lambda line: time.sleep(30), deadline=0.3) == "did not answer within 0.3 s"
 
@@ -168,7 +184,7 @@ BOMB = gzip.compress(b"0" * 100_000_000)
         (whole(EMPTY[:-1] + b',"warnings":["remote read failed"]}'), "warns .* remote read failed; a part proves"),
         (
             whole(b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"x"]}]}}'),
-            "a sample that is no number",
+            "something else than numbers in a sample",
         ),
         (b"HTTP/1.1 200 OK\r\n" + JSON + b"Content-Length: 500\r\n\r\n" + EMPTY, "did not answer within|closed"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP"),

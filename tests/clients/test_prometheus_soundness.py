@@ -114,7 +114,7 @@ def targets_of(history: History, errors: Mapping[int, int]) -> list[ScrapedTarge
     return [target_of(history, broker, errors.get(broker, 0)) for broker in history.brokers]
 
 
-@settings(max_examples=share(160), deadline=None)
+@settings(max_examples=share(120), deadline=None)
 @given(st.data())
 def test_ready_is_never_said_of_a_cluster_that_was_sent_a_removed_version(data: st.DataObject) -> None:
     history = data.draw(histories())
@@ -125,7 +125,7 @@ def test_ready_is_never_said_of_a_cluster_that_was_sent_a_removed_version(data: 
         assert not is_sent_a_removed_version(history)
 
 
-@settings(max_examples=share(80), deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(st.data())
 def test_damage_makes_nothing_ready_that_was_not(data: st.DataObject) -> None:
     targets = targets_of(data.draw(histories()), {})

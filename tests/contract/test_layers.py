@@ -48,7 +48,7 @@ ROOMS = {
     "zookeeper": (
         "core.words core.facts core.engine core.migration core.ports environment kafka.base kafka.wire kraftlog.image"
     ),
-    "prometheus": "core.clients core.words core.facts core.ports kafka.base.errors kafka.wire version",
+    "prometheus": "core.clients core.words core.facts core.ports environment kafka.base.errors kafka.wire version",
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
         "api core environment kube version kafka.base.settings kafka.base.errors kafka.base.threads "

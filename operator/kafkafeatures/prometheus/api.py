@@ -108,7 +108,7 @@ def _series(series: _Series) -> Series:
     try:
         return Series(series.metric, [(round(time * 1000), float(value)) for time, value in samples])
     except (ValueError, OverflowError):
-        raise PrometheusFailed("answers with a sample that is no number") from None
+        raise PrometheusFailed("answers with something else than numbers in a sample") from None
 
 
 def _seconds(milliseconds: int) -> str:

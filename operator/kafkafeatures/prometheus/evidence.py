@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
+from math import isfinite
 
 from msgspec import Struct
 
@@ -50,6 +51,7 @@ from kafkafeatures.prometheus.brokers import (
 _HOUR = 60 * MINUTE
 _MOST_STEPS = 8000
 """Prometheus refuses more than 11,000."""
+_MOST_PROCESSES = 1000
 _FINER = 240
 """Parts of an hour in which a process begins or ends: one that is overlooked between them is a gap, if it matters."""
 _MOST_CHANGES = 200
@@ -142,6 +144,8 @@ def _processes(
             continue
         metric = min(metrics, key=_rank)
         processes += [_Process(target, broker, metric, *run) for run in _runs(sorted(metrics[metric].items()))]
+    if len(processes) > _MOST_PROCESSES:
+        raise PrometheusFailed(f"shows {len(processes)} processes of brokers: narrow the selector or the window")
     if not processes:
         raise BrokersNotNamed(dict(next(iter(by_target))))
     return processes, problems
@@ -218,7 +222,8 @@ def _dated(
             continue  # the scrapes say so
         counts = dated.setdefault(frozenset(labels.items()), {})
         for time, count in series.samples:
-            counts.setdefault(time, {})[key] = count
+            if isfinite(count) and count >= 0:
+                counts.setdefault(time, {})[key] = count
     return dated
 
 
@@ -304,7 +309,7 @@ def _joined(time: int, samples: Iterable[Sample]) -> _WholeScrape:
     exposed = None
     for sample in samples:
         scrape.take(sample)
-        if sample.name == queries.EXPOSED:
+        if sample.name == queries.EXPOSED and isfinite(sample.value):
             exposed = sample.value
     return _WholeScrape(time, scrape.result(), exposed)
 

@@ -17,12 +17,15 @@ from urllib.parse import SplitResult, urlsplit
 
 from kafkafeatures import __version__
 from kafkafeatures.core.words import printable
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.prometheus.api import HttpAnswer, PrometheusFailed
 
-MAX_ANSWER = 32 * 1024 * 1024
+MAX_ANSWER = 16 * 1024 * 1024
 """Most bytes of an answer: 30 brokers need 3 MiB."""
 DEADLINE = 60.0
 """Seconds of a request, from its connection to the last byte of its answer."""
+TOTAL = 180.0
+"""Seconds of all requests together."""
 _BLOCK = 64 * 1024
 
 Connect = Callable[..., socket.socket]
@@ -63,12 +66,14 @@ class HttpTransport:
         server_name: str | None = None,
         connect: Connect = socket.create_connection,
         deadline: float = DEADLINE,
+        total: float = TOTAL,
         max_answer: int = MAX_ANSWER,
     ) -> None:
         self._url, self._headers, self._context = url, headers, context
         self._deadline, self._max_answer = deadline, max_answer
+        self._total, self._end = total, SYSTEM.monotonic() + total
         self._server_name, self._connect = server_name, connect
-        self._line: _Line | None = None
+        self._line: _CuttableConnection | None = None
 
     def __call__(self, path: str, form: bytes) -> HttpAnswer:
         """Send the form; once more if the server closed a connection that was idle. Raises PrometheusFailed."""
@@ -87,10 +92,11 @@ class HttpTransport:
             self._line = None
 
     def _send(self, path: str, form: bytes) -> HttpAnswer:
-        line = self._line = self._line or _Line(self._connection(), self._connect)
+        line = self._line = self._line or _CuttableConnection(self._connection(), self._connect)
         is_whole = False
+        remaining = self._end - SYSTEM.monotonic()
         try:
-            with line.cut_after(self._deadline):
+            with line.cut_after(max(0, min(self._deadline, remaining))):
                 answer = self._exchange(line.connection, path, form)
             is_whole = not line.is_cut
         except (OSError, http.client.HTTPException, ValueError, PrometheusFailed) as error:
@@ -102,7 +108,8 @@ class HttpTransport:
             if not is_whole:
                 self.close()
         if not is_whole:
-            raise PrometheusFailed(f"did not answer within {self._deadline:g} s")
+            late = f"did not answer within {self._deadline:g} s"
+            raise PrometheusFailed(late if remaining > self._deadline else f"took more than {self._total:g} s in all")
         return answer
 
     def _exchange(self, connection: http.client.HTTPConnection, path: str, form: bytes) -> HttpAnswer:
@@ -137,10 +144,10 @@ class HttpTransport:
         host = self._url.hostname or ""
         if self._context is None:
             return http.client.HTTPConnection(host, self._url.port, timeout=self._deadline)
-        return _Https(host, self._url.port, self._deadline, self._context, self._server_name or host)
+        return _HttpOverTls(host, self._url.port, self._deadline, self._context, self._server_name or host)
 
 
-class _Https(http.client.HTTPConnection):
+class _HttpOverTls(http.client.HTTPConnection):
     """A connection with TLS, and a name of the server of its own."""
 
     default_port = http.client.HTTPS_PORT
@@ -154,7 +161,7 @@ class _Https(http.client.HTTPConnection):
         self.sock = self._context.wrap_socket(self.sock, server_hostname=self._server_name)
 
 
-class _Line:
+class _CuttableConnection:
     """A connection that can be cut from outside, whatever waits for it: also within a handshake of TLS."""
 
     def __init__(self, connection: http.client.HTTPConnection, connect: Connect) -> None:

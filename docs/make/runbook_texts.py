@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from docs.make.runbook_clients import OF_CLIENTS
 from docs.make.runbook_connections import OF_CONNECTIONS
 from docs.make.runbook_marks import Page, filled, page
 from docs.make.runbook_migrations import OF_MIGRATIONS
@@ -65,6 +66,7 @@ PAGES: Mapping[Reason, Page] = {
     **OF_CONNECTIONS,
     **OF_MIGRATIONS,
     **OF_OPERATORS,
+    **OF_CLIENTS,
     Reason.SUSPENDED: page(
         r"""
         Safe: The step in progress completes and is verified. The operator still computes the plan, but starts no new
@@ -255,13 +257,16 @@ PAGES: Mapping[Reason, Page] = {
         If you want it, add the consent to `spec.consents`, exactly as the remedy names it. It can be used once. See
         <go back>.
 
-        Two consents are for restarts:
+        Three consents are for restarts:
 
         - `single-replica-topics`: topics become unavailable while their broker restarts. Give the topics more replicas,
           or add the consent. It is valid for the topics that the plan names. If other topics were added later, remove
           the consent, apply the document, then add the consent again.
         - `quorum-of-one`: the only controller restarts. Until it is back, nothing that needs an active controller
           works.
+        - `client-breaks:Produce:2`: clients that use version 2 of Produce break with the new image. It is asked for
+          under `clientEvidence.policy: Gate`, covers this one version, and is valid for one roll; see
+          [BlockingClients](BlockingClients.md).
 
         One is for the quorum:
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from kafkafeatures import __version__
-from kafkafeatures.core.ports import ZooKeeperPort
+from kafkafeatures.core.ports import EvidenceSource, ZooKeeperPort
 from kafkafeatures.environment import Environment
 from kafkafeatures.handlers import Hosted, host
 from kafkafeatures.health import Health, serving
@@ -32,7 +32,9 @@ from kafkafeatures.kube.api_server import ApiServer
 from kafkafeatures.kube.client import connected, in_pod
 from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
+from kafkafeatures.prometheus.settings import PrometheusSettings
 from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.client_evidence import OpenEvidence
 from kafkafeatures.reconcile.connections import OpenCluster, OpenEnsembleOf
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.listeners import NOT_RECORDED
@@ -86,6 +88,17 @@ def real_ensembles(environment: Environment) -> OpenEnsembleOf:
     return opened
 
 
+def real_evidence(environment: Environment) -> OpenEvidence:
+    """Sources of evidence about clients. Imported only where a resource asks for some."""
+
+    def opened(settings: PrometheusSettings) -> EvidenceSource:
+        from kafkafeatures.prometheus.operator_source import PrometheusSource
+
+        return PrometheusSource(settings, environment.monotonic)
+
+    return opened
+
+
 class Operator:
     """The parts of the operator. It implements `Hosted` of `handlers.py`, so that Kopf, or a test, can host it.
 
@@ -106,7 +119,9 @@ class Operator:
         self._prepare = prepare
         metrics = Metrics(environment)
         ensembles = real_ensembles(environment)
-        context = OperatorContext(environment, settings.operator, policy, open_ensemble=ensembles)
+        context = OperatorContext(
+            environment, settings.operator, policy, open_ensemble=ensembles, open_evidence=real_evidence(environment)
+        )
         self._recorder: LogRecorder | None = None
         if settings.recorder is not None:
             self._recorder = LogRecorder(settings.recorder, metrics.of_recorder(), environment)

@@ -34,6 +34,8 @@ _PHASES = tuple(phase.value for phase in Phase)
 """All phases of a migration. An unknown one, of another release, has no series."""
 _REASONS = frozenset(Reason)
 """All reasons of conditions. An unknown one, of another release, is `Other`, so that the label has few values."""
+_CONCLUSIVE = frozenset({"Ready", "Blocked"})
+"""Verdicts on clients that rest on complete evidence, or on a use that was observed."""
 _BETWEEN = frozenset({Phase.MIGRATING, Phase.FINALIZING, Phase.ROLLING_BACK})
 """Phases in which no cluster should stay."""
 
@@ -151,6 +153,12 @@ class Metrics:
             _OF_RESOURCE,
             registry=self.registry,
         )
+        self._blocking_clients = Gauge(
+            "kafkafeatures_blocking_clients",
+            "API versions that clients use and the target lacks; no series while the evidence does not tell.",
+            (*_OF_RESOURCE, "target"),
+            registry=self.registry,
+        )
         self._progress = Gauge(
             "kafkafeatures_migration_last_progress_timestamp_seconds",
             "When a migration last moved, between two phases at which it can stay; no series at those.",
@@ -233,6 +241,7 @@ class Metrics:
             (self._modes, _modes),
             (self._lag, _lag),
             (self._differences, _differences),
+            (self._blocking_clients, _blocking_clients),
         ):
             previous_series, current_series = series_of(previous_status), series_of(status)
             for labels in previous_series.keys() - current_series.keys():
@@ -366,6 +375,13 @@ def _differences(status: Status) -> dict[tuple[str, ...], float]:
     if comparison is None or comparison.differences is None or comparison.state == ComparisonState.UNKNOWN:
         return {}
     return {(): float(comparison.differences)}
+
+
+def _blocking_clients(status: Status) -> dict[tuple[str, ...], float]:
+    section = status.clients
+    if section is None or section.verdict not in _CONCLUSIVE:
+        return {}
+    return {(section.target,): float(section.blocker_count)}
 
 
 def _movement(status: Status) -> tuple[object, ...]:

@@ -62,7 +62,7 @@ def schema_of(hint: Any) -> dict[str, Any]:
     if isinstance(allowed, Text):
         limits = {"maxLength": allowed.longest, "pattern": allowed.pattern}
         return {"type": "string", **{name: limit for name, limit in limits.items() if limit}}
-    return {"type": {str: "string", bool: "boolean"}.get(hint)}
+    return {"type": {str: "string", bool: "boolean", int: "integer"}.get(hint)}
 
 
 def flat(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -15,7 +15,9 @@ from docs.make.reference import PAGES
 from kafkafeatures.api.reasons import BlockerKind, Condition, Phase
 from kafkafeatures.api.spec import Availability, Desired
 from kafkafeatures.api.status import ApprovedBy, ComparisonState, FeatureState, Result, StepState, Via
-from kafkafeatures.core.engine.desired_state import ApprovalPolicy, Mode, OnDrift
+from kafkafeatures.core.clients.coverage import GapCause
+from kafkafeatures.core.clients.verdict import ClientVerdict
+from kafkafeatures.core.engine.desired_state import ApprovalPolicy, EvidencePolicy, Mode, OnDrift
 from kafkafeatures.core.facts.observation import MetadataMode, SourceKind
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import Undo
@@ -89,6 +91,9 @@ WORDS: dict[str, Iterable[str]] = {
     "spec.approval.policy": ApprovalPolicy,
     "spec.rollout.availability": Availability,
     "spec.drift.onDrift": OnDrift,
+    "spec.clientEvidence.policy": EvidencePolicy,
+    "status.clients.verdict": ClientVerdict,
+    "status.clients.gaps[].cause": GapCause,
     "status.source": MAIN_SOURCES,
     "status.metadataMode": MetadataMode,
     "status.features[].state": FeatureState,

@@ -20,10 +20,11 @@ ROOMS = {
     "api": "",
     "core.words": "",
     "core.clients": "api",
-    "core.facts": "api core.words kraftlog.image kraftlog.partitions",
+    "core.facts": "api core.words core.clients kraftlog.image kraftlog.partitions",
     "core.engine": "api core.words core.facts",
     "core.levels": "api core.words core.facts core.engine",
-    "core.roll": "api core.words core.facts core.engine core.levels",  # a restart must not take away what is to come
+    # A restart must not take away what is to come.
+    "core.roll": "api core.words core.clients core.facts core.engine core.levels",
     "core.migration": (
         "api core.words core.facts core.engine core.roll kraftlog.image kraftlog.partitions kraftlog.clients "
         "kraftlog.digests kraftlog.redaction"
@@ -31,8 +32,8 @@ ROOMS = {
     "core.ibp": "api core.facts core.engine core.roll core.migration",
     "core.kinds": "api core.facts core.engine core.levels core.roll core.migration core.ibp",
     "core.resolve": "api core.facts core.engine core.ibp.versions core.roll.drivers",
-    "core.ports": "api core.facts core.engine core.levels core.roll core.migration",
-    "core.report": "api core.words core.kinds core.facts core.engine core.levels core.migration",
+    "core.ports": "api core.clients core.facts core.engine core.levels core.roll core.migration",
+    "core.report": "api core.words core.clients core.kinds core.facts core.engine core.levels core.migration",
     # Kafka and Kubernetes, behind their ports.
     "environment": "",
     "kafka.base": "api core.words core.facts environment kafka.wire",
@@ -44,14 +45,14 @@ ROOMS = {
     "kafka.requests": "api core kafka.base kafka.wire kafka.probe",
     "kafka.cluster": "api core environment kafka",
     "kube": "api core environment version",
-    "prometheus": "core.words core.clients version",
     "zookeeper": (
         "core.words core.facts core.engine core.migration core.ports environment kafka.base kafka.wire kraftlog.image"
     ),
+    "prometheus": "core.clients core.words core.facts core.ports environment kafka.base.errors kafka.wire version",
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
         "api core environment kube version kafka.base.settings kafka.base.errors kafka.base.threads "
-        "kafka.wire.addresses kafka.wire.pem kafka.wire.tls zookeeper.ensemble"
+        "kafka.wire.addresses kafka.wire.pem kafka.wire.tls zookeeper.ensemble prometheus.settings"
     ),
     "resources": "environment kube reconcile",
     "handlers": "api environment kube",
@@ -60,7 +61,10 @@ ROOMS = {
     "settings": "api kafka",
     "logs": "",
     "interrupts": "",
-    "app": "core.ports environment handlers health kafka kube metrics reconcile resources settings version zookeeper",
+    "app": (
+        "core.ports environment handlers health kafka kube metrics prometheus reconcile resources settings version "
+        "zookeeper"
+    ),
     # The command line.
     "__main__": "cli.shell cli.kube.offers interrupts",
     "cli.shell": "api core interrupts version",

@@ -11,6 +11,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from docs.make.alerts import ALERTS, OF_REASON, STALLED
+from kafkafeatures.api.client_status import ClientsStatus
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import (
@@ -40,6 +41,7 @@ STATUS = Status(
     ),
     features=(FeatureStatus(name="metadata.version", finalized=21, desired=27, supported_min=7, supported_max=27),),
     rollout=RolloutStatus(id="r", total=3, done=1),
+    clients=ClientsStatus(target="4.1", verdict="Blocked", blocker_count=1),
     migration=MigrationStatus(
         phase="Migrating", brokers=BrokersByMode(), lag_records=1, equality=EqualityStatus(differences=0)
     ),

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kafkafeatures.api.spec import ClusterSpec, ListenerSpec, LoginSecretRef, ZooKeeperSpec
+from kafkafeatures.api.references import LoginSecretRef
+from kafkafeatures.api.spec import ClusterSpec, ListenerSpec, ZooKeeperSpec
 from kafkafeatures.cli.cluster.zookeeper_config import PASSWORD, USER, read_access
 from kafkafeatures.reconcile.credentials import ensemble_of
 

@@ -22,6 +22,7 @@ class Condition(StrEnum):
     MIGRATION_SETTLED = "MigrationSettled"  # only where a migration is wanted
     APPROVAL_REQUIRED = "ApprovalRequired"  # only while True
     DRIFT_DETECTED = "DriftDetected"  # only while True
+    CLIENTS_COMPATIBLE = "ClientsCompatible"  # only where the document has clientEvidence
 
 
 # Outcomes of reasons, as docs/reference/reasons.md shows them.
@@ -33,6 +34,7 @@ _READY = (Condition.READY,)
 _RECONCILING = (Condition.READY, Condition.RECONCILING)
 _STALLED = (Condition.READY, Condition.STALLED)
 _APPROVAL = (Condition.APPROVAL_REQUIRED,)
+_CLIENTS = (Condition.CLIENTS_COMPATIBLE,)
 _DRIFT = (Condition.DRIFT_DETECTED,)
 _FINALIZED = (Condition.FEATURES_FINALIZED,)
 _MIGRATION = (Condition.MIGRATION_SETTLED,)
@@ -186,7 +188,7 @@ class Reason(StrEnum):
     )
     CONSENT_REQUIRED = (
         "ConsentRequired", _STALLED, ACTION,
-        "a downgrade, the change to a dynamic quorum, or a restart needs a consent",
+        "a downgrade, the change to a dynamic quorum, or a restart, such as one that breaks clients, needs a consent",
     )
     CONSENT_SPENT = "ConsentSpent", _STALLED, ACTION, "the consent was already used; a consent can be used once"
     CONFLICT_DETECTED = (
@@ -246,6 +248,26 @@ class Reason(StrEnum):
     BEHIND_TARGET = "BehindTarget", _FINALIZED, AUTOMATIC, "some levels are not changed yet"
     UNKNOWN = "Unknown", _FINALIZED, AUTOMATIC, "the finalized levels could not be read"
     BLOCKED = "Blocked", _FINALIZED, ACTION, "a blocker prevents the change; see blockers"
+    NO_BLOCKING_CLIENTS = (
+        "NoBlockingClients", _CLIENTS, NO_ACTION,
+        "no client used an API version that the target lacks, on any broker, through the whole window",
+    )
+    BLOCKING_CLIENTS = (
+        "BlockingClients", _CLIENTS, ACTION,
+        "clients use API versions that the target lacks, and break with it; see status.clients",
+    )
+    EVIDENCE_MISSING = (
+        "EvidenceMissing", _CLIENTS, ACTION,
+        "there is no evidence about clients yet, or none of a broker; the message says why",
+    )
+    EVIDENCE_STALE = (
+        "EvidenceStale", _CLIENTS, ACTION,
+        "Prometheus has not answered for half an hour, or no longer scrapes a broker",
+    )
+    EVIDENCE_INCOMPLETE = (
+        "EvidenceIncomplete", _CLIENTS, AUTOMATIC,
+        "the evidence does not cover every broker through the whole window; status.clients has the gaps",
+    )
     # fmt: on
 
 
@@ -292,6 +314,7 @@ class BlockerKind(StrEnum):
     SETTING = "Setting", Reason.MIGRATION_BLOCKED, "settings of nodes"
     ZOOKEEPER = "ZooKeeper", Reason.MIGRATION_BLOCKED, "ZooKeeper"
     METADATA = "Metadata", Reason.METADATA_DIFFERS, "metadata"
+    CLIENT = "Client", Reason.CONSENT_REQUIRED, "clients"
 
 
 class Phase(StrEnum):

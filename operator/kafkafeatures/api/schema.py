@@ -190,7 +190,7 @@ def _may_be_secret(path: Path) -> bool:
     return not _HOLD_SECRETS.isdisjoint(path)
 
 
-_HOLD_SECRETS = frozenset({"sasl", "tls", "digestSecretRef"})
+_HOLD_SECRETS = frozenset({"sasl", "tls", "digestSecretRef", "url", "tokenSecretRef", "basicAuthSecretRef"})
 """Fields in which people put a secret by mistake, where only its name belongs."""
 
 

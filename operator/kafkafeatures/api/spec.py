@@ -13,14 +13,17 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from msgspec import Struct, field
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.references import LoginSecretRef, TlsSpec, TokenSecretRef
 from kafkafeatures.api.schema import AtMost, Text
 from kafkafeatures.api.texts import (
     LEVEL_NAME,
     LONGEST,
     Bootstrap,
+    BrokerPattern,
     Consent,
     ContainerName,
     Feature,
+    KafkaRelease,
     MillisecondsToMinutes,
     MinutesToHours,
     Name,
@@ -28,44 +31,13 @@ from kafkafeatures.api.texts import (
     Release,
     SecondsToHours,
     SecondsToMinutes,
-    SecretKey,
     StatefulSetName,
+    Url,
     seconds,
 )
 
 _NAMED_LEVEL = re.compile(LEVEL_NAME)
 _PERCENT = re.compile(r"^([1-9]|[1-3][0-9])%$")
-
-
-class SecretKeyRef(Struct, frozen=True, kw_only=True):
-    """One key of a Secret, or of a ConfigMap, in the namespace of the resource."""
-
-    name: Name
-    key: SecretKey = "ca.crt"
-
-
-class ClientSecretRef(Struct, frozen=True, kw_only=True):
-    """Secret with a client certificate and its private key, both PEM."""
-
-    name: Name
-    cert_key: SecretKey = "tls.crt"
-    key_key: SecretKey = "tls.key"
-
-
-class TlsSpec(Struct, frozen=True, kw_only=True):
-    """TLS settings; `{}` is TLS with the CA certificates of the system."""
-
-    ca_secret_ref: SecretKeyRef | None = None
-    ca_config_map_ref: SecretKeyRef | None = None
-    client_secret_ref: ClientSecretRef | None = None
-
-
-class LoginSecretRef(Struct, frozen=True, kw_only=True):
-    """Secret with a user name and a password, or a token."""
-
-    name: Name
-    username_key: SecretKey = "username"
-    password_key: SecretKey = "password"  # noqa: S105 - the name of a key
 
 
 class SaslSpec(Struct, frozen=True, kw_only=True):
@@ -306,6 +278,44 @@ LEAST_CHECK_EVERY = 10
 """Smallest `checkEvery` in seconds."""
 
 
+class PrometheusSpec(Struct, frozen=True, kw_only=True):
+    """A Prometheus that scrapes every broker, and the series of this cluster in it."""
+
+    url: Url
+    selector: Annotated[str, Text(1024)] = ""
+    broker_label: Annotated[str, Text(128, 0, r"^([a-zA-Z_][a-zA-Z0-9_]*)?$", "the name of a label")] = ""
+    broker_pattern: BrokerPattern = ""
+    tls: TlsSpec | None = None
+    token_secret_ref: TokenSecretRef | None = None
+    basic_auth_secret_ref: LoginSecretRef | None = None
+
+    def __post_init__(self) -> None:
+        has_secret = self.token_secret_ref is not None or self.basic_auth_secret_ref is not None
+        if self.token_secret_ref is not None and self.basic_auth_secret_ref is not None:
+            raise ValueError("set tokenSecretRef or basicAuthSecretRef, not both")
+        if self.broker_pattern and not self.broker_label:
+            raise ValueError("brokerPattern needs brokerLabel")
+        if has_secret and not self.url.startswith("https://"):
+            raise ValueError("the secret would be sent unencrypted; use a URL that starts with https://")
+        if self.tls is not None and not self.url.startswith("https://"):
+            raise ValueError("tls needs a URL that starts with https://")
+
+
+def _days(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 366:
+        raise ValueError("expected a number of days from 1 to 366")
+    return value
+
+
+class ClientEvidenceSpec(Struct, frozen=True, kw_only=True):
+    """Evidence of the API versions that clients use, and what rests on it. `target`: None: as releaseVersion."""
+
+    prometheus: PrometheusSpec
+    target: KafkaRelease | None = None
+    window_days: Annotated[int, _days] = 35
+    policy: Literal["Report", "Gate"] = "Report"
+
+
 class Spec(Struct, frozen=True, kw_only=True):
     """The desired state."""
 
@@ -320,6 +330,7 @@ class Spec(Struct, frozen=True, kw_only=True):
     approval: ApprovalSpec = ApprovalSpec()
     rollout: RolloutSpec = RolloutSpec()
     drift: DriftSpec = DriftSpec()
+    client_evidence: ClientEvidenceSpec | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.consents)) < len(self.consents):
@@ -335,6 +346,8 @@ class Spec(Struct, frozen=True, kw_only=True):
                 "interBrokerProtocolVersion cannot be set together with a migration, during which it must not change; "
                 "remove one of the two"
             )
+        if self.client_evidence is not None and not self.clients_target:
+            raise ValueError("clientEvidence needs a release: set its target, or features.releaseVersion")
         for level in self.features.levels:
             if level.name == KRAFT_VERSION and level.level != 0 and "dynamic-quorum" not in self.consents:
                 raise ValueError(
@@ -346,6 +359,13 @@ class Spec(Struct, frozen=True, kw_only=True):
     def wants_migration(self) -> bool:
         """Tell whether the document asks for a migration."""
         return self.migration is not None and Desired(self.migration.desired) is not Desired.NONE
+
+    @property
+    def clients_target(self) -> str:
+        """The release that clients have to work with, such as "4.1"; empty for none."""
+        if self.client_evidence is None:
+            return ""
+        return self.client_evidence.target or (self.features.release_version or "").partition("-")[0]
 
     @property
     def wants_ensemble(self) -> bool:

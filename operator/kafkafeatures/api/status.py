@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from kafkafeatures.api.client_status import ClientsStatus
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp, StatusRecord
+from kafkafeatures.api.since_status import NodeSince, NodesSince, ReadyReason
 
 
 class FeatureState(StrEnum):
@@ -173,14 +175,6 @@ class WayBack(StatusRecord, frozen=True, kw_only=True):
     how: str
 
 
-class ReadyReason(StatusRecord, frozen=True, kw_only=True):
-    """The reason of Ready, and since when. `subject`: node, pod, topic or other object that is waited for, or halts."""
-
-    reason: str
-    subject: str = ""
-    since: Stamp
-
-
 class LogPosition(StatusRecord, frozen=True, kw_only=True):
     """Position in the log up to which changes of levels are accounted for. `own`: later ones by the operator."""
 
@@ -200,23 +194,10 @@ class WorkloadStatus(StatusRecord, frozen=True, kw_only=True):
     total: int = 0
 
 
-class NodeSince(StatusRecord, frozen=True, kw_only=True):
-    """A node, and since when it is in the state that the field is about."""
-
-    node_id: int
-    since: Stamp
-
-
-class NodesSince(StatusRecord, frozen=True, kw_only=True):
-    """A set of nodes, in the form of `core/facts/node_sets.py`, and since when the state is that of exactly these."""
-
-    nodes: str
-    since: Stamp
-
-
 class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
     """What is remembered of one target of restarts (`core/roll/revisions.py`). `since`: when nodes could first be
     restarted to it. `nodes`: those that were. `left`: pods that have not reached it. `reached`: all of them have, once.
+    `client_breaks`: consents that its restarts rest on.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("name", "revision")
@@ -228,6 +209,7 @@ class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
     left: int = 0
     reached: bool = False
     excused: bool = False
+    client_breaks: tuple[str, ...] = ()
 
 
 class RolloutStatus(StatusRecord, frozen=True, kw_only=True):
@@ -371,6 +353,7 @@ class Status(StatusRecord, frozen=True, kw_only=True):
     workloads: tuple[WorkloadStatus, ...] = ()
     rollout: RolloutStatus | None = None
     migration: MigrationStatus | None = None
+    clients: ClientsStatus | None = None
     history: tuple[HistoryEntry, ...] = ()
     conditions: tuple[StatusCondition, ...] = ()
     ready_reason: ReadyReason | None = None

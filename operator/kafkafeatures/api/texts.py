@@ -24,11 +24,27 @@ Consent = Annotated[
         0,
         r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum|zk-finalize|zk-rollback-lossy|zk-lose-broker:[0-9]{1,10}"
         r"|zk-controllers-stopped|single-replica-topics|quorum-of-one"
-        r"|new-disk:(broker|controller|node)-[0-9]+:[0-9a-f]{8})$",
+        r"|new-disk:(broker|controller|node)-[0-9]+:[0-9a-f]{8}|client-breaks:[A-Z][A-Za-z]{1,63}:[0-9]{1,5})$",
         "a consent such as 'group.version:1->0', dynamic-quorum, zk-finalize, zk-rollback-lossy, "
-        "zk-lose-broker:3, zk-controllers-stopped, single-replica-topics, quorum-of-one or new-disk:broker-3:1f0c22ab",
+        "zk-lose-broker:3, zk-controllers-stopped, single-replica-topics, quorum-of-one, new-disk:broker-3:1f0c22ab "
+        "or client-breaks:Produce:2",
     ),
 ]
+KafkaRelease = Annotated[str, Text(8, 0, r"^[0-9]{1,2}\.[0-9]{1,2}$", 'a release of Kafka such as "4.1"')]
+BrokerPattern = Annotated[
+    str,
+    Text(
+        256, 0, r"^((\.\*)?[-A-Za-z0-9_:/.]*\((\\d|\[0-9\])\+\)[-A-Za-z0-9_:/.]*(\.\*)?)?$",
+        "plain text around ([0-9]+), such as .*-([0-9]+)",  # no other quantifier: each takes time that a tenant chooses
+    ),
+]  # fmt: skip
+Url = Annotated[
+    str,
+    Text(
+        1024, 0, r"^https?://[A-Za-z0-9.\-\[\]:]+(/[-A-Za-z0-9._~/%]*)?$",
+        "a URL such as https://prometheus.monitoring:9090, without user, password, query and fragment",
+    ),
+]  # fmt: skip
 PlanHash = Annotated[str, Text(71, 0, r"^sha256:[0-9a-f]{8,64}$", "the hash of a plan, such as sha256:9f3c1b7a51c2")]
 ContainerName = Annotated[str, Text(63, 1, NAME, "the name of a container, such as kafka")]
 StatefulSetName = Annotated[str, Text(MAX_NAME, 1, NAME, "the name of a StatefulSet in the same namespace")]

@@ -1,7 +1,7 @@
 """Protocols (ports) by which a reconciliation reaches a Kafka cluster, its pods and its ZooKeeper: readings, and the
 few requests that change something.
 
-Implemented by `kafka/cluster.py`, `kube/workloads/` and `zookeeper/client.py`, and by the simulator in
+Implemented by `kafka/cluster.py`, `kube/workloads/`, `zookeeper/client.py` and `prometheus/`, and by the simulator in
 `kafkasim/ports.py`. A port judges nothing: `core/facts/observe.py` makes an observation of its readings.
 """
 
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkafeatures.core.facts.readings import NOT_ASKED
 
 if TYPE_CHECKING:
     from kafkafeatures.api.status import Via
+    from kafkafeatures.core.clients.coverage import EvidenceWindow
+    from kafkafeatures.core.clients.evidence import Scrape
     from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome
     from kafkafeatures.core.facts.claims import ControllerClaim
     from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Readings
@@ -139,3 +141,17 @@ class ZooKeeperPort(Protocol):
         """Begin the session of the transaction before its intent is written. NotSent, with the reason, where no server
         answers.
         """
+
+
+class EvidenceAnswer(NamedTuple):
+    """Result of one reading of evidence. `peer`: IP address and port that answered; None without a connection."""
+
+    scrapes: Sequence[Scrape] | Failure
+    peer: tuple[str, int] | None = None
+
+
+class EvidenceSource(Protocol):
+    """A source of evidence about clients. Called in a thread; it returns within a minute or two."""
+
+    def read(self, window: EvidenceWindow) -> EvidenceAnswer:
+        """Scrapes of all brokers in this window. The texts of a Failure are never the server's."""

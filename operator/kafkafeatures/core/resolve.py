@@ -21,7 +21,9 @@ from kafkafeatures.api.spec import (
 )
 from kafkafeatures.core.engine.desired_state import (
     ApprovalPolicy,
+    ClientRequirements,
     DesiredState,
+    EvidencePolicy,
     MaxParallel,
     Migration,
     Mode,
@@ -74,6 +76,18 @@ def wanted_of(
         finalize_after=timedelta(seconds=spec.features.finalize_after_seconds),
         migration=migration_in(spec),
         ibp=_ibp(spec.inter_broker_protocol_version),
+        clients=_clients(spec),
+    )
+
+
+def _clients(spec: Spec) -> ClientRequirements | None:
+    evidence = spec.client_evidence
+    if evidence is None:
+        return None
+    return ClientRequirements(
+        spec.clients_target,
+        timedelta(days=evidence.window_days),
+        EvidencePolicy(evidence.policy) is EvidencePolicy.GATE,
     )
 
 

@@ -10,14 +10,14 @@ import http.client
 import socket
 import ssl
 import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from kafkafeatures import __version__
 from kafkafeatures.core.words import printable
+from kafkafeatures.environment import SYSTEM
 from kafkafeatures.prometheus.api import HttpAnswer, PrometheusFailed
 
 MAX_ANSWER = 16 * 1024 * 1024
@@ -27,6 +27,9 @@ DEADLINE = 60.0
 TOTAL = 180.0
 """Seconds of all requests together."""
 _BLOCK = 64 * 1024
+
+Connect = Callable[..., socket.socket]
+"""Opens a connection to a host and port, with the arguments of `socket.create_connection`."""
 
 
 class PrometheusUrlRefused(Exception):
@@ -51,7 +54,7 @@ def parse_url(text: str) -> SplitResult:
 
 class HttpTransport:
     """Posts forms to one server. `headers`: with the credentials; `context`: of https; `server_name`: the name in its
-    certificate, if that is not the host of the URL.
+    certificate, if that is not the host of the URL; `connect`: opens connections.
     """
 
     def __init__(
@@ -61,14 +64,15 @@ class HttpTransport:
         context: ssl.SSLContext | None,
         *,
         server_name: str | None = None,
+        connect: Connect = socket.create_connection,
         deadline: float = DEADLINE,
         total: float = TOTAL,
         max_answer: int = MAX_ANSWER,
     ) -> None:
         self._url, self._headers, self._context = url, headers, context
         self._deadline, self._max_answer = deadline, max_answer
-        self._total, self._end = total, time.monotonic() + total
-        self._server_name = server_name
+        self._total, self._end = total, SYSTEM.monotonic() + total
+        self._server_name, self._connect = server_name, connect
         self._line: _CuttableConnection | None = None
 
     def __call__(self, path: str, form: bytes) -> HttpAnswer:
@@ -88,9 +92,9 @@ class HttpTransport:
             self._line = None
 
     def _send(self, path: str, form: bytes) -> HttpAnswer:
-        line = self._line = self._line or _CuttableConnection(self._connection())
+        line = self._line = self._line or _CuttableConnection(self._connection(), self._connect)
         is_whole = False
-        remaining = self._end - time.monotonic()
+        remaining = self._end - SYSTEM.monotonic()
         try:
             with line.cut_after(max(0, min(self._deadline, remaining))):
                 answer = self._exchange(line.connection, path, form)
@@ -160,8 +164,8 @@ class _HttpOverTls(http.client.HTTPConnection):
 class _CuttableConnection:
     """A connection that can be cut from outside, whatever waits for it: also within a handshake of TLS."""
 
-    def __init__(self, connection: http.client.HTTPConnection) -> None:
-        self.connection = connection
+    def __init__(self, connection: http.client.HTTPConnection, connect: Connect) -> None:
+        self.connection, self._connect = connection, connect
         self.is_cut = False
         self._socket: socket.socket | None = None
         connection._create_connection = self._create  # type: ignore[attr-defined]  # http.client has no public hook
@@ -185,7 +189,7 @@ class _CuttableConnection:
 
     def _create(self, address: tuple[str, int], *options: Any) -> socket.socket:
         """The socket. TLS takes it over; its copy stays ours."""
-        created = socket.create_connection(address, *options)
+        created = self._connect(address, *options)
         self._socket = created.dup()
         return created
 

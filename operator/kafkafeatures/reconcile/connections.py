@@ -1,7 +1,7 @@
-"""Open connections of each resource: to its cluster, and to its ZooKeeper ensemble where needed. They are opened from
-its spec and Secrets, and anew when one of these changes.
+"""Open connections of each resource: to its cluster, to its ZooKeeper ensemble where needed, and to what evidence about
+its clients is read from. They are opened from its spec and Secrets, and anew when one of these changes.
 
-Called by `reconcile/controller.py`. Nothing else in the operator reads Secrets.
+Called by `reconcile/controller.py`. Nothing else in the operator reads Secrets, but `client_evidence.py`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kafkafeatures.kafka.base.threads import run_in_thread
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import KubernetesApi, ResourceKey
 from kafkafeatures.kube.errors import RequestRefused
+from kafkafeatures.reconcile.client_evidence import ClientEvidence, LatestEvidence
 from kafkafeatures.reconcile.credentials import (
     CredentialsInvalid,
     Material,
@@ -63,11 +64,14 @@ OpenEnsembleOf = Callable[[Ensemble, OpenCluster], ZooKeeperPort]
 
 
 class Connected(NamedTuple):
-    """Open connections of a resource. `zookeeper`: None where it is not needed. `is_new`: opened by this call."""
+    """Open connections of a resource. `zookeeper`: None where it is not needed. `is_new`: opened by this call.
+    `clients`: latest evidence about clients; None where the document asks for none.
+    """
 
     cluster: OpenCluster
     zookeeper: ZooKeeperPort | None
     is_new: bool
+    clients: LatestEvidence | None = None
 
 
 class _OpenConnection(Struct, frozen=True):
@@ -90,9 +94,10 @@ class Connections:
         api: KubernetesApi,
         open_cluster: OpenClusterOf,
         policy: AddressPolicy,
+        evidence: ClientEvidence,
         open_ensemble: OpenEnsembleOf | None = None,
     ) -> None:
-        self._api, self._open_cluster, self._policy = api, open_cluster, policy
+        self._api, self._open_cluster, self._policy, self._evidence = api, open_cluster, policy, evidence
         self._open_ensemble = open_ensemble
         self._open: dict[ResourceKey, _OpenConnection] = {}
 
@@ -107,15 +112,19 @@ class Connections:
         }
         entry = self._open.get(key)
         if entry is not None and (entry.spec, entry.in_zookeeper, entry.material) == (cluster, in_zookeeper, material):
-            return Connected(entry.cluster, entry.zookeeper, is_new=False)
+            return Connected(entry.cluster, entry.zookeeper, is_new=False, clients=self._evidence.of(key, spec))
         settings, ensemble = await run_in_thread(partial(self._resolved, spec, material))
-        await self.close(key)
+        await self._close_cluster(key)
         opened_cluster = self._open_cluster(settings)
         zookeeper = None
         if ensemble is not None and self._open_ensemble is not None:
             zookeeper = self._open_ensemble(ensemble, opened_cluster)
         self._open[key] = _OpenConnection(cluster, in_zookeeper, material, opened_cluster, zookeeper)
-        return Connected(opened_cluster, zookeeper, is_new=True)
+        return Connected(opened_cluster, zookeeper, is_new=True, clients=self._evidence.of(key, spec))
+
+    def is_reading(self, key: ResourceKey) -> bool:
+        """Tell whether evidence of a resource is being read, so that there is news soon."""
+        return self._evidence.is_reading(key)
 
     def _resolved(self, spec: Spec, material: Material) -> tuple[ClusterSettings, Ensemble | None]:
         read_secret = material_of(material)
@@ -126,14 +135,19 @@ class Connections:
 
     async def close(self, key: ResourceKey) -> None:
         """Close the connections of one resource."""
-        entry = self._open.pop(key, None)
-        if entry is not None:
-            await entry.cluster.close()
+        self._evidence.forget(key)
+        await self._close_cluster(key)
 
     async def close_all(self) -> None:
         """Close all connections."""
+        await self._evidence.close()
         for key in list(self._open):
-            await self.close(key)
+            await self._close_cluster(key)
+
+    async def _close_cluster(self, key: ResourceKey) -> None:
+        entry = self._open.pop(key, None)
+        if entry is not None:
+            await entry.cluster.close()
 
     async def _material(self, namespace: str, reference: Reference) -> dict[str, str] | None:
         fetch = self._api.secret if reference.kind == "Secret" else self._api.config_map

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -20,6 +21,9 @@ from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.evaluation import Evaluation
 from kafkafeatures.reconcile.look import Ports
 from kafkafeatures.reconcile.ports import ResourceStore
+
+if TYPE_CHECKING:  # the command line has none
+    from kafkafeatures.reconcile.client_evidence import LatestEvidence
 
 CompetingOwner = Callable[[str], Owner | None]
 """Function that returns, for a cluster id, the older resource that owns the cluster or may own it; None for none."""
@@ -59,6 +63,7 @@ class ReconcileContext(Struct, frozen=True):
     before_act: called before the status is written; if it raises, nothing is written or sent.
     effects: called right before a step is sent.
     on_settled: called once no step of this resource can still be under way.
+    clients: latest evidence about clients, without waiting; None where the document asks for none.
     hand_over: seconds for which another process may still send a step whose intent it wrote.
     is_stopping: tells whether this process was asked to end, and so begins nothing new.
     """
@@ -75,6 +80,7 @@ class ReconcileContext(Struct, frozen=True):
     on_settled: Callable[[], None] = lambda: None
     workloads: WorkloadPort | None = None
     zookeeper: ZooKeeperPort | None = None
+    clients: LatestEvidence | None = None
     hand_over: float = 0.0
     is_stopping: Callable[[], bool] = lambda: False
 

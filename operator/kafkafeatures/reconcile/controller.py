@@ -39,6 +39,7 @@ from kafkafeatures.kube.events import event_of
 from kafkafeatures.reconcile.act import reconcile, summary_of, write_if_changed
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
+from kafkafeatures.reconcile.client_evidence import ClientEvidence, OpenEvidence
 from kafkafeatures.reconcile.connections import Connected, Connections, OpenClusterOf, OpenEnsembleOf
 from kafkafeatures.reconcile.context import EffectRecord, Effects, ReconcileContext, ignore
 from kafkafeatures.reconcile.credentials import CredentialsInvalid
@@ -61,7 +62,8 @@ logger = logging.getLogger(__name__)
 
 class OperatorContext(Struct, frozen=True):
     """Injected context of the operator. operator: identity for writes and Events. policy: addresses that may be
-    connected to. open_ensemble: opens a ZooKeeper ensemble; None: no migration takes a step.
+    connected to. open_ensemble: opens a ZooKeeper ensemble; None: no migration takes a step. open_evidence: opens a
+    source of evidence about clients; None: there is none.
     """
 
     environment: Environment
@@ -69,6 +71,7 @@ class OperatorContext(Struct, frozen=True):
     policy: AddressPolicy
     effects: Effects = ignore
     open_ensemble: OpenEnsembleOf | None = None
+    open_evidence: OpenEvidence | None = None
 
 
 class Controller:
@@ -88,11 +91,10 @@ class Controller:
         recorder: RecorderPort = NOT_RECORDED,
     ) -> None:
         self._api, self._claims, self._context = api, claims, context
-        self._watcher, self._current = watcher, current
-        self._recorder = recorder
-        self._clock = context.environment.clock
-        self._monotonic = context.environment.monotonic
-        self._connections = Connections(api, open_cluster, context.policy, context.open_ensemble)
+        self._watcher, self._current, self._recorder = watcher, current, recorder
+        self._clock, self._monotonic = context.environment.clock, context.environment.monotonic
+        evidence = ClientEvidence(api, context.open_evidence, context.policy, context.environment)
+        self._connections = Connections(api, open_cluster, context.policy, evidence, context.open_ensemble)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
         self._known: dict[ResourceKey, ProcessCache] = {}
 
@@ -282,7 +284,8 @@ class Controller:
         rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
         rejected = isinstance(last.outcome, Rejected) and last.status.is_stalled(Reason.CONTROLLER_REJECTED)
         is_over = (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None)
-        if is_over and not resource.desired.rests_on_zookeeper:  # the log does not show what happens in ZooKeeper
+        # The log does not show what happens in ZooKeeper, nor what becomes of a reading of evidence.
+        if is_over and not (resource.desired.rests_on_zookeeper or self._connections.is_reading(key)):
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.desired.mode is Mode.APPLY
             cache.settlement = Settlement(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = is_held_back(last.decision, last.status)
@@ -295,7 +298,7 @@ class Controller:
 
     def _pods_of(self, key: ResourceKey, rollout: Rollout) -> Pods | None:
         rival = partial(self._claims.competing_driver, key)
-        return pods_of(self._api, key.namespace, rollout, self._context.environment.clock, rival)
+        return pods_of(self._api, key.namespace, rollout, self._clock, rival)
 
     def _context_of(
         self, key: ResourceKey, cache: ProcessCache, store: KubernetesStore, opened: Connected, pods: Pods | None
@@ -305,7 +308,7 @@ class Controller:
             store, opened.cluster, environment.clock, environment.sleep, environment.monotonic, cache.ages,
             competing_owner=lambda cluster_id: self._claims.competing_owner(key, cluster_id),
             before_act=self._before_act, effects=partial(self._sends, key), on_settled=partial(self._claims.acted, key),
-            workloads=pods, zookeeper=opened.zookeeper, hand_over=HAND_OVER,
+            workloads=pods, zookeeper=opened.zookeeper, clients=opened.clients, hand_over=HAND_OVER,
             is_stopping=lambda: self._operators.handed_over,
         )  # fmt: skip
 

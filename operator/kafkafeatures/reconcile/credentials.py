@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 
 from kafkafeatures.api.document import InvalidDocument
 from kafkafeatures.api.names import CREDENTIALS
-from kafkafeatures.api.spec import ClusterSpec, LoginSecretRef, SaslSpec, TlsSpec
+from kafkafeatures.api.references import LoginSecretRef, TlsSpec
+from kafkafeatures.api.spec import ClusterSpec, SaslSpec
 from kafkafeatures.api.values import replace
 from kafkafeatures.kafka.base.errors import TlsFailed
 from kafkafeatures.kafka.base.settings import (
@@ -94,10 +95,10 @@ def references(cluster: ClusterSpec, *, ensemble: bool = False) -> tuple[Referen
 
     for listener in (cluster, cluster.controller_listener):
         if listener is not None:
-            _tls(listener.tls, note)
+            tls_of(listener.tls, note)
             _sasl(listener.sasl, note)
     if ensemble and cluster.zookeeper is not None:
-        _tls(cluster.zookeeper.tls, note)
+        tls_of(cluster.zookeeper.tls, note)
         _digest(cluster.zookeeper.digest_secret_ref, note)
     return tuple(dict.fromkeys(all_references))
 
@@ -144,11 +145,11 @@ def settings_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | N
     CredentialsInvalid. `policy`: addresses that may be connected to, also of those that nodes report.
     """
     bootstrap = bootstrap_of(cluster)
-    brokers = Security(_tls(cluster.tls, reader), _sasl(cluster.sasl, reader))
+    brokers = Security(tls_of(cluster.tls, reader), _sasl(cluster.sasl, reader))
     controllers = brokers
     if cluster.controller_listener is not None:
         listener = cluster.controller_listener
-        controllers = Security(_tls(listener.tls, reader), _sasl(listener.sasl, reader))
+        controllers = Security(tls_of(listener.tls, reader), _sasl(listener.sasl, reader))
     for security, field_path in ((brokers, "spec.cluster"), (controllers, "spec.cluster.controllerListener")):
         if security.tls is not None or security.sasl is not None:
             _check(security, field_path)
@@ -170,7 +171,7 @@ def ensemble_of(cluster: ClusterSpec, reader: Read, *, policy: AddressPolicy | N
         return None
     bootstrap_of(cluster)
     servers, chroot = parse_connect(spec.connect, "spec.cluster.zookeeper.connect")
-    tls_settings = _tls(spec.tls, reader)
+    tls_settings = tls_of(spec.tls, reader)
     if tls_settings is not None:
         try:
             tls.context(tls_settings)
@@ -183,8 +184,8 @@ def _digest(ref: LoginSecretRef | None, reader: Read) -> Digest | None:
     if ref is None:
         return None
     login = Reference("Secret", ref.name)
-    username = _need(reader, login, ref.username_key).strip("\r\n")
-    return Digest(username, _need(reader, login, ref.password_key).strip("\r\n"))
+    username = need(reader, login, ref.username_key).strip("\r\n")
+    return Digest(username, need(reader, login, ref.password_key).strip("\r\n"))
 
 
 def _within(security: Security, policy: AddressPolicy | None) -> Security:
@@ -202,26 +203,28 @@ def _check(security: Security, location: str) -> None:
         raise CredentialsInvalid(f"{location}.tls: {error}; {error.remedy}") from None
 
 
-def _need(reader: Read, reference: Reference, key: str) -> str:
+def need(reader: Read, reference: Reference, key: str) -> str:
+    """The text of a key. Raises CredentialsInvalid where there is none."""
     text = reader(reference, key)
     if text is None:
         raise CredentialsInvalid(f"the {reference.kind} {reference.name} has no key {key}")
     return text
 
 
-def _tls(spec: TlsSpec | None, reader: Read) -> Tls | None:
+def tls_of(spec: TlsSpec | None, reader: Read) -> Tls | None:
+    """The settings of TLS; None for plaintext. Raises CredentialsInvalid."""
     if spec is None:
         return None
     secret, public, client = spec.ca_secret_ref, spec.ca_config_map_ref, spec.client_secret_ref
     ca = None
     if secret is not None:
-        ca = _need(reader, Reference("Secret", secret.name), secret.key)
+        ca = need(reader, Reference("Secret", secret.name), secret.key)
     elif public is not None:
-        ca = _need(reader, Reference("ConfigMap", public.name), public.key)
+        ca = need(reader, Reference("ConfigMap", public.name), public.key)
     if client is None:
         return Tls(ca=ca)
     pair = Reference("Secret", client.name)
-    return Tls(ca=ca, certificate=_need(reader, pair, client.cert_key), key=_need(reader, pair, client.key_key))
+    return Tls(ca=ca, certificate=need(reader, pair, client.cert_key), key=need(reader, pair, client.key_key))
 
 
 def _sasl(spec: SaslSpec | None, reader: Read) -> Sasl | None:
@@ -231,8 +234,8 @@ def _sasl(spec: SaslSpec | None, reader: Read) -> Sasl | None:
     login = Reference("Secret", ref.name)
     if spec.mechanism == "OAUTHBEARER":
         return Sasl(spec.mechanism, oauth=_oauth(login, reader))
-    username = spec.username or _need(reader, login, ref.username_key).strip("\r\n")
-    return Sasl(spec.mechanism, username, _need(reader, login, ref.password_key).strip("\r\n"))
+    username = spec.username or need(reader, login, ref.username_key).strip("\r\n")
+    return Sasl(spec.mechanism, username, need(reader, login, ref.password_key).strip("\r\n"))
 
 
 def _oauth(login: Reference, reader: Read) -> OAuthToken | OAuthClient:
@@ -250,8 +253,8 @@ def _oauth(login: Reference, reader: Read) -> OAuthToken | OAuthClient:
     ca, scope = reader(login, "ca.crt"), reader(login, "scope")
     return OAuthClient(
         token_url=url.strip(),
-        client_id=_need(reader, login, "client-id").strip(),
-        client_secret=_need(reader, login, "client-secret").strip("\r\n"),
+        client_id=need(reader, login, "client-id").strip(),
+        client_secret=need(reader, login, "client-secret").strip("\r\n"),
         scope=scope.strip() if scope else None,
         tls=Tls(ca=ca),
     )

@@ -87,6 +87,7 @@ class Evaluation(Struct, frozen=True, dict=True):
             version=__version__,
             now=self.current_time,
             approved_by=self.approved_by,
+            clients=self.desired.clients,
         )
         position = position_of(self.observation) if self.is_accounted and not sent_by(status) else None
         if position is None or (status == self.resource.status and status.log_position is not None):

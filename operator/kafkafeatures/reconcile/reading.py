@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.kind import ReadContext
 from kafkafeatures.core.engine.memory import lost_cluster
+from kafkafeatures.core.facts.client_standing import judged_brokers
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.look import look, look_again, pods
@@ -29,8 +31,12 @@ async def observe_cluster(
     those readings that a restart depends on.
     """
     if again:
-        return await look_again(context.ports, read_context)
-    return await look(context.ports, read_context, partial(is_ours, resource))
+        observation = await look_again(context.ports, read_context)
+    else:
+        observation = await look(context.ports, read_context, partial(is_ours, resource))
+    if context.clients is None or not is_ours(resource, observation):
+        return observation
+    return replace(observation, clients=context.clients(judged_brokers(observation)))
 
 
 def is_ours(resource: Resource, observation: Observation) -> bool:

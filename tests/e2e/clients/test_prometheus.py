@@ -19,9 +19,14 @@ from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MINUTE, Scrape, evidence_of
+from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.environment import SYSTEM
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.prometheus.api import PrometheusApi
 from kafkafeatures.prometheus.evidence import PrometheusEvidence, read_evidence
 from kafkafeatures.prometheus.http import HttpTransport, parse_url
+from kafkafeatures.prometheus.operator_source import PrometheusSource
+from kafkafeatures.prometheus.settings import PrometheusSettings
 from tests.clients import fake_prometheus
 from tests.clients.fake_prometheus import Exposed, FakePrometheus, ScrapedTarget, target_of
 from tests.clients.histories import DAY, HOUR, History, Process
@@ -114,6 +119,19 @@ def test_a_history_of_35_days_is_ready_and_that_of_another_cluster_is_blocked(
     assert check("--selector", 'namespace="other"', *brokers) == Exit.BLOCKED
     assert check(*brokers) == Exit.USAGE
     assert "several clusters: namespace is kafka, other; use --selector" in capsys.readouterr().err
+
+
+def test_the_operator_reads_the_same_from_an_address_that_its_policy_permits(history: str) -> None:
+    window = EvidenceWindow(NOW * MINUTE - WINDOW, NOW * MINUTE)
+    for namespace in ("kafka", "other"):
+        selector = f'namespace="{namespace}"'
+        settings = PrometheusSettings(history, selector, policy=AddressPolicy())
+        answer = PrometheusSource(settings, SYSTEM.monotonic).read(window)
+        assert answer.scrapes == evidence(history, window.begin, window.end, selector).scrapes
+        assert answer.peer == ("127.0.0.1", parse_url(history).port)
+    both = PrometheusSource(PrometheusSettings(history), SYSTEM.monotonic).read(window)
+    assert isinstance(both.scrapes, Failure)
+    assert both.scrapes.message == "the selector matches brokers of several clusters"
 
 
 RULES = """lowercaseOutputName: true

@@ -65,6 +65,20 @@ FULL: dict[str, Any] = {
             "windows": [{"schedule": "0 22 * * 1-5", "duration": "6h", "timeZone": "Europe/Berlin"}],
         },
         "drift": {"onDrift": "Report", "checkEvery": "1m"},
+        "clientEvidence": {
+            "prometheus": {
+                "url": "https://prometheus:9090/p",
+                "selector": 'namespace="kafka"',
+                "brokerLabel": "pod",
+                "brokerPattern": "broker-([0-9]+)",
+                "tls": TLS,
+                "tokenSecretRef": {"name": "t", "key": "token"},
+                "basicAuthSecretRef": None,
+            },
+            "target": "4.1",
+            "windowDays": 35,
+            "policy": "Gate",
+        },
     },
 }
 SCALARS = st.one_of(
@@ -247,7 +261,7 @@ def texts(hint: Any) -> Iterator[Text]:
 
 def test_every_pattern_of_a_field_has_a_description_of_its_meaning() -> None:
     with_pattern = {one for one in texts(KafkaFeatures) if one.pattern}
-    assert len(with_pattern) == 12
+    assert len(with_pattern) == 16
     assert all(one.meaning for one in with_pattern)
 
 
@@ -315,6 +329,7 @@ def test_a_document_is_written_with_all_defaults_and_also_kept_as_it_was_written
             "windows": [],
         },
         "drift": {"onDrift": "Report", "checkEvery": "1m"},
+        "clientEvidence": None,
     }
     assert least.raw_spec == {"cluster": {"bootstrapServers": "a:1"}}
 

@@ -8,8 +8,9 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp, stamp
+from kafkafeatures.api.since_status import NodeSince
 from kafkafeatures.api.spec import Availability
-from kafkafeatures.api.status import EMPTY, NodeSince, RolloutStatus
+from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.facts.observation import NodeState

@@ -8,7 +8,8 @@ import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import EMPTY, NodeSince, RolloutStatus
+from kafkafeatures.api.since_status import NodeSince
+from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
 from kafkafeatures.core.engine.desired_state import MaxParallel

@@ -11,7 +11,8 @@ import pytest
 import kafkafeatures
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.records import stamp
-from kafkafeatures.api.status import EMPTY, ReadyReason, Status
+from kafkafeatures.api.since_status import ReadyReason
+from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Decision, Stalled, Wait

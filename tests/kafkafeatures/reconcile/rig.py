@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import NamedTuple, Self
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Status
+from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.engine.steps import Outcome
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import NOT_ASKED, Readings
 from kafkafeatures.core.facts.znodes import Read
 from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.ports import EvidenceAnswer, EvidenceSource
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.metrics import Metrics
+from kafkafeatures.prometheus.settings import PrometheusSettings
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.connections import OpenCluster
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
@@ -91,6 +94,15 @@ class Recorder:
         self.forgotten.append(resource)
 
 
+class Evidence(NamedTuple):
+    """A source of evidence that gives what a test says."""
+
+    answer: Callable[[EvidenceWindow], EvidenceAnswer]
+
+    def read(self, window: EvidenceWindow) -> EvidenceAnswer:
+        return self.answer(window)
+
+
 class Rig:
     """A controller with what it opened."""
 
@@ -101,10 +113,13 @@ class Rig:
         self.zookeeper = ensembles.Ensemble()
         self.seconds = 0.0
         self.policy = AddressPolicy()
+        self.prometheus: list[PrometheusSettings] = []
+        self.evidence: Callable[[EvidenceWindow], EvidenceAnswer] = lambda _: EvidenceAnswer(())
+        """What a reading of evidence about clients gives, in its thread."""
         operator = OperatorIdentity("ours", "operator", instance)
         context = OperatorContext(
             Environment(lambda: NOW, lambda: self.seconds, sleep=self.kafka.sleep), operator, self.policy,
-            open_ensemble=self._open_ensemble,
+            open_ensemble=self._open_ensemble, open_evidence=self._open_evidence,
         )  # fmt: skip
         self.claims = Claims(lambda: self.seconds)
         self.client = api.client()
@@ -136,6 +151,10 @@ class Rig:
     def _open(self, settings: ClusterSettings) -> Kafka:
         self.opened.append(settings)
         return self.kafka
+
+    def _open_evidence(self, settings: PrometheusSettings) -> EvidenceSource:
+        self.prometheus.append(settings)
+        return Evidence(self.evidence)
 
     def _open_ensemble(self, ensemble: Ensemble, cluster: OpenCluster) -> ensembles.Ensemble:
         assert cluster is self.kafka

@@ -15,7 +15,9 @@ import pytest
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.core.ports import EvidenceAnswer
 from kafkafeatures.environment import SYSTEM, Environment
 from kafkafeatures.kafka.base.settings import ClusterSettings
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
@@ -26,7 +28,7 @@ from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.pauses import SLOWEST_WAIT
 from kafkafeatures.reconcile.settle import SETTLE_SECONDS
 from kafkasim.plan import TopicPlan
-from tests.kafkafeatures.reconcile.rig import Kafka
+from tests.kafkafeatures.reconcile.rig import Evidence, Kafka
 from tests.kafkasim.clusters import plan
 from tests.simulated.orders import KEY, Orders
 from tests.simulated.requests import Fault, Request, refusal
@@ -78,7 +80,11 @@ class Rig:
         self.pass_time(timedelta(seconds=10))
         self.claims = Claims(self._monotonic)
         environment = Environment(lambda: self.api.now, self._monotonic, sleep=self.kafka.sleep)
-        context = OperatorContext(environment, OperatorIdentity("ours", "operator", "test"), AddressPolicy())
+        self.evidence: Callable[[EvidenceWindow], EvidenceAnswer] = lambda _: EvidenceAnswer(())
+        context = OperatorContext(
+            environment, OperatorIdentity("ours", "operator", "test"), AddressPolicy(),
+            open_evidence=lambda _: Evidence(self.evidence),
+        )  # fmt: skip
         self.controller = Controller(self.api.client(), self.claims, self._open, context, Metrics(environment=SYSTEM))
 
     def pass_time(self, time: timedelta) -> None:

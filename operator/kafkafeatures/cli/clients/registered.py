@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from kafkafeatures.cli.log.folders import LogFolder
-    from kafkafeatures.core.facts.levels import VersionRange
     from kafkafeatures.core.facts.observation import Observation
     from kraftlog import Image
     from kraftlog.history import Change
 
-_REMOVED_OLD_VERSIONS = 7
-"""metadata.version 3.3-IV3, the lowest that Kafka 4.x supports: 3.x supports lower ones as well."""
 _ALL_REFUSE = (
     "all brokers run Kafka 4.0 or newer, which refuse removed versions without counting them: clients that fail "
     "already are not shown"
@@ -67,6 +64,7 @@ def registered_brokers(arguments: argparse.Namespace, window: EvidenceWindow) ->
 
 def of_cluster(observation: Observation, window: EvidenceWindow, now: int) -> RegisteredBrokers:
     """The brokers by a live cluster, at a time in ms."""
+    from kafkafeatures.core.facts.client_standing import refusing_nodes
     from kafkafeatures.core.facts.membership import FENCED_UNSEEN
     from kafkafeatures.core.facts.observation import Known, Unknown
 
@@ -85,7 +83,7 @@ def of_cluster(observation: Observation, window: EvidenceWindow, now: int) -> Re
     elif isinstance(brokers, Unknown):
         problem = f"{_UNKNOWN}: {brokers.failure}"
     else:
-        refusing = {node.id for node in observation.nodes if _refuses(node.known_range_of(METADATA_VERSION))}
+        refusing = refusing_nodes(observation)
         return _registered(BrokerRegistry(brokers.value), cluster_id, all_refuse=brokers.value <= refusing)
     return RegisteredBrokers(None, cluster_id, (problem,))
 
@@ -95,6 +93,7 @@ def of_log(path: Path, window: EvidenceWindow) -> RegisteredBrokers:
     from kafkafeatures.cli.log.paths import log_folder
     from kafkafeatures.cli.log.state import problems_of, restored
     from kafkafeatures.cli.log.words import format_time
+    from kafkafeatures.core.facts.client_standing import refuses_old_versions
 
     folder = log_folder(path)
     state = restored(folder, None)
@@ -110,7 +109,9 @@ def of_log(path: Path, window: EvidenceWindow) -> RegisteredBrokers:
     else:
         reading = _Registrations(folder, image, window)
         if reading.since <= window.end:
-            all_refuse = all(_refuses(broker.features.get(METADATA_VERSION)) for broker in image.brokers.values())
+            all_refuse = all(
+                refuses_old_versions(broker.features.get(METADATA_VERSION)) for broker in image.brokers.values()
+            )
             since = format_time(reading.since) if reading.since > window.begin else ""
             note = (f"brokers that were gone before {since} are not known: the log, or KRaft mode, began then",)
             return _registered(reading.registry, folder.cluster_id, all_refuse=all_refuse, notes=note if since else ())
@@ -189,10 +190,3 @@ class _Registrations:
                 self._running[broker] = registration.incarnation, RegisteredProcess(0, time)
         self._known.update(image.brokers)
         self._joined, self._is_complete, self.since = {}, True, time
-
-
-def _refuses(supported: VersionRange | tuple[int, int] | None) -> bool:
-    """Tell whether a broker with this range of metadata.version runs Kafka 4.0 or newer."""
-    if supported is None:
-        return False
-    return (supported[0] if isinstance(supported, tuple) else supported.min) >= _REMOVED_OLD_VERSIONS

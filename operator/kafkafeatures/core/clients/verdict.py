@@ -1,13 +1,15 @@
 """The verdict on a release: ready, blocked by clients, or unknown, with what was looked at and what is missing.
 
-Pure. Called by `cli/clients/check.py`. What it decides: `Ready` only if every registered broker is covered through the
-whole window, and none was sent a version in it that the release lacks. Less evidence never makes a cluster ready.
+Pure. Called by `cli/clients/check.py` and `reconcile/client_evidence.py`. What it decides: `Ready` only if every
+registered broker is covered through the whole window, and none was sent a version in it that the release lacks. Less
+evidence never makes a cluster ready.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -38,6 +40,13 @@ class UseKind(StrEnum):
     UNKNOWN_API = "UnknownApi"
 
 
+class ApiVersion(NamedTuple):
+    """One version of an API."""
+
+    api: str
+    version: int
+
+
 class ApiUse(Struct, frozen=True):
     """Requests of one version to all brokers that had any. `after`, `until`: bounds of the first and the last one."""
 
@@ -48,6 +57,11 @@ class ApiUse(Struct, frozen=True):
     after: int
     until: int
     requests: int
+
+    @property
+    def api_version(self) -> ApiVersion:
+        """The version that is used, by the name of its API."""
+        return ApiVersion(ALIASES.get(self.name, self.name), self.version)
 
 
 class BrokerCoverage(Struct, frozen=True):
@@ -73,6 +87,24 @@ class ClientCheck(Struct, frozen=True):
     brokers: tuple[BrokerCoverage, ...] | None
     ready_from: int | None
 
+    def breaking(self, consented: Set[ApiVersion] = frozenset()) -> tuple[ApiUse, ...]:
+        """Uses of removed versions. `consented`: versions whose clients may break."""
+        return tuple(use for use in self.uses if use.kind is UseKind.REMOVED and use.api_version not in consented)
+
+    def without(self, ids: Set[int]) -> ClientCheck:
+        """The check without the gaps of these brokers. What they were sent still counts."""
+        if self.brokers is None or not ids:
+            return self
+        brokers = tuple(broker for broker in self.brokers if broker.broker not in ids)
+        verdict = _verdict(self.uses, brokers, is_known=self.is_known_release)
+        ready_from = _ready_from(self.window, self.uses, brokers) if self.is_known_release else None
+        return replace(self, brokers=brokers, verdict=verdict, ready_from=ready_from)
+
+    def verdict_beside(self, consented: Set[ApiVersion]) -> ClientVerdict:
+        """The verdict if these versions were not used. What is unknown stays unknown."""
+        uses = tuple(use for use in self.uses if use.kind is not UseKind.REMOVED or use.api_version not in consented)
+        return _verdict(uses, self.brokers, is_known=self.is_known_release)
+
 
 _KINDS = {Acceptance.NEWER: UseKind.NEWER, Acceptance.UNKNOWN: UseKind.UNKNOWN_API}
 
@@ -96,17 +128,26 @@ def check_clients(
     known = registry if registry is not None and registry.present else None
     coverage = None if known is None else tuple(_coverage(evidence, known, window, all_refuse)) or None
     is_known = targets.of(release) is not None
-    if any(use.kind is UseKind.REMOVED for use in uses):
-        verdict = ClientVerdict.BLOCKED
-    elif uses or coverage is None or not is_known or any(broker.gaps for broker in coverage):
-        verdict = ClientVerdict.UNKNOWN
-    else:
-        verdict = ClientVerdict.READY
-    ready_from = None
-    if coverage is not None and is_known and not any(use.kind in _KINDS.values() for use in uses):
-        times = [*(broker.ready_from for broker in coverage), *(use.until + window.length for use in uses)]
-        ready_from = max([window.end, *times])
+    verdict = _verdict(uses, coverage, is_known=is_known)
+    ready_from = _ready_from(window, uses, coverage) if is_known else None
     return ClientCheck(release, window, verdict, is_known, uses, coverage, ready_from)
+
+
+def _ready_from(
+    window: EvidenceWindow, uses: tuple[ApiUse, ...], coverage: tuple[BrokerCoverage, ...] | None
+) -> int | None:
+    if coverage is None or any(use.kind in _KINDS.values() for use in uses):
+        return None
+    times = [*(broker.ready_from for broker in coverage), *(use.until + window.length for use in uses)]
+    return max([window.end, *times])
+
+
+def _verdict(uses: tuple[ApiUse, ...], coverage: tuple[BrokerCoverage, ...] | None, *, is_known: bool) -> ClientVerdict:
+    if any(use.kind is UseKind.REMOVED for use in uses):
+        return ClientVerdict.BLOCKED
+    if uses or coverage is None or not is_known or any(broker.gaps for broker in coverage):
+        return ClientVerdict.UNKNOWN
+    return ClientVerdict.READY
 
 
 def _coverage(

@@ -37,6 +37,13 @@ class OnDrift(StrEnum):
     CORRECT = "Correct"
 
 
+class EvidencePolicy(StrEnum):
+    """`spec.clientEvidence.policy`: what rests on evidence about clients."""
+
+    REPORT = "Report"
+    GATE = "Gate"
+
+
 class MaxParallel(Struct, frozen=True):
     """Limit of nodes in flight at once: a number, or a percentage of the brokers."""
 
@@ -85,6 +92,16 @@ class Migration(Struct, frozen=True):
     hold_dual_write_for: timedelta = timedelta(hours=24)
 
 
+class ClientRequirements(Struct, frozen=True):
+    """Release of Kafka that clients have to work with, and the window of the evidence. `holds_roll`: no node is
+    restarted to an image that may break some; False: it is only reported.
+    """
+
+    release: str
+    window: timedelta
+    holds_roll: bool = False
+
+
 class DesiredState(Struct, frozen=True):
     """Everything that a document asks for, with names resolved.
 
@@ -124,6 +141,7 @@ class DesiredState(Struct, frozen=True):
     rollout: Rollout = Rollout()
     finalize_after: timedelta = timedelta(0)
     migration: Migration | None = None  # None: the document asks for no migration
+    clients: ClientRequirements | None = None  # None: no evidence about clients is asked for
     ibp: str = ""  # inter.broker.protocol.version of brokers in ZooKeeper mode; empty: not asked for
 
     @property

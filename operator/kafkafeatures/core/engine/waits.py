@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import ReadyReason, Status
+from kafkafeatures.api.since_status import ReadyReason
+from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Decision, Pending, Stalled, Wait
 from kafkafeatures.core.engine.settling import AgeOf

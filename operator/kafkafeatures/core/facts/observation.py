@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from kafkafeatures.core.facts.levels import VersionRange, common
 from kafkafeatures.core.facts.readings import (
+    CLIENTS_NOT_READ,
     NOT_ASKED,
     Failure,
     FailureKind,
@@ -29,6 +30,7 @@ from kafkafeatures.core.facts.settings import Setting
 from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faster
+    from kafkafeatures.core.clients.reading import ClientsReading
     from kafkafeatures.core.facts.workloads import WorkloadsReading
     from kafkafeatures.core.facts.znodes import StoreComparison, ZooKeeperReading
 
@@ -44,6 +46,7 @@ class SourceKind(StrEnum):
     API_REQUESTS = "ApiRequests"
     KUBERNETES = "Kubernetes"
     ZOOKEEPER = "ZooKeeper"
+    PROMETHEUS = "Prometheus"
 
 
 class Known(Struct, Generic[T], frozen=True):
@@ -305,6 +308,7 @@ class Observation(Struct, frozen=True):
     zookeeper: Known[ZooKeeperReading] | Unknown = Unknown(NOT_ASKED)
     compared: Known[StoreComparison] | Unknown = Unknown(NOT_ASKED)  # ZooKeeper with the metadata log
     surveyed: Known[object] | Unknown = Unknown(NOT_ASKED)  # znodes, as `core/migration/copied/survey.py` has them
+    clients: Known[ClientsReading] | Unknown = Unknown(CLIENTS_NOT_READ)  # API versions that clients use
     past_levels: PastLevels | None = None  # None: no metadata log was read
     last_registration: LastRegistration | None = None  # None: not known, or a broker is not in KRaft mode
     returns: Returns | None = None  # None: no metadata log was read

@@ -327,6 +327,10 @@ class PartitionsReading(Struct, frozen=True):
 
 NOT_ASKED = Failure(FailureKind.NOT_ASKED, "partitions", "nothing needed them")
 """Failure of readings that no stage required."""
+CLIENTS_NOT_READ = Failure(
+    FailureKind.NOT_ASKED, "clients", "evidence about clients is read by the operator alone",
+    "use `kafkafeatures clients check` where there is no operator",
+)  # fmt: skip
 
 
 class Readings(NamedTuple):

@@ -10,7 +10,8 @@ from datetime import timedelta
 
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import NodesSince, Status
+from kafkafeatures.api.since_status import NodesSince
+from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker, grouped, title_of
 from kafkafeatures.core.engine.decisions import Stalled, Wait, first_of

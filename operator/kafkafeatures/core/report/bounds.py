@@ -46,7 +46,7 @@ def bounded(status: Status, features: int) -> Status:
     """The status, shortened until it fits. `features`: number of features, also of those already left out.
 
     Dropped are, in this order:
-    1. blockers, from the end; their total stays in the status;
+    1. blockers, from the end; their total stays in the status; versions in use by clients, and gaps of the evidence;
     2. notes on what limits a roll;
     3. earlier revisions of a roll; one that is not listed counts as failed once a pod crashes on it;
     4. entries of the history, those with the longest messages first. Corrections of drift, whose number decides about
@@ -57,8 +57,8 @@ def bounded(status: Status, features: int) -> Status:
     """
     restarts = _size_of_restarts(status.intents)
     while _too_large(status, restarts):
-        if status.blockers:
-            status = replace(status, blockers=status.blockers[:-1])
+        if status.blockers or (status.clients is not None and (status.clients.blockers or status.clients.gaps)):
+            status = _without_last(status)
         elif status.rollout is not None and status.rollout.notes:
             status = replace(status, rollout=replace(status.rollout, notes=status.rollout.notes[:-1]))
         elif status.rollout is not None and (earlier := _earlier_revision(status.rollout)) is not None:
@@ -82,6 +82,14 @@ def bounded(status: Status, features: int) -> Status:
     if status.intents or has_unknown(status):
         status = _noting(status, _of_foreign(status))
     return status
+
+
+def _without_last(status: Status) -> Status:
+    """The status without its last blocker, or where there is none, without the last of its clients."""
+    if status.blockers or status.clients is None:
+        return replace(status, blockers=status.blockers[:-1])
+    clients = status.clients
+    return replace(status, clients=replace(clients, blockers=clients.blockers[:-1], gaps=clients.gaps[:-1]))
 
 
 def _without_effects(plan: PlanStatus) -> PlanStatus:

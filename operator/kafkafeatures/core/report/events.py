@@ -29,6 +29,7 @@ def events_between(previous_status: Status, next_status: Status) -> tuple[EventR
         *_suspended(previous_status, next_status),
         *_drift(previous_status, next_status),
         *_stalled(previous_status, next_status),
+        *_clients(previous_status, next_status),
     )
 
 
@@ -172,3 +173,15 @@ def _stalled(previous_status: Status, next_status: Status) -> Iterator[EventReco
     current = next_status.condition(Condition.STALLED)
     if current is not None and current.reason != previous_status.reason(Condition.STALLED):
         yield EventRecord(current.reason, "Reconcile", current.message[:MAX_NOTE], warning=True)
+
+
+def _clients(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
+    """An Event when clients are found that break, and when it is proven that none does."""
+    current = next_status.condition(Condition.CLIENTS_COMPATIBLE)
+    previous = previous_status.condition(Condition.CLIENTS_COMPATIBLE)
+    if current is None or (previous is not None and previous.status == current.status):
+        return
+    if current.status == "False":
+        yield EventRecord("FirstBlockingClient", "Observe", current.message[:MAX_NOTE], warning=True)
+    elif current.status == "True":
+        yield EventRecord("ClientsCompatible", "Observe", current.message[:MAX_NOTE])

@@ -24,6 +24,7 @@ from kafkafeatures.api.status import (
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import grouped, title_and_address, verb
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import ClientRequirements
 from kafkafeatures.core.engine.plan import Plan
 from kafkafeatures.core.engine.stage import Conditions, ConditionText, StageState
 from kafkafeatures.core.engine.waits import since_of, subject_of
@@ -33,6 +34,7 @@ from kafkafeatures.core.levels.soak import with_soak
 from kafkafeatures.core.migration.not_desired import kept_of
 from kafkafeatures.core.report.blockers import MAX_WORDS, blocker_status
 from kafkafeatures.core.report.bounds import bounded
+from kafkafeatures.core.report.clients_document import clients_reported, clients_unread
 from kafkafeatures.core.report.cluster_document import or_none
 from kafkafeatures.core.report.conditions import conditions_of, still_said
 from kafkafeatures.core.words import cut
@@ -51,6 +53,7 @@ def status_of(
     version: str,
     now: datetime,
     approved_by: ApprovedBy | None = None,
+    clients: ClientRequirements | None = None,
 ) -> Status:
     """The whole status after a reconciliation that read the cluster. Intents and history are those of `previous`; a
     cluster id that it has is never replaced.
@@ -83,6 +86,9 @@ def status_of(
         last_handled_reconcile_at=previous.last_handled_reconcile_at,
         unknown=previous.unknown,
     )
+    said_of_clients, section = clients_reported(clients, observation, previous, now)
+    statements.update(said_of_clients)
+    status = replace(status, clients=section)
     for stage in stages:
         statements.update(stage.conditions(decision))
         status = stage.reported(decision, status, previous)
@@ -147,6 +153,7 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: St
             Condition.STALLED: stalled,
             Condition.REACHABLE: ("True", Reason.PARTIALLY_CONNECTED, _ready(decision)[2]),
             Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
+            **clients_unread(previous),
             **({} if stalled else still_said(previous, generation)),
         },
         generation=generation,
@@ -165,6 +172,7 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Status
             Condition.READY: ("Unknown", Reason.UNREACHABLE, message),
             Condition.REACHABLE: ("False", reason, message),
             Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
+            **clients_unread(previous),
             **still_said(previous, generation),
         },
         generation=generation,

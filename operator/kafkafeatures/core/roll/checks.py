@@ -2,7 +2,7 @@
 reported.
 
 Called by `core/roll/next_restart.py`, in every reconciliation of a resource whose nodes are restarted. A check that
-does not know refuses: missing information never starts a restart. The rules P1 to P7 are defined in
+does not know refuses: missing information never starts a restart. The rules P1 to P8 are defined in
 `core/roll/roll.py`; what concerns one node alone is checked in `core/roll/admission.py`.
 """
 
@@ -19,6 +19,7 @@ from kafkafeatures.core.engine.remedies import ghost_remedy
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
 from kafkafeatures.core.facts.readings import FailureKind, Role
 from kafkafeatures.core.facts.replication import NAMED, format_partitions
+from kafkafeatures.core.roll.breaking_clients import clients_survive
 from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
 from kafkafeatures.core.roll.drivers import RestartScope
 from kafkafeatures.core.roll.excuses import MOST_MARKS
@@ -206,6 +207,7 @@ FOR_ANY_NODE: tuple[Check, ...] = (
     no_migration_is_open,
     driver_allows,
     binary_holds_levels,  # P7
+    clients_survive,  # P8
 )
 """Checks before any restart, also that of a stuck node, whose pod cannot run."""
 

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
-from kafkafeatures.api.status import (
-    ExcusedTopics,
-    NodeSince,
-    RevisionStatus,
-    RolloutStatus,
-    Status,
-    WorkloadStatus,
-)
+from kafkafeatures.api.since_status import NodeSince
+from kafkafeatures.api.status import ExcusedTopics, RevisionStatus, RolloutStatus, Status, WorkloadStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Held, Stalled
 from kafkafeatures.core.engine.stage import ConditionText
@@ -28,6 +22,7 @@ from kafkafeatures.core.roll.disks import written_disks
 from kafkafeatures.core.roll.restart_node import RestartNode
 
 if TYPE_CHECKING:
+    from kafkafeatures.core.roll.breaking_clients import ClientBreaks
     from kafkafeatures.core.roll.roll import Roll
 
 
@@ -103,8 +98,8 @@ def rollout_status(
 
 def completed(rollout: RolloutStatus) -> RolloutStatus:
     """The roll once every node is current."""
-    revisions = tuple(replace(revision, left=0, since=None, excused=False) for revision in rollout.revisions)
-    return replace(_idle(rollout), done=rollout.total, revisions=revisions, disks=())
+    over = (replace(revision, left=0, since=None, excused=False, client_breaks=()) for revision in rollout.revisions)
+    return replace(_idle(rollout), done=rollout.total, revisions=tuple(over), disks=())
 
 
 def without_restarts(rollout: RolloutStatus | None, *, is_known: bool) -> RolloutStatus | None:
@@ -140,6 +135,19 @@ def _since(roll: Roll, current_stamp: Stamp) -> tuple[RevisionStatus, ...]:
         replace(revision, since=None if waits or not revision.left else revision.since or current_stamp)
         for revision in roll.revisions
     )
+
+
+def with_breaks(rollout: RolloutStatus | None, breaks: ClientBreaks) -> RolloutStatus | None:
+    """The roll whose targets remember the consents to break clients that the restart decided now uses."""
+    if rollout is None or not breaks.consents:
+        return rollout
+    revisions = tuple(
+        replace(revision, client_breaks=tuple(sorted(breaks.consents)))
+        if (revision.name, revision.revision) in breaks.targets
+        else revision
+        for revision in rollout.revisions
+    )
+    return replace(rollout, revisions=revisions)
 
 
 def _waiting(status: RolloutStatus, roll: Roll, decision: Decision) -> RolloutStatus:

@@ -56,6 +56,8 @@ def _after(
     target, workloads = Target(entry.name, entry.revision), question.observation.workloads
     is_excused = remaining > 0 and question.excused is not None and target in question.excused.targets
     nodes = _in_vain(question, target, entry.nodes)
+    if not remaining and entry.client_breaks:
+        entry = replace(entry, client_breaks=())
     if not target.name:  # a level or a way of a migration; one that is over says nothing about the next one
         is_over = not remaining and question.are_levels_known
         return None if is_over else replace(entry, left=remaining or entry.left, excused=is_excused, nodes=nodes)

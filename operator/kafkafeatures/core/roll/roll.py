@@ -30,6 +30,7 @@ P5. Nothing begins while something is wrong, or not known: `nothing_is_unavailab
     `nothing_is_halted`, `quorum_is_known`, `partitions_are_known`, `pods_are_known`.
 P6. A node is away until its next process is in sync, and has stayed so: `AwayNode.state_in`, `others_are_stable`.
 P7. No node gets a binary that cannot hold a finalized level: `binary_holds_levels`, `snapshots_are_newer`.
+P8. No node gets a release that breaks clients in use, where the document asks for that: `clients_survive`.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.admission import forbidden_by
+from kafkafeatures.core.roll.breaking_clients import ClientBreaks, breaks_of
 from kafkafeatures.core.roll.check_input import RestartCheckInput, Restarting
 from kafkafeatures.core.roll.coming_back import ReturnPhase, is_unregistered
 from kafkafeatures.core.roll.disks import NodeDisks, disks_now
@@ -87,6 +89,7 @@ class Roll(Struct, frozen=True):
     goes_at_any_time: the next restart may be made outside of the windows.
     revisions: what is to be remembered of each target, except since when nodes may be restarted to it.
     disks: directories of the nodes; empty if no roll is in progress.
+    breaks: consents to break clients that the next restart uses.
     """
 
     id: str
@@ -105,6 +108,7 @@ class Roll(Struct, frozen=True):
     goes_at_any_time: bool = False
     revisions: tuple[RevisionStatus, ...] = ()
     disks: NodeDisks = NodeDisks()
+    breaks: ClientBreaks = ClientBreaks()
 
     @property
     def is_active(self) -> bool:
@@ -180,6 +184,7 @@ def roll_of(
         goes_at_any_time=observation.nothing_is_led and bool(to_free(question, ids)),
         revisions=revisions_after(question),
         disks=question.disks,
+        breaks=breaks_of(question),
     )
 
 

@@ -40,7 +40,7 @@ from kafkafeatures.core.roll.excuses import excused_now
 from kafkafeatures.core.roll.permit import Permit, is_left_to_ibp, is_left_to_migration, without_requests
 from kafkafeatures.core.roll.proposal import ROLL, RollProposal, pods_in, revisions_in
 from kafkafeatures.core.roll.remembered import disks_before, kept_of_roll, remembered_of
-from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, workload_statuses
+from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, with_breaks, workload_statuses
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.targets import ExcusedPartitions
 from kafkafeatures.core.words import counted
@@ -175,10 +175,11 @@ class RollState(StageState, frozen=True):
         return kept_of_roll(self.facts, self.roll.disks.earlier, is_over=not self.roll.is_active)
 
     def decided(self, decision: Decision, status: Status) -> Status:
-        """The status in which the consent of the next restart is spent, which is written before the restart is sent.
-        From then on only this roll has it, by `status.rollout`.
+        """The status in which the consents of the next restart are spent, which is written before the restart is sent.
+        From then on only this roll has them, by `status.rollout`.
         """
-        if used := spent_by(decision, self.part.excused):
+        breaks = self.roll.breaks.consents if restarted_by(decision) is not None else frozenset[str]()
+        if used := spent_by(decision, self.part.excused) | breaks:
             status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
         return with_requests(self.roll, self.facts, decision, status)
 
@@ -186,6 +187,8 @@ class RollState(StageState, frozen=True):
         """The status with `workloads` and `rollout`."""
         topics = self.part.excused.topics if self.part.excused is not None else None
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, topics)
+        if restarted_by(decision) is not None:
+            rollout = with_breaks(rollout, self.roll.breaks)
         return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)
 
     def conditions(self, decision: Decision) -> Conditions:
@@ -295,6 +298,7 @@ def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: Stage
     used = {SINGLE_REPLICA_TOPICS} if planned is not None else set[str]()
     if len(voters) == 1 and voters[0] in roll.needing:
         used.add(QUORUM_OF_ONE)
+    used |= roll.breaks.consents
     return unverified_among(used, facts.memory.unverified, facts.memory.spent)
 
 

@@ -101,6 +101,33 @@ def test_a_user_without_the_verb_approve_may_not_create_a_resource_with_an_appro
     guarded.kubectl("delete", "kff", "made", "-n", "kafka", "--as=editor")
 
 
+EVIDENCE = {"prometheus": {"url": "https://prometheus:9090"}, "target": "4.1"}
+
+
+def test_a_gate_for_clients_is_opened_only_with_the_verb_approve(guarded: ControlPlane) -> None:
+    change(guarded, "editor", {"spec": {"clientEvidence": {**EVIDENCE, "policy": "Report"}}})
+    change(guarded, "editor", {"spec": {"clientEvidence": {"windowDays": 14}}})
+    change(guarded, "editor", {"spec": {"clientEvidence": {"policy": "Gate"}}})  # more is always theirs
+    for evidence in ({"policy": "Report"}, {"windowDays": 1}, {"target": "3.9"}, None):
+        with pytest.raises(Refused, match="while its policy is Gate, needs the verb approve"):
+            change(guarded, "editor", {"spec": {"clientEvidence": evidence}})
+    change(guarded, "editor", {"spec": {"suspend": False}})
+    change(guarded, "approver", {"spec": {"clientEvidence": None}})
+
+
+def test_clients_cannot_be_judged_without_a_release_and_no_secret_goes_without_tls(guarded: ControlPlane) -> None:
+    for evidence, message in (
+        ({"prometheus": EVIDENCE["prometheus"]}, "clientEvidence needs a release"),
+        ({"prometheus": {"url": "http://p:9090", "tokenSecretRef": {"name": "t"}}, "target": "4.1"}, "https://"),
+        ({"prometheus": {"url": "https://u:p@p:9090"}, "target": "4.1"}, "should match"),
+        ({"prometheus": {"url": "https://p", "brokerPattern": "b-([0-9]+)"}, "target": "4.1"}, "needs brokerLabel"),
+        ({"prometheus": {"url": "https://p", "brokerLabel": "pod", "brokerPattern": "(a+)+"}, "target": "4.1"},
+         "should match"),
+    ):  # fmt: skip
+        with pytest.raises(Refused, match=message):
+            change(guarded, "approver", {"spec": {"clientEvidence": evidence}})
+
+
 def test_the_approval_policy_changes_no_right_of_readers_and_of_the_operator(guarded: ControlPlane) -> None:
     with pytest.raises(Refused, match=r'cannot patch resource "kafkafeatures"'):
         change(guarded, "reader", FORBIDDEN["spec.consents"])

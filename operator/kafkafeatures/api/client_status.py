@@ -1,0 +1,48 @@
+"""The part of a status that reports evidence about clients, for people: decisions rest on what was read.
+
+Types as those of `api/status.py`, which reads them; what each field means is written in the CRD.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kafkafeatures.api.records import Stamp, StatusRecord
+
+
+class ClientGap(StatusRecord, frozen=True, kw_only=True):
+    """A broker that evidence does not cover. `cause`: a GapCause. `since`, `until`: of its longest gap."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("broker", "cause")
+
+    broker: int
+    cause: str
+    since: Stamp | None = None
+    until: Stamp | None = None
+
+
+class ClientBlocker(StatusRecord, frozen=True, kw_only=True):
+    """A version in use that the target lacks. `brokers`: ids, as `core/facts/node_sets.py` writes them."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("api", "version")
+
+    api: str
+    version: int
+    brokers: str = ""
+    requests_per_day: int = 0
+    last_seen: Stamp | None = None
+
+
+class ClientsStatus(StatusRecord, frozen=True, kw_only=True):
+    """Evidence about clients, for people: decisions rest on what was read. `verdict`: a ClientVerdict."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("target",)
+
+    target: str = ""
+    verdict: str = ""
+    evaluated_at: Stamp | None = None
+    valid_until: Stamp | None = None
+    ready_from: Stamp | None = None
+    gaps: tuple[ClientGap, ...] = ()
+    blockers: tuple[ClientBlocker, ...] = ()
+    blocker_count: int = 0

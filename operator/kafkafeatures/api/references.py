@@ -1,0 +1,46 @@
+"""References of a document to Secrets and ConfigMaps of its namespace: TLS, logins and tokens.
+
+Types as those of `api/spec.py`, which reads them.
+"""
+
+from msgspec import Struct
+
+from kafkafeatures.api.texts import Name, SecretKey
+
+
+class SecretKeyRef(Struct, frozen=True, kw_only=True):
+    """One key of a Secret, or of a ConfigMap, in the namespace of the resource."""
+
+    name: Name
+    key: SecretKey = "ca.crt"
+
+
+class ClientSecretRef(Struct, frozen=True, kw_only=True):
+    """Secret with a client certificate and its private key, both PEM."""
+
+    name: Name
+    cert_key: SecretKey = "tls.crt"
+    key_key: SecretKey = "tls.key"
+
+
+class TlsSpec(Struct, frozen=True, kw_only=True):
+    """TLS settings; `{}` is TLS with the CA certificates of the system."""
+
+    ca_secret_ref: SecretKeyRef | None = None
+    ca_config_map_ref: SecretKeyRef | None = None
+    client_secret_ref: ClientSecretRef | None = None
+
+
+class LoginSecretRef(Struct, frozen=True, kw_only=True):
+    """Secret with a user name and a password, or a token."""
+
+    name: Name
+    username_key: SecretKey = "username"
+    password_key: SecretKey = "password"  # noqa: S105 - the name of a key
+
+
+class TokenSecretRef(Struct, frozen=True, kw_only=True):
+    """Secret with a bearer token."""
+
+    name: Name
+    key: SecretKey = "token"

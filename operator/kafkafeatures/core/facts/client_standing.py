@@ -1,0 +1,149 @@
+"""Standing of clients towards a release: do they use what it lacks, and is the evidence complete and current?
+
+Pure. Called for the condition ClientsCompatible and `status.clients` (`core/report/clients_document.py`), before a
+restart (`core/roll/breaking_clients.py`), and by whoever reads evidence, for the brokers that it has to cover. What it
+decides: evidence counts only for the release, the window and the brokers for which it was read; anything else is
+Unknown, whatever it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from datetime import UTC, datetime, timedelta
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import METADATA_VERSION
+from kafkafeatures.api.reasons import Reason
+from kafkafeatures.core.clients.coverage import GapCause
+from kafkafeatures.core.clients.reading import JudgedBrokers, judged_of
+from kafkafeatures.core.clients.verdict import ApiVersion, ClientCheck, ClientVerdict
+from kafkafeatures.core.facts.levels import VersionRange
+from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.words import counted
+
+REMOVED_OLD_VERSIONS = 7
+"""metadata.version 3.3-IV3, the lowest that Kafka 4.x supports: 3.x supports lower ones as well."""
+MOST_NAMED = 3
+"""Versions and brokers that a message names."""
+
+
+class ClientsStanding(Struct, frozen=True):
+    """Outcome of evidence. `reason`: of the condition ClientsCompatible. `check`: None where there is no evidence for
+    these brokers. `remedy`: empty for the best outcome.
+    """
+
+    reason: Reason
+    message: str
+    remedy: str = ""
+    check: ClientCheck | None = None
+
+
+def judged_brokers(observation: Observation) -> JudgedBrokers | Failure:
+    """The brokers that evidence has to cover. Failure where it is not known which are registered."""
+    registered = observation.registered_brokers
+    if isinstance(registered, Unknown):
+        return registered.failure
+    return judged_of(registered.value, refusing_nodes(observation))
+
+
+def refusing_nodes(observation: Observation) -> frozenset[int]:
+    """Nodes that refuse removed versions already."""
+    nodes = observation.nodes
+    return frozenset(node.id for node in nodes if refuses_old_versions(node.known_range_of(METADATA_VERSION)))
+
+
+def refuses_old_versions(supported: VersionRange | tuple[int, int] | None) -> bool:
+    """Tell whether a broker with this range of metadata.version runs Kafka 4.0 or newer; False where it is unknown."""
+    if supported is None:
+        return False
+    return (supported[0] if isinstance(supported, tuple) else supported.min) >= REMOVED_OLD_VERSIONS
+
+
+def standing_of(
+    observation: Observation, release: str, window: timedelta, consented: Set[ApiVersion] = frozenset()
+) -> ClientsStanding:
+    """The standing by the evidence of this observation. `consented`: versions whose clients may break."""
+    evidence = observation.clients
+    if isinstance(evidence, Unknown):
+        failure = evidence.failure
+        reason = Reason.EVIDENCE_STALE if failure.kind is FailureKind.STALE else Reason.EVIDENCE_MISSING
+        return ClientsStanding(reason, failure.message, failure.action)
+    check, brokers = evidence.value.check, judged_brokers(observation)
+    if isinstance(brokers, Failure):
+        text = "which brokers are registered is not known"
+        return ClientsStanding(Reason.EVIDENCE_INCOMPLETE, text, brokers.action)
+    if (check.release, check.window.length) != (release, round(window.total_seconds() * 1000)):
+        text = f"no evidence for Kafka {release} was read yet"
+        return ClientsStanding(Reason.EVIDENCE_MISSING, text, "wait: it is read within 10 minutes")
+    if not evidence.value.brokers.includes(brokers):
+        text = "brokers were registered or upgraded since evidence was read"
+        return ClientsStanding(Reason.EVIDENCE_INCOMPLETE, text, "wait: it is read anew within 10 minutes")
+    return _judged(check.without(brokers.exempt), consented)
+
+
+def _judged(check: ClientCheck, consented: Set[ApiVersion]) -> ClientsStanding:
+    verdict = check.verdict_beside(consented)
+    if verdict is ClientVerdict.BLOCKED:
+        uses = [f"{use.api_version.api} v{use.version}" for use in check.breaking(consented)]
+        more = f" and {len(uses) - MOST_NAMED} more" if len(uses) > MOST_NAMED else ""
+        text = f"clients use API versions that Kafka {check.release} lacks: {', '.join(uses[:MOST_NAMED])}{more}"
+        remedy = "upgrade these clients; `kafkafeatures clients check` shows the brokers that they use"
+        return ClientsStanding(Reason.BLOCKING_CLIENTS, text, remedy, check)
+    if verdict is ClientVerdict.READY:
+        count = counted(len(check.brokers or ()), "broker")
+        days = f"{check.window.length / 86_400_000:g} days"
+        return ClientsStanding(
+            Reason.NO_BLOCKING_CLIENTS,
+            f"no client of {count} used an API version that Kafka {check.release} lacks within {days}",
+            check=check,
+        )
+    return _unknown(check)
+
+
+def _unknown(check: ClientCheck) -> ClientsStanding:
+    if not check.is_known_release:
+        text = f"this version of the operator does not know the API versions of Kafka {check.release}"
+        return ClientsStanding(
+            Reason.EVIDENCE_MISSING, text, "correct the target of spec.clientEvidence, or upgrade the operator", check
+        )
+    causes = {broker.broker: [gap.cause for gap in broker.gaps] for broker in check.brokers or () if broker.gaps}
+    for cause, reason, predicate, remedy in _OF_BROKERS:
+        ids = [id_ for id_, its_causes in causes.items() if cause in its_causes]
+        if ids:
+            return ClientsStanding(reason, f"{_brokers(ids)} {predicate}{_from(check)}", remedy, check)
+    if causes:
+        text = f"{_brokers([*causes])} {'is' if len(causes) == 1 else 'are'} not covered through the whole window"
+        remedy = "wait, with all brokers being scraped; `kafkafeatures clients check` shows the gaps"
+        return ClientsStanding(Reason.EVIDENCE_INCOMPLETE, f"{text}{_from(check)}", remedy, check)
+    first = check.uses[0].api_version if check.uses else None
+    text = (
+        f"when {first.api} v{first.version} was last used is not known" if first else "the evidence is not conclusive"
+    )
+    remedy = "wait for more evidence; `kafkafeatures clients check` shows the uses"
+    return ClientsStanding(Reason.EVIDENCE_INCOMPLETE, f"{text}{_from(check)}", remedy, check)
+
+
+_SCRAPED = (
+    "have Prometheus scrape every broker, and check selector, brokerLabel and brokerPattern of spec.clientEvidence"
+)
+_OF_BROKERS = (
+    (GapCause.NO_EVIDENCE, Reason.EVIDENCE_MISSING, "without evidence", _SCRAPED),
+    (GapCause.CONTRADICTION, Reason.EVIDENCE_INCOMPLETE, "with contradictory evidence",
+     "see the contradiction with `kafkafeatures clients check`; give each broker metrics of its own"),
+    (GapCause.STALE, Reason.EVIDENCE_STALE, "no longer scraped", _SCRAPED),
+)  # fmt: skip
+"""Causes that a person has to remove, in their order, with the reason of the condition."""
+
+
+def _brokers(ids: list[int]) -> str:
+    names = ", ".join(map(str, sorted(ids)[:MOST_NAMED])) + (", ..." if len(ids) > MOST_NAMED else "")
+    return f"broker{'s' if len(ids) > 1 else ''} {names}"
+
+
+def _from(check: ClientCheck) -> str:
+    """Earliest day on which the verdict can be better, for the end of a message; empty where it is not known."""
+    if check.ready_from is None or check.ready_from <= check.window.end:
+        return ""
+    return f"; ready on {datetime.fromtimestamp(check.ready_from / 1000, UTC):%Y-%m-%d} at the earliest"

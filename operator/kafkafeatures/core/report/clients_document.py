@@ -1,0 +1,124 @@
+"""Report of evidence about clients: the condition ClientsCompatible, and `status.clients`.
+
+Pure. Called by `core/report/status.py`. Evidence is read every few minutes, and a quiet resource causes no write: so
+figures that change with each reading are written only together with something else, and else once a day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from kafkafeatures.api.client_status import ClientBlocker, ClientGap, ClientsStatus
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.records import Stamp, stamp
+from kafkafeatures.api.status import Status
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.clients.verdict import ApiUse, ClientCheck, ClientVerdict
+from kafkafeatures.core.engine.desired_state import ClientRequirements
+from kafkafeatures.core.engine.stage import Conditions
+from kafkafeatures.core.facts.client_standing import ClientsStanding, standing_of
+from kafkafeatures.core.facts.node_sets import set_of
+from kafkafeatures.core.facts.observation import Observation
+
+MOST_GAPS = 10
+MOST_BLOCKERS = 20
+MOST_IDS = 100
+"""Characters of the ids of brokers."""
+_DAY = 86_400_000
+_VERDICTS = {
+    Reason.NO_BLOCKING_CLIENTS: ClientVerdict.READY,
+    Reason.BLOCKING_CLIENTS: ClientVerdict.BLOCKED,
+}
+_STATUSES = {ClientVerdict.READY: "True", ClientVerdict.BLOCKED: "False", ClientVerdict.UNKNOWN: "Unknown"}
+
+
+def clients_reported(
+    required: ClientRequirements | None, observation: Observation, previous: Status, now: datetime
+) -> tuple[Conditions, ClientsStatus | None]:
+    """The condition and the section of the status; neither where the document asks for no evidence."""
+    if required is None:
+        return {}, None
+    standing = standing_of(observation, required.release, required.window)
+    verdict = _VERDICTS.get(standing.reason, ClientVerdict.UNKNOWN)
+    text = f"{standing.message}; {standing.remedy}" if standing.remedy else standing.message
+    section = _section(required.release, verdict, standing, now)
+    return {Condition.CLIENTS_COMPATIBLE: (_STATUSES[verdict], standing.reason, text)}, _quiet(
+        section, previous.clients
+    )
+
+
+def clients_unread(previous: Status) -> Conditions:
+    """The condition while the cluster cannot be read: it is not known which brokers evidence has to cover."""
+    if previous.condition(Condition.CLIENTS_COMPATIBLE) is None:
+        return {}
+    return {Condition.CLIENTS_COMPATIBLE: ("Unknown", Reason.EVIDENCE_STALE, "the cluster could not be read")}
+
+
+def _section(target: str, verdict: ClientVerdict, standing: ClientsStanding, now: datetime) -> ClientsStatus:
+    check = standing.check
+    midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    section = ClientsStatus(
+        target=target,
+        verdict=verdict.value,
+        evaluated_at=stamp(midnight),
+        valid_until=stamp(midnight + timedelta(days=1, hours=1)),
+    )
+    if check is None:
+        return section
+    breaking = check.breaking()
+    later = check.ready_from is not None and check.ready_from > check.window.end
+    return replace(
+        section,
+        ready_from=_day_after(check.ready_from) if later and check.ready_from is not None else None,
+        gaps=tuple(_gaps(check))[:MOST_GAPS],
+        blockers=tuple(_blocker(use, check) for use in breaking[:MOST_BLOCKERS]),
+        blocker_count=len(breaking),
+    )
+
+
+def _gaps(check: ClientCheck) -> Iterable[ClientGap]:
+    """The longest gap of each broker."""
+    for broker in check.brokers or ():
+        if broker.gaps:
+            gap = max(broker.gaps, key=lambda candidate: candidate.end - candidate.begin)
+            yield ClientGap(broker=broker.broker, cause=gap.cause.value, since=_day(gap.begin), until=_day(gap.end))
+
+
+def _blocker(use: ApiUse, check: ClientCheck) -> ClientBlocker:
+    days = max(1.0, (use.until - use.after) / _DAY)
+    return ClientBlocker(
+        api=use.api_version.api,
+        version=use.version,
+        brokers=_shortened(set_of(use.brokers)),
+        requests_per_day=round(use.requests / days),
+        last_seen=_day(min(use.until, check.window.end)),
+    )
+
+
+def _shortened(ids: str) -> str:
+    return ids if len(ids) <= MOST_IDS else f"{ids[:MOST_IDS].rpartition(', ')[0]}, ..."
+
+
+def _day(milliseconds: int) -> Stamp:
+    return stamp(datetime.fromtimestamp(max(0, milliseconds) // _DAY * _DAY / 1000, UTC))
+
+
+def _day_after(milliseconds: int) -> Stamp:
+    return _day(milliseconds + _DAY - 1)
+
+
+def _quiet(section: ClientsStatus, previous: ClientsStatus | None) -> ClientsStatus:
+    """The section of before, if it says the same and is of the same day."""
+    if previous is None or previous.evaluated_at is None or section.evaluated_at is None:
+        return section
+    is_of_today = previous.evaluated_at[:10] == section.evaluated_at[:10]
+    return previous if is_of_today and _substance(previous) == _substance(section) else section
+
+
+def _substance(section: ClientsStatus) -> Mapping[str, object]:
+    return {
+        "verdict": (section.target, section.verdict, section.ready_from, section.blocker_count),
+        "gaps": [(gap.broker, gap.cause) for gap in section.gaps],
+        "blockers": [(blocker.api, blocker.version, blocker.brokers) for blocker in section.blockers],
+    }

@@ -1,0 +1,186 @@
+"""No node is restarted to a release that breaks clients in use, where the document asks for that (policy Gate).
+
+Pure. One of the checks of any restart (`core/roll/checks.py`), whatever it is for, and made again right before the
+restart; levels are never held by it. What it decides: a restart needs evidence, unless the release of its next image
+removed no API version (Kafka 3.x and older), or the node runs that very release already. Evidence is for one release,
+so the release of the next image has to be known and has to be the target; by hand the target itself is taken for it.
+Where clients break, each version that they use needs a consent of its own; no consent stands in for evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from kafkafeatures.api.names import CLIENT_BREAKS, KAFKA_VERSION, METADATA_VERSION
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.core.clients.verdict import ApiVersion
+from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.consents import ConsentState, state_of
+from kafkafeatures.core.engine.decisions import Wait, stalled_by
+from kafkafeatures.core.facts.binaries import releases_with
+from kafkafeatures.core.facts.client_standing import ClientsStanding, standing_of
+from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
+from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
+from kafkafeatures.core.roll.targets import Target
+
+FIRST_REMOVALS = (4, 0)
+"""The first release that removed API versions (KIP-896)."""
+POLL = 30.0
+"""Seconds until evidence is looked at again: it is read beside reconciliations, every few minutes."""
+
+
+class ClientBreaks(Struct, frozen=True):
+    """Consents that the next restarts rest on, and the targets of these restarts."""
+
+    consents: frozenset[str] = frozenset()
+    targets: frozenset[Target] = frozenset()
+
+
+def clients_survive(question: RestartCheckInput) -> Refusal | None:
+    """No restart takes an API version away that clients use, or of which that is not known."""
+    required = question.desired.clients
+    if required is None or not required.holds_roll:
+        return None
+    ids = tuple(_taking_away(question))
+    if not ids:
+        return None
+    other = next((release for id_ in ids if (release := next_release(question, id_)) != required.release), None)
+    if other is not None:
+        return _not_judged(question, ids, other)
+    consents = _usable(question, targets_of(question, ids))
+    standing = standing_of(question.observation, required.release, required.window, set(map(_version_of, consents)))
+    if standing.reason is Reason.NO_BLOCKING_CLIENTS:
+        return None
+    return _breaks(question, standing) if standing.reason is Reason.BLOCKING_CLIENTS else _unknown(standing)
+
+
+def breaks_of(question: RestartCheckInput) -> ClientBreaks:
+    """Consents that the next restart uses, if `clients_survive` allows one."""
+    required, ids = question.desired.clients, tuple(_taking_away(question))
+    clients = question.observation.clients
+    if required is None or not required.holds_roll or not ids or isinstance(clients, Unknown):
+        return ClientBreaks()
+    targets = targets_of(question, ids)
+    used = {consent_of(use.api_version) for use in clients.value.check.breaking()}
+    return ClientBreaks(frozenset(used & _usable(question, targets)), targets)
+
+
+def consent_of(version: ApiVersion) -> str:
+    """The consent that lets clients of this version break."""
+    return f"{CLIENT_BREAKS}:{version.api}:{version.version}"
+
+
+def _version_of(consent: str) -> ApiVersion:
+    _, api, version = consent.split(":")
+    return ApiVersion(api, int(version))
+
+
+def targets_of(question: RestartCheckInput, ids: Iterable[int]) -> frozenset[Target]:
+    """Targets of the restarts of these nodes."""
+    return frozenset(target for id_ in ids for target in question.targets_of(id_))
+
+
+def _usable(question: RestartCheckInput, targets: frozenset[Target]) -> set[str]:
+    """Consents of the document that no restart has used, or only restarts to all of these targets. None on the way of a
+    migration: it never leads to a release that removed versions.
+    """
+    spent, usable = question.remembered.status.spent_consents, set[str]()
+    if question.permit.is_granted:
+        return usable
+    for consent in question.desired.consents:
+        if not consent.startswith(f"{CLIENT_BREAKS}:"):
+            continue
+        remembered = (question.revisions.get(target) for target in targets)
+        is_of_this_roll = bool(targets) and all(
+            entry is not None and consent in entry.client_breaks for entry in remembered
+        )
+        if state_of(consent, question.desired.consents, spent) is ConsentState.GIVEN or is_of_this_roll:
+            usable.add(consent)
+    return usable
+
+
+# --- the release of the next image ---
+
+
+def _taking_away(question: RestartCheckInput) -> Iterator[int]:
+    """Nodes that are to be restarted and may accept less afterwards."""
+    for id_ in sorted(question.fleet.needing):
+        if id_ in question.flying and id_ not in question.stuck:
+            continue
+        release = next_release(question, id_)
+        if not release or (_removed_versions(release) and not _runs(question, id_, release)):
+            yield id_
+
+
+def _removed_versions(release: str) -> bool:
+    return tuple(map(int, release.split("."))) >= FIRST_REMOVALS
+
+
+def _runs(question: RestartCheckInput, id_: int, release: str) -> bool:
+    """Tell whether the live process of this node is of exactly this release, by what it supports."""
+    node = question.node(id_)
+    if node is None or node.state is not NodeState.LIVE or not isinstance(node.answer, Known):
+        return False
+    return releases_with(node.answer.value.supported) == (release,)
+
+
+def next_release(question: RestartCheckInput, id_: int) -> str:
+    """Release of the image that the node is restarted to, such as "4.1"; empty where it is not known, or where the
+    template says another one than a pod of the same revision reports.
+    """
+    owner = question.fleet.sets.get(id_)
+    if owner is None:
+        required = question.desired.clients
+        return required.release if required is not None and question.driver.asks_people else ""
+    ranges = question.ranges_of_binaries.get(owner.name, {})
+    if METADATA_VERSION not in ranges:
+        return owner.release
+    releases = releases_with(ranges)
+    return releases[0] if len(releases) == 1 and owner.release in ("", *releases) else ""
+
+
+# --- refusals ---
+
+
+def _not_judged(question: RestartCheckInput, ids: tuple[int, ...], release: str) -> Refusal:
+    """Halt where the next image is of another release than the target, or of one that is not known."""
+    required = question.desired.clients
+    target = required.release if required is not None else ""
+    owners = sorted({owner.name for id_ in ids if (owner := question.fleet.sets.get(id_)) is not None})
+    name = owners[0] if owners else question.title(ids[0])
+    if release:
+        text = f"the new image of {name} is of Kafka {release}, and evidence about clients is for Kafka {target}"
+        remedy = f'set spec.clientEvidence.target to "{release}"'
+    else:
+        text = f"the Kafka release of the new image of {name} is not known, so it is not known which clients it breaks"
+        remedy = f"set the template's annotation {KAFKA_VERSION} to the release that the image holds"
+    return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy, reason=Reason.ROLLOUT_HALTED))
+
+
+def _breaks(question: RestartCheckInput, standing: ClientsStanding) -> Refusal:
+    """Halt where clients would break without a consent."""
+    check, consents = standing.check, question.desired.consents
+    needed = sorted(consent_of(use.api_version) for use in check.breaking()) if check is not None else []
+    spent = [consent for consent in needed if consent in question.remembered.status.spent_consents]
+    given = [consent for consent in needed if consent in consents and consent in spent]
+    text = f"no node is restarted: {standing.message}"
+    if given:
+        remedy = f"the consent {given[0]} was used by an earlier roll: remove it, apply the document, then add it again"
+        return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy, reason=Reason.CONSENT_SPENT))
+    missing = [consent for consent in needed if consent not in consents]
+    remedy = f"upgrade these clients, or if they may break, add {', '.join(missing[:3])} to consents"
+    if question.permit.is_granted:
+        remedy = "upgrade these clients, or set spec.clientEvidence.policy to Report"
+    return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy))
+
+
+def _unknown(standing: ClientsStanding) -> Refusal:
+    """Wait for evidence."""
+    text = f"no node is restarted: whether clients break is not known: {standing.message}"
+    remedy = f"{standing.remedy}; or set spec.clientEvidence.policy to Report"
+    blocker = Blocker(BlockerKind.CLIENT, text, remedy)
+    return Wait(
+        Reason.PREFLIGHT, f"{text}; {remedy}", delay=POLL, blockers=(blocker,), subject="clients", remedy=remedy
+    )

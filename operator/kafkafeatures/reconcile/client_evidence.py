@@ -1,0 +1,261 @@
+"""Evidence about clients, read beside reconciliations: each resource that asks for it has its latest reading here.
+
+Called by `reconcile/connections.py`. A reconciliation takes what is there and waits for nothing; it only notes which
+brokers evidence has to cover, and a reading that is due begins in the background, in threads of its own. So a
+Prometheus that is slow, lies or is away delays nobody: its evidence is Unknown. What it decides: how old a reading may
+be. All texts are ours, since a server could otherwise write into a status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from base64 import b64encode
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, partial
+from importlib.resources import files
+
+from msgspec import Struct
+
+from kafkafeatures.api.spec import PrometheusSpec, Spec
+from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.core.clients.reading import ClientsReading, JudgedBrokers
+from kafkafeatures.core.clients.registry import BrokerRegistry
+from kafkafeatures.core.clients.targets import Targets, parse_targets
+from kafkafeatures.core.clients.verdict import check_clients
+from kafkafeatures.core.facts.observation import Known, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.ports import EvidenceSource
+from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.wire.addresses import AddressPolicy
+from kafkafeatures.kafka.wire.pem import Tls
+from kafkafeatures.kube.api import KubernetesApi, ResourceKey
+from kafkafeatures.kube.errors import KubeError, RequestRefused
+from kafkafeatures.prometheus.settings import ADDRESS_FORBIDDEN, PrometheusSettings
+from kafkafeatures.reconcile.credentials import CredentialsInvalid, Read, Reference, material_of, need, tls_of
+
+EVERY = 600.0
+"""Seconds between two readings of a resource."""
+RETRY = 60.0
+"""Seconds until a reading that failed, or was for other brokers, is tried again, at least."""
+COST = 10
+"""Times the duration of a failed reading until the next one, at least."""
+VALID_FOR = 1800.0
+"""Seconds for which a reading counts."""
+AT_ONCE = 2
+"""Readings at once. Each holds the answers of one server."""
+PROMETHEUS = "Prometheus"
+
+logger = logging.getLogger(__name__)
+
+
+OpenEvidence = Callable[[PrometheusSettings], EvidenceSource]
+LatestEvidence = Callable[[JudgedBrokers | Failure], "Known[ClientsReading] | Unknown"]
+"""The latest reading for these brokers. Returns at once."""
+
+
+_Required = tuple[PrometheusSpec, str, int]
+"""The server, the release, and the days of the window."""
+
+
+@dataclass(slots=True)
+class _Evidence:
+    """State of a resource between its readings.
+
+    required: what is read. brokers: those of the last reading that began. next_at: when the next one is due. read_at:
+    when the reading that counts began. failure: of the last attempt.
+    """
+
+    required: _Required
+    brokers: JudgedBrokers | None = None
+    next_at: float = 0.0
+    began_at: float = 0.0
+    task: asyncio.Task[None] | None = None
+    reading: Known[ClientsReading] | None = None
+    read_at: float = 0.0
+    failure: Failure | None = None
+
+
+class _Job(Struct, frozen=True):
+    """One reading: where, for what, until when."""
+
+    settings: PrometheusSettings
+    release: str
+    window: EvidenceWindow
+    brokers: JudgedBrokers
+
+
+class ClientEvidence:
+    """Evidence of all resources of this process. `open_source`: makes a source, without connecting; None: there is
+    none.
+    """
+
+    def __init__(
+        self, api: KubernetesApi, open_source: OpenEvidence | None, policy: AddressPolicy, environment: Environment
+    ) -> None:
+        self._api, self._open, self._policy, self._environment = api, open_source, policy, environment
+        self._evidence: dict[ResourceKey, _Evidence] = {}
+        self._threads = ThreadPoolExecutor(AT_ONCE, "client-evidence")
+
+    def of(self, key: ResourceKey, spec: Spec) -> LatestEvidence | None:
+        """Access to the latest reading for a resource; None where it asks for none."""
+        if spec.client_evidence is None or self._open is None:
+            self.forget(key)
+            return None
+        required = spec.client_evidence
+        return partial(self._latest, key, (required.prometheus, spec.clients_target, required.window_days))
+
+    def _latest(
+        self, key: ResourceKey, required: _Required, brokers: JudgedBrokers | Failure
+    ) -> Known[ClientsReading] | Unknown:
+        """The latest reading, if it still counts. Begins another one where it is due."""
+        evidence = self._evidence.get(key)
+        if evidence is None or evidence.required != required:
+            self.forget(key)
+            evidence = self._evidence[key] = _Evidence(required)
+        if not isinstance(brokers, Failure):
+            self._begin_if_due(key, evidence, brokers)
+        return self._counted(evidence)
+
+    def is_reading(self, key: ResourceKey) -> bool:
+        """Tell whether a reading is under way, so that there will be news soon."""
+        evidence = self._evidence.get(key)
+        return evidence is not None and evidence.task is not None
+
+    def forget(self, key: ResourceKey) -> None:
+        """Forget what was read for a resource: it was deleted, or asks for something else."""
+        evidence = self._evidence.pop(key, None)
+        if evidence is not None and evidence.task is not None:
+            evidence.task.cancel()
+
+    async def close(self) -> None:
+        """End all readings."""
+        tasks = [evidence.task for evidence in self._evidence.values() if evidence.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _counted(self, evidence: _Evidence) -> Known[ClientsReading] | Unknown:
+        if evidence.reading is not None and self._environment.monotonic() - evidence.read_at <= VALID_FOR:
+            return evidence.reading
+        if evidence.reading is not None:
+            cause = evidence.failure.message if evidence.failure is not None else "the last reading has not ended"
+            text = f"evidence about clients is older than {VALID_FOR / 60:g} minutes: {cause}"
+            return Unknown(Failure(FailureKind.STALE, PROMETHEUS, text, _remedy(evidence.failure)))
+        if evidence.failure is not None:
+            return Unknown(evidence.failure)
+        return Unknown(_BEING_READ)
+
+    def _begin_if_due(self, key: ResourceKey, evidence: _Evidence, brokers: JudgedBrokers) -> None:
+        now = self._environment.monotonic()
+        is_for_others = evidence.brokers is not None and not evidence.brokers.includes(brokers)
+        is_for_others = is_for_others and now - evidence.began_at >= RETRY
+        if evidence.task is not None or (now < evidence.next_at and not is_for_others):
+            return
+        evidence.brokers, evidence.began_at = brokers, now
+        evidence.next_at = now + self._environment.jittered(EVERY)
+        evidence.task = asyncio.create_task(self._read(key, evidence, brokers), name=f"client evidence of {key}")
+
+    async def _read(self, key: ResourceKey, evidence: _Evidence, brokers: JudgedBrokers) -> None:
+        began, at = self._environment.monotonic(), self._environment.clock()
+        try:
+            outcome = await self._outcome(key, evidence, brokers, at)
+        except KubeError:
+            outcome = Failure(FailureKind.CREDENTIALS, PROMETHEUS, "the API server does not answer", _WAIT)
+        except CredentialsInvalid as error:
+            outcome = Failure(FailureKind.CREDENTIALS, PROMETHEUS, str(error), "correct spec.clientEvidence")
+        except Exception as error:  # whatever it is, nothing but the evidence may suffer from it
+            logger.error("evidence about clients was not read: %s", type(error).__name__, extra=_labels(key))
+            outcome = Failure(FailureKind.REJECTED, PROMETHEUS, "the operator failed: a bug; see its log", _WAIT)
+        finally:
+            evidence.task = None
+        if isinstance(outcome, Failure):
+            evidence.failure, now = outcome, self._environment.monotonic()
+            # One that hangs is tried seldom: it takes the thread of another resource.
+            evidence.next_at = min(evidence.next_at, now + max(RETRY, COST * (now - began)))
+            return
+        evidence.reading, evidence.read_at, evidence.failure = (
+            Known(outcome, SourceKind.PROMETHEUS, PROMETHEUS, at), began, None
+        )  # fmt: skip
+
+    async def _outcome(
+        self, key: ResourceKey, evidence: _Evidence, brokers: JudgedBrokers, at: datetime
+    ) -> ClientsReading | Failure:
+        prometheus, release, days = evidence.required
+        settings = await self._settings(key.namespace, prometheus)
+        end = round(at.timestamp() * 1000)
+        job = _Job(settings, release, EvidenceWindow(end - days * 86_400_000, end), brokers)
+        outcome, peer = await asyncio.get_running_loop().run_in_executor(self._threads, self._work, job)
+        if isinstance(outcome, Failure) and peer is not None and await self._policy.is_api_server(*peer):
+            return ADDRESS_FORBIDDEN
+        return outcome
+
+    def _work(self, job: _Job) -> tuple[ClientsReading | Failure, tuple[str, int] | None]:
+        """Read and judge, in a thread."""
+        if self._open is None:
+            return _BEING_READ, None
+        scrapes, peer = self._open(job.settings).read(job.window)
+        if isinstance(scrapes, Failure):
+            return scrapes, peer
+        brokers = job.brokers
+        registry = BrokerRegistry(brokers.ids)
+        check = check_clients(job.release, targets(), scrapes, registry, job.window, all_refuse=brokers.all_refuse)
+        return ClientsReading(check.without(brokers.exempt), brokers), peer
+
+    async def _settings(self, namespace: str, prometheus: PrometheusSpec) -> PrometheusSettings:
+        """The settings with secrets as they are now. Raises CredentialsInvalid, KubeError."""
+        names: list[Reference] = []
+
+        def note(reference: Reference, key: str) -> str:
+            names.append(reference)
+            return "noted"
+
+        _resolved(prometheus, note, self._policy)
+        material: dict[Reference, Mapping[str, str] | None] = {}
+        for reference in dict.fromkeys(names):
+            fetch = self._api.secret if reference.kind == "Secret" else self._api.config_map
+            try:
+                material[reference] = await fetch(namespace, reference.name)
+            except RequestRefused:
+                text = f"the operator is not authorized to read the {reference.kind} {reference.name}"
+                raise CredentialsInvalid(text) from None
+        return _resolved(prometheus, material_of(material), self._policy)
+
+
+def _resolved(prometheus: PrometheusSpec, reader: Read, policy: AddressPolicy) -> PrometheusSettings:
+    authorization = ""
+    if (token_ref := prometheus.token_secret_ref) is not None:
+        authorization = "Bearer " + need(reader, Reference("Secret", token_ref.name), token_ref.key).strip()
+    if (login := prometheus.basic_auth_secret_ref) is not None:
+        secret = Reference("Secret", login.name)
+        username = need(reader, secret, login.username_key).strip("\r\n")
+        password = need(reader, secret, login.password_key).strip("\r\n")
+        authorization = "Basic " + b64encode(f"{username}:{password}".encode()).decode()
+    if not (authorization.isascii() and authorization.isprintable()):
+        raise CredentialsInvalid("the token has characters that no HTTP header may have")
+    return PrometheusSettings(
+        prometheus.url.rstrip("/"), prometheus.selector, prometheus.broker_label, prometheus.broker_pattern,
+        tls_of(prometheus.tls, reader) or Tls(), authorization, policy,
+    )  # fmt: skip
+
+
+@cache
+def targets() -> Targets:
+    """The table of this version."""
+    return parse_targets(files("kafkafeatures.core.clients").joinpath("targets.json").read_bytes())
+
+
+_WAIT = "wait: it is read again"
+_BEING_READ = Failure(FailureKind.NOT_ASKED, PROMETHEUS, "evidence about clients is being read", _WAIT)
+
+
+def _remedy(failure: Failure | None) -> str:
+    return failure.action if failure is not None else _WAIT
+
+
+def _labels(key: ResourceKey) -> dict[str, object]:
+    return {"namespace": key.namespace, "resource": key.name}

@@ -1,0 +1,75 @@
+"""Evidence about clients of some brokers, tersely: for tests of what rests on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.core.clients.evidence import CounterKey, Scrape
+from kafkafeatures.core.clients.reading import ClientsReading, JudgedBrokers
+from kafkafeatures.core.clients.verdict import check_clients
+from kafkafeatures.core.engine.desired_state import ClientRequirements
+from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from tests.clients.histories import TARGETS
+from tests.kafkafeatures.worlds import NOW
+
+DAY = 86_400_000
+END = round(NOW.timestamp() * 1000)
+WINDOW = timedelta(days=35)
+GATE = ClientRequirements("4.4", WINDOW, holds_roll=True)
+REPORT = replace(GATE, holds_roll=False)
+PRODUCE_2, FETCH_3 = ("Produce", 2), ("Fetch", 3)
+STALE = Unknown(Failure(FailureKind.STALE, "Prometheus", "evidence about clients is older than 30 minutes"))
+MISSING = Unknown(Failure(FailureKind.UNREACHABLE, "Prometheus", "Prometheus does not answer"))
+
+
+def scrapes(
+    broker: int,
+    *used: CounterKey,
+    since: int = 40,
+    before: tuple[CounterKey, ...] = (),
+    until: int = 0,
+    end: int = END,
+) -> tuple[Scrape, ...]:
+    """Scrapes of a process that began so many days ago: each day, with the uses of the last day. `before`: uses of
+    whenever its process began. `until`: days ago of the last scrape. `end`: today, in ms.
+    """
+    start = end - since * DAY - broker
+    days = range(since, until - 1, -1)
+    return tuple(
+        Scrape(broker, end - day * DAY, start, _counters(since - day, used, before, is_last=day == until), True)
+        for day in days
+    )
+
+
+def _counters(
+    age: int, used: Iterable[CounterKey], before: Iterable[CounterKey], *, is_last: bool
+) -> Mapping[CounterKey, float]:
+    counters: dict[CounterKey, float] = {("ApiVersions", 3): 1.0 + age}
+    counters |= dict.fromkeys(before, 5.0)
+    return counters | dict.fromkeys(used if is_last else (), 10.0)
+
+
+def reading(
+    ids: Iterable[int], *given: Scrape, release: str = "4.4", window: timedelta = WINDOW, all_refuse: bool = False
+) -> Known[ClientsReading]:
+    """A reading for these brokers."""
+    brokers = JudgedBrokers(frozenset(ids), all_refuse)
+    span = EvidenceWindow(END - round(window.total_seconds() * 1000), END)
+    check = check_clients(release, TARGETS, given, brokers.ids, span, all_refuse=all_refuse)
+    return Known(ClientsReading(check, brokers), SourceKind.PROMETHEUS, "", NOW)
+
+
+def covered(ids: Iterable[int], *used: CounterKey, release: str = "4.4") -> Known[ClientsReading]:
+    """A reading without a gap; the first broker was sent these versions a day ago."""
+    first, *others = ids
+    every = [*scrapes(first, *used), *(scrape for id_ in others for scrape in scrapes(id_))]
+    return reading(ids, *every, release=release)
+
+
+def with_clients(observation: Observation, clients: Known[ClientsReading] | Unknown) -> Observation:
+    """The observation with evidence about clients."""
+    return replace(observation, clients=clients)

@@ -1,0 +1,268 @@
+"""A roll to a release that breaks clients is held where the document asks for that, and only that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from kafkafeatures.api.reasons import BlockerKind, Reason
+from kafkafeatures.api.status import EMPTY, RevisionStatus, RolloutStatus
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.clients.reading import ClientsReading
+from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
+from kafkafeatures.core.engine.desired_state import Rollout
+from kafkafeatures.core.facts.binaries import supported_by
+from kafkafeatures.core.facts.observation import Known, NodeState, Observation, Unknown
+from kafkafeatures.core.levels.update_feature import UpdateFeature
+from kafkafeatures.core.roll.breaking_clients import ClientBreaks
+from kafkafeatures.core.roll.permit import Permit
+from kafkafeatures.core.roll.report import with_breaks
+from kafkafeatures.core.roll.roll import Roll
+from kafkafeatures.core.roll.targets import Target
+from tests.kafkafeatures.core.evidences import (
+    FETCH_3,
+    GATE,
+    MISSING,
+    PRODUCE_2,
+    REPORT,
+    STALE,
+    covered,
+    reading,
+    scrapes,
+    with_clients,
+)
+from tests.kafkafeatures.core.fleets import NEW
+from tests.kafkafeatures.core.rolls import (
+    BROKERS,
+    CONTROLLERS,
+    CRASHES,
+    a_node,
+    a_pod,
+    cluster,
+    current,
+    refused,
+    rolled,
+    sent,
+)
+from tests.kafkafeatures.worlds import OLD, SILENT, answer, known
+
+RUNNING_3_9: Mapping[int, Any] = {id_: a_node(id_, said=answer(OLD), written=OLD) for id_ in (*CONTROLLERS, *BROKERS)}
+KAFKA_4_4 = {name: (levels.min, levels.max) for name, levels in (supported_by("4.4") or {}).items()}
+READY = covered(BROKERS)
+PRODUCE, FETCH = "client-breaks:Produce:2", "client-breaks:Fetch:3"
+
+
+def old_cluster(clients: Known[ClientsReading] | Unknown, *pods: int, **fields: Any) -> Observation:
+    """A cluster of Kafka 3.9 whose images have just been changed to 4.4; these pods run it already."""
+    upgraded = {id_: a_node(id_, said=answer(KAFKA_4_4), written=KAFKA_4_4) for id_ in pods}
+    seen = cluster(current(*pods), {**RUNNING_3_9, **upgraded}, **fields)
+    assert isinstance(seen.workloads, Known)
+    controllers, brokers = seen.workloads.value.stateful_sets
+    controllers = replace(controllers, release=brokers.release, image=brokers.image)
+    workloads = replace(seen.workloads, value=replace(seen.workloads.value, stateful_sets=(controllers, brokers)))
+    seen = replace(seen, workloads=workloads)
+    return with_clients(
+        replace(seen, registered_brokers=known(frozenset(BROKERS)), finalized=known({"metadata.version": 21})), clients
+    )
+
+
+def rolls(roll: Roll) -> bool:
+    return isinstance(roll.decision, Act)
+
+
+EVIDENCE: Mapping[str, tuple[Known[ClientsReading] | Unknown, Reason]] = {
+    "none was read": (Unknown(MISSING.failure), Reason.PREFLIGHT),
+    "it is old": (STALE, Reason.PREFLIGHT),
+    "a broker has none": (reading(BROKERS, *(s for id_ in BROKERS[1:] for s in scrapes(id_))), Reason.PREFLIGHT),
+    "it is shorter than the window": (
+        reading(BROKERS, *(s for id_ in BROKERS for s in scrapes(id_, since=12))), Reason.PREFLIGHT,
+    ),
+    "it ended a day ago": (
+        reading(BROKERS, *(s for id_ in BROKERS for s in scrapes(id_, until=1))), Reason.PREFLIGHT,
+    ),
+    "it is for fewer brokers": (covered(BROKERS[1:]), Reason.PREFLIGHT),
+    "it is for another release": (covered(BROKERS, release="4.1"), Reason.PREFLIGHT),
+    "it is for another window": (reading(BROKERS, window=timedelta(days=1)), Reason.PREFLIGHT),
+    "it is of brokers that refuse old versions": (
+        reading(BROKERS, *(s for id_ in BROKERS for s in scrapes(id_)), all_refuse=True), Reason.PREFLIGHT,
+    ),
+    "a use may be of before": (
+        reading(BROKERS, *scrapes(1, before=(PRODUCE_2,))[20:], *(s for id_ in BROKERS[1:] for s in scrapes(id_))),
+        Reason.PREFLIGHT,
+    ),
+    "clients break": (covered(BROKERS, PRODUCE_2), Reason.CONSENT_REQUIRED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EVIDENCE)
+def test_no_node_is_restarted_to_the_release_unless_it_is_proven_that_no_client_breaks(case: str) -> None:
+    clients, reason = EVIDENCE[case]
+    for pods in ((), CONTROLLERS, (*CONTROLLERS, 6)):
+        roll = rolled(old_cluster(clients, *pods), clients=GATE)
+        refused(roll, reason)
+        assert isinstance(roll.decision, Wait | Stalled)
+        assert [blocker.kind for blocker in roll.decision.blockers] == [BlockerKind.CLIENT]
+
+
+@pytest.mark.parametrize("case", EVIDENCE)
+def test_the_policy_report_holds_nothing(case: str) -> None:
+    assert rolls(rolled(old_cluster(EVIDENCE[case][0]), clients=REPORT))
+    assert rolls(rolled(old_cluster(EVIDENCE[case][0])))
+
+
+def test_a_roll_goes_on_where_it_is_proven_that_no_client_breaks() -> None:
+    assert rolls(rolled(old_cluster(READY), clients=GATE))
+
+
+@pytest.mark.parametrize("case", EVIDENCE)
+def test_a_restart_to_a_release_that_removed_nothing_needs_no_evidence(case: str) -> None:
+    assert rolls(rolled(old_cluster(EVIDENCE[case][0], release="3.9"), clients=GATE))
+
+
+def test_a_restart_to_the_release_that_a_node_runs_needs_no_evidence() -> None:
+    seen = cluster(release="4.1")  # these nodes run 4.1
+    assert isinstance(seen.workloads, Known)
+    sets = tuple(replace(owner, release="4.1", image="kafka:4.1.0") for owner in seen.workloads.value.stateful_sets)
+    seen = replace(seen, workloads=replace(seen.workloads, value=replace(seen.workloads.value, stateful_sets=sets)))
+    assert rolls(rolled(seen, clients=GATE))
+    dead = replace(seen, nodes=tuple(replace(node, answer=MISSING) for node in seen.nodes))
+    refused(rolled(dead, clients=GATE), Reason.ROLLOUT_HALTED)
+
+
+def test_a_release_that_is_not_known_is_held_with_the_annotation_as_the_remedy() -> None:
+    message = refused(rolled(old_cluster(READY, release="", image="kafka:latest"), clients=GATE), Reason.ROLLOUT_HALTED)
+    assert "release of the new image of broker is not known" in message
+    assert "kafkafeatures.dev/kafka-version" in message
+
+
+def test_evidence_for_one_release_lets_no_node_go_to_another() -> None:
+    message = refused(rolled(old_cluster(READY, release="4.1"), clients=GATE), Reason.ROLLOUT_HALTED)
+    assert "of Kafka 4.1, and evidence about clients is for Kafka 4.4" in message
+    assert message.endswith('set spec.clientEvidence.target to "4.1"')
+
+
+def test_a_template_that_names_another_release_than_its_first_pod_reports_is_not_believed() -> None:
+    """Neither of the two is: one of them is wrong."""
+    message = refused(rolled(old_cluster(READY, 3001, release="3.9"), clients=GATE), Reason.ROLLOUT_HALTED)
+    assert "release of the new image of controller is not known" in message
+    as_before = {id_: RUNNING_3_9[id_] for id_ in (3001,)}
+    seen = old_cluster(READY, 3001)
+    seen = replace(seen, nodes=tuple(as_before.get(node.id, node) for node in seen.nodes))
+    refused(rolled(seen, clients=GATE), Reason.ROLLOUT_HALTED)
+
+
+def test_brokers_that_refuse_old_versions_already_need_no_evidence_for_the_others_to_go() -> None:
+    """A roll that has begun could not end otherwise: what they refuse they do not count."""
+    pods = (*CONTROLLERS, 1)
+    assert rolls(rolled(old_cluster(covered(BROKERS[1:]), *pods), clients=GATE))
+    assert rolls(rolled(old_cluster(covered(BROKERS), *pods), clients=GATE))  # read while it still accepted them
+    refused(rolled(old_cluster(covered(BROKERS[2:]), *pods), clients=GATE), Reason.PREFLIGHT)
+
+
+def test_what_an_upgraded_broker_was_sent_before_still_counts() -> None:
+    refused(rolled(old_cluster(covered(BROKERS, PRODUCE_2), *CONTROLLERS, 1), clients=GATE), Reason.CONSENT_REQUIRED)
+
+
+# --- consents ---
+
+
+def test_a_consent_covers_the_versions_that_it_names_and_no_other() -> None:
+    consents = (PRODUCE, FETCH, "client-breaks:Produce:1", "client-breaks:Fetch:2")
+    breaks = old_cluster(covered(BROKERS, PRODUCE_2, FETCH_3))
+    for count in range(len(consents) + 1):
+        for given in combinations(consents, count):
+            roll = rolled(breaks, clients=GATE, consents=frozenset(given))
+            assert rolls(roll) is ({PRODUCE, FETCH} <= set(given)), given
+    message = refused(rolled(breaks, clients=GATE, consents=frozenset({PRODUCE})), Reason.CONSENT_REQUIRED)
+    assert "lacks: Fetch v3" in message
+
+
+@pytest.mark.parametrize("case", [case for case in EVIDENCE if case != "clients break"])
+def test_no_consent_stands_in_for_evidence(case: str) -> None:
+    seen = old_cluster(EVIDENCE[case][0])
+    refused(rolled(seen, clients=GATE, consents=frozenset({PRODUCE, FETCH})), Reason.PREFLIGHT)
+
+
+def test_a_use_with_a_consent_does_not_hide_a_gap() -> None:
+    gap = reading(BROKERS, *scrapes(1, PRODUCE_2), *(s for id_ in BROKERS[2:] for s in scrapes(id_)))
+    assert gap.value.check.breaking()
+    message = refused(rolled(old_cluster(gap), clients=GATE, consents=frozenset({PRODUCE})), Reason.PREFLIGHT)
+    assert "broker 2 without evidence" in message
+
+
+def test_a_consent_is_used_with_the_first_restart_and_stays_good_for_the_targets_of_that_roll_alone() -> None:
+    seen = old_cluster(covered(BROKERS, PRODUCE_2))
+    roll = rolled(seen, clients=GATE, consents=frozenset({PRODUCE, FETCH}))
+    targets = frozenset({Target("broker", NEW), Target("controller", NEW)})
+    assert roll.breaks == ClientBreaks(frozenset({PRODUCE}), targets)
+    rollout = with_breaks(
+        RolloutStatus(
+            id=roll.id, total=9,
+            revisions=tuple(RevisionStatus(name=name, revision=NEW, left=6) for name in ("broker", "controller")),
+        ),
+        roll.breaks,
+    )  # fmt: skip
+    spent = replace(EMPTY, spent_consents=(PRODUCE,), rollout=rollout)
+    assert rolls(rolled(seen, clients=GATE, consents=frozenset({PRODUCE}), status=spent))
+    refused(rolled(seen, clients=GATE, status=spent), Reason.CONSENT_REQUIRED)  # withdrawn
+    forgotten = replace(EMPTY, spent_consents=(PRODUCE,))
+    refused(rolled(seen, clients=GATE, consents=frozenset({PRODUCE}), status=forgotten), Reason.CONSENT_SPENT)
+    another = old_cluster(covered(BROKERS, PRODUCE_2), update_revision="broker-third")
+    refused(rolled(another, clients=GATE, consents=frozenset({PRODUCE}), status=spent), Reason.CONSENT_SPENT)
+
+
+def test_a_restart_that_breaks_nobody_uses_no_consent() -> None:
+    assert not rolled(old_cluster(READY), clients=GATE, consents=frozenset({PRODUCE})).breaks.consents
+    breaks = old_cluster(covered(BROKERS, PRODUCE_2))
+    assert not rolled(breaks, clients=REPORT, consents=frozenset({PRODUCE})).breaks.consents
+
+
+# --- every restart goes through it ---
+
+
+def test_a_restart_that_may_be_unsent_is_held_as_well() -> None:
+    flying = sent(3002)
+    assert rolls(rolled(old_cluster(READY), flying, clients=GATE))
+    refused(rolled(old_cluster(STALE), flying, clients=GATE), Reason.PREFLIGHT)
+
+
+def test_a_restart_on_the_way_of_a_migration_is_held_and_no_consent_counts_there() -> None:
+    permit = Permit("dual write", dict.fromkeys(BROKERS, "the settings"))
+    refused(rolled(old_cluster(MISSING), clients=GATE, permit=permit), Reason.PREFLIGHT)
+    breaks = old_cluster(covered(BROKERS, PRODUCE_2))
+    roll = rolled(breaks, clients=GATE, permit=permit, consents=frozenset({PRODUCE}))
+    assert refused(roll, Reason.CONSENT_REQUIRED).endswith("set spec.clientEvidence.policy to Report")
+
+
+def test_a_stuck_node_is_held_as_well() -> None:
+    seen = old_cluster(MISSING, *CONTROLLERS)
+    dead = a_node(1, state=NodeState.FENCED, said=SILENT, written=OLD)
+    assert isinstance(seen.workloads, Known)
+    sets = tuple(
+        replace(owner, pods=tuple(a_pod(1, **CRASHES) if pod.name == "broker-1" else pod for pod in owner.pods))
+        for owner in seen.workloads.value.stateful_sets
+    )
+    seen = replace(
+        seen,
+        nodes=tuple(dead if node.id == 1 else node for node in seen.nodes),
+        workloads=replace(seen.workloads, value=replace(seen.workloads.value, stateful_sets=sets)),
+    )
+    assert rolls(rolled(seen))
+    refused(rolled(seen, clients=GATE), Reason.PREFLIGHT)
+
+
+def test_a_person_is_asked_for_no_restart_without_evidence_for_the_target() -> None:
+    by_hand = Rollout("Manual")
+    raise_ = (UpdateFeature("metadata.version", 21, 30),)
+    seen = old_cluster(READY)
+    assert rolls(rolled(seen, rollout=by_hand, changes=raise_, clients=GATE))
+    refused(rolled(with_clients(seen, STALE), rollout=by_hand, changes=raise_, clients=GATE), Reason.PREFLIGHT)
+
+
+def test_nothing_is_refused_where_nothing_is_to_be_restarted() -> None:
+    seen = old_cluster(MISSING, *CONTROLLERS, *BROKERS)
+    assert rolled(seen, clients=GATE).decision is None

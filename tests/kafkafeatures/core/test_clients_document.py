@@ -1,0 +1,135 @@
+"""What a status says of clients: bounded, quiet, and never more than the evidence."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from kafkafeatures.api.client_status import ClientBlocker, ClientsStatus
+from kafkafeatures.api.reasons import Condition, Reason
+from kafkafeatures.api.records import stamp
+from kafkafeatures.api.status import EMPTY, Status, StatusCondition
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.clients.evidence import Scrape
+from kafkafeatures.core.clients.reading import ClientsReading
+from kafkafeatures.core.facts.observation import Known, Observation, Unknown
+from kafkafeatures.core.report.bounds import bounded
+from kafkafeatures.core.report.clients_document import clients_reported, clients_unread
+from kafkafeatures.core.report.events import events_between
+from tests.kafkafeatures.core.evidences import (
+    MISSING,
+    PRODUCE_2,
+    REPORT,
+    STALE,
+    covered,
+    reading,
+    scrapes,
+    with_clients,
+)
+from tests.kafkafeatures.worlds import NOW, OLD, answer, known, node, observation
+
+IDS = (1, 2, 3)
+Clients = Known[ClientsReading] | Unknown
+
+
+def with_condition(status: str) -> Status:
+    """A status with the condition and no more."""
+    condition = StatusCondition(
+        type=Condition.CLIENTS_COMPATIBLE, status=status, reason="NoBlockingClients", message="m",
+        last_transition_time=stamp(NOW),
+    )  # fmt: skip
+    return replace(EMPTY, conditions=(condition,))
+
+
+def seen(clients: Clients) -> Observation:
+    """Three brokers of Kafka 3.9."""
+    brokers = [node(id_, said=answer(OLD), written=OLD) for id_ in IDS]
+    return with_clients(replace(observation(*brokers), registered_brokers=known(frozenset(IDS))), clients)
+
+
+def reported(clients: Clients, previous: Status = EMPTY, now: datetime = NOW) -> tuple[str, Reason, ClientsStatus]:
+    conditions, section = clients_reported(REPORT, seen(clients), previous, now)
+    found = conditions[Condition.CLIENTS_COMPATIBLE]
+    assert found is not None
+    assert section is not None
+    return found[0], found[1], section
+
+
+def test_without_client_evidence_there_is_neither_a_condition_nor_a_section() -> None:
+    assert clients_reported(None, seen(covered(IDS)), EMPTY, NOW) == ({}, None)
+
+
+def test_each_verdict_has_its_reason() -> None:
+    short = reading(IDS, *(scrape for id_ in IDS for scrape in scrapes(id_, since=12)))
+    cases: dict[tuple[str, Reason, str], Clients] = {
+        ("True", Reason.NO_BLOCKING_CLIENTS, "Ready"): covered(IDS),
+        ("False", Reason.BLOCKING_CLIENTS, "Blocked"): covered(IDS, PRODUCE_2),
+        ("Unknown", Reason.EVIDENCE_MISSING, "Unknown"): MISSING,
+        ("Unknown", Reason.EVIDENCE_STALE, "Unknown"): STALE,
+        ("Unknown", Reason.EVIDENCE_INCOMPLETE, "Unknown"): short,
+    }
+    for (status, reason, verdict), clients in cases.items():
+        found = reported(clients)
+        assert (found[0], found[1], found[2].verdict) == (status, reason, verdict)
+
+
+def test_a_gap_has_its_broker_and_the_day_from_which_the_verdict_can_be_ready() -> None:
+    short = reading(IDS, *scrapes(1, since=12), *scrapes(2), *scrapes(3))
+    _, _, section = reported(short)
+    (gap,) = section.gaps
+    assert (gap.broker, gap.cause) == (1, "BeforeStart")
+    assert section.ready_from is not None
+    assert timedelta(days=22) < datetime.fromisoformat(section.ready_from) - NOW < timedelta(days=25)
+
+
+def test_figures_that_grow_cause_no_write_on_the_same_day_and_one_on_the_next() -> None:
+    _, _, section = reported(covered(IDS, PRODUCE_2))
+    status = replace(EMPTY, clients=section)
+    grown = [*scrapes(1, PRODUCE_2), *scrapes(2), *scrapes(3)]
+    last = next(scrape for scrape in reversed(grown) if scrape.broker == 1)
+    grown = [_doubled(scrape) if scrape is last else scrape for scrape in grown]
+    assert reported(reading(IDS, *grown), status)[2] == section
+    assert reported(reading(IDS, *grown), status, NOW + timedelta(days=1))[2] != section
+    assert reported(covered(IDS), status)[2] != section
+
+
+def _doubled(scrape: Scrape) -> Scrape:
+    return replace(scrape, counters={key: 2 * count for key, count in scrape.counters.items()})
+
+
+def test_a_verdict_says_until_when_it_counts() -> None:
+    _, _, section = reported(covered(IDS))
+    assert section.evaluated_at is not None
+    assert section.valid_until is not None
+    assert section.evaluated_at <= NOW.isoformat() < section.valid_until
+
+
+def test_the_section_has_room_in_a_status_and_shrinks_where_there_is_none() -> None:
+    _, _, section = reported(covered(IDS, PRODUCE_2))
+    full = replace(section, blockers=_blockers(20), gaps=())
+    assert len(json.dumps(replace(EMPTY, clients=full).as_json())) < 8 * 1024
+    crowded = replace(EMPTY, clients=replace(full, blockers=_blockers(200)))
+    small = bounded(crowded, 0)
+    assert len(json.dumps(small.as_json())) < 32 * 1024
+    assert small.clients is not None
+    assert small.clients.blockers
+
+
+def _blockers(count: int) -> tuple[ClientBlocker, ...]:
+    _, _, section = reported(covered(IDS, PRODUCE_2))
+    (blocker,) = section.blockers
+    return tuple(replace(blocker, api=f"{'x' * 60}{number}", brokers="1, " * 33) for number in range(count))
+
+
+def test_an_event_tells_of_the_first_client_that_breaks_and_of_the_proof_that_none_does() -> None:
+    statuses = [EMPTY, *map(with_condition, ("False", "False", "Unknown", "True", "False"))]
+    found = [[event.reason for event in events_between(*pair)] for pair in pairwise(statuses)]
+    assert found == [["FirstBlockingClient"], [], [], ["ClientsCompatible"], ["FirstBlockingClient"]]
+
+
+def test_while_the_cluster_cannot_be_read_the_condition_is_unknown_if_there_was_one() -> None:
+    assert clients_unread(EMPTY) == {}
+    found = clients_unread(with_condition("True"))[Condition.CLIENTS_COMPATIBLE]
+    assert found is not None
+    assert found[:2] == ("Unknown", Reason.EVIDENCE_STALE)

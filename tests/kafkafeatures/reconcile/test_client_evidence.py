@@ -1,0 +1,225 @@
+"""Evidence about clients is read beside reconciliations, and what is not known is Unknown."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from base64 import b64encode
+from typing import Any
+
+from prometheus_client import generate_latest
+
+from kafkafeatures.api.values import replace
+from kafkafeatures.core.clients.evidence import CounterKey
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.ports import EvidenceAnswer
+from kafkafeatures.reconcile.client_evidence import EVERY, RETRY, VALID_FOR
+from tests.kafkafeatures.core.evidences import PRODUCE_2, scrapes
+from tests.kafkafeatures.reconcile.rig import Rig
+from tests.simulated.orders import KEY, Orders
+
+AWAY = Failure(FailureKind.UNREACHABLE, "Prometheus", "Prometheus cannot be reached", "check the URL")
+URL = "https://prometheus.monitoring:9090"
+
+
+def rig_with(**evidence: Any) -> Rig:
+    api = Orders()
+    api.edit(clientEvidence={"prometheus": {"url": URL}, "target": "4.4", **evidence})
+    return Rig(api)
+
+
+def brokers_of(rig: Rig) -> tuple[int, ...]:
+    return tuple(sorted(rig.kafka.world.image.brokers))
+
+
+def answer(rig: Rig, *used: CounterKey) -> EvidenceAnswer:
+    """Evidence without a gap; the first broker was sent these versions."""
+    first, *others = brokers_of(rig)
+    return EvidenceAnswer((*scrapes(first, *used), *(scrape for id_ in others for scrape in scrapes(id_))))
+
+
+async def has_read() -> None:
+    """Wait until no reading is under way."""
+    tasks = [task for task in asyncio.all_tasks() if task.get_name().startswith("client evidence")]
+    await asyncio.gather(*tasks)
+
+
+async def condition(rig: Rig) -> tuple[str, str]:
+    """The condition, once what is read is over and was reported."""
+    await rig.controller.reconcile(KEY)
+    await has_read()
+    rig.seconds += 61
+    await rig.controller.reconcile(KEY)
+    found = rig.api.condition("ClientsCompatible")
+    return found["status"], found["reason"]
+
+
+def events(rig: Rig) -> list[tuple[str, str]]:
+    reasons = ("FirstBlockingClient", "ClientsCompatible")
+    return [(event["type"], event["reason"]) for event in rig.api.server.events() if event["reason"] in reasons]
+
+
+async def test_a_first_reconciliation_does_not_wait_for_evidence_and_the_next_one_reports_it() -> None:
+    rig = rig_with()
+    rig.evidence = lambda _: answer(rig)
+    await rig.controller.reconcile(KEY)
+    assert rig.api.condition("ClientsCompatible")["reason"] == "EvidenceMissing"
+    assert "being read" in rig.api.condition("ClientsCompatible")["message"]
+    assert await condition(rig) == ("True", "NoBlockingClients")
+    assert rig.api.status["clients"]["verdict"] == "Ready"
+    assert events(rig) == [("Normal", "ClientsCompatible")]
+    assert b'kafkafeatures_blocking_clients{name="orders",namespace="kafka",target="4.4"} 0.0' in generate_latest(
+        rig.metrics.registry
+    )
+
+
+async def test_without_client_evidence_nothing_is_read_and_there_is_no_condition() -> None:
+    rig = Rig(Orders())
+    await rig.controller.reconcile(KEY)
+    assert not rig.prometheus
+    assert "ClientsCompatible" not in {one["type"] for one in rig.api.status["conditions"]}
+
+
+async def test_clients_that_break_are_named_once() -> None:
+    rig = rig_with()
+    rig.evidence = lambda _: answer(rig, PRODUCE_2)
+    assert await condition(rig) == ("False", "BlockingClients")
+    assert "Produce v2" in rig.api.condition("ClientsCompatible")["message"]
+    (blocker,) = rig.api.status["clients"]["blockers"]
+    assert (blocker["api"], blocker["version"]) == PRODUCE_2
+    for _ in range(3):
+        rig.seconds += EVERY
+        await condition(rig)
+    assert events(rig) == [("Warning", "FirstBlockingClient")]
+    rig.evidence = lambda _: answer(rig)
+    rig.seconds += EVERY
+    assert await condition(rig) == ("True", "NoBlockingClients")
+    assert events(rig) == [("Warning", "FirstBlockingClient"), ("Normal", "ClientsCompatible")]
+
+
+async def test_a_prometheus_that_hangs_holds_up_no_reconciliation() -> None:
+    rig, over = rig_with(), threading.Event()
+
+    def hang(_: object) -> EvidenceAnswer:
+        over.wait()
+        return answer(rig)
+
+    rig.evidence = hang
+    try:
+        for _ in range(5):
+            await asyncio.wait_for(rig.controller.reconcile(KEY), 30)
+            rig.seconds += 61
+            assert rig.api.condition("ClientsCompatible")["reason"] == "EvidenceMissing"
+        assert len(rig.prometheus) == 1
+    finally:
+        over.set()
+        await has_read()
+
+
+async def test_a_prometheus_that_hangs_is_tried_ten_times_as_seldom_as_it_hangs() -> None:
+    rig = rig_with()
+
+    def hang(_: object) -> EvidenceAnswer:
+        rig.seconds += 50
+        return EvidenceAnswer(AWAY)
+
+    rig.evidence = hang
+    await condition(rig)
+    for seconds in (RETRY, 300.0):
+        rig.seconds += seconds
+        await condition(rig)
+        assert len(rig.prometheus) == 1
+    rig.seconds += 100
+    await condition(rig)
+    assert len(rig.prometheus) == 2
+
+
+async def test_evidence_counts_for_half_an_hour_and_is_stale_afterwards() -> None:
+    rig = rig_with()
+    rig.evidence = lambda _: answer(rig)
+    assert await condition(rig) == ("True", "NoBlockingClients")
+    rig.evidence = lambda _: EvidenceAnswer(AWAY)
+    rig.seconds += VALID_FOR - 200
+    assert await condition(rig) == ("True", "NoBlockingClients")
+    rig.seconds += 200
+    assert await condition(rig) == ("Unknown", "EvidenceStale")
+    assert "Prometheus cannot be reached" in rig.api.condition("ClientsCompatible")["message"]
+    rig.evidence = lambda _: answer(rig)
+    rig.seconds += RETRY
+    assert await condition(rig) == ("True", "NoBlockingClients")
+
+
+async def test_what_a_reading_raises_is_a_failure_of_the_evidence_alone() -> None:
+    rig = rig_with()
+
+    def fail(_: object) -> EvidenceAnswer:
+        raise RuntimeError("secret")
+
+    rig.evidence = fail
+    assert await condition(rig) == ("Unknown", "EvidenceMissing")
+    assert "secret" not in str(rig.api.object)
+    assert rig.api.condition("Reachable")["status"] == "True"
+
+
+async def test_a_quiet_resource_is_not_written_although_its_clients_send_more_and_more() -> None:
+    rig, count = rig_with(), 0
+
+    def growing(_: object) -> EvidenceAnswer:
+        nonlocal count
+        count += 1
+        given, _ = answer(rig, PRODUCE_2)
+        assert not isinstance(given, Failure)
+        first = brokers_of(rig)[0]
+        last = [scrape for scrape in given if scrape.broker == first][-1]
+        more = replace(last, counters={**last.counters, PRODUCE_2: 10.0 * count})
+        return EvidenceAnswer(tuple(more if scrape is last else scrape for scrape in given))
+
+    rig.evidence = growing
+    await condition(rig)
+    version = rig.api.object["metadata"]["resourceVersion"]
+    for _ in range(4):
+        rig.seconds += EVERY
+        await condition(rig)
+    assert count > 3
+    assert rig.api.object["metadata"]["resourceVersion"] == version
+
+
+async def test_a_secret_without_the_label_is_not_sent_and_a_rotated_one_is() -> None:
+    rig = rig_with(prometheus={"url": URL, "tokenSecretRef": {"name": "prometheus"}})
+    rig.evidence = lambda _: answer(rig)
+    data = {"token": b64encode(b"first\n").decode()}
+    rig.api.server.put(KEY.namespace, "secrets", "prometheus", data=data)
+    assert await condition(rig) == ("Unknown", "EvidenceMissing")
+    assert "does not have the label" in rig.api.condition("ClientsCompatible")["message"]
+    assert not rig.prometheus
+    for token in ("first", "second"):
+        labels = {"kafkafeatures.dev/credentials": "true"}
+        data = {"token": b64encode(token.encode()).decode()}
+        rig.api.server.put(KEY.namespace, "secrets", "prometheus", labels=labels, data=data)
+        rig.seconds += EVERY
+        assert await condition(rig) == ("True", "NoBlockingClients")
+        assert rig.prometheus[-1].authorization == f"Bearer {token}"
+        assert token not in repr(rig.prometheus[-1])
+
+
+async def test_evidence_is_read_anew_for_another_target_and_for_more_brokers() -> None:
+    rig = rig_with()
+    rig.evidence = lambda _: answer(rig)
+    assert await condition(rig) == ("True", "NoBlockingClients")
+    readings = len(rig.prometheus)
+    rig.api.edit(clientEvidence={"prometheus": {"url": URL}, "target": "4.1"})
+    await rig.controller.reconcile(KEY)
+    assert rig.api.condition("ClientsCompatible")["status"] == "Unknown"
+    assert await condition(rig) == ("True", "NoBlockingClients")
+    assert len(rig.prometheus) == readings + 1
+    assert rig.api.status["clients"]["target"] == "4.1"
+
+
+async def test_a_cluster_that_cannot_be_read_leaves_no_verdict() -> None:
+    rig = rig_with()
+    rig.evidence = lambda _: answer(rig)
+    assert await condition(rig) == ("True", "NoBlockingClients")
+    rig.kafka.away = True
+    rig.seconds += 3600
+    await rig.controller.reconcile(KEY)
+    assert rig.api.condition("ClientsCompatible")["status"] == "Unknown"

@@ -83,11 +83,11 @@ def test_a_single_move_to_the_target_of_a_sent_step_is_that_step_and_any_other_m
 
 def test_steps_settled_without_the_log_are_behind_the_position_up_to_a_bound() -> None:
     sent = status(intents=(RAISE,))
-    kept = with_own_moves(sent, status())
-    assert kept.log_position == replace(HERE, own=("group.version:1",))
-    assert unremembered({"group.version": ((101, 1),)}, before=kept) == set()
-    assert unremembered({"group.version": ((101, 1), (102, 0))}, before=kept) == {"group.version"}
-    assert unremembered({"group.version": ((101, 2),)}, before=kept) == {"group.version"}
+    recorded = with_own_moves(sent, status())
+    assert recorded.log_position == replace(HERE, own=("group.version:1",))
+    assert unremembered({"group.version": ((101, 1),)}, before=recorded) == set()
+    assert unremembered({"group.version": ((101, 1), (102, 0))}, before=recorded) == {"group.version"}
+    assert unremembered({"group.version": ((101, 2),)}, before=recorded) == {"group.version"}
     assert with_own_moves(sent, sent) == sent
     many = replace(HERE, own=("group.version:1",) * MAX_OWN)
     assert with_own_moves(replace(sent, log_position=many), replace(status(), log_position=many)).log_position == many
@@ -102,8 +102,8 @@ def test_moves_of_a_feature_with_an_open_step_are_not_judged_before_the_step_is_
 
 def test_what_was_read_of_earlier_parts_counts_as_well_and_once() -> None:
     earlier: dict[str, Moves] = {"group.version": ((101, 1), (105, 0)), "share.version": ((102, 1),)}
-    found = moved_unremembered(status(), status(), seen({"group.version": ((105, 0), (110, 1))}), earlier)
-    assert found == {"group.version": ((101, 1), (105, 0), (110, 1)), "share.version": ((102, 1),)}
+    unremembered = moved_unremembered(status(), status(), seen({"group.version": ((105, 0), (110, 1))}), earlier)
+    assert unremembered == {"group.version": ((101, 1), (105, 0), (110, 1)), "share.version": ((102, 1),)}
 
 
 UP, DOWN = "group.version 0 -> 1", "group.version 1 -> 0"
@@ -129,7 +129,7 @@ def test_without_a_position_a_level_counts_as_moved_unless_its_last_move_is_sure
     last_seen: int | None, own: tuple[str, ...], levels: tuple[int, ...], is_foreign: bool
 ) -> None:
     before = replace(EMPTY, cluster_id="c", features=(FeatureStatus(name="group.version", finalized=last_seen),))
-    after = replace(before, history=tuple(HistoryEntry(at=AT, action=one, result="Applied") for one in own))
+    after = replace(before, history=tuple(HistoryEntry(at=AT, action=action, result="Applied") for action in own))
     moves = tuple(enumerate(levels, start=90))
     shown: dict[str, Moves] = {"group.version": moves} if moves else {}
     assert moved_unremembered(before, after, seen(shown), {}) == (shown if is_foreign else {})
@@ -175,8 +175,8 @@ def test_a_plan_whose_level_was_moved_is_over_and_is_counted_once() -> None:
     assert (after.plan, after.change_count) == (None, 4)
     counted = replace(before, change_count=4)  # as the end of its own step
     assert void_after(before, counted, (), moves).change_count == 4
-    others = void_after(before, before, (), {"share.version": ((101, 1),)})
-    assert (others.plan, others.change_count) == (before.plan, 3)
+    of_other_feature = void_after(before, before, (), {"share.version": ((101, 1),)})
+    assert (of_other_feature.plan, of_other_feature.change_count) == (before.plan, 3)
 
 
 # --- which log it is ---
@@ -190,9 +190,9 @@ def test_a_log_that_ends_sooner_or_in_an_older_epoch_is_not_the_one_that_was_rea
     now: tuple[int, int], is_missing: bool
 ) -> None:
     offset, epoch = now
-    found = seen(offset=offset, epoch=epoch)
-    assert missing_in(found, status(), None) == (HERE if is_missing else None)
-    assert missing_in(found, EMPTY, HERE) == (HERE if is_missing else None)
+    observation = seen(offset=offset, epoch=epoch)
+    assert missing_in(observation, status(), None) == (HERE if is_missing else None)
+    assert missing_in(observation, EMPTY, HERE) == (HERE if is_missing else None)
 
 
 def test_a_log_that_ends_before_the_offset_of_a_sent_step_is_not_the_same_log() -> None:
@@ -202,6 +202,6 @@ def test_a_log_that_ends_before_the_offset_of_a_sent_step_is_not_the_same_log() 
 
 
 def test_without_the_metadata_log_an_observation_has_no_position() -> None:
-    asked = replace(observation(), source=Source(SourceKind.API_REQUESTS, at=NOW))
-    assert position_of(asked) is None
-    assert missing_in(asked, status(), HERE) is None
+    without_log = replace(observation(), source=Source(SourceKind.API_REQUESTS, at=NOW))
+    assert position_of(without_log) is None
+    assert missing_in(without_log, status(), HERE) is None

@@ -24,9 +24,9 @@ COMPUTED = DesiredState({}, {"metadata.version": 30})
 
 def test_what_is_named_exactly_is_approved_and_what_is_computed_waits() -> None:
     assert isinstance(deciding(NAMED), Act)
-    held = deciding(COMPUTED)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    decision = deciding(COMPUTED)
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
     assert isinstance(deciding(DesiredState({}, {"metadata.version": 29})), Act)  # safe to undo
     assert isinstance(deciding(DesiredState({}, {"group.version": 1})), Held)  # lossy
 
@@ -47,9 +47,9 @@ def test_the_policy_says_what_waits(policy: ApprovalPolicy, wanted: DesiredState
 
 def test_an_irreversible_level_that_no_person_named_waits_for_an_approval() -> None:
     """A command made the levels of a release: a yes to its question is no approval of what Kafka refuses to undo."""
-    held = deciding(replace(NAMED, approves_by_name=False))
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    decision = deciding(replace(NAMED, approves_by_name=False))
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
     assert isinstance(deciding(replace(NAMED, approves_by_name=False, policy=ApprovalPolicy.NEVER)), Held)
     assert isinstance(deciding(DesiredState({"metadata.version": 26}, approves_by_name=False)), Act)
     assert isinstance(deciding(DesiredState({"group.version": 1}, approves_by_name=False)), Act)  # lossy
@@ -65,13 +65,13 @@ def test_the_hash_of_the_plan_approves_it_and_no_other_does() -> None:
     assert isinstance(deciding(with_hash(COMPUTED, whole[:19])), Act)
     assert approved_by(with_hash(COMPUTED, whole), world(), propose(COMPUTED, world(), Memory())) == "PlanHash"
     for other in (whole[:14], "sha256:", "sha256:00000000", ""):
-        held = deciding(with_hash(COMPUTED, other))
-        assert isinstance(held, Held)
-        assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
+        decision = deciding(with_hash(COMPUTED, other))
+        assert isinstance(decision, Held)
+        assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
 
 
 @pytest.mark.parametrize(
-    ("seen", "memory", "wanted"),
+    ("observation", "memory", "wanted"),
     [
         (world(metadata_version=26), Memory(), COMPUTED),
         (world(), Memory(change_count=1), COMPUTED),
@@ -80,9 +80,11 @@ def test_the_hash_of_the_plan_approves_it_and_no_other_does() -> None:
     ],
     ids=["other levels", "a change since", "other wishes", "another resource"],
 )
-def test_an_old_approval_authorises_no_later_plan(seen: Observation, memory: Memory, wanted: DesiredState) -> None:
+def test_an_old_approval_authorises_no_later_plan(
+    observation: Observation, memory: Memory, wanted: DesiredState
+) -> None:
     approved = propose(COMPUTED, world(), Memory()).plan.hash
-    assert propose(wanted, seen, memory).plan.hash != approved
+    assert propose(wanted, observation, memory).plan.hash != approved
 
 
 def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
@@ -99,8 +101,10 @@ def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
 
 def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() -> None:
     """The hash covers what is changed from where to where; how a stage is carried out may differ between versions."""
-    asked, there = DesiredState({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
-    assert propose(asked, world(), Memory()).plan.hash == propose(DesiredState(there), world(), Memory()).plan.hash
+    desired, finalized = DesiredState({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
+    assert (
+        propose(desired, world(), Memory()).plan.hash == propose(DesiredState(finalized), world(), Memory()).plan.hash
+    )
     steps = changes_between({"metadata.version": 26, "group.version": 1}, {"metadata.version": 25})
     hashes = {
         plan_of(some, {}, uid="u", cluster_id="c", change_count=0, standing=None).hash
@@ -142,9 +146,9 @@ def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
     wanted = DesiredState(
         {"group.version": 1}, policy=ApprovalPolicy.NEVER, approvals=approvals, may_approve_unseen=True
     )
-    held = deciding(wanted)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
+    decision = deciding(wanted)
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
     hash_ = propose(wanted, world(), Memory()).plan.hash
     assert isinstance(deciding(replace(wanted, approvals=frozenset({hash_}))), Act)
 

@@ -27,9 +27,9 @@ def test_the_ranges_of_a_release_are_what_its_nodes_say(version: str) -> None:
         for row in rows
         if (row["api"], row["version"]) == (18, 4)
     ]
-    said = [reply.supported_features for reply in replies if not reply.error_code]
-    assert len(said) == 3  # of a broker, the active controller and another one
-    assert all(one == supported_by(release_of({}, {}, f"kafka:{version}")) for one in said)
+    reported = [reply.supported_features for reply in replies if not reply.error_code]
+    assert len(reported) == 3  # of a broker, the active controller and another one
+    assert all(ranges == supported_by(release_of({}, {}, f"kafka:{version}")) for ranges in reported)
 
 
 @pytest.mark.parametrize("version", RECORDED)
@@ -39,7 +39,7 @@ def test_the_release_of_a_node_is_inferred_from_the_ranges_that_it_reports(versi
 
 
 @pytest.mark.parametrize(
-    ("ranges", "found"),
+    ("ranges", "releases"),
     [
         ({"metadata.version": (7, 25), "group.version": (0, 1)}, ("4.0",)),  # what begins at 0 may be left out
         ({"metadata.version": (7, 25), "share.version": (0, 0)}, ("4.0",)),
@@ -49,8 +49,8 @@ def test_the_release_of_a_node_is_inferred_from_the_ranges_that_it_reports(versi
         ({"group.version": (0, 1)}, ()),
     ],
 )
-def test_ranges_tell_one_release_or_none(ranges: Ranges, found: tuple[str, ...]) -> None:
-    assert releases_with(ranges_of(ranges)) == found
+def test_ranges_tell_one_release_or_none(ranges: Ranges, releases: tuple[str, ...]) -> None:
+    assert releases_with(ranges_of(ranges)) == releases
 
 
 def test_what_a_process_says_counts_before_its_registration_and_what_no_release_has_stays_unknown() -> None:

@@ -38,8 +38,8 @@ def found(*nodes: Node, feature: str = "metadata.version", level: int = 27) -> t
     return blockers(LevelCheckInput(observation(node(3001), node(99), *nodes), (change,)))
 
 
-def named(those: tuple[Blocker, ...]) -> list[tuple[str, int]]:
-    return sorted((one.kind.value, node.id) for one in those for node in one.nodes)
+def named(blockers: tuple[Blocker, ...]) -> list[tuple[str, int]]:
+    return sorted((blocker.kind.value, node.id) for blocker in blockers for node in blocker.nodes)
 
 
 @given(st.lists(st.sampled_from(SHAPES), max_size=12))
@@ -94,7 +94,7 @@ def test_controllers_and_brokers_or_other_ranges_are_groups_of_their_own() -> No
             node(3, said=answer(other), written=other),
         )
     )
-    assert [[one.id for one in group.nodes] for group in groups] == [[3002], [1, 2], [3]]
+    assert [[node.id for node in group.nodes] for group in groups] == [[3002], [1, 2], [3]]
 
 
 def test_nodes_that_differ_in_one_feature_are_groups_of_their_own_with_all_their_features() -> None:
@@ -105,7 +105,7 @@ def test_nodes_that_differ_in_one_feature_are_groups_of_their_own_with_all_their
     )
     changes = (UpdateFeature("metadata.version", 21, 27), UpdateFeature("group.version", 0, 1))
     groups = grouped(blockers(LevelCheckInput(observation(node(3001), node(99), *nodes), changes)))
-    assert [(one.feature, [node.id for node in one.nodes]) for one in groups] == [
+    assert [(group.feature, [node.id for node in group.nodes]) for group in groups] == [
         ("metadata.version", [1, 2]), ("metadata.version", [3]), ("group.version", [1, 2]),
     ]  # fmt: skip
 
@@ -125,7 +125,7 @@ def test_a_level_that_no_node_supports_says_so_once_and_names_the_highest() -> N
 
 
 def test_a_level_below_every_range_names_the_lowest() -> None:
-    (nowhere,) = (one for one in found(level=3) if one.reason is Reason.UNSUPPORTED_LEVEL)
+    (nowhere,) = (blocker for blocker in found(level=3) if blocker.reason is Reason.UNSUPPORTED_LEVEL)
     assert nowhere.message.endswith("the lowest level that any node supports is 7 (3.3-IV3)")
 
 

@@ -18,19 +18,19 @@ from tests.kafkafeatures.worlds import NOW
 PODS = tuple(pod(id_) for id_ in (1, 2, 3))
 
 
-def reading(*found: Budget, sets: tuple[StatefulSet, ...] = ()) -> WorkloadsReading:
-    return WorkloadsReading(NOW, sets or (stateful_set(*PODS),), found, namespace="kafka")
+def reading(*budgets_read: Budget, sets: tuple[StatefulSet, ...] = ()) -> WorkloadsReading:
+    return WorkloadsReading(NOW, sets or (stateful_set(*PODS),), budgets_read, namespace="kafka")
 
 
 ONE = MaxParallel(1)
 
 
-def notes(found: WorkloadsReading, most: MaxParallel = ONE) -> list[str]:
-    return list(budgets.notes(found, most, 30))
+def notes(workloads: WorkloadsReading, most: MaxParallel = ONE) -> list[str]:
+    return list(budgets.notes(workloads, most, 30))
 
 
-def kept(found: Budget, one: Pod = PODS[0]) -> str:
-    return budgets.refused_now(reading(found), one)
+def kept(disruption_budget: Budget, pod_: Pod = PODS[0]) -> str:
+    return budgets.refused_now(reading(disruption_budget), pod_)
 
 
 def test_a_pod_that_a_budget_keeps_now_is_named_with_the_budget() -> None:
@@ -69,10 +69,10 @@ def test_a_pod_that_does_not_run_or_goes_already_is_kept_by_no_budget(fields: di
 
 
 def test_a_budget_that_never_allows_is_named_with_its_patch() -> None:
-    (found,) = budgets.blockers(reading(budget(*PODS, most=0, limit="minAvailable: 3")))
-    assert found.reason is Reason.ROLLOUT_HALTED
-    assert found.message == "PodDisruptionBudget broker (minAvailable: 3) never allows an eviction"
-    assert found.remedy.endswith(
+    (blocker,) = budgets.blockers(reading(budget(*PODS, most=0, limit="minAvailable: 3")))
+    assert blocker.reason is Reason.ROLLOUT_HALTED
+    assert blocker.message == "PodDisruptionBudget broker (minAvailable: 3) never allows an eviction"
+    assert blocker.remedy.endswith(
         "kubectl -n kafka patch poddisruptionbudget broker --type merge "
         """-p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'"""
     )
@@ -84,8 +84,8 @@ def test_a_budget_that_is_used_up_or_not_counted_yet_is_none_that_never_allows()
 
 
 def test_a_pod_of_two_budgets_is_never_evicted_and_that_is_said_once() -> None:
-    (found,) = budgets.blockers(reading(budget(*PODS), budget(*PODS, name="other")))
-    assert found.message == (
+    (blocker,) = budgets.blockers(reading(budget(*PODS), budget(*PODS, name="other")))
+    assert blocker.message == (
         "pod broker-1 is covered by 2 PodDisruptionBudgets (broker, other): Kubernetes evicts no such pod"
     )
 
@@ -97,10 +97,10 @@ def test_only_budgets_of_pods_that_need_a_restart_are_judged() -> None:
     never = budget(controller, name="controller", most=0)
     twice = reading(budget(*PODS), never, budget(controller, name="other"), sets=sets)
     assert not list(budgets.blockers(twice))
-    asked = replace(sets[1], pods=(replace(controller, restart_requested=True),))
-    one, two = budgets.blockers(replace(twice, stateful_sets=(sets[0], asked)))
-    assert "controller (maxUnavailable: 0) never allows" in one.message
-    assert "pod controller-0 is covered by 2" in two.message
+    restarting = replace(sets[1], pods=(replace(controller, restart_requested=True),))
+    first, second = budgets.blockers(replace(twice, stateful_sets=(sets[0], restarting)))
+    assert "controller (maxUnavailable: 0) never allows" in first.message
+    assert "pod controller-0 is covered by 2" in second.message
 
 
 def test_without_a_budget_one_is_suggested_that_fits() -> None:
@@ -121,12 +121,12 @@ def test_always_allow_is_asked_for() -> None:
 
 
 def test_a_budget_below_max_parallel_is_named_with_the_patch_that_lifts_it() -> None:
-    found = reading(budget(*PODS))
-    assert budgets.parallelism(found) == 1
-    (note,) = notes(found, MaxParallel(3))
+    workloads = reading(budget(*PODS))
+    assert budgets.parallelism(workloads) == 1
+    (note,) = notes(workloads, MaxParallel(3))
     assert note.startswith("at most 1 broker at a time: rollout.maxParallel is 3, and PodDisruptionBudget broker has")
     assert '"maxUnavailable":3' in note
-    (note,) = notes(found, MaxParallel(10, percent=True))
+    (note,) = notes(workloads, MaxParallel(10, percent=True))
     assert "rollout.maxParallel is 10%" in note
     assert '"maxUnavailable":3' in note
     assert not notes(reading(budget(*PODS, most=3)), MaxParallel(3))

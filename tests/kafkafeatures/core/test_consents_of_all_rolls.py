@@ -32,9 +32,9 @@ RELEASES = (P.PRE_MIGRATION, P.COPIED)
 """Positions from which brokers are rolled, each on the way to dual write."""
 
 
-def hosting(seen: Observation, *more: Row) -> Observation:
+def hosting(observation: Observation, *more: Row) -> Observation:
     """This cluster with these partitions, beside those with three replicas."""
-    return replace(seen, partitions=Known(reading(*PARTITIONS, *more), SourceKind.METADATA_LOG, "", NOW))
+    return replace(observation, partitions=Known(reading(*PARTITIONS, *more), SourceKind.METADATA_LOG, "", NOW))
 
 
 def remembered(status: Status) -> Memory:
@@ -42,15 +42,18 @@ def remembered(status: Status) -> Memory:
 
 
 def migrating(
-    seen: Observation, status: Status = EMPTY, desired: Desired = D.DUAL_WRITE, given: frozenset[str] = CONSENT
+    observation: Observation,
+    status: Status = EMPTY,
+    desired: Desired = D.DUAL_WRITE,
+    consents: frozenset[str] = CONSENT,
 ) -> Look:
     """A look of any process, with what the status has."""
-    return looks(migrations.wanting(desired, consents=given), seen, status=status, memory=remembered(status))
+    return looks(migrations.wanting(desired, consents=consents), observation, status=status, memory=remembered(status))
 
 
-def raising(seen: Observation, status: Status = EMPTY, target: str = "3.9", **of_wanted: Any) -> Look:
+def raising(observation: Observation, status: Status = EMPTY, target: str = "3.9", **of_wanted: Any) -> Look:
     wanted = ibps.wanting(target, consents=CONSENT, **of_wanted)
-    return Look(wanted, seen, status=status, memory=remembered(status))
+    return Look(wanted, observation, status=status, memory=remembered(status))
 
 
 def refused(look: Look, reason: Reason) -> str:
@@ -61,9 +64,9 @@ def refused(look: Look, reason: Reason) -> str:
 
 
 def test_without_the_consent_no_broker_is_restarted_and_with_it_every_roll_of_the_plan_goes() -> None:
-    seen = hosting(cluster(P.PRE_MIGRATION), ONE)
+    observation = hosting(cluster(P.PRE_MIGRATION), ONE)
     assert "add single-replica-topics to consents" in refused(
-        migrating(seen, given=frozenset()), Reason.CONSENT_REQUIRED
+        migrating(observation, consents=frozenset()), Reason.CONSENT_REQUIRED
     )
     status = EMPTY
     for position in RELEASES:
@@ -114,15 +117,15 @@ def test_a_rollback_is_another_plan_that_needs_the_consent_anew() -> None:
 
 
 def test_after_the_withdrawal_of_the_consent_no_further_broker_is_restarted() -> None:
-    seen = hosting(cluster(P.PRE_MIGRATION), ONE)
-    refused(migrating(seen, after(migrating(seen)), given=frozenset()), Reason.CONSENT_REQUIRED)
+    observation = hosting(cluster(P.PRE_MIGRATION), ONE)
+    refused(migrating(observation, after(migrating(observation)), consents=frozenset()), Reason.CONSENT_REQUIRED)
 
 
 def test_a_consent_does_not_outlive_the_loss_of_its_plan() -> None:
     """A status without the plan, as an older schema or a backup leaves it, says only that it was used."""
-    seen = hosting(cluster(P.PRE_MIGRATION), ONE)
-    lost = replace(after(migrating(seen)), plan=None)
-    refused(migrating(seen, lost), Reason.CONSENT_SPENT)
+    observation = hosting(cluster(P.PRE_MIGRATION), ONE)
+    lost = replace(after(migrating(observation)), plan=None)
+    refused(migrating(observation, lost), Reason.CONSENT_SPENT)
 
 
 def test_while_partitions_are_not_known_no_topic_is_covered() -> None:
@@ -136,19 +139,21 @@ def test_while_partitions_are_not_known_no_topic_is_covered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "seen"),
+    ("wanted", "observation"),
     [(migrations.wanting(D.DUAL_WRITE), cluster(P.ZOOKEEPER)), (ibps.wanting(rollout=ibps.IN_PODS), brokers())],
     ids=["migration", "inter.broker.protocol.version"],
 )
 def test_partitions_are_read_before_any_restart_so_that_the_plan_shows_the_topics(
-    wanted: DesiredState, seen: Observation
+    wanted: DesiredState, observation: Observation
 ) -> None:
     def are_read(status: Status, consents: frozenset[str] = CONSENT) -> bool:
-        return demands_of(ReadContext(replace(wanted, consents=consents), status, NOT_ASKED, NOW, seen)).partitions
+        return demands_of(
+            ReadContext(replace(wanted, consents=consents), status, NOT_ASKED, NOW, observation)
+        ).partitions
 
     assert are_read(EMPTY)
     assert not are_read(EMPTY, frozenset())
-    look = Look(replace(wanted, consents=CONSENT), hosting(seen, ONE), memory=NO_MEMORY)
+    look = Look(replace(wanted, consents=CONSENT), hosting(observation, ONE), memory=NO_MEMORY)
     assert not are_read(after(look))
 
 
@@ -157,8 +162,8 @@ def test_every_roll_on_the_way_to_another_protocol_version_has_it() -> None:
     exchanges = hosting(brokers(uses="3.8", knows="3.8-IV0"), ONE)
     raises = hosting(brokers(uses="3.8"), ONE)
     status = EMPTY
-    for seen in (pins, exchanges, raises):
-        look = raising(seen, status)
+    for raised in (pins, exchanges, raises):
+        look = raising(raised, status)
         assert restarted(look) == 2
         status = after(look, status)
         assert status.spent_consents == tuple(CONSENT)
@@ -167,8 +172,8 @@ def test_every_roll_on_the_way_to_another_protocol_version_has_it() -> None:
 
 
 def test_pods_that_are_restarted_where_all_use_the_version_have_it_too() -> None:
-    seen = hosting(ibps.in_pods(brokers(uses="3.9"), 1, 2, 3), ONE)
-    look = raising(seen, rollout=ibps.IN_PODS)
+    observation = hosting(ibps.in_pods(brokers(uses="3.9"), 1, 2, 3), ONE)
+    look = raising(observation, rollout=ibps.IN_PODS)
     assert restarted(look) == 2
     assert "(one) unavailable while a broker restarts" in str(look.proposal.plan)
     fewer = hosting(ibps.in_pods(brokers(uses="3.9"), 1, 3), ONE)

@@ -32,14 +32,14 @@ YES = DryRunAccepted()
 
 def deciding(
     desired: dict[str, int] | None = None,
-    seen: Observation | None = None,
+    observed: Observation | None = None,
     *,
     pinned: str = "",
     unsettled: tuple[UpdateFeature | UnknownStep, ...] = (),
     verdict: DryRun | None = YES,
 ) -> Decision:
     wanted = DesiredState(WANTED if desired is None else desired, cluster_id=pinned)
-    return decide(wanted, seen or observation(), unsettled=unsettled, verdict=verdict)
+    return decide(wanted, observed or observation(), unsettled=unsettled, verdict=verdict)
 
 
 def test_metadata_version_goes_first_and_one_at_a_time() -> None:
@@ -138,10 +138,10 @@ def _nodes(draw: st.DrawFn) -> Any:
 
 @given(nodes=_nodes(), desired=_LEVELS, levels=_LEVELS, accepted=st.booleans())
 def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict[str, int], accepted: bool) -> None:
-    seen = observation(*nodes, levels=levels)
+    observed = observation(*nodes, levels=levels)
     verdict = YES if accepted else DryRunUnavailable("no")
-    decision = decide(DesiredState(desired), seen, verdict=verdict)
-    assert decision == decide(DesiredState(desired), seen, verdict=verdict)
+    decision = decide(DesiredState(desired), observed, verdict=verdict)
+    assert decision == decide(DesiredState(desired), observed, verdict=verdict)
     if not isinstance(decision, Act):
         return
     step = decision.step
@@ -150,13 +150,17 @@ def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict
     assert step.feature != "kraft.version"
     assert step.from_level == levels.get(step.feature, 0)
     assert step.to_level == desired[step.feature] > step.from_level
-    for one in nodes:
-        found = one.range_of(step.feature)
-        assert not isinstance(found, Known) or step.to_level in found.value or one.state is NodeState.REFUSED
-        assert one.state is not NodeState.REFUSED
+    for planned in nodes:
+        supported_range = planned.range_of(step.feature)
+        assert (
+            not isinstance(supported_range, Known)
+            or step.to_level in supported_range.value
+            or planned.state is NodeState.REFUSED
+        )
+        assert planned.state is not NodeState.REFUSED
     if step.feature != "metadata.version":
         assert "metadata.version" not in {
-            one.feature for one in changes_in(propose(DesiredState(desired), seen, Memory()))
+            change.feature for change in changes_in(propose(DesiredState(desired), observed, Memory()))
         }
 
 
@@ -181,10 +185,10 @@ def test_ready_is_never_said_of_a_cluster_without_a_leader(
     log_was_read: bool,
     mode: Mode,
 ) -> None:
-    seen = observation(*nodes, levels=desired if same else {}, voting=voting, mode=metadata_mode)
+    observed = observation(*nodes, levels=desired if same else {}, voting=voting, mode=metadata_mode)
     if not log_was_read:
-        seen = replace(seen, source=Source(SourceKind.API_REQUESTS))
-    decision = decide(DesiredState(desired, mode=mode), seen, verdict=YES)
+        observed = replace(observed, source=Source(SourceKind.API_REQUESTS))
+    decision = decide(DesiredState(desired, mode=mode), observed, verdict=YES)
     if metadata_mode is MetadataMode.ZOOKEEPER:
         assert not (desired and isinstance(decision, Done) and decision.reason is Reason.IN_SYNC)
     elif isinstance(decision, Done | Act):

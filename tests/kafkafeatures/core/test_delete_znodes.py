@@ -42,14 +42,14 @@ AT = Stamp("2026-01-02T03:04:05Z")
 UNREAD = Failure(FailureKind.AUTHORIZATION, "znode /controller", "not authorized to read it", "grant READ on it")
 
 
-def made(found: DeleteZnodes | Failure) -> DeleteZnodes:
-    assert isinstance(found, DeleteZnodes), found
-    return found
+def made(deletion: DeleteZnodes | Failure) -> DeleteZnodes:
+    assert isinstance(deletion, DeleteZnodes), deletion
+    return deletion
 
 
-def refused(found: DeleteZnodes | Failure) -> str:
-    assert isinstance(found, Failure)
-    return str(found)
+def refused(deletion: DeleteZnodes | Failure) -> str:
+    assert isinstance(deletion, Failure)
+    return str(deletion)
 
 
 WHOLE = made(release(reading(controller_epoch=ControllerEpoch(12, 12)), partition_epoch=3))
@@ -85,10 +85,10 @@ def test_the_claim_and_the_progress_are_deleted_as_they_were_read() -> None:
 def test_the_epoch_is_raised_above_that_of_the_quorum_and_of_every_partition(
     epoch: int, claim: int, copied: int, partition: int, raised: int | None
 ) -> None:
-    found = reading(
+    znodes = reading(
         controller_epoch=ControllerEpoch(epoch, 8), controller=claimed(epoch=claim), migration=progress(epoch=copied)
     )
-    assert made(release(found, partition_epoch=partition)).raise_to == raised
+    assert made(release(znodes, partition_epoch=partition)).raise_to == raised
 
 
 def test_a_claim_without_progress_is_released_too() -> None:
@@ -161,8 +161,8 @@ def settled(
     looks = ObservationPair(
         seen(before) if before is not None else last, last, AT, lambda _: age, lambda _: age, lambda _: other
     )  # fmt: skip
-    found = DeletionInFlight(step, AT, Via.ZOOKEEPER).settle(looks)
-    return found.reason if isinstance(found, OpenOutcome) else found
+    settlement = DeletionInFlight(step, AT, Via.ZOOKEEPER).settle(looks)
+    return settlement.reason if isinstance(settlement, OpenOutcome) else settlement
 
 
 def as_read(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
@@ -250,9 +250,9 @@ def test_an_epoch_that_was_not_raised_shows_that_another_client_deleted_both() -
 def test_what_may_be_of_another_ensemble_or_was_not_read_shows_nothing(
     read: ZooKeeperReading | Failure, says: str
 ) -> None:
-    found = settled(WHOLE, read, read, age=LONG)
-    assert not isinstance(found, Result), found
-    assert says in found
+    settlement = settled(WHOLE, read, read, age=LONG)
+    assert not isinstance(settlement, Result), settlement
+    assert says in settlement
 
 
 def test_znodes_outside_the_deletion_need_not_be_readable() -> None:
@@ -266,9 +266,9 @@ def test_znodes_outside_the_deletion_need_not_be_readable() -> None:
 @pytest.mark.parametrize("accepted", [False, True])
 def test_the_intent_of_a_deletion_is_read_back_as_written(name: str, accepted: bool) -> None:
     sent = DeletionInFlight(STEPS[name], AT, Via.ZOOKEEPER, accepted=accepted)
-    found = in_flight(Intent.read(sent.to_intent().as_json()))
-    assert isinstance(found, DeletionInFlight)
-    assert replace(found, intent=None) == sent
+    restored = in_flight(Intent.read(sent.to_intent().as_json()))
+    assert isinstance(restored, DeletionInFlight)
+    assert replace(restored, intent=None) == sent
     assert len(str(sent.to_intent().as_json())) < 1024
 
 
@@ -292,7 +292,7 @@ def test_an_intent_that_is_damaged_is_not_read(damage: dict[str, Any]) -> None:
 
 def test_an_intent_that_deletes_nothing_is_not_read() -> None:
     written = DeletionInFlight(EARLY, AT, Via.ZOOKEEPER).to_intent()
-    fields = {name: one for name, one in written.unknown.items() if not name.startswith("migration")}
+    fields = {name: value for name, value in written.unknown.items() if not name.startswith("migration")}
     assert isinstance(in_flight(Intent(kind=written.kind, unknown=fields)), UnknownStep)
 
 
@@ -348,14 +348,14 @@ def test_a_carried_out_deletion_does_not_count_as_a_change_that_needs_another_pl
     ],
 )
 def test_what_a_rejection_means_is_said_by_its_code(code: int, reason: Reason, needs_action: bool) -> None:
-    found = WHOLE.rejection(code, "znode /controller: because")
-    assert (found.reason, found.needs_action, found.recorded) == (reason, needs_action, "")
-    assert found.message == "ZooKeeper refused to delete /controller and /migration: znode /controller: because"
+    rejection = WHOLE.rejection(code, "znode /controller: because")
+    assert (rejection.reason, rejection.needs_action, rejection.recorded) == (reason, needs_action, "")
+    assert rejection.message == "ZooKeeper refused to delete /controller and /migration: znode /controller: because"
 
 
 def test_the_progress_of_a_deletion_is_one_line() -> None:
     sent = DeletionInFlight(WHOLE, AT, Via.ZOOKEEPER)
-    open_, answered = (one.progress(lambda _: "3 s") for one in (sent, replace(sent, accepted=True)))
+    open_, answered = (deletion.progress(lambda _: "3 s") for deletion in (sent, replace(sent, accepted=True)))
     assert open_ == "delete /controller and /migration, sent 3 s ago; outcome not known yet"
     assert answered.endswith("done; the znodes are being read again")
     assert WHOLE.request == "ZooKeeper transaction: delete /controller and /migration"
@@ -364,10 +364,10 @@ def test_the_progress_of_a_deletion_is_one_line() -> None:
 
 
 def test_what_is_kept_stays_while_the_way_back_continues() -> None:
-    kept = MigrationStatus(phase="RollingBack", kept_migration_node=progress().text)
-    previous = replace(EMPTY, migration=kept)
+    remembered = MigrationStatus(phase="RollingBack", kept_migration_node=progress().text)
+    previous = replace(EMPTY, migration=remembered)
     look = looks(wanting(Desired.ROLLED_BACK), cluster(Position.PRE_MIGRATION), status=previous)
-    (now,) = (one for one in look.stages if one.kind == MIGRATION)
-    found = now.reported(look.decision, EMPTY, previous).migration
-    assert found is not None
-    assert (found.phase, found.kept_migration_node) == ("RollingBack", progress().text)
+    (now,) = (stage for stage in look.stages if stage.kind == MIGRATION)
+    reported = now.reported(look.decision, EMPTY, previous).migration
+    assert reported is not None
+    assert (reported.phase, reported.kept_migration_node) == ("RollingBack", progress().text)

@@ -16,9 +16,9 @@ REACHED = Memory(reached={"share.version": 1})
 
 
 def test_drift_is_reported_and_left() -> None:
-    held = deciding(DesiredState(SHARE), world(), REACHED)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.DRIFT_DETECTED, Reason.LEVEL_BEHIND)
+    decision = deciding(DesiredState(SHARE), world(), REACHED)
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.DRIFT_DETECTED, Reason.LEVEL_BEHIND)
     ahead = deciding(
         DesiredState({"metadata.version": 25}), world(metadata_version=26), Memory(reached={"metadata.version": 25})
     )
@@ -57,9 +57,9 @@ def test_under_no_policy_is_drift_corrected_by_an_irreversible_change_without_an
 ) -> None:
     wanted = DesiredState({"metadata.version": 30}, on_drift=OnDrift.CORRECT, policy=policy)
     drifted = Memory(reached={"metadata.version": 30})
-    held = deciding(wanted, world(), drifted)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    decision = deciding(wanted, world(), drifted)
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
     approval = frozenset({propose(wanted, world(), drifted).plan.hash})
     approved = replace(wanted, approvals=approval, may_approve_unseen=True)
     assert isinstance(deciding(approved, world(), drifted), Act)
@@ -67,9 +67,9 @@ def test_under_no_policy_is_drift_corrected_by_an_irreversible_change_without_an
 
 def test_a_bundle_that_was_passed_by_has_drifted_when_it_is_below() -> None:
     wanted = DesiredState({}, {"metadata.version": 25})
-    held = deciding(wanted, world(metadata_version=24), Memory(reached={"metadata.version": 26}))
-    assert isinstance(held, Held)
-    assert held.reason is Reason.DRIFTED
+    decision = deciding(wanted, world(metadata_version=24), Memory(reached={"metadata.version": 26}))
+    assert isinstance(decision, Held)
+    assert decision.reason is Reason.DRIFTED
 
 
 def test_a_step_that_was_done_and_taken_back_is_not_covered_by_the_old_hash() -> None:

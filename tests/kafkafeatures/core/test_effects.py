@@ -25,7 +25,7 @@ def test_every_level_that_a_release_supports_has_one_row() -> None:
         for level in range(max(supported.min, 1), supported.max + 1)
     }
     assert {(row.feature, row.level) for row in ROWS} == shipped | {
-        (METADATA_VERSION, one) for one in METADATA_VERSIONS
+        (METADATA_VERSION, row) for row in METADATA_VERSIONS
     }
     assert len(ROWS) == len({(row.feature, row.level) for row in ROWS})
     assert all(releases_that_hold({row.feature: row.level}) for row in ROWS)

@@ -59,7 +59,7 @@ def ended(result: str, action: str = "f 0 -> 1", message: str = "") -> HistoryEn
 
 
 def reasons(before: Status, after: Status) -> list[str]:
-    return [one.reason for one in events_between(before, after)]
+    return [event.reason for event in events_between(before, after)]
 
 
 def test_a_status_that_did_not_change_makes_none() -> None:
@@ -72,15 +72,19 @@ def test_a_plan_is_computed_once_and_approved_once() -> None:
     assert reasons(PLANNED, APPROVED) == ["PlanApproved"]
     assert reasons(EMPTY, APPROVED) == ["PlanComputed", "PlanApproved"]
     assert reasons(APPROVED, EMPTY) == []
-    assert all(one.facts == EventFacts(plan=PLAN.hash) for one in events_between(EMPTY, APPROVED))
+    assert all(event.facts == EventFacts(plan=PLAN.hash) for event in events_between(EMPTY, APPROVED))
 
 
 def test_each_end_of_an_update_is_reported_by_what_came_of_it() -> None:
     history = tuple(ended(result, f"f {n} -> 1", "why") for n, result in enumerate(Result))
-    found = {one.note: one for one in events_between(EMPTY, Status(history=history))}
-    assert [one.reason for one in found.values()] == ["FeatureUpdated", "DriftCorrected", "FeatureUpdateRejected"]
-    assert [one.warning for one in found.values()] == [False, False, True]
-    assert all(": why" in note for note in found)
+    event_of_note = {event.note: event for event in events_between(EMPTY, Status(history=history))}
+    assert [event.reason for event in event_of_note.values()] == [
+        "FeatureUpdated",
+        "DriftCorrected",
+        "FeatureUpdateRejected",
+    ]
+    assert [event.warning for event in event_of_note.values()] == [False, False, True]
+    assert all(": why" in note for note in event_of_note)
     assert reasons(Status(history=history[:3]), Status(history=history[1:3])) == []  # the oldest fell out
 
 
@@ -130,7 +134,7 @@ def test_what_a_person_must_not_do_any_longer_is_reported_each_time_and_an_evict
 
 def test_a_node_that_is_back_is_reported_and_no_update_of_a_level() -> None:
     done = replace(ended("Applied", "broker 3 (orders-3)"), kind="RestartNode")
-    assert [(one.reason, one.note) for one in events_between(EMPTY, Status(history=(done,)))] == [
+    assert [(event.reason, event.note) for event in events_between(EMPTY, Status(history=(done,)))] == [
         ("NodeRestarted", "broker 3 (orders-3)")
     ]
     assert reasons(EMPTY, Status(history=(replace(done, result="Superseded"),))) == []
@@ -152,7 +156,7 @@ def test_of_an_act_that_was_not_seen_in_flight_less_is_known() -> None:
     pod = replace(ended("Applied", "broker 3 (orders-3)"), kind="RestartNode", target="orders-3")
     person = replace(pod, action="broker 3", target="broker 3")
     level = replace(ended("Applied"), target="f")
-    assert [one.facts for one in events_between(EMPTY, Status(history=(pod, person, level)))] == [
+    assert [event.facts for event in events_between(EMPTY, Status(history=(pod, person, level)))] == [
         EventFacts(kind="RestartNode", pod="orders-3"),
         EventFacts(kind="RestartNode", node="broker 3"),
         EventFacts(kind="UpdateFeature", feature="f"),
@@ -177,10 +181,10 @@ def test_the_same_thing_done_twice_is_reported_twice() -> None:
 
 
 def test_suspended_and_resumed_drift_and_each_stalled_reason_once() -> None:
-    held, free = status(Ready=("Suspended", "suspended")), status(Ready=("UpdatingFeatures", "f 0 -> 1"))
-    assert reasons(free, held) == ["Suspended"]
-    assert reasons(held, held) == []
-    assert reasons(held, free) == ["Resumed"]
+    suspended, free = status(Ready=("Suspended", "suspended")), status(Ready=("UpdatingFeatures", "f 0 -> 1"))
+    assert reasons(free, suspended) == ["Suspended"]
+    assert reasons(suspended, suspended) == []
+    assert reasons(suspended, free) == ["Resumed"]
     drift = status(DriftDetected=("LevelBehind", "was 1 and is 0"))
     assert reasons(free, drift) == ["DriftDetected"]
     ghost, more = (status(Stalled=("GhostRegistration", text)) for text in ("broker 2", "broker 2 (and 1 more)"))
@@ -191,11 +195,15 @@ def test_suspended_and_resumed_drift_and_each_stalled_reason_once() -> None:
 SUSPENDED = DesiredState({"metadata.version": 27}, suspend=True)
 
 
-def passed(wanted: DesiredState, seen: Observation, previous: Status | None = None, *, older: bool = False) -> Status:
-    proposal = propose(wanted, seen, Memory())
+def passed(
+    wanted: DesiredState, observation: Observation, previous: Status | None = None, *, older: bool = False
+) -> Status:
+    proposal = propose(wanted, observation, Memory())
     owner = Owner("kafka/older", is_same_cluster=True) if older else None
-    decision = decide(wanted, seen, proposal=proposal, verdict=DryRunAccepted(), owner=owner)
-    return status_of(decision, seen, proposal, generation=1, previous=previous or EMPTY, version="0.1.0", now=NOW)
+    decision = decide(wanted, observation, proposal=proposal, verdict=DryRunAccepted(), owner=owner)
+    return status_of(
+        decision, observation, proposal, generation=1, previous=previous or EMPTY, version="0.1.0", now=NOW
+    )
 
 
 def of_no_id(previous: Status) -> Status:
@@ -223,7 +231,7 @@ def test_what_is_suspended_is_never_said_to_be_resumed(after: Callable[[Status],
 
 
 @pytest.mark.parametrize(
-    ("wanted", "seen"),
+    ("wanted", "observation"),
     [
         (DesiredState({"metadata.version": 27}), observation()),
         (DesiredState({}, {"metadata.version": 27}), observation()),
@@ -234,17 +242,17 @@ def test_what_is_suspended_is_never_said_to_be_resumed(after: Callable[[Status],
     ids=["it acts", "it waits for approval", "it wants a consent", "it knows no such feature", "it waits for a node"],
 )
 def test_what_continues_is_said_to_be_resumed_once_also_where_something_else_blocks_it(
-    wanted: DesiredState, seen: Observation
+    wanted: DesiredState, observation: Observation
 ) -> None:
-    before = passed(replace(wanted, suspend=True), seen)
-    after = passed(wanted, seen, before)
+    before = passed(replace(wanted, suspend=True), observation)
+    after = passed(wanted, observation, before)
     assert reasons(before, after).count("Resumed") == 1
     assert "Resumed" not in reasons(after, after)
 
 
 def test_a_note_fits_into_what_the_api_server_takes() -> None:
-    (told,) = events_between(EMPTY, status(Stalled=("NodeRefused", "x" * 5000)))
-    assert len(told.note) == MAX_NOTE
+    (event,) = events_between(EMPTY, status(Stalled=("NodeRefused", "x" * 5000)))
+    assert len(event.note) == MAX_NOTE
 
 
 # --- phases of a migration ---

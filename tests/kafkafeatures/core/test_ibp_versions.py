@@ -10,9 +10,9 @@ from kafkafeatures.core.ibp.versions import Version, version_of
 
 
 def version(text: str) -> Version:
-    found = version_of(text)
-    assert found is not None, text
-    return found
+    parsed = version_of(text)
+    assert parsed is not None, text
+    return parsed
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_only_an_intent_of_another_process_may_still_be_on_its_way(jump: timedel
     cluster.outcomes = [OutcomeUnknown("EOF"), OutcomeUnknown("EOF")]
     clocks.reconcile(cluster, store)
     assert isinstance(clocks.reconcile(cluster, store).decision, Act)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["NotApplied"]
     clocks.wall = NOW
     clocks.restart()
     for _ in range(2):
@@ -120,7 +120,7 @@ def test_only_an_intent_of_another_process_may_still_be_on_its_way(jump: timedel
     assert len(cluster.sent) == 2
     assert cluster.move("metadata.version", 27)  # now it comes
     assert isinstance(settled(cluster, store, clocks).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["NotApplied", "Applied"]
     assert len(cluster.sent) == 2
 
 
@@ -229,11 +229,11 @@ def test_an_age_never_shrinks_and_grows_with_the_monotonic_clock(moments: list[t
     for made, jump, passed in moments:
         clocks.wall += timedelta(seconds=jump)
         clocks.wait(timedelta(seconds=passed))
-        one = stamp(NOW + timedelta(seconds=made))
-        age = clocks.ages.of(one, clocks.wall)
-        at, before = shown.get(one, (clocks.seconds, max(age, timedelta(0))))
+        moment = stamp(NOW + timedelta(seconds=made))
+        age = clocks.ages.of(moment, clocks.wall)
+        at, before = shown.get(moment, (clocks.seconds, max(age, timedelta(0))))
         assert age == before + timedelta(seconds=clocks.seconds - at)
-        shown[one] = clocks.seconds, age
+        shown[moment] = clocks.seconds, age
 
 
 def test_the_number_of_remembered_timestamps_is_bounded() -> None:

@@ -24,14 +24,14 @@ def resource(name: str, age: str, *, mode: str = "Apply", cluster: str = "", uid
     return {"metadata": metadata, "spec": {"mode": mode}, "status": status}
 
 
-def with_a_step(one: dict[str, Any]) -> dict[str, Any]:
-    return {**one, "status": {**one["status"], "intents": [{"kind": "RestartNode"}]}}
+def with_a_step(resource: dict[str, Any]) -> dict[str, Any]:
+    return {**resource, "status": {**resource["status"], "intents": [{"kind": "RestartNode"}]}}
 
 
 def claims(*resources: dict[str, Any], monotonic: Callable[[], float] = SYSTEM.monotonic) -> Claims:
     made = Claims(monotonic)
-    for one in resources:
-        made.note(one)
+    for resource in resources:
+        made.note(resource)
     return made
 
 
@@ -263,8 +263,8 @@ def test_a_resource_that_observes_or_has_another_driver_or_namespace_does_not_cl
     elsewhere["metadata"]["namespace"] = "other"
     broken = resource("broken", "1")
     broken["spec"]["workload"] = "StatefulSet"
-    others = (restarting("sees", "1", "b", mode="Observe"), restarting("asks", "1", "b", driver="Manual"))
-    made = claims(elsewhere, broken, *others, restarting("new", "2", "b"))
+    other_resources = (restarting("sees", "1", "b", mode="Observe"), restarting("asks", "1", "b", driver="Manual"))
+    made = claims(elsewhere, broken, *other_resources, restarting("new", "2", "b"))
     assert made.competing_driver(key("new"), "b") == ""
     assert made.competing_driver(key("nobody"), "b") == ""
 

@@ -70,7 +70,7 @@ async def test_an_open_ensemble_is_kept_until_its_secret_or_the_migration_change
         login(api, password)
         await rig.work()
         await rig.work()
-    assert [one.digest and one.digest.password for one in rig.ensembles] == ["first", "second"]
+    assert [ensemble.digest and ensemble.digest.password for ensemble in rig.ensembles] == ["first", "second"]
     api.edit(migration={"desired": "None"})
     reads = rig.zookeeper.reads
     await rig.work()

@@ -41,7 +41,7 @@ def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         ("a: [", "invalid YAML"),
         ("- a\n- b\n", "not a mapping"),
@@ -75,10 +75,10 @@ def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_error_in_a_document_is_reported_with_its_field(tmp_path: Path, text: str, said: str) -> None:
+def test_an_error_in_a_document_is_reported_with_its_field(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InvalidDocument) as caught:
         wanted_of(read_file(document(tmp_path, text)))
-    assert said in str(caught.value)
+    assert words in str(caught.value)
 
 
 def test_a_huge_document_is_not_even_parsed(tmp_path: Path) -> None:
@@ -101,9 +101,9 @@ def test_the_status_is_kept_in_its_file_and_the_generation_grows_with_the_spec(t
 
 
 def test_a_restored_log_is_accepted_by_a_flag(tmp_path: Path) -> None:
-    for said in ("", "abc@7"):
-        with FileStore(read_file(document(tmp_path)), None, accepted_log=said) as store:
-            assert asyncio.run(store.read()).desired.accepted_log == said
+    for accepted in ("", "abc@7"):
+        with FileStore(read_file(document(tmp_path)), None, accepted_log=accepted) as store:
+            assert asyncio.run(store.read()).desired.accepted_log == accepted
 
 
 def test_a_locked_state_file_names_the_process_that_holds_it(tmp_path: Path) -> None:
@@ -184,14 +184,14 @@ def test_secrets_are_read_from_a_folder_of_folders_and_never_shown(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("folder", "said"),
+    ("folder", "words"),
     [(None, "--secrets-dir"), ("nowhere", "nowhere/.* not found"), ("empty", "has no key")],
 )
-def test_a_missing_secret_is_named(tmp_path: Path, folder: str | None, said: str) -> None:
+def test_a_missing_secret_is_named(tmp_path: Path, folder: str | None, words: str) -> None:
     (tmp_path / "empty" / "ca").mkdir(parents=True)
-    where = tmp_path / folder if folder else None
-    with pytest.raises(CredentialsInvalid, match=said):
-        settings_of(read_file(document(tmp_path, SECURED)).spec.cluster, secrets_in(where))
+    path = tmp_path / folder if folder else None
+    with pytest.raises(CredentialsInvalid, match=words):
+        settings_of(read_file(document(tmp_path, SECURED)).spec.cluster, secrets_in(path))
 
 
 STATE = """kind: KafkaFeatures

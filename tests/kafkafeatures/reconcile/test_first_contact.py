@@ -44,8 +44,8 @@ def test_a_consent_at_the_first_contact_is_reported_as_possibly_used() -> None:
     store.wanted = DesiredState(DOWN, consents=CONSENTS)
     last = run(cluster, store)
     assert isinstance(last.decision, Held)
-    told = "; it is unknown whether consent 'group.version:1->0' was already used: it is older than the status"
-    assert last.decision.message.endswith(told)
+    doubt = "; it is unknown whether consent 'group.version:1->0' was already used: it is older than the status"
+    assert last.decision.message.endswith(doubt)
 
 
 def test_a_consent_added_after_the_first_contact_counts() -> None:
@@ -82,7 +82,7 @@ def replaced(api: Orders) -> None:
 
 
 LOST: dict[str, Callable[[Orders], object]] = {
-    "lost": lambda api: api.server.edit_status(*KEY, lambda one: one.pop("status")),
+    "lost": lambda api: api.server.edit_status(*KEY, lambda manifest: manifest.pop("status")),
     "replaced by force": replaced,
 }
 

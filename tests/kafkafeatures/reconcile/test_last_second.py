@@ -84,7 +84,7 @@ def left(rig: Rig) -> list[object]:
 
 def annotate(name: str, value: str) -> Meanwhile:
     return lambda rig: rig.api.server.edit(
-        *KEY, lambda one: one["metadata"].setdefault("annotations", {}).update({name: value})
+        *KEY, lambda manifest: manifest["metadata"].setdefault("annotations", {}).update({name: value})
     )
 
 
@@ -144,7 +144,9 @@ async def test_a_stopping_process_begins_no_step(made: Callable[[], Rig]) -> Non
 @BOTH
 async def test_an_eviction_is_sent_where_nothing_changed_since_its_intent(made: Callable[[], Rig]) -> None:
     rig = made()
-    OnceWritten(rig, lambda rig: rig.api.server.edit(*KEY, lambda one: one["metadata"].update(labels={"a": "b"})))
+    OnceWritten(
+        rig, lambda rig: rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(labels={"a": "b"}))
+    )
     await rig.controller.reconcile(KEY)
     assert len(left(rig)) == 1
 
@@ -392,6 +394,6 @@ async def test_what_another_client_wrote_into_the_status_meanwhile_is_not_overwr
     await store.write_status(Status(cluster_id="cluster", change_count=1))
     assert (await store.read_again()).status.change_count == 1
     theirs = {"kind": "MoveVoters", "at": "2027-01-15T08:00:00Z"}
-    server.edit_status(*KEY, lambda one: one["status"].update(intents=[theirs]))
+    server.edit_status(*KEY, lambda manifest: manifest["status"].update(intents=[theirs]))
     with pytest.raises(Conflict):
         await store.read_again()

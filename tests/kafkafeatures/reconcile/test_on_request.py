@@ -11,7 +11,9 @@ FIRST, SECOND = "2026-01-02T03:04:05.000001+00:00", "2026-01-02T03:04:06.000001+
 
 
 def ask(rig: Rig, value: str) -> None:
-    rig.api.server.edit(*KEY, lambda one: one["metadata"].setdefault("annotations", {}).update({RECONCILE: value}))
+    rig.api.server.edit(
+        *KEY, lambda manifest: manifest["metadata"].setdefault("annotations", {}).update({RECONCILE: value})
+    )
     rig.watched = rig.api.object["metadata"]["resourceVersion"]
 
 

@@ -51,8 +51,10 @@ async def test_a_status_names_the_operator_that_wrote_it() -> None:
     await two.begun()
     await two.first.work()
     assert two.api.status["operator"] == {"namespace": "ours", "name": "operator", "instance": "a"}
-    wrote = [one for one in two.api.object["metadata"]["managedFields"] if one.get("subresource") == "status"]
-    assert [one["manager"] for one in wrote] == ["kafkafeatures.dev/ours/operator"]
+    wrote = [
+        manager for manager in two.api.object["metadata"]["managedFields"] if manager.get("subresource") == "status"
+    ]
+    assert [manager["manager"] for manager in wrote] == ["kafkafeatures.dev/ours/operator"]
 
 
 async def test_two_operators_find_each_other_and_neither_continues() -> None:

@@ -35,10 +35,10 @@ class Work:
             await self.go.acquire()
         finally:
             self.running -= 1
-        said = self.pauses.pop(0) if self.pauses else 3600.0
-        if isinstance(said, Exception):
-            raise said
-        return said
+        pause = self.pauses.pop(0) if self.pauses else 3600.0
+        if isinstance(pause, Exception):
+            raise pause
+        return pause
 
     async def failed(self, key: str, error: BaseException) -> None:
         self.failures.append(error)
@@ -171,15 +171,15 @@ async def test_whatever_a_run_raises_is_reported_and_tried_again() -> None:
         queue.wake("a")  # it would be tried again after a second; the test does not wait for that
         work.go.release()
         await work.until(lambda: len(work.failures) == 2)
-        assert [type(one) for one in work.failures] == [RuntimeError, ValueError]
+        assert [type(failure) for failure in work.failures] == [RuntimeError, ValueError]
 
 
 @pytest.mark.parametrize(
-    ("failures", "asked", "seconds"),
+    ("failures", "retry_after", "seconds"),
     [(0, 0.0, 1.0), (3, 0.0, 8.0), (100_000, 0.0, LAST_RETRY), (0, 7.0, 7.0), (3, 7.0, 8.0), (0, 3600.0, LAST_RETRY)],
 )
-def test_a_retry_backs_off_and_respects_retry_after(failures: int, asked: float, seconds: float) -> None:
-    assert retry_in(failures, Unavailable("429 Too Many Requests", retry_after=asked)) == seconds
+def test_a_retry_backs_off_and_respects_retry_after(failures: int, retry_after: float, seconds: float) -> None:
+    assert retry_in(failures, Unavailable("429 Too Many Requests", retry_after=retry_after)) == seconds
 
 
 async def test_a_run_that_takes_too_long_is_ended_and_the_key_stays() -> None:
@@ -221,7 +221,7 @@ async def test_a_cancellation_that_was_not_meant_for_the_key_does_not_end_it() -
     queue.wake("a")
     async with asyncio.timeout(5):
         await again.wait()
-    assert [type(one) for one in failures] == [asyncio.CancelledError]
+    assert [type(failure) for failure in failures] == [asyncio.CancelledError]
     queue.stop()
     await running
 

@@ -50,15 +50,15 @@ def test_levels_are_raised_one_by_one_and_read_back() -> None:
 def test_the_intent_is_written_before_the_act() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, WANTED)
-    seen, send = [], cluster.update
+    intents, send = [], cluster.update
 
     async def update(change: UpdateFeature) -> Outcome:
-        seen.append(store.status["intents"][0]["target"])
+        intents.append(store.status["intents"][0]["target"])
         return await send(change)
 
     cluster.update = update  # type: ignore[method-assign]
     run(cluster, store)
-    assert seen == ["metadata.version", "group.version"]
+    assert intents == ["metadata.version", "group.version"]
 
 
 def test_a_quiet_resource_causes_no_write_and_no_request() -> None:
@@ -114,7 +114,7 @@ def test_an_unreachable_cluster_keeps_the_facts_of_before() -> None:
     run(cluster, store)
     cluster.away = True
     once(cluster, store)
-    conditions = {one["type"]: one for one in store.status["conditions"]}
+    conditions = {condition["type"]: condition for condition in store.status["conditions"]}
     assert conditions["Ready"]["status"] == "Unknown"
     assert conditions["Reachable"]["reason"] == "BootstrapUnreachable"
     assert store.status["metadataVersion"] == "4.1-IV1"
@@ -125,7 +125,7 @@ def test_a_plan_that_waits_continues_waiting_while_the_cluster_is_away() -> None
     store = Store(cluster, {})
     store.wanted = DesiredState(WANTED, policy=ApprovalPolicy.ALWAYS)
     run(cluster, store)
-    waiting = next(one for one in store.status["conditions"] if one["type"] == "ApprovalRequired")
+    waiting = next(condition for condition in store.status["conditions"] if condition["type"] == "ApprovalRequired")
     cluster.away = True
     once(cluster, store)
     assert waiting in store.status["conditions"]
@@ -244,7 +244,7 @@ def test_killed_before_it_was_sent_the_log_gives_the_consent_back() -> None:
     cluster.outcomes = [OutcomeUnknown("killed")]
     once(cluster, store)
     assert isinstance(run(cluster, store).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["NotApplied", "Applied"]
 
 
 def test_a_reading_without_levels_keeps_what_is_remembered() -> None:
@@ -305,7 +305,7 @@ def test_an_answer_that_lags_the_controllers_own_yes_is_not_taken_for_a_revert()
 
     asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=shown_at_last)))
     assert isinstance(run(cluster, store).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["Applied"]
     assert len(cluster.sent) == 1
 
 

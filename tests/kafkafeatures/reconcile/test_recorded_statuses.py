@@ -21,13 +21,13 @@ REMEMBERED = ("intents", "history", "changeCount", "spentConsents", "rollout", "
 
 def remembered(status: Json) -> Json:
     """The older release had neither the revisions of a roll, nor what a person restarts a node for, nor directories."""
-    found = {name: status[name] for name in REMEMBERED if name in status}
-    plan, rollout = found.get("plan", {}), dict(found.get("rollout", {}))
+    fields = {name: status[name] for name in REMEMBERED if name in status}
+    plan, rollout = fields.get("plan", {}), dict(fields.get("rollout", {}))
     for name in ("waitingFor", "waitingSince", "revisions", "disks"):
         rollout.pop(name, None)
-    for name in {"intents", "history"} & found.keys():
-        found[name] = [_as_before(one) for one in found[name]]
-    return {**found, "rollout": rollout, "plan": {name: plan.get(name) for name in ("hash", "stages", "approvedBy")}}
+    for name in {"intents", "history"} & fields.keys():
+        fields[name] = [_as_before(entry) for entry in fields[name]]
+    return {**fields, "rollout": rollout, "plan": {name: plan.get(name) for name in ("hash", "stages", "approvedBy")}}
 
 
 def _as_before(restart: Json) -> Json:
@@ -41,7 +41,7 @@ def as_sent(status: Json) -> str:
 
 def without_repeats(statuses: Iterable[Json]) -> list[str]:
     """What was written, one after the other, where it was not for words alone."""
-    return [text for text, _ in groupby(as_sent(remembered(one)) for one in statuses)]
+    return [text for text, _ in groupby(as_sent(remembered(status)) for status in statuses)]
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -93,7 +93,7 @@ def test_a_roll_that_an_older_release_began_is_brought_to_its_end_and_no_node_is
     upgrade = Upgrade(recorded("roll"), at)
     scene = asyncio.run(STORIES["roll"](upgrade))
     assert upgrade.done
-    restarted = [one["target"] for one in scene.store.status["history"] if one.get("kind") == "RestartNode"]
+    restarted = [entry["target"] for entry in scene.store.status["history"] if entry.get("kind") == "RestartNode"]
     assert sorted(restarted) == sorted({*restarted})
     assert len(restarted) == len(CONTROLLERS) + len(BROKERS)
     assert scene.store.status["rollout"]["restarted"] == len(restarted)
@@ -105,6 +105,6 @@ def test_a_change_of_a_level_that_it_sent_is_settled_and_is_made_once(at: int) -
     upgrade = Upgrade(recorded("levels"), at)
     scene = asyncio.run(STORIES["levels"](upgrade))
     assert upgrade.done
-    results = [(one["action"], one["result"]) for one in scene.store.status["history"]]
+    results = [(entry["action"], entry["result"]) for entry in scene.store.status["history"]]
     assert results.count(("group.version 1 -> 0", "Applied")) == 1
     assert scene.store.status["changeCount"] == recorded("levels")[-1]["changeCount"]

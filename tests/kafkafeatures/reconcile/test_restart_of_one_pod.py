@@ -10,7 +10,9 @@ WANTED = DesiredState({"metadata.version": 27}, rollout=BY_SETS)
 
 
 def is_pending(status: Json) -> bool:
-    return any(one["type"] == "ApprovalRequired" and one["status"] == "True" for one in status["conditions"])
+    return any(
+        condition["type"] == "ApprovalRequired" and condition["status"] == "True" for condition in status["conditions"]
+    )
 
 
 def uids(scene: Scene) -> dict[str, str]:
@@ -34,8 +36,10 @@ async def test_that_pod_alone_is_replaced_the_status_says_why_and_the_next_reque
         assert {name for name, uid in uids(scene).items() if uid != before[name]} == {pod}
         assert scene.restarts.asked.pop() == pod
         assert scene.restarts.asked == []
-        told = [one["plan"]["steps"] for one in scene.store.written[written:] if one.get("plan", {}).get("steps")]
-        assert told[0][0]["detail"] == f"restart pod {pod}, as requested"
+        steps = [
+            status["plan"]["steps"] for status in scene.store.written[written:] if status.get("plan", {}).get("steps")
+        ]
+        assert steps[0][0]["detail"] == f"restart pod {pod}, as requested"
         assert scene.store.status["rollout"]["restarted"] == 1
 
 

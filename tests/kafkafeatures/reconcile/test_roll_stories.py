@@ -34,7 +34,7 @@ async def test_a_pod_that_never_registers_is_named_and_the_roll_continues_once_i
 async def test_of_pods_that_are_created_one_by_one_none_is_evicted_above_one_that_does_not_run() -> None:
     """The evicted pod would not be created again. That is the API server's default, where the document does not say."""
     rig = Rig()
-    rig.workloads.change("broker", lambda one: one["spec"].pop("podManagementPolicy"))
+    rig.workloads.change("broker", lambda manifest: manifest["spec"].pop("podManagementPolicy"))
     rig.pass_time(timedelta(seconds=10))
     rig.workloads.budget("broker", {"app": "broker"}, maxUnavailable=2, unhealthyPodEvictionPolicy="AlwaysAllow")
     not_ready = [{"type": "Ready", "status": "False"}]
@@ -82,7 +82,7 @@ async def test_a_pod_that_another_client_drains_counts_against_the_budget_and_pa
     rig.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=draining))
     await rig.work()
     assert rig.workloads.evictions == []
-    assert "Stalled" not in {one["type"] for one in rig.api.status["conditions"]}
+    assert "Stalled" not in {condition["type"] for condition in rig.api.status["conditions"]}
 
 
 async def test_a_consent_is_not_used_up_by_an_eviction_that_the_api_server_rejects() -> None:
@@ -109,8 +109,8 @@ async def test_a_consent_to_restarts_that_may_have_been_used_before_the_status_w
     rig = Rig(only_controller=True)
     rig.api.edit(consents=["quorum-of-one"])
     await rig.work(3)
-    held = rig.api.condition("ApprovalRequired")
-    assert held["reason"] == "PlanPending"
+    condition = rig.api.condition("ApprovalRequired")
+    assert condition["reason"] == "PlanPending"
     assert "it is unknown whether consent 'quorum-of-one' was already used" in rig.api.condition("Ready")["message"]
     assert rig.workloads.evictions == []
     assert rig.api.status["unverifiedConsents"] == ["quorum-of-one"]
@@ -163,7 +163,7 @@ async def becoming_stable() -> Scene:
     """The first node was restarted and is back; it has to be stable for 30 s."""
     scene = Scene(DesiredState({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
     scene.set_images()
-    await scene.until(lambda status: any("stableSince" in one for one in status.get("intents", ())))
+    await scene.until(lambda status: any("stableSince" in intent for intent in status.get("intents", ())))
     return scene
 
 
@@ -229,9 +229,9 @@ async def test_a_broker_that_comes_back_again_and_again_is_named_with_since_when
 
 def _come_back(scene: Scene, *ids: int) -> None:
     """Brokers that a person stops and starts."""
-    for one in ids:
-        scene.world.stop(Role.BROKER, one)
+    for node_id in ids:
+        scene.world.stop(Role.BROKER, node_id)
     scene.world.advance(scene.world.now_ms + 12_000)
-    for one in ids:
-        scene.world.start(Role.BROKER, one)
+    for node_id in ids:
+        scene.world.start(Role.BROKER, node_id)
     scene.world.advance(scene.world.now_ms + 4_000)

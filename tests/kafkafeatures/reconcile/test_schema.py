@@ -62,7 +62,7 @@ async def test_a_schema_that_stays_old_causes_no_more_writes_and_a_new_one_lets_
 async def test_where_the_server_drops_the_answer_to_a_request_nothing_is_stalled() -> None:
     rig = Rig(Orders())
     rig.api.server.schema = older("lastHandledReconcileAt")
-    rig.api.server.edit(*KEY, lambda one: one["metadata"].update(annotations={RECONCILE: "now"}))
+    rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(annotations={RECONCILE: "now"}))
     for _ in range(3):
         await rig.work()
     assert rig.api.condition("Ready")["reason"] == "InSync"
@@ -286,7 +286,7 @@ async def test_a_step_is_waited_for_also_once_an_older_schema_has_dropped_its_in
     rig.seconds += 300
     for _ in range(3):
         await rig.work()
-    assert [one["result"] for one in rig.api.status["history"]] == ["NotApplied", "Applied"]
+    assert [entry["result"] for entry in rig.api.status["history"]] == ["NotApplied", "Applied"]
     assert "intents" not in rig.api.status
 
 
@@ -296,7 +296,7 @@ async def test_that_a_broker_passed_a_change_on_is_known_also_once_an_older_sche
     rig.api.edit(features={"levels": [{"name": "group.version", "level": 1}]})
     for _ in range(3):
         await rig.work()
-    assert [one["via"] for one in rig.api.status["history"]] == ["Broker"]
+    assert [entry["via"] for entry in rig.api.status["history"]] == ["Broker"]
     rig.api.server.schema = older("history")
     assert rig.kafka.move("transaction.version", 1)  # which the status says
     await rig.work()
@@ -328,8 +328,8 @@ async def test_a_consent_that_is_used_up_by_what_an_older_schema_dropped_stays_s
         api.edit_status(lambda status: status.update(clusterId=cluster, spentConsents=["c"], changeCount=7))
     store = KubernetesStore(api.client(), KEY, lambda: WRITER, last)
     await store.fetch()
-    found = (store.status.spent_consents, store.status.change_count)
-    assert found == ((("a", "b"), 2) if then == "read again" else (("c",), 7))
+    remembered = (store.status.spent_consents, store.status.change_count)
+    assert remembered == ((("a", "b"), 2) if then == "read again" else (("c",), 7))
 
 
 # --- the comparison ---
@@ -345,9 +345,9 @@ STATUSES = st.dictionaries(st.text("abc", min_size=1), VALUES, max_size=4)
 def test_what_is_kept_is_not_called_dropped_however_it_is_written(status: Json) -> None:
     def written(value: Any) -> Any:
         if isinstance(value, dict):
-            return {**{name: written(one) for name, one in value.items()}, "by default": 1}
+            return {**{name: written(item) for name, item in value.items()}, "by default": 1}
         if isinstance(value, list):
-            return [written(one) for one in value]
+            return [written(item) for item in value]
         return f"{value} in other words"
 
     assert list(dropped_fields(status, written(status))) == []
@@ -355,19 +355,19 @@ def test_what_is_kept_is_not_called_dropped_however_it_is_written(status: Json) 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, dict):
-        return [(value, name) for name in value] + [place for one in value.values() for place in places(one)]
+        return [(value, name) for name in value] + [path for item in value.values() for path in places(item)]
     if isinstance(value, list):
-        return [(value, at) for at in range(len(value))] + [place for one in value for place in places(one)]
+        return [(value, at) for at in range(len(value))] + [path for item in value for path in places(item)]
     return []
 
 
 @given(STATUSES, st.data())
 def test_whatever_is_dropped_anywhere_is_found(status: Json, data: st.DataObject) -> None:
-    kept = copy.deepcopy(status)
-    if places(kept):
-        holder, name = data.draw(st.sampled_from(places(kept)))
+    unchanged = copy.deepcopy(status)
+    if places(unchanged):
+        holder, name = data.draw(st.sampled_from(places(unchanged)))
         del holder[name]
-        assert list(dropped_fields(status, kept))
+        assert list(dropped_fields(status, unchanged))
 
 
 @pytest.mark.parametrize(("on_drift", "reason"), [("Correct", "ApprovalRequired"), ("Report", "Drifted")])

@@ -53,11 +53,11 @@ class Watched(Cluster):
         return await super().update(change)  # type: ignore[return-value]
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
-        found = await super().validate(changes, directly=directly)
-        if any(one.from_level != one.to_level for one in changes):
-            return found  # what is wanted next
+        verdict = await super().validate(changes, directly=directly)
+        if any(change.from_level != change.to_level for change in changes):
+            return verdict  # what is wanted next
         self.behind.append(changes)
-        return self.verdicts.pop(0) if self.verdicts else found
+        return self.verdicts.pop(0) if self.verdicts else verdict
 
 
 class Watching(Store):
@@ -91,8 +91,8 @@ def test_without_a_connection_no_intent_is_written_and_it_is_said_once() -> None
     for _ in range(3):
         assert isinstance(once(cluster, store).outcome, NotSent)
     assert cluster.happened == ["connected", "status", "connected", "connected"]
-    (told,) = store.status["history"]
-    assert (told["result"], told["message"]) == ("NotSent", "no connection within 10 s")
+    (entry,) = store.status["history"]
+    assert (entry["result"], entry["message"]) == ("NotSent", "no connection within 10 s")
     cluster.refuses = False
     assert isinstance(run(cluster, store).decision, Done)
 
@@ -179,7 +179,7 @@ def test_what_a_broker_passed_on_and_may_pass_on_again_is_not_taken_back_meanwhi
     for _ in range(3):
         last = again()
     assert isinstance(last.decision, Done)
-    assert [(one["result"], one.get("via")) for one in store.status["history"]] == [("Applied", "Broker")]
+    assert [(entry["result"], entry.get("via")) for entry in store.status["history"]] == [("Applied", "Broker")]
     store.wanted = LOWERED
     again()
     clock.wait(BROKER_KEEPS.total_seconds() - 61)
@@ -187,9 +187,9 @@ def test_what_a_broker_passed_on_and_may_pass_on_again_is_not_taken_back_meanwhi
     assert isinstance(last.decision, Wait)
     assert last.decision.reason is Reason.VERIFYING
     assert "a broker forwarded the last change of share.version" in last.decision.message
-    told = last.decision.message
+    message = last.decision.message
     clock.wait(30)
-    assert getattr(again().decision, "message", "") == told  # it is not written again each minute
+    assert getattr(again().decision, "message", "") == message  # it is not written again each minute
     assert cluster.levels["share.version"] == 1
     assert not store.status.get("spentConsents")
     clock.wait(31)
@@ -244,13 +244,13 @@ def test_nothing_is_reported_as_undone_before_a_dry_run_was_answered_behind_it(v
     denied = isinstance(verdict, DryRunUnavailable) and verdict.rights
     assert last.decision.reason is (Reason.NOT_AUTHORIZED if denied else Reason.VERIFYING)
     assert "the active controller has to answer a dry run (validateOnly)" in last.decision.message
-    said = verdict.message if isinstance(verdict, DryRunRejected) else getattr(verdict, "why", "")
-    assert said in last.decision.message
+    message = verdict.message if isinstance(verdict, DryRunRejected) else getattr(verdict, "why", "")
+    assert message in last.decision.message
     assert len(cluster.sent) == 1
     assert len(store.status["intents"]) == 1
     assert cluster.move("metadata.version", 27)  # now it comes
     assert isinstance(run(cluster, store).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["Applied"]
 
 
 def test_a_dry_run_that_is_answered_proves_that_nothing_is_on_its_way() -> None:
@@ -260,7 +260,7 @@ def test_a_dry_run_that_is_answered_proves_that_nothing_is_on_its_way() -> None:
     assert isinstance(last.decision, Wait)
     cluster.verdicts = [DryRunRejected(95, "Invalid update version")]
     once(cluster, store)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["NotApplied"]
     assert isinstance(run(cluster, store).decision, Done)
 
 

@@ -150,8 +150,8 @@ def test_a_person_is_asked_to_confirm_the_plan_before_its_soak_begins() -> None:
     class NotAskedYet(Exception):
         pass
 
-    def ask(found: Evaluation) -> None:
-        raise NotAskedYet(str(found.proposal.plan))
+    def ask(evaluation: Evaluation) -> None:
+        raise NotAskedYet(str(evaluation.proposal.plan))
 
     context = context_of(life.cluster, life.store)
     with pytest.raises(NotAskedYet, match=r"metadata\.version 25 -> 32"):
@@ -208,7 +208,7 @@ def test_a_soak_continues_while_suspended_and_in_mode_observe_and_nothing_is_sen
 def test_an_approval_during_the_soak_lets_the_change_go_at_its_end() -> None:
     life = Life(policy=ApprovalPolicy.ALWAYS)
     assert "; approve plan sha256:" in soaks(life.look())
-    conditions = {one["type"]: one["reason"] for one in life.store.status["conditions"]}
+    conditions = {condition["type"]: condition["reason"] for condition in life.store.status["conditions"]}
     assert conditions["ApprovalRequired"] == "PlanPending"
     assert (conditions["Ready"], conditions["Reconciling"]) == ("Soaking", "Soaking")
     life.store.wanted = replace(life.store.wanted, approvals=frozenset({life.store.status["plan"]["hash"]}))

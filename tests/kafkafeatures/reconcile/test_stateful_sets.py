@@ -202,25 +202,25 @@ async def test_an_eviction_of_unknown_outcome_keeps_an_older_resource_waiting_an
 
 
 async def test_an_eviction_may_be_on_its_way_for_a_minute_after_it_was_asked_for_last_and_not_first() -> None:
-    rig, asked = Rig(), []
+    rig, evictions = Rig(), []
 
     def lost_on_the_way(request: Request) -> Fault | None:
-        asked.extend([rig.api.now] if request.path.endswith("/eviction") else [])
+        evictions.extend([rig.api.now] if request.path.endswith("/eviction") else [])
         return lost(request)
 
     rig.api.faults = lost_on_the_way
     for _ in range(20):
         await rig.controller.reconcile(KEY)
         rig.pass_time(timedelta(seconds=15))
-    last = asked[-1]
+    last = evictions[-1]
     rig.workloads.set_image("broker", "kafka:4.2.0")  # which its pod runs
     begun = [bool(rig.api.status.get("intents"))]
     for _ in range(12):
         rig.pass_time(timedelta(seconds=15))
         await rig.controller.reconcile(KEY)
         begun.append(bool(rig.api.status.get("intents")))
-    assert last - asked[0] > timedelta(minutes=1)
-    assert asked[-1] == last
+    assert last - evictions[0] > timedelta(minutes=1)
+    assert evictions[-1] == last
     assert begun[:5] == [True] * 5
     assert not begun[-1]
 
@@ -230,13 +230,15 @@ async def test_an_eviction_that_is_forbidden_before_it_could_be_sent_again_keeps
     rig = Rig()
     rig.api.faults = lost
     await rig.work(1)
-    assert [one["target"] for one in rig.api.status["intents"]] == ["broker-0"]
+    assert [intent["target"] for intent in rig.api.status["intents"]] == ["broker-0"]
     rig.api.faults = lambda _: None
     rig.workloads.budget("broker", {"statefulset.kubernetes.io/pod-name": "broker-0"}, maxUnavailable=1)
     rig.workloads.change_pod("broker-0", lambda pod: pod["status"].update(conditions=[]))
     await rig.work(6)
     assert rig.workloads.evictions[:1] == ["broker-1"]
-    assert [(one["target"], one["result"]) for one in rig.api.status["history"]][:1] == [("broker-0", "NotApplied")]
+    assert [(entry["target"], entry["result"]) for entry in rig.api.status["history"]][:1] == [
+        ("broker-0", "NotApplied")
+    ]
 
 
 async def test_an_eviction_that_may_be_on_its_way_is_not_forgotten_when_an_older_resource_turns_up() -> None:
@@ -271,7 +273,7 @@ def an_older_resource(rig: Rig) -> None:
 
 def scale(replicas: int) -> Callable[[Rig], None]:
     def do(rig: Rig) -> None:
-        rig.workloads.change("broker", lambda one: one["spec"].update(replicas=replicas))
+        rig.workloads.change("broker", lambda manifest: manifest["spec"].update(replicas=replicas))
         for _ in range(20):
             rig.pass_time(timedelta(minutes=1))
 
@@ -280,12 +282,12 @@ def scale(replicas: int) -> Callable[[Rig], None]:
 
 def managed_by_another_operator(rig: Rig) -> None:
     owner = {"apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "name": "orders", "controller": True, "uid": "u"}
-    rig.workloads.change("broker", lambda one: one["metadata"].update(ownerReferences=[owner]))
+    rig.workloads.change("broker", lambda manifest: manifest["metadata"].update(ownerReferences=[owner]))
     rig.pass_time(timedelta(seconds=10))
 
 
 def rolled_by_kubernetes(rig: Rig) -> None:
-    rig.workloads.change("broker", lambda one: one["spec"].update(updateStrategy={"type": "RollingUpdate"}))
+    rig.workloads.change("broker", lambda manifest: manifest["spec"].update(updateStrategy={"type": "RollingUpdate"}))
     rig.pass_time(timedelta(seconds=10))
 
 
@@ -310,7 +312,7 @@ def another_container(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "reason", "said"),
+    ("bad", "reason", "words"),
     [
         (forbid_reading("pods"), "NotAuthorized", "drivers.statefulSet"),
         (forbid_reading("statefulsets"), "NotAuthorized", "drivers.statefulSet"),
@@ -329,7 +331,7 @@ def another_container(rig: Rig) -> None:
     ],
 )
 async def test_what_does_not_fit_is_named_with_the_remedy_and_no_pod_is_evicted(
-    bad: Callable[[Rig], object], reason: str, said: str
+    bad: Callable[[Rig], object], reason: str, words: str
 ) -> None:
     rig = Rig()
     bad(rig)
@@ -337,5 +339,5 @@ async def test_what_does_not_fit_is_named_with_the_remedy_and_no_pod_is_evicted(
     assert rig.workloads.evictions == []
     stalled = rig.api.condition("Stalled")
     assert stalled["reason"] == reason
-    assert said in stalled["message"]
+    assert words in stalled["message"]
     assert "intents" not in rig.api.status

@@ -83,7 +83,7 @@ def test_an_unknown_outcome_is_settled_only_by_a_quorum_that_works() -> None:
     assert len(cluster.sent) == 1
     cluster.world.start(Role.CONTROLLER, 3002)
     assert isinstance(run(cluster, store).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["NotApplied", "Applied"]
 
 
 def test_an_unknown_outcome_is_not_settled_over_an_election() -> None:

@@ -48,11 +48,11 @@ IN_ZOOKEEPER = probe(
 
 
 def reconciled(
-    wanted: DesiredState, seen: ClusterProbe, log: LogReading | Failure = NO_LOG
+    wanted: DesiredState, probe: ClusterProbe, log: LogReading | Failure = NO_LOG
 ) -> tuple[Decision, dict[str, Any]]:
     """The decision, and the status that says so. Nothing is sent."""
     cluster = Cluster({"metadata.version": 21})
-    cluster.shows = lambda _: Readings(seen, log)  # kafkasim has no ZooKeeper, nor a leader without followers
+    cluster.shows = lambda _: Readings(probe, log)  # kafkasim has no ZooKeeper, nor a leader without followers
     store = Store(cluster, {}, met=False)
     store.wanted = wanted
     last = once(cluster, store)
@@ -62,13 +62,13 @@ def reconciled(
 
 
 def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    return {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in status["conditions"]}
 
 
 def voting(*fetched_ms_ago: int, clock: int = 1_000_000) -> QuorumAnswer:
     """The leader 3001, and others that fetched so long ago by its clock."""
-    others = (ReplicaProgress(3002 + n, 90, clock - ago, clock - ago) for n, ago in enumerate(fetched_ms_ago))
-    return QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, clock, clock), *others), ())
+    followers = (ReplicaProgress(3002 + n, 90, clock - ago, clock - ago) for n, ago in enumerate(fetched_ms_ago))
+    return QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, clock, clock), *followers), ())
 
 
 WITHOUT = {
@@ -81,11 +81,11 @@ WITHOUT = {
 
 
 @pytest.mark.parametrize("mode", Mode)
-@pytest.mark.parametrize("seen", WITHOUT.values(), ids=WITHOUT)
-def test_without_a_quorum_nothing_is_in_sync(seen: ClusterProbe, mode: Mode) -> None:
-    decision, status = reconciled(replace(IN_SYNC, mode=mode), seen)
+@pytest.mark.parametrize("probe", WITHOUT.values(), ids=WITHOUT)
+def test_without_a_quorum_nothing_is_in_sync(probe: ClusterProbe, mode: Mode) -> None:
+    decision, status = reconciled(replace(IN_SYNC, mode=mode), probe)
     assert isinstance(decision, Wait)
-    assert [one.kind for one in decision.blockers] == [BlockerKind.QUORUM]
+    assert [blocker.kind for blocker in decision.blockers] == [BlockerKind.QUORUM]
     assert conditions(status)["Ready"] == ("False", "WaitingForQuorum")
     assert conditions(status)["Reconciling"] == ("True", "WaitingForQuorum")
     assert conditions(status)["FeaturesFinalized"] == ("Unknown", "Unknown")
@@ -101,7 +101,7 @@ def test_without_a_quorum_nothing_else_is_claimed_either(wanted: DesiredState, m
 
 
 @pytest.mark.parametrize(
-    ("seen", "log"),
+    ("probe", "log"),
     [
         pytest.param(ALL, NO_LOG, id="DescribeQuorum shows a majority"),
         pytest.param(replace(ALL, quorum=voting(2_000, 60_000)), NO_LOG, id="two of three"),
@@ -114,8 +114,8 @@ def test_without_a_quorum_nothing_else_is_claimed_either(wanted: DesiredState, m
         pytest.param(replace(ALL, quorum=voting(60_000)), LogReading(IMAGE, 100, 3001, 4, NOW), id="the log decides"),
     ],
 )
-def test_with_a_quorum_the_same_document_is_in_sync(seen: ClusterProbe, log: LogReading | Failure) -> None:
-    decision, status = reconciled(IN_SYNC, seen, log)
+def test_with_a_quorum_the_same_document_is_in_sync(probe: ClusterProbe, log: LogReading | Failure) -> None:
+    decision, status = reconciled(IN_SYNC, probe, log)
     assert isinstance(decision, Done)
     assert conditions(status)["Ready"] == ("True", "InSync")
 
@@ -144,12 +144,12 @@ def test_what_a_broker_shows_that_is_cut_off_from_the_controllers_proves_nothing
     cluster.shows = lambda readings: readings
     last = run(cluster, store)
     assert isinstance(last.decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["NotApplied", "Applied"]
 
 
 def test_a_level_that_only_a_cut_off_broker_shows_is_not_in_sync() -> None:
     _, status = reconciled(DesiredState({"metadata.version": 27}), ONE_IS_CUT_OFF)
-    (level,) = (one for one in status["features"] if one["name"] == "metadata.version")
+    (level,) = (feature for feature in status["features"] if feature["name"] == "metadata.version")
     assert level["state"] != "InSync"
     assert status["progress"] == "0/1 levels"
 
@@ -163,7 +163,7 @@ def kill_all_controllers(world: World) -> None:
 async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_named(named: set[Role]) -> None:
     """On real sockets: controllers that cannot be reached do not put the cluster id in doubt."""
     async with served(plan()) as server:
-        at = {role: tuple(Address(one.host, one.port) for one in server.world.of_role(role)) for role in named}
+        at = {role: tuple(Address(node.host, node.port) for node in server.world.of_role(role)) for role in named}
         settings = ClusterSettings(at[Role.BROKER], at.get(Role.CONTROLLER, ()), request_timeout=1.0)
         async with real.Cluster(settings, environment=SYSTEM) as cluster:
             await server.act(kill_all_controllers)
@@ -183,9 +183,11 @@ def test_a_suspended_resource_is_not_to_be_resumed_because_the_quorum_is_gone() 
 
 
 def test_a_log_and_a_describe_quorum_that_name_different_leaders_name_none() -> None:
-    seen = observe(replace(ALL, quorum=quorum(voters=(3002, 3001))), LogReading(IMAGE, 100, 3001, 5, NOW))
-    assert isinstance(seen.active_controller, Unknown)
-    assert seen.active_controller.failure.message == "the metadata log comes from 3001, DescribeQuorum names 3002"
+    observation = observe(replace(ALL, quorum=quorum(voters=(3002, 3001))), LogReading(IMAGE, 100, 3001, 5, NOW))
+    assert isinstance(observation.active_controller, Unknown)
+    assert (
+        observation.active_controller.failure.message == "the metadata log comes from 3001, DescribeQuorum names 3002"
+    )
     decision, status = reconciled(
         IN_SYNC, replace(ALL, quorum=quorum(voters=(3002, 3001))), LogReading(IMAGE, 100, 3001, 5, NOW)
     )
@@ -194,9 +196,9 @@ def test_a_log_and_a_describe_quorum_that_name_different_leaders_name_none() -> 
 
 
 def test_a_log_and_a_describe_quorum_that_agree_name_the_leader() -> None:
-    seen = observe(ALL, LogReading(IMAGE, 100, 3001, 5, NOW))
-    assert isinstance(seen.active_controller, Known)
-    assert seen.active_controller.value == 3001
+    observation = observe(ALL, LogReading(IMAGE, 100, 3001, 5, NOW))
+    assert isinstance(observation.active_controller, Known)
+    assert observation.active_controller.value == 3001
 
 
 # --- ZooKeeper mode ---
@@ -207,17 +209,17 @@ def test_every_level_is_a_blocker_in_zookeeper_mode_also_one_that_is_absent(leve
     decision, status = reconciled(DesiredState(levels), IN_ZOOKEEPER)
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.ZOOKEEPER_MODE
-    assert [one.kind for one in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]
+    assert [blocker.kind for blocker in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]
     assert conditions(status)["Ready"] == ("False", "ZooKeeperMode")
     assert conditions(status)["FeaturesFinalized"] == ("False", "Blocked")
-    assert {one["state"] for one in status["features"]} == {"Blocked"}
+    assert {feature["state"] for feature in status["features"]} == {"Blocked"}
     assert status["progress"] == "0/1 levels"
 
 
 def test_a_resource_that_observes_reports_zookeeper_mode_alike() -> None:
     decision, status = reconciled(DesiredState({"group.version": 0}, mode=Mode.OBSERVE), IN_ZOOKEEPER)
     assert isinstance(decision, Done)
-    assert [one.kind for one in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]
+    assert [blocker.kind for blocker in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]
     assert "ZooKeeper" in decision.message
     assert conditions(status)["FeaturesFinalized"] == ("False", "Blocked")
 

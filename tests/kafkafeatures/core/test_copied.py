@@ -387,8 +387,7 @@ def test_a_survey_counts_and_finds_all_at_once() -> None:
         {1: "orders-0", 2: "orders-0", 3: "orders-0", 9: "orders-0"},
     )
     assert survey.counts == {Kind.TOPIC: 1, Kind.PARTITION: 2, Kind.BROKER_CONFIG: 1, Kind.TOKEN: 1}
-    paths = [finding.path for finding in survey.findings]
-    assert paths == ["/brokers/topics/old", "/brokers/topics/orders/partitions/1/state"]
+    assert [bad.path for bad in survey.findings] == ["/brokers/topics/old", "/brokers/topics/orders/partitions/1/state"]
     assert copy_findings(survey) == survey.findings
 
 

@@ -315,15 +315,8 @@ def test_a_process_that_has_just_started_compares_the_stores_at_once_and_then_on
     assert status.migration.equality is not None
 
     def compares(later: timedelta, *, started: bool) -> bool:
-        remembered = {name: memory for stage in look.stages for name, memory in stage.stage_memory.items()}
-        context = ReadContext(
-            look.wanted,
-            status,
-            NOT_ASKED,
-            NOW + later,
-            observation=look.seen,
-            stage_memory={} if started else remembered,
-        )
+        memory = {name: memory for stage in look.stages for name, memory in stage.stage_memory.items()}
+        context = ReadContext(look.wanted, status, NOT_ASKED, NOW + later, look.seen, {} if started else memory)
         return demands_of(context, Migration(D.DUAL_WRITE, timedelta(0))).comparison
 
     assert compares(timedelta(seconds=1), started=True)
@@ -374,17 +367,15 @@ def test_znodes_of_a_quorum_without_controllers_are_deleted_once_unchanged_for_t
 
 
 def test_the_controller_epoch_is_raised_above_that_of_every_partition() -> None:
-    observation = replace(without_quorum(cluster(P.COPIED)), surveyed=known(Survey(controller_epoch=41)))
-    first = Look(wanting(D.ROLLED_BACK), observation, status=compared())
-    later = Look(wanting(D.ROLLED_BACK), observation, before=first, seconds=4, status=compared())
-    assert released(later).raise_to == 42
+    lost = replace(without_quorum(cluster(P.COPIED)), surveyed=known(Survey(controller_epoch=41)))
+    first = Look(wanting(D.ROLLED_BACK), lost, status=compared())
+    assert released(Look(wanting(D.ROLLED_BACK), lost, before=first, seconds=4, status=compared())).raise_to == 42
 
 
 def test_no_znode_is_deleted_while_the_epochs_of_partitions_are_unknown() -> None:
-    observation = replace(without_quorum(cluster(P.COPIED)), surveyed=Unknown(NOT_ASKED))
-    first = Look(wanting(D.ROLLED_BACK), observation, status=compared())
-    later = Look(wanting(D.ROLLED_BACK), observation, before=first, seconds=4, status=compared())
-    assert isinstance(later.decision, Stalled)
+    lost = replace(without_quorum(cluster(P.COPIED)), surveyed=Unknown(NOT_ASKED))
+    first = Look(wanting(D.ROLLED_BACK), lost, status=compared())
+    assert isinstance(Look(wanting(D.ROLLED_BACK), lost, before=first, seconds=4, status=compared()).decision, Stalled)
 
 
 def test_a_quorum_that_has_just_elected_its_leader_is_waited_for_and_not_taken_for_a_new_cluster() -> None:

@@ -105,11 +105,10 @@ def test_an_eviction_that_was_not_sent_waits_while_the_template_of_controllers_i
 def test_an_eviction_that_was_not_sent_waits_if_a_node_that_went_away_since_uses_up_max_parallel() -> None:
     """By maxParallel, of which it needs one itself."""
     isr = tuple(replace(partition, in_sync=partition.isr - {6}) for partition in PARTITIONS)
-    away = replace(a_node(6), state=NodeState.UNREACHABLE)
-    observation = cluster({**ROLLED_CONTROLLERS, **current(6)}, {6: away}, isr)
-    assert who(rolled(observation, sent(3))) == 3
+    away = cluster({**ROLLED_CONTROLLERS, **current(6)}, {6: replace(a_node(6), state=NodeState.UNREACHABLE)}, isr)
+    assert who(rolled(away, sent(3))) == 3
     alone = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    message = refused(rolled(observation, sent(3), rollout=alone), Reason.ROLLING_NODES)
+    message = refused(rolled(away, sent(3), rollout=alone), Reason.ROLLING_NODES)
     assert "broker 6 is unavailable; bring broker 6 back" in message
 
 
@@ -219,8 +218,7 @@ def test_the_restarted_nodes_of_an_older_release_are_known_while_no_target_has_c
     rollout = rollout_status(halted, WAITING, before, ago(0))
     assert rollout is not None
     assert (rollout.id, rollout.nodes, rollout.started_at) == (before.id, "1", before.started_at)
-    left = [(revision.name, revision.nodes, revision.since) for revision in rollout.revisions if revision.left]
-    assert left == [("broker", "1", ago(5))]
+    assert [(rev.name, rev.nodes, rev.since) for rev in rollout.revisions if rev.left] == [("broker", "1", ago(5))]
     assert who(rolled(observation, status=replace(status, rollout=replace(before, id="older")))) in BROKERS
 
 
@@ -276,15 +274,14 @@ def test_an_observer_that_only_fetches_the_metadata_log_is_no_node_that_is_away(
 def test_a_node_that_came_back_on_the_image_in_between_does_not_halt_the_roll_to_the_next_image() -> None:
     """The node came back of the image in between: it needs one more restart, and was not restarted in vain."""
     passing = sent(1, stable=True, after="in-between")
-    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="in-between")}, fresh(1))
+    mixed = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="in-between")}, fresh(1))
     begun = Stamp((NOW - timedelta(seconds=30)).isoformat())
     status = replace(EMPTY, intents=(passing.to_intent(),))
-    rollout = RolloutStatus(id=rolled(observation, passing).id, started_at=begun, total=9, done=3)
-    status = replace(status, rollout=rollout)
-    result = passing.settle(looks(observation))
+    status = replace(status, rollout=RolloutStatus(id=rolled(mixed, passing).id, started_at=begun, total=9, done=3))
+    result = passing.settle(looks(mixed))
     assert result is Result.SUPERSEDED
     status = with_result(status, passing, result, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0))
-    assert who(rolled(observation, status=status)) in BROKERS
+    assert who(rolled(mixed, status=status)) in BROKERS
 
 
 def test_an_unsent_restart_is_held_by_windows_and_halts_and_dropped_once_its_pod_is_current() -> None:

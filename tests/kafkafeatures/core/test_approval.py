@@ -22,7 +22,7 @@ from tests.kafkafeatures.worlds import answer, node, observation
 COMPUTED = DesiredState({}, {"metadata.version": 30})
 
 
-def test_what_is_named_exactly_is_approved_and_what_is_computed_waits() -> None:
+def test_an_exactly_named_level_is_approved_and_a_level_computed_from_a_release_waits_for_approval() -> None:
     assert isinstance(deciding(NAMED), Act)
     decision = deciding(COMPUTED)
     assert isinstance(decision, Held)
@@ -40,7 +40,9 @@ def test_what_is_named_exactly_is_approved_and_what_is_computed_waits() -> None:
         (ApprovalPolicy.IRREVERSIBLE_ONLY, COMPUTED, False),
     ],
 )
-def test_the_policy_says_what_waits(policy: ApprovalPolicy, wanted: DesiredState, acts: bool) -> None:
+def test_the_approval_policy_decides_which_plans_wait_for_approval(
+    policy: ApprovalPolicy, wanted: DesiredState, acts: bool
+) -> None:
     made = DesiredState(wanted.levels, wanted.bundle, policy=policy)
     assert isinstance(deciding(made), Act if acts else Held)
 
@@ -59,7 +61,7 @@ def with_hash(wanted: DesiredState, *hashes: str) -> DesiredState:
     return DesiredState(wanted.levels, wanted.bundle, approvals=frozenset(hashes), may_approve_unseen=True)
 
 
-def test_the_hash_of_the_plan_approves_it_and_no_other_does() -> None:
+def test_only_the_hash_of_a_plan_approves_the_plan() -> None:
     whole = propose(COMPUTED, world(), Memory()).plan.hash
     assert isinstance(deciding(with_hash(COMPUTED, whole)), Act)
     assert isinstance(deciding(with_hash(COMPUTED, whole[:19])), Act)
@@ -99,7 +101,7 @@ def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
     assert propose(wanted, joined, Memory()).plan.hash == first.hash
 
 
-def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() -> None:
+def test_the_order_of_steps_and_already_finalized_levels_do_not_change_the_hash() -> None:
     """The hash covers what is changed from where to where; how a stage is carried out may differ between versions."""
     desired, finalized = DesiredState({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
     assert (
@@ -113,7 +115,7 @@ def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() 
     assert len(hashes) == 1
 
 
-def test_a_step_of_ours_that_was_reverted_while_another_was_done_by_hand_is_not_covered_by_the_old_hash() -> None:
+def test_an_old_hash_does_not_cover_a_plan_whose_step_was_reverted_while_another_step_was_done_by_hand() -> None:
     """The number of steps that are done is unchanged, but they are not those that we did."""
     wanted = DesiredState({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
     first = propose(wanted, world(), Memory()).plan
@@ -124,7 +126,7 @@ def test_a_step_of_ours_that_was_reverted_while_another_was_done_by_hand_is_not_
     assert propose(wanted, world(**{other.replace(".", "_"): 1}), memory).plan.hash != first.hash
 
 
-def test_a_hash_written_into_the_status_by_hand_is_not_believed() -> None:
+def test_a_plan_hash_written_into_the_status_by_hand_is_ignored() -> None:
     wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
     forged = replace(standing(first), hash="sha256:" + "0" * 64)
@@ -140,7 +142,7 @@ def test_a_step_done_by_hand_does_not_turn_a_standing_plan_into_one_that_was_app
     assert later.hash not in (approved.hash, now.hash)
 
 
-def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
+def test_an_approval_of_one_hash_holds_every_other_plan_even_under_policy_never() -> None:
     """Under a policy that would not have asked, `--approve` still means this plan alone."""
     approvals = frozenset({"sha256:00000000"})
     wanted = DesiredState(
@@ -153,7 +155,7 @@ def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
     assert isinstance(deciding(replace(wanted, approvals=frozenset({hash_}))), Act)
 
 
-def test_a_plan_whose_steps_were_taken_back_is_a_new_one() -> None:
+def test_a_plan_whose_steps_were_reverted_has_a_new_hash() -> None:
     wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
     status = standing(first)
@@ -162,7 +164,7 @@ def test_a_plan_whose_steps_were_taken_back_is_a_new_one() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(EVERY)), st.integers(0, 30), min_size=1), st.integers(0, 5))
-def test_the_hash_depends_on_nothing_but_what_it_covers(desired: dict[str, int], count: int) -> None:
+def test_the_hash_depends_only_on_the_resource_the_cluster_and_the_changes(desired: dict[str, int], count: int) -> None:
     def made(uid: str = "u", cluster: str = "c", number: int = count) -> str:
         changes = changes_between(dict(reversed(desired.items())), {})
         return plan_of(

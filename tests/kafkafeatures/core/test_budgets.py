@@ -33,7 +33,7 @@ def kept(disruption_budget: Budget, pod_: Pod = PODS[0]) -> str:
     return budgets.refused_now(reading(disruption_budget), pod_)
 
 
-def test_a_pod_that_a_budget_keeps_now_is_named_with_the_budget() -> None:
+def test_a_pod_whose_disruption_budget_allows_no_eviction_now_is_named_with_the_budget() -> None:
     spent = budget(*PODS, disruptions_allowed=0)
     assert kept(spent).startswith(
         "PodDisruptionBudget broker (maxUnavailable: 1) allows no eviction of pod broker-1 now"
@@ -42,7 +42,7 @@ def test_a_pod_that_a_budget_keeps_now_is_named_with_the_budget() -> None:
     assert not kept(budget(*PODS[1:], disruptions_allowed=0))
 
 
-def test_each_pod_is_held_against_its_own_budget() -> None:
+def test_each_pod_is_judged_by_its_own_disruption_budget() -> None:
     racks = reading(budget(PODS[0], name="a", disruptions_allowed=0), budget(*PODS[1:], name="b"))
     assert budgets.refused_now(racks, PODS[0])
     assert not budgets.refused_now(racks, PODS[1])
@@ -51,7 +51,7 @@ def test_each_pod_is_held_against_its_own_budget() -> None:
 UNREADY = replace(PODS[0], ready=False, waiting="CrashLoopBackOff")
 
 
-def test_a_pod_that_does_not_run_is_kept_only_without_always_allow_and_while_others_are_not_ready_either() -> None:
+def test_a_used_up_budget_forbids_evicting_a_crashing_pod_only_without_always_allow_and_enough_healthy_pods() -> None:
     spent = budget(*PODS, disruptions_allowed=0, always_allows_unhealthy=False)
     assert kept(spent, UNREADY).endswith(
         "of pod broker-1 now, which does not run (CrashLoopBackOff); in Git, or: kubectl -n kafka patch "
@@ -64,11 +64,11 @@ def test_a_pod_that_does_not_run_is_kept_only_without_always_allow_and_while_oth
 
 
 @pytest.mark.parametrize("fields", [{"phase": "Pending"}, {"phase": "Failed"}, {"terminating": True}])
-def test_a_pod_that_does_not_run_or_goes_already_is_kept_by_no_budget(fields: dict[str, Any]) -> None:
+def test_no_budget_forbids_the_eviction_of_a_pending_or_terminating_pod(fields: dict[str, Any]) -> None:
     assert not kept(budget(*PODS, disruptions_allowed=0, always_allows_unhealthy=False), replace(UNREADY, **fields))
 
 
-def test_a_budget_that_never_allows_is_named_with_its_patch() -> None:
+def test_a_budget_that_never_allows_an_eviction_is_a_blocker_with_the_patch_as_remedy() -> None:
     (blocker,) = budgets.blockers(reading(budget(*PODS, most=0, limit="minAvailable: 3")))
     assert blocker.reason is Reason.ROLLOUT_HALTED
     assert blocker.message == "PodDisruptionBudget broker (minAvailable: 3) never allows an eviction"
@@ -78,19 +78,19 @@ def test_a_budget_that_never_allows_is_named_with_its_patch() -> None:
     )
 
 
-def test_a_budget_that_is_used_up_or_not_counted_yet_is_none_that_never_allows() -> None:
+def test_a_budget_that_is_used_up_or_not_processed_yet_is_no_blocker() -> None:
     assert not list(budgets.blockers(reading(budget(*PODS, disruptions_allowed=0))))
     assert not list(budgets.blockers(reading(budget(*PODS, most=-1, disruptions_allowed=0))))
 
 
-def test_a_pod_of_two_budgets_is_never_evicted_and_that_is_said_once() -> None:
+def test_a_pod_covered_by_two_budgets_is_one_blocker_as_kubernetes_never_evicts_it() -> None:
     (blocker,) = budgets.blockers(reading(budget(*PODS), budget(*PODS, name="other")))
     assert blocker.message == (
         "pod broker-1 is covered by 2 PodDisruptionBudgets (broker, other): Kubernetes evicts no such pod"
     )
 
 
-def test_only_budgets_of_pods_that_need_a_restart_are_judged() -> None:
+def test_only_budgets_of_pods_that_need_a_restart_are_blockers() -> None:
     """The controllers are of the current revision already."""
     controller = pod(9, name="controller-0", stateful_set="controller", revision=NEW)
     sets = (stateful_set(*PODS), stateful_set(controller, name="controller", role="controllers"))
@@ -103,7 +103,7 @@ def test_only_budgets_of_pods_that_need_a_restart_are_judged() -> None:
     assert "pod controller-0 is covered by 2" in second.message
 
 
-def test_without_a_budget_one_is_suggested_that_fits() -> None:
+def test_a_stateful_set_without_a_disruption_budget_gets_a_suggested_one() -> None:
     (note,) = notes(reading())
     assert note.startswith("no PodDisruptionBudget covers StatefulSet broker")
     suggested = json.loads(note.partition("in Git: ")[2])
@@ -114,13 +114,13 @@ def test_without_a_budget_one_is_suggested_that_fits() -> None:
     }
 
 
-def test_always_allow_is_asked_for() -> None:
+def test_a_budget_without_always_allow_gets_the_patch_for_unhealthy_pods() -> None:
     assert not notes(reading(budget(*PODS)))
     (note,) = notes(reading(budget(*PODS, always_allows_unhealthy=False)))
     assert """patch poddisruptionbudget broker --type merge -p '{"spec":{"unhealthyPodEvictionPolicy""" in note
 
 
-def test_a_budget_below_max_parallel_is_named_with_the_patch_that_lifts_it() -> None:
+def test_a_budget_below_max_parallel_is_named_with_the_patch_that_raises_it() -> None:
     workloads = reading(budget(*PODS))
     assert budgets.parallelism(workloads) == 1
     (note,) = notes(workloads, MaxParallel(3))
@@ -132,7 +132,7 @@ def test_a_budget_below_max_parallel_is_named_with_the_patch_that_lifts_it() -> 
     assert not notes(reading(budget(*PODS, most=3)), MaxParallel(3))
 
 
-def test_budgets_of_racks_add_up_and_those_of_controllers_do_not_count() -> None:
+def test_budgets_of_racks_add_up_for_max_parallel_and_budgets_of_controllers_do_not_count() -> None:
     racks = reading(budget(PODS[0], name="a"), budget(*PODS[1:], name="b"))
     assert budgets.parallelism(racks) == 2
     controller = pod(9, name="controller-0", stateful_set="controller")

@@ -53,7 +53,7 @@ def test_a_template_that_kubernetes_has_not_processed_is_waited_for_and_nothing_
     assert condition[:2] == ("False", Reason.IN_PROGRESS)
 
 
-def test_what_a_roll_has_come_to_is_kept_until_the_template_is_processed() -> None:
+def test_the_progress_of_a_roll_is_kept_until_kubernetes_has_processed_the_template() -> None:
     roll = rolled(world(observed=False, update_revision=OLD))
     assert roll.decision is not None
     before = RolloutStatus(id="r", started_at=STARTED, total=3, done=1)
@@ -77,7 +77,7 @@ def test_a_pod_of_an_old_revision_whose_node_does_not_answer_keeps_a_roll_from_b
 
 
 @pytest.mark.parametrize(("restarted_to", "decision"), [(NEW, Stalled), ("another", Act)])
-def test_a_restart_halts_the_roll_only_if_it_was_to_the_revision_that_its_pod_still_needs(
+def test_an_earlier_restart_halts_the_roll_only_if_its_pod_still_needs_the_same_revision(
     restarted_to: str, decision: type
 ) -> None:
     observation = world()

@@ -58,14 +58,14 @@ STATE = {"controller_epoch": 7, "leader": 1, "version": 1, "leader_epoch": 4, "i
 # --- topics ---
 
 
-def test_a_topic_has_an_id_and_says_who_has_replicas_and_what_is_moved() -> None:
+def test_a_topic_znode_has_the_id_the_replicas_and_the_reassignments() -> None:
     parsed = read_topic("orders", raw(topic_of()))
     assert isinstance(parsed, Topic)
     assert parsed.partitions == {0: Assignment((1, 2, 3), (3,), (1,)), 1: Assignment((2, 3, 1), (), ())}
     assert parsed.id == ID
 
 
-def test_a_partition_is_where_its_topic_and_its_state_say() -> None:
+def test_a_partition_is_placed_by_its_topic_znode_and_its_state_znode() -> None:
     parsed = read_state("orders", 0, raw(STATE))
     assert isinstance(parsed, State)
     assert parsed.controller_epoch == 7
@@ -77,7 +77,7 @@ def test_a_partition_is_where_its_topic_and_its_state_say() -> None:
     assert placed(Assignment((1, 2, 3), (3,), (1,)), unclean) == replace(partition, recovers=True)
 
 
-def test_a_topic_without_an_id_would_end_the_controller() -> None:
+def test_a_topic_without_an_id_is_a_finding_as_the_controller_would_exit() -> None:
     parsed = read_topic("old", raw({"version": 1, "partitions": {"0": [1]}}))
     assert isinstance(parsed, ZnodeFinding)
     assert parsed.path == "/brokers/topics/old"
@@ -85,7 +85,7 @@ def test_a_topic_without_an_id_would_end_the_controller() -> None:
     assert "inter.broker.protocol.version to 2.8" in parsed.remedy
 
 
-def test_a_partition_without_a_state_would_get_one_with_all_replicas_in_sync() -> None:
+def test_a_partition_without_a_state_znode_is_a_finding_as_all_replicas_would_count_as_in_sync() -> None:
     parsed = read_state("orders", 5, None)
     assert isinstance(parsed, ZnodeFinding)
     assert parsed.path == "/brokers/topics/orders/partitions/5/state"
@@ -106,7 +106,7 @@ def test_a_partition_without_a_state_would_get_one_with_all_replicas_in_sync() -
         {"version": 3, "topic_id": ID},
     ],
 )
-def test_a_topic_that_kafka_cannot_read_ends_the_controller(document: Any) -> None:
+def test_a_topic_that_kafka_cannot_read_is_a_finding_as_the_controller_would_exit(document: Any) -> None:
     parsed = read_topic("t", raw(document))
     assert isinstance(parsed, ZnodeFinding)
     assert parsed.message.endswith("the controller would exit during the copy")
@@ -134,7 +134,7 @@ def test_configs_of_topics_and_brokers_are_read_without_their_secrets() -> None:
     assert "9f3c" not in "".join(map(shown, parsed.values()))
 
 
-def test_configs_of_what_is_no_broker_would_end_the_controller() -> None:
+def test_configs_of_an_invalid_broker_id_are_a_finding_as_the_controller_would_exit() -> None:
     parsed = read_configs("/config/brokers/one", raw({"version": 1, "config": {}}))
     assert isinstance(parsed, ZnodeFinding)
     assert "'one' is not the id of a broker" in parsed.message
@@ -147,7 +147,7 @@ def encoded(text: bytes) -> str:
 SCRAM = f"salt={encoded(b'salt-9f3c')},stored_key={encoded(b'stored')},server_key={encoded(b'server')},iterations=4096"
 
 
-def test_quotas_and_credentials_of_a_user_are_in_one_znode() -> None:
+def test_quotas_and_scram_credentials_of_a_user_are_read_from_one_znode() -> None:
     config = {"SCRAM-SHA-256": SCRAM, "producer_byte_rate": "1024", "request_percentage": "12.5"}
     parsed = read_client("/config/users/alice%40x", raw({"version": 1, "config": config}))
     assert parsed == {
@@ -169,17 +169,17 @@ def test_quotas_and_credentials_of_a_user_are_in_one_znode() -> None:
         ("/config/ips/10.0.0.1", "ip 10.0.0.1"),
     ],
 )
-def test_each_entity_of_a_quota_is_named(path: str, whose: str) -> None:
+def test_the_entity_of_a_quota_is_read_from_its_path(path: str, whose: str) -> None:
     parsed = read_client(path, raw({"version": 1, "config": {"consumer_byte_rate": " 7E2 "}}))
     assert parsed == {EntryKey(Kind.QUOTA, f"{whose} consumer_byte_rate"): 700.0}
 
 
-def test_a_user_who_has_quotas_with_clients_only_has_an_empty_znode() -> None:
+def test_a_user_with_quotas_only_for_client_ids_has_an_empty_znode() -> None:
     assert read_client("/config/users/alice", b"") == {}
 
 
 @pytest.mark.parametrize("value", ["", "many", "1_000", "0x10", "1 2", "1e"])
-def test_a_quota_that_is_no_number_would_end_the_controller(value: str) -> None:
+def test_a_quota_that_is_no_number_is_a_finding_as_the_controller_would_exit(value: str) -> None:
     parsed = read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}}))
     assert isinstance(parsed, ZnodeFinding)
     assert (
@@ -189,7 +189,7 @@ def test_a_quota_that_is_no_number_would_end_the_controller(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "1.5f", "2d", ".5", "5."])
-def test_what_java_takes_for_a_number_is_one(value: str) -> None:
+def test_a_quota_in_any_number_format_of_java_is_read(value: str) -> None:
     assert isinstance(read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}})), dict)
 
 
@@ -203,7 +203,9 @@ def test_what_java_takes_for_a_number_is_one(value: str) -> None:
         SCRAM.replace(",stored", ",s"),
     ],
 )
-def test_a_credential_that_kafka_cannot_read_is_named_by_its_user_and_is_not_shown(value: str) -> None:
+def test_a_scram_credential_that_kafka_cannot_read_is_a_finding_with_the_user_and_without_the_secret(
+    value: str,
+) -> None:
     parsed = read_client("/config/users/alice", raw({"config": {"SCRAM-SHA-512": value}}))
     assert isinstance(parsed, ZnodeFinding)
     assert parsed.path == "/config/users/alice"
@@ -212,21 +214,21 @@ def test_a_credential_that_kafka_cannot_read_is_named_by_its_user_and_is_not_sho
     assert encoded(b"stored") not in str(parsed)
 
 
-def test_a_name_with_a_broken_code_would_end_the_controller() -> None:
+def test_a_user_name_with_an_invalid_percent_code_is_a_finding_as_the_controller_would_exit() -> None:
     parsed = read_client("/config/users/50%", raw({"config": {"producer_byte_rate": "1"}}))
     assert isinstance(parsed, ZnodeFinding)
     assert "percent sign" in parsed.message
 
 
 @given(st.text(min_size=1))
-def test_a_name_is_found_again_in_its_path(name: str) -> None:
+def test_a_user_name_is_decoded_from_its_encoded_path(name: str) -> None:
     path = sanitized(name)
     assert path.isascii()
     assert "/" not in path
     assert desanitized(path) == name.encode(errors="surrogatepass").decode(errors="replace")
 
 
-def test_names_are_written_as_kafka_writes_them() -> None:  # SanitizerTest.java
+def test_user_names_are_encoded_as_kafka_encodes_them() -> None:  # SanitizerTest.java
     assert sanitized("CN=Some characters !@#$%&*()_-+=';:,/~") == (
         "CN%3DSome%20characters%20%21%40%23%24%25%26%2A%28%29_-%2B%3D%27%3B%3A%2C%2F%7E"
     )
@@ -263,12 +265,12 @@ def test_acls_are_read_by_the_resource_in_their_path() -> None:
         {"principal": "User:bob", "host": "*", "operation": "Read"},
     ],
 )
-def test_an_acl_that_is_not_understood_is_a_finding(acl: Any) -> None:
+def test_an_acl_that_kafka_cannot_read_is_a_finding(acl: Any) -> None:
     assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 1, "acls": [acl]})), ZnodeFinding)
     assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 2, "acls": [DENY]})), ZnodeFinding)
 
 
-def test_acls_that_are_no_json_would_be_lost_without_a_word() -> None:
+def test_acls_that_are_no_json_are_a_finding_as_kafka_would_silently_drop_them() -> None:
     parsed = read_acl("/kafka-acl/Topic/t", b"{")
     assert isinstance(parsed, ZnodeFinding)
     assert "leave its ACLs out, also DENY" in parsed.message
@@ -281,7 +283,7 @@ def token_of(**changed: Any) -> Any:
     }  # fmt: skip
 
 
-def test_a_token_is_read_in_each_version() -> None:
+def test_a_delegation_token_is_read_in_each_version() -> None:
     path = "/delegation_token/tokens/t1"
     parsed = read_token(path, raw(token_of()))
     assert parsed == {EntryKey(Kind.TOKEN, "t1"): Token("User:alice", "User:bob", ("User:c", "User:z"), 1, 3, 2)}
@@ -292,7 +294,7 @@ def test_a_token_is_read_in_each_version() -> None:
         assert isinstance(read_token(path, raw(wrong)), ZnodeFinding)
 
 
-def test_the_next_producer_id_is_behind_the_block_of_a_broker_and_may_begin_that_of_a_controller() -> None:
+def test_the_next_producer_id_follows_the_block_of_a_broker_and_may_start_that_of_a_controller() -> None:
     block = {"version": 1, "broker": 2, "block_start": "1000", "block_end": "1999"}
     path = "/latest_producer_id_block"
     assert read_producer_ids(path, raw(block)) == {PRODUCER_ID: NextId((2000,))}
@@ -304,7 +306,7 @@ def test_the_next_producer_id_is_behind_the_block_of_a_broker_and_may_begin_that
         assert isinstance(read_producer_ids(path, raw({**block, "block_end": wrong})), ZnodeFinding)
 
 
-def test_a_cluster_that_never_needed_a_producer_id_has_nothing_to_copy_of_them() -> None:
+def test_a_cluster_without_a_producer_id_block_has_no_producer_ids_to_copy() -> None:
     assert read_producer_ids("/latest_producer_id_block", b"") == {}
 
 
@@ -348,18 +350,18 @@ def test_damaged_bytes_are_a_finding_with_path_and_remedy(reader: str, name: str
     st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(raw),
     st.sampled_from(sorted(READERS)),
 )
-def test_no_bytes_raise(data: bytes, reader: str) -> None:
+def test_parsing_any_bytes_of_a_copied_znode_raises_no_exception(data: bytes, reader: str) -> None:
     READERS[reader](data)
 
 
-def test_a_znode_near_a_mebibyte_is_a_finding() -> None:
+def test_a_znode_of_nearly_one_mebibyte_is_a_finding() -> None:
     assert too_large("/brokers/topics/t", NEAR_LIMIT - 1) is None
     finding = too_large("/brokers/topics/t", NEAR_LIMIT)
     assert finding is not None
     assert "jute.maxbuffer" in finding.remedy
 
 
-def test_what_is_secret_is_equal_or_not_and_never_shown() -> None:
+def test_secrets_are_compared_by_digest_and_never_shown() -> None:
     digest, same, other = digest_of("a", b"b"), digest_of(b"a", "b"), digest_of("ab")
     assert are_the_same(digest, same)
     assert not are_the_same(digest, other)
@@ -371,7 +373,7 @@ def test_what_is_secret_is_equal_or_not_and_never_shown() -> None:
 # --- the dry run ---
 
 
-def test_a_survey_counts_and_finds_all_at_once() -> None:
+def test_a_survey_of_znodes_returns_counts_and_all_findings() -> None:
     surveyor = Surveyor()
     topic = read_topic("orders", raw(topic_of(adding_replicas={"0": [9]})))
     assert isinstance(topic, Topic)

@@ -157,13 +157,13 @@ def set_to(*keys: str, value: Any) -> Callable[[Any], Any]:
     return change
 
 
-def test_what_kafka_copied_is_the_same() -> None:
+def test_metadata_that_kafka_copied_has_no_difference() -> None:
     assert differing(ZNODES) == []
     block = {"broker": 1, "block_start": "1000", "block_end": "1999"}
     assert differing({**ZNODES, "/latest_producer_id_block": block}) == []
 
 
-def test_a_leader_that_was_elected_without_being_in_sync_recovers_by_both() -> None:
+def test_an_unclean_leader_is_recovering_in_zookeeper_and_in_the_log() -> None:
     """Kafka leaves `leader_recovery_state` out of the znode of any other."""
     moves: dict[str, Any] = {
         "isr": (1, 3),
@@ -250,14 +250,14 @@ TOPIC_PATH = "/brokers/topics/orders"
     ],
     ids=lambda case: case[:40] if isinstance(case, str) else "",
 )  # fmt: skip
-def test_each_difference_is_named_with_what_both_say_and_no_secret(znodes: Mapping[str, Any], words: str) -> None:
+def test_each_difference_is_named_with_both_values_and_without_secrets(znodes: Mapping[str, Any], words: str) -> None:
     differences = differing(znodes)
     assert differences
     assert any(words in difference for difference in differences), differences
     assert "9f3c" not in str(differences)
 
 
-def test_a_topic_that_one_side_has_is_one_difference() -> None:
+def test_a_topic_that_only_one_store_has_is_one_difference() -> None:
     only_here = {path: content for path, content in ZNODES.items() if not path.startswith(TOPIC_PATH)}
     assert differing(only_here) == [f"topic orders: absent in ZooKeeper, {ID} in the metadata log"]
     other = {f"{TOPIC_PATH}2": ZNODES[TOPIC_PATH], f"{TOPIC_PATH}2/partitions/0/state": ZNODES[STATE_0]}
@@ -270,7 +270,7 @@ def test_configs_of_a_topic_that_does_not_exist_are_a_difference_only_in_the_met
     assert difference == "topic config gone retention.ms: absent in ZooKeeper, 1 in the metadata log"
 
 
-def test_a_partition_that_one_side_has_is_named() -> None:
+def test_a_partition_that_only_one_store_has_is_a_difference() -> None:
     fewer = changed(TOPIC_PATH, set_to("partitions", value={"0": [1, 2, 3]}))
     assert differing(fewer) == [
         "partition orders-1: absent in ZooKeeper, replicas 2,3, in sync 2,3, leader 2 at epoch 0 in the metadata log"
@@ -281,7 +281,7 @@ def test_a_partition_that_one_side_has_is_named() -> None:
     ]
 
 
-def test_a_quota_that_zookeeper_has_no_place_for_is_a_difference_in_each_round() -> None:
+def test_a_quota_that_zookeeper_cannot_hold_is_a_difference_in_each_comparison() -> None:
     image = image_of(*RECORDS, quota(1.0, user="u", ip="1"))
     first = compared(ZNODES, image)
     assert [difference.name for difference in first.differences()] == ["ip 1, user u producer_byte_rate"]
@@ -290,7 +290,7 @@ def test_a_quota_that_zookeeper_has_no_place_for_is_a_difference_in_each_round()
     assert not can_be("")
 
 
-def test_a_name_that_an_older_kafka_encoded_otherwise_is_the_same_and_is_read_again_where_it_is() -> None:
+def test_a_user_name_in_the_encoding_of_an_older_kafka_is_equal_and_is_read_again_at_its_own_path() -> None:
     path = "/config/users/a+b"
     content = {"version": 1, "config": {"producer_byte_rate": "1"}}
     assert differing({**ZNODES, path: content}, *RECORDS, quota(1.0, user="a b")) == []
@@ -304,11 +304,11 @@ def test_a_name_that_an_older_kafka_encoded_otherwise_is_the_same_and_is_read_ag
     ("path", "can"),
     [("/kafka-acl/Topic/a", True), ("/kafka-acl/Topic/", False), ("/a/../b", False), ("/a/\0", False), ("", False)],
 )
-def test_paths_that_zookeeper_cannot_have_are_not_asked_for(path: str, can: bool) -> None:
+def test_paths_that_are_invalid_in_zookeeper_are_not_read(path: str, can: bool) -> None:
     assert can_be(path) is can
 
 
-def test_what_the_log_changed_meanwhile_is_not_certain() -> None:
+def test_an_entry_that_the_log_changed_during_the_comparison_is_no_certain_difference() -> None:
     path, image = "/config/topics/orders", image_of(*RECORDS)
     content = {"version": 1, "config": {"retention.ms": "9"}}
     comparison = compared({**changed(STATE_0, set_to("leader", value=1)), path: content}, image)
@@ -337,7 +337,7 @@ NAMES, VALUES = st.text(CHARACTERS, min_size=1, max_size=8), st.text(CHARACTERS,
     st.dictionaries(st.sampled_from(("retention.ms", "segment.ms", "of.a.plugin")), VALUES, max_size=3),
     st.data(),
 )
-def test_any_quotas_and_configs_are_the_same_and_any_one_that_is_changed_is_found(
+def test_any_copied_quotas_and_configs_are_equal_and_any_changed_one_is_a_difference(
     quotas: dict[str, float], configs: dict[str, str], data: st.DataObject
 ) -> None:
     image = image_of(
@@ -362,7 +362,7 @@ def test_any_quotas_and_configs_are_the_same_and_any_one_that_is_changed_is_foun
 ONE = EntryDifference(Kind.QUOTA, "user bob producer_byte_rate", "/config/users/bob", "1", "2")
 
 
-def test_a_verdict_is_one_line_with_counts_and_a_status_names_twenty() -> None:
+def test_a_comparison_is_one_line_with_counts_and_twenty_differences_in_the_status() -> None:
     topics = [EntryDifference(Kind.TOPIC, f"t{at:03}", f"/brokers/topics/t{at}", "x", "absent") for at in range(30)]
     verdict = Differs(7, (*topics, ONE), omitted=4)
     assert str(verdict) == "ZooKeeper and the metadata log differ: 30 topics, 1 quota and 4 more"
@@ -373,7 +373,7 @@ def test_a_verdict_is_one_line_with_counts_and_a_status_names_twenty() -> None:
     assert list(equality_lines(Equal(5))) == ["ZooKeeper and the metadata log say the same, up to offset 5."]
 
 
-def test_the_document_says_equal_different_or_not_known() -> None:
+def test_the_equality_document_is_equal_different_or_unknown() -> None:
     assert equality_document(Equal(5)) == {
         "equal": True, "offset": 5, "counts": {}, "differences": [], "more": 0, "notRead": [],
     }  # fmt: skip
@@ -390,5 +390,5 @@ def test_the_document_says_equal_different_or_not_known() -> None:
     assert unknown["notRead"] == [{"what": "znode /migration", "why": "it stands still", "remedy": "look"}]
 
 
-def test_what_a_terminal_would_obey_is_not_shown() -> None:
+def test_terminal_control_characters_in_a_difference_are_not_shown() -> None:
     assert "\x1b" not in str(EntryDifference(Kind.TOPIC, "a\x1b[2J", "/brokers/topics/a", "\x1b", "\n"))

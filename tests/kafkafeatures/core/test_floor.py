@@ -37,13 +37,13 @@ def test_a_release_that_no_longer_supports_the_finalized_level_is_answered_with_
     assert checked(cluster(), "4.3")[0].startswith("metadata.version 4 (3.3-IV0) is below what Kafka 4.3 supports (7")
 
 
-def test_a_plan_without_known_binaries_has_the_same_answer_and_never_only_upgrade_kafka() -> None:
+def test_a_plan_without_known_binaries_asks_for_the_raise_first_and_not_only_for_a_kafka_upgrade() -> None:
     level_blockers = blockers(LevelCheckInput(cluster(), (UpdateFeature("metadata.version", 4, 25),)))
     assert list(map(str, level_blockers)) == [TOO_LOW]
 
 
 @pytest.mark.parametrize("level", [7, 21])
-def test_from_the_floor_on_only_the_nodes_are_behind(level: int) -> None:
+def test_at_or_above_the_floor_only_the_kafka_of_the_nodes_has_to_be_upgraded(level: int) -> None:
     messages = checked(cluster(level=level), "4.0")
     assert not any("below" in message for message in messages)
     assert any(
@@ -65,7 +65,7 @@ def test_a_level_that_the_nodes_support_already_needs_no_other_kafka() -> None:
         (4, 0, "first run Kafka 3.9 on every node, and raise it to 7..21 there"),
     ],
 )
-def test_the_raise_is_one_that_the_nodes_of_now_support(highest: int, of_one: int, remedy: str) -> None:
+def test_the_raise_to_do_first_is_one_that_the_current_nodes_support(highest: int, of_one: int, remedy: str) -> None:
     (message,) = checked(cluster(highest, of_one=of_one), "4.0")
     assert message.endswith(f"; {remedy}")
 
@@ -78,7 +78,7 @@ def test_a_node_with_an_unknown_range_lets_the_remedy_ask_for_kafka_3_9_on_every
     assert message.endswith("; first run Kafka 3.9 on every node, and raise it to 7..21 there")
 
 
-def test_a_feature_of_4_x_alone_has_the_floor_too() -> None:
+def test_a_feature_that_only_kafka_4_x_has_is_below_the_floor_too() -> None:
     level_blockers = blockers(
         LevelCheckInput(
             cluster(),

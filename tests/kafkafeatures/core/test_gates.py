@@ -43,7 +43,7 @@ def decided(wanted: DesiredState, owner: Owner | None = None) -> Decision:
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
-def test_each_gate_that_opens_shows_the_next_one_whatever_kind_of_stage_it_is(wanted: DesiredState) -> None:
+def test_opening_one_gate_after_another_shows_each_next_gate_for_every_kind_of_stage(wanted: DesiredState) -> None:
     policy, another = ApprovalPolicy.ALWAYS, frozenset({"sha256:0123456789"})
     shut = replace(wanted, cluster_id="another", mode=Mode.OBSERVE, suspend=True, policy=policy, approvals=another)
     older = Owner("kafka/older", is_same_cluster=True)
@@ -67,7 +67,7 @@ def test_each_gate_that_opens_shows_the_next_one_whatever_kind_of_stage_it_is(wa
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
-def test_nothing_is_begun_while_an_older_resource_may_own_the_cluster(wanted: DesiredState) -> None:
+def test_no_step_begins_while_an_older_resource_may_own_the_cluster(wanted: DesiredState) -> None:
     opened = replace(wanted, rollout=replace(CLOSED, windows=()), policy=ApprovalPolicy.NEVER)
     assert isinstance(decided(opened), Act)
     assert isinstance(decided(opened, Owner("kafka/older", is_same_cluster=False)), Wait)
@@ -91,7 +91,7 @@ CLOSING = {
 
 
 @pytest.mark.parametrize("gate", CLOSING)
-def test_beside_what_was_begun_no_step_is_begun_at_a_closed_gate_and_it_is_said_what_is_in_flight(gate: str) -> None:
+def test_a_closed_gate_begins_no_further_restart_and_the_message_names_the_restarts_in_flight(gate: str) -> None:
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)})
     wanted = CLOSING[gate]
     open_ = replace(wanted, suspend=False, mode=Mode.APPLY, policy=ApprovalPolicy.NEVER, rollout=ROLLOUT)

@@ -125,7 +125,7 @@ def test_the_ibp_is_raised_only_once_all_brokers_know_the_version() -> None:
     assert "3.9" not in [line.split("=")[-1] for line in Look(wanting(), observation).proposal.plan.work[0].remaining]
 
 
-def test_the_next_roll_waits_for_the_last_broker_of_this_one() -> None:
+def test_the_next_roll_waits_for_the_last_broker_of_the_current_roll() -> None:
     """While a broker is away it is not known whether its Kafka knows the version."""
     away = replace(broker(2, "3.8", "3.8-IV0"), answer=Unknown(SILENT), proved_at="", settings={})
     step = RestartNode(2, "broker 2", earlier_support="", broker_epoch=90)
@@ -236,7 +236,7 @@ def test_a_znode_of_a_migration_whose_controllers_are_not_known_prevents_it() ->
     assert "spec.cluster.bootstrapControllers" in says
 
 
-def test_a_controller_of_a_quorum_without_its_log_leaves_it_open_whether_a_migration_is() -> None:
+def test_a_quorum_claim_without_a_readable_log_leaves_it_unknown_if_a_migration_is_open() -> None:
     observation = with_znodes(brokers(), controller=claimed())
     waiting = refused(Look(wanting(), observation), Reason.WAITING_FOR_NODES)
     assert "the znode /controller names a controller of a KRaft quorum" in waiting
@@ -272,7 +272,7 @@ def test_a_pod_is_restarted_once_its_template_was_changed() -> None:
     assert restarted(Look(wanted, in_pods(brokers(), 1, 2, 3))) == 2
 
 
-def test_a_person_has_no_single_pod_restarted_meanwhile() -> None:
+def test_a_request_to_restart_a_single_pod_changes_nothing_during_a_raise_of_the_ibp() -> None:
     wanted = wanting(rollout=IN_PODS)
     for observation in (in_pods(brokers()), in_pods(brokers(), 1, 3), in_pods(brokers(uses="3.9"))):
         look, before = Look(wanted, requested(observation, "broker-2")), Look(wanted, observation)

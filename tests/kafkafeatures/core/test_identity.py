@@ -91,7 +91,7 @@ def former(roles: str | None, log: Image = FORMER, node_answer: NodeAnswer = AS_
 
 
 @pytest.mark.parametrize("ranges", [OLD, NEW])
-def test_a_node_that_gave_up_the_role_of_a_broker_is_a_controller_and_a_ghost(ranges: Any) -> None:
+def test_a_node_that_is_no_longer_a_broker_is_a_controller_and_a_ghost_broker(ranges: Any) -> None:
     log = image({1: (NEW, False), 3001: (ranges, True)}, dict.fromkeys(CONTROLLERS, NEW))
     observation = former(ONLY_CONTROLLER, log)
     controller, ghost = of_role(observation, 3001, Role.CONTROLLER), of_role(observation, 3001, Role.BROKER)
@@ -104,7 +104,7 @@ def test_a_node_that_gave_up_the_role_of_a_broker_is_a_controller_and_a_ghost(ra
     assert not observation.gaps
 
 
-def test_a_voter_is_never_to_be_unregistered_because_of_a_broker_with_its_id() -> None:
+def test_the_remedy_for_a_ghost_broker_with_the_id_of_a_voter_never_unregisters_the_voter() -> None:
     observation = former(ONLY_CONTROLLER)
     (blocker,) = grouped(blockers_of(observation, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
     assert blocker.remedy == "kafkafeatures unregister --broker 3001 FLAGS"
@@ -112,14 +112,14 @@ def test_a_voter_is_never_to_be_unregistered_because_of_a_broker_with_its_id() -
     assert objection(observation, 3001) == "controller 3001 is the active controller"
 
 
-def test_a_process_that_is_both_is_one_node_while_its_broker_starts() -> None:
+def test_a_combined_process_is_one_node_while_its_broker_starts() -> None:
     observation = former(BOTH)
     node = of_role(observation, 3001, Role.BROKER)
     assert (node.roles, node.state) == ((Role.CONTROLLER, Role.BROKER), NodeState.FENCED)
     assert not_a_ghost_broker(node)
 
 
-def test_a_process_that_does_not_say_its_roles_stays_one_node_and_no_advice_concerns_the_voter() -> None:
+def test_a_process_of_unknown_roles_stays_one_node_and_no_remedy_unregisters_the_voter() -> None:
     observation = former(None)
     node = of_role(observation, 3001, Role.BROKER)
     assert node.roles == (Role.CONTROLLER, Role.BROKER)
@@ -131,7 +131,7 @@ def test_a_process_that_does_not_say_its_roles_stays_one_node_and_no_advice_conc
     assert "unregister --broker 3001" in gap.remedy
 
 
-def test_that_process_and_registration_differ_has_a_beginning_and_a_way_out_after_two_minutes() -> None:
+def test_a_process_that_differs_from_its_registration_is_reported_with_start_and_remedy_after_two_minutes() -> None:
     process = Process()
     decided = decide(DesiredState({"metadata.version": NEW["metadata.version"][1]}), former(None))
     assert isinstance(decided, Wait)
@@ -142,12 +142,12 @@ def test_that_process_and_registration_differ_has_a_beginning_and_a_way_out_afte
     assert later.endswith("kafkafeatures unregister --broker 3001")
 
 
-def test_a_broker_that_is_not_fenced_counts_whatever_its_process_says() -> None:
+def test_an_unfenced_broker_is_no_ghost_whatever_roles_its_process_reports() -> None:
     log = image({1: (NEW, False), 3001: (OLD, False)}, dict.fromkeys(CONTROLLERS, NEW))
     assert of_role(former(ONLY_CONTROLLER, log), 3001, Role.BROKER).roles == (Role.CONTROLLER, Role.BROKER)
 
 
-def test_a_node_that_gave_up_the_role_of_a_controller_is_a_broker_and_a_ghost() -> None:
+def test_a_node_that_is_no_longer_a_controller_is_a_broker_and_a_ghost_controller() -> None:
     log = image({1: (NEW, False), 2: (NEW, False)}, dict.fromkeys((*CONTROLLERS, 2), NEW))
     broker, nodes = named(asked(2, AS_BROKER), ONLY_BROKER), (asked(1), asked(2, SILENT, Role.CONTROLLER))
     fetches = QuorumAnswer(3001, 4, 100, quorum(voters=CONTROLLERS).voters, (ReplicaProgress(2, 100, 1000, 1000),))
@@ -159,11 +159,11 @@ def test_a_node_that_gave_up_the_role_of_a_controller_is_a_broker_and_a_ghost() 
     assert observation.node(2) == of_role(observation, 2, Role.BROKER)
 
 
-def test_a_voter_counts_whatever_its_process_says() -> None:
+def test_a_voter_is_no_ghost_whatever_roles_its_process_reports() -> None:
     assert of_role(former(ONLY_BROKER), 3001, Role.CONTROLLER).state is not NodeState.GHOST
 
 
-def test_several_that_gave_up_the_role_are_in_one_sentence() -> None:
+def test_several_nodes_that_are_no_longer_brokers_are_reported_in_one_sentence() -> None:
     log = image({1: (NEW, False), 3001: (OLD, True), 3002: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW))
     brokers = tuple(asked(id_, SILENT, Role.BROKER) for id_ in (3001, 3002))
     controllers = (*(named(asked(id_, AS_CONTROLLER), ONLY_CONTROLLER) for id_ in (3001, 3002)), asked(3003))
@@ -209,24 +209,24 @@ def test_an_unfenced_registration_has_its_address_before_a_newer_one_that_is_fen
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.LIVE, NodeState.GHOST)
 
 
-def test_of_two_fenced_registrations_the_newest_is_the_one_that_answers() -> None:
+def test_the_newest_of_two_fenced_registrations_has_the_address() -> None:
     observation = renumbered(fenced_13=1)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.GHOST, NodeState.FENCED)
 
 
-def test_of_two_that_are_not_fenced_the_older_one_is_not_what_answers() -> None:
+def test_the_older_of_two_unfenced_registrations_does_not_have_the_address() -> None:
     observation = renumbered(fenced_3=0)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.UNREACHABLE, NodeState.LIVE)
 
 
-def test_without_the_log_the_broker_that_is_not_fenced_has_the_address() -> None:
+def test_without_the_log_the_unfenced_broker_has_the_address() -> None:
     listed = BrokerList((Host(3, "h", 99, is_fenced=True), Host(13, "h", 99)), lists_fenced=True)
     brokers = [replace(asked(id_, AS_BROKER), port=99) for id_ in (3, 13)]
     observation = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.GHOST, NodeState.LIVE)
 
 
-def test_where_it_is_not_known_which_of_two_answers_neither_is_called_a_ghost() -> None:
+def test_neither_of_two_registrations_with_one_address_is_a_ghost_while_the_owner_is_unknown() -> None:
     listed = BrokerList(tuple(Host(id_, "h", 99, is_fenced=True) for id_ in (3, 13)), lists_fenced=True)
     brokers = [replace(asked(id_, AS_BROKER), port=99) for id_ in (3, 13)]
     observation = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
@@ -235,14 +235,14 @@ def test_where_it_is_not_known_which_of_two_answers_neither_is_called_a_ghost() 
     assert not_a_ghost_broker(observation.nodes[-1])
 
 
-def test_a_denied_address_is_named_with_the_role_of_its_owner() -> None:
+def test_a_ghost_is_reported_with_the_role_of_the_node_that_owns_its_address_now() -> None:
     denied = Failure(FailureKind.ANOTHER_NODE, "h:3001", "its address h:3001 is that of node 3001 now")
     log = registered(image({3: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 3001)})
     observation = seen(replace(asked(3, denied), port=3001), *map(asked, CONTROLLERS), log=log)
     assert "controller 3001 now" in str(of_role(observation, 3, Role.BROKER).answer)
 
 
-def test_what_answers_as_a_controller_is_no_broker_at_that_address() -> None:
+def test_a_broker_whose_address_a_controller_answers_at_is_a_ghost() -> None:
     log = registered(image({3: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 3001)})
     observation = seen(replace(asked(3, AS_CONTROLLER), port=3001), *map(asked, CONTROLLERS), log=log)
     ghost = of_role(observation, 3, Role.BROKER)
@@ -251,14 +251,14 @@ def test_what_answers_as_a_controller_is_no_broker_at_that_address() -> None:
     assert ghost.replaced_by.message == "its address h:3001 is that of controller 3001 now"
 
 
-def test_a_controller_without_a_vote_has_not_the_address_of_a_voter() -> None:
+def test_an_observer_registered_at_the_address_of_a_voter_is_a_ghost() -> None:
     log = image({1: (NEW, False)}, dict.fromkeys((*CONTROLLERS, 3009), NEW))
     observation = seen(asked(1), *map(asked, CONTROLLERS), replace(asked(3009), port=3001), log=log)
     assert of_role(observation, 3009, Role.CONTROLLER).state is NodeState.GHOST
     assert of_role(observation, 3001, Role.CONTROLLER).state is NodeState.LIVE
 
 
-def test_a_process_that_denies_the_id_is_another_node_under_whatever_name() -> None:
+def test_a_broker_whose_process_denies_its_id_is_a_ghost_under_any_host_name() -> None:
     denied = Failure(FailureKind.ANOTHER_NODE, "alias:99", "its address alias:99 is that of node 13 now")
     log = registered(image({3: (OLD, True), 13: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {})
     observation = seen(replace(asked(3, denied), host="alias"), asked(13), *map(asked, CONTROLLERS), log=log)
@@ -280,7 +280,7 @@ def test_a_process_that_proves_its_id_has_the_address() -> None:
 # --- who has to name itself ---
 
 
-def test_only_nodes_in_doubt_have_to_name_themselves() -> None:
+def test_only_nodes_of_doubtful_identity_are_asked_for_their_id() -> None:
     log = image({1: (NEW, False), 2: (NEW, True), 3001: (OLD, True)}, dict.fromkeys((*CONTROLLERS, 3009), NEW))
     nodes = (asked(1), asked(2), *map(asked, (*CONTROLLERS, 3009)), asked(3001, SILENT, Role.BROKER))
     made = probe(*nodes, quorum=quorum(voters=CONTROLLERS))
@@ -303,7 +303,7 @@ def of_four(level: int = 1, **parts: Any) -> Observation:
 
 
 @pytest.mark.parametrize(("level", "mode"), [(0, "Static"), (1, "Dynamic")])
-def test_a_controller_without_a_vote_is_an_observer_by_name(level: int, mode: str) -> None:
+def test_a_controller_that_is_no_voter_is_an_observer(level: int, mode: str) -> None:
     observation = of_four(level)
     assert [node.id for node in observers(observation)] == [3009]
     document = cluster_document(observation)
@@ -325,13 +325,13 @@ def test_observers_are_counted_in_the_headline_and_have_a_line_with_their_remedy
     assert "add-controller" in out.getvalue()
 
 
-def test_without_the_voters_no_controller_is_called_an_observer() -> None:
+def test_no_controller_is_an_observer_while_the_voters_are_unknown() -> None:
     observation = of_four(quorum=SILENT)
     assert not observers(observation)
     assert all("voter" not in node for node in cluster_document(observation)["nodes"])
 
 
-def test_what_fetches_and_is_not_registered_has_no_role() -> None:
+def test_an_unregistered_node_that_fetches_the_metadata_log_has_no_role() -> None:
     log = image({1: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW))
     fetches = QuorumAnswer(3001, 4, 100, quorum(voters=CONTROLLERS).voters, (ReplicaProgress(3, 100, 1000, 1000),))
     observation = seen(asked(1), *map(asked, CONTROLLERS), log=log, quorum=fetches)

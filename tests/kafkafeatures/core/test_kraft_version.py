@@ -68,7 +68,7 @@ def test_kraft_version_is_raised_where_every_range_and_every_registration_is_kno
         ),
     ],
 )
-def test_what_could_not_be_read_holds_it(observation: Observation, words: str) -> None:
+def test_an_unread_range_or_registration_holds_the_raise_of_kraft_version(observation: Observation, words: str) -> None:
     decision = decided(observation)
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.WAITING_FOR_NODES
@@ -86,7 +86,7 @@ def test_a_controller_whose_ranges_are_all_unknown_is_named_once() -> None:
     assert len(decision.blockers) == 1
 
 
-def test_which_brokers_are_registered_is_read_of_the_log_or_of_a_list_that_leaves_out_none() -> None:
+def test_registered_brokers_are_known_from_the_log_or_from_a_list_with_fenced_brokers() -> None:
     whole, half = (probe(C1, B1, brokers=BrokerList((Host(1, "h", 1),), lists)) for lists in (True, False))
     none = probe(C1, brokers=NO_BROKERS)
     readings: list[tuple[ClusterProbe, LogReading | Failure, set[int]]]

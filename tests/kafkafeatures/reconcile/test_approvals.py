@@ -186,7 +186,9 @@ def test_the_status_says_whether_the_document_or_an_annotation_approved_the_plan
 
 @pytest.mark.parametrize("policy", ["Always", "IrreversibleOnly", "Never"])
 @pytest.mark.parametrize("of_the_plan", ["document", "annotation"])
-def test_of_two_hashes_each_has_to_be_of_the_plan(policy: str, of_the_plan: str) -> None:
+def test_the_plan_hash_of_the_document_and_that_of_the_annotation_both_have_to_match_the_plan(
+    policy: str, of_the_plan: str
+) -> None:
     rig = Rig(Orders(), Kafka({"metadata.version": 21}))
     rig.api.edit(approval={"policy": "Always"})
     asyncio.run(rig.work())
@@ -203,7 +205,7 @@ def test_of_two_hashes_each_has_to_be_of_the_plan(policy: str, of_the_plan: str)
     assert len(rig.kafka.sent) == (of_the_plan == "document")
 
 
-def test_a_level_moved_from_outside_under_way_ends_the_plan() -> None:
+def test_a_level_changed_by_another_client_during_a_plan_ends_the_plan() -> None:
     cluster, store = waiting(BOTH)
     approve(store)
     once(cluster, store)

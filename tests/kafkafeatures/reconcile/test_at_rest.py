@@ -59,7 +59,7 @@ async def test_a_resource_in_sync_is_read_again_once_a_watch_shows_a_change() ->
     assert rig.kafka.looks == 2
 
 
-async def test_at_rest_any_annotation_makes_a_rotated_secret_be_read_at_once() -> None:
+async def test_a_new_annotation_makes_a_resource_in_sync_read_its_rotated_secret_at_once() -> None:
     rig, requests = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
     rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(annotations={"example.com/rotated": "1"}))
     watched(rig)
@@ -74,7 +74,7 @@ async def test_a_resource_in_sync_is_read_each_time_without_a_watch() -> None:
     assert (requests, rig.kafka.looks) == (["GET orders"], 1)
 
 
-async def test_at_rest_a_cluster_to_which_something_happened_is_looked_at() -> None:
+async def test_a_resource_in_sync_is_read_again_once_the_metadata_log_has_changed() -> None:
     rig, requests = await settled()
     rig.kafka.same = False
     await rig.work()
@@ -111,7 +111,9 @@ async def test_a_resource_in_sync_is_read_again_after_a_restore_of_etcd() -> Non
 
 
 @pytest.mark.parametrize("watched", [True, False])
-async def test_a_restore_of_etcd_while_the_log_is_asked_ends_the_rest(watched: bool) -> None:
+async def test_a_resource_in_sync_is_read_again_after_a_restore_of_etcd_during_the_check_of_the_log(
+    watched: bool,
+) -> None:
     rig, _ = await settled()
     rig.watched = rig.watched if watched else ""
     rig.kafka.during_question = rig.controller.discard_versions

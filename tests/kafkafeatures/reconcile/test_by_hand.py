@@ -45,7 +45,7 @@ def test_a_requested_manual_restart_is_withdrawn_with_its_reason_and_levels_cont
     assert (first["kind"], first["result"]) == ("RestartNode", "NotApplied")
 
 
-def test_there_are_no_revisions_to_approve_and_the_levels_of_the_plan_stand_for_the_restarts() -> None:
+def test_a_plan_with_manual_restarts_has_a_stage_of_levels_and_none_of_restarts() -> None:
     _, store = asked_for()
     assert [stage["kind"] for stage in store.status["plan"]["stages"]] == ["Levels"]
 
@@ -58,7 +58,7 @@ def test_a_requested_manual_restart_stays_while_it_is_needed() -> None:
 
 
 @pytest.mark.parametrize("holds", [{"suspend": True}, {"mode": Mode.OBSERVE}, {"policy": ApprovalPolicy.ALWAYS}])
-def test_partitions_are_kept_for_no_roll_that_waits_for_a_person_to_let_it_begin(holds: dict[str, Any]) -> None:
+def test_a_roll_that_waits_for_a_person_to_let_it_begin_reads_the_partitions_only_once(holds: dict[str, Any]) -> None:
     """Few clusters may have them in memory at once. They are read once, for what can be said of the roll beforehand."""
     cluster = Cluster({"metadata.version": 25})
     store = Store(cluster, {})
@@ -135,7 +135,7 @@ def test_time_without_readings_does_not_count_for_stable_for() -> None:
     assert [entry["result"] for entry in store.status["history"]] == ["Applied"]
 
 
-def test_the_status_shows_since_when_this_process_has_seen_a_node_back() -> None:
+def test_the_status_shows_since_when_this_process_has_observed_a_restarted_node() -> None:
     cluster, clocks, store = with_a_node_that_is_back()
     clocks.wait(timedelta(hours=1))
     clocks.restart()

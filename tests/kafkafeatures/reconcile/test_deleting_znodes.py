@@ -162,7 +162,7 @@ def test_a_deletion_with_an_open_outcome_is_not_repeated_and_holds_back_every_ot
     assert len(scene.effects) == 1 + len(scene.cluster.sent)
 
 
-def test_an_answer_that_was_lost_is_found_out() -> None:
+def test_a_deletion_whose_answer_was_lost_is_settled_by_the_next_observation() -> None:
     scene = Scene()
     scene.ensemble.outcomes = [OutcomeUnknown("no answer")]
     scene.sends(released())
@@ -175,7 +175,7 @@ def test_an_answer_that_was_lost_is_found_out() -> None:
     ("code", "reason", "stalled"),
     [(NO_AUTH, Reason.NOT_AUTHORIZED, True), (BAD_VERSION, Reason.MIGRATING, False)],
 )
-def test_a_rejection_leaves_no_intent(code: int, reason: Reason, stalled: bool) -> None:
+def test_a_rejected_deletion_leaves_no_intent(code: int, reason: Reason, stalled: bool) -> None:
     scene = Scene()
     scene.ensemble.outcomes = [Rejected(code, "znode /controller: because")]
     last = scene.sends(released())
@@ -187,7 +187,7 @@ def test_a_rejection_leaves_no_intent(code: int, reason: Reason, stalled: bool) 
     assert scene.settled == 1
 
 
-def test_windows_delay_the_withdrawal_of_progress_but_not_the_release_of_the_controller() -> None:
+def test_windows_delay_the_deletion_of_migration_but_not_that_of_controller() -> None:
     """A cluster without a controller must not wait for the night; one that has a controller may."""
     never = Rollout(windows=(Window("0 0 29 2 *", timedelta(minutes=1)),))
     for step, leaves in ((released(), True), (withdrawn(), False)):

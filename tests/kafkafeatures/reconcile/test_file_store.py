@@ -36,7 +36,7 @@ def document(folder: Path, text: str = GOOD) -> Path:
     return path
 
 
-def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
+def test_names_of_levels_are_read_as_numbers(tmp_path: Path) -> None:
     assert wanted_of(read_file(document(tmp_path))).levels == {"metadata.version": 27, "group.version": 1}
 
 
@@ -81,7 +81,7 @@ def test_an_error_in_a_document_is_reported_with_its_field(tmp_path: Path, text:
     assert words in str(caught.value)
 
 
-def test_a_huge_document_is_not_even_parsed(tmp_path: Path) -> None:
+def test_a_document_that_is_too_large_is_not_parsed(tmp_path: Path) -> None:
     with pytest.raises(InvalidDocument, match="at most 1048576"):
         read_file(document(tmp_path, "#" * 2_000_000))
 
@@ -131,7 +131,7 @@ def test_a_killed_process_does_not_hold_the_state_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["not: ours", "[", "kind: KafkaFeatures\n", "!!timestamp x"])
-def test_a_state_file_that_is_none_of_ours_is_left_alone(tmp_path: Path, text: str) -> None:
+def test_a_state_file_that_another_program_wrote_is_not_overwritten(tmp_path: Path, text: str) -> None:
     state = tmp_path / "state.yaml"
     state.write_text(text)
     with pytest.raises(StateUnreadable, match="is not a KafkaFeatures state file"):
@@ -172,7 +172,7 @@ def secret(folder: Path, name: str, **keys: str) -> None:
         (folder / name / key.replace("_", ".")).write_text(value)
 
 
-def test_secrets_are_read_from_a_folder_of_folders_and_never_shown(tmp_path: Path) -> None:
+def test_secrets_are_read_from_a_directory_per_secret_and_never_shown(tmp_path: Path) -> None:
     secret(tmp_path, "ca", ca_crt=Certificates().ca)
     secret(tmp_path, "login", username="alice\n", password="canary-5d2\n")
     settings = settings_of(read_file(document(tmp_path, SECURED)).spec.cluster, secrets_in(tmp_path))
@@ -187,7 +187,7 @@ def test_secrets_are_read_from_a_folder_of_folders_and_never_shown(tmp_path: Pat
     ("folder", "words"),
     [(None, "--secrets-dir"), ("nowhere", "nowhere/.* not found"), ("empty", "has no key")],
 )
-def test_a_missing_secret_is_named(tmp_path: Path, folder: str | None, words: str) -> None:
+def test_a_missing_secret_is_reported_with_its_path(tmp_path: Path, folder: str | None, words: str) -> None:
     (tmp_path / "empty" / "ca").mkdir(parents=True)
     path = tmp_path / folder if folder else None
     with pytest.raises(CredentialsInvalid, match=words):
@@ -214,7 +214,7 @@ status: {}
         STATE.replace("{name: orders, generation: 1}", "null"),
     ],
 )
-def test_a_state_file_that_was_edited_into_nonsense_is_named(tmp_path: Path, text: str) -> None:
+def test_an_invalid_state_file_is_reported_with_its_name(tmp_path: Path, text: str) -> None:
     state = tmp_path / "state.yaml"
     state.write_text(text)
     with pytest.raises(StateUnreadable, match=r"state\.yaml"), FileStore(read_file(document(tmp_path)), state):

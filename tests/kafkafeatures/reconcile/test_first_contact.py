@@ -68,7 +68,7 @@ def test_a_consent_of_the_first_contact_counts_after_it_was_removed_and_added_ag
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_a_change_that_is_no_downgrade_needs_none() -> None:
+def test_a_raise_at_the_first_contact_needs_no_approval_by_hash() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {}, met=False)
     store.wanted = DesiredState(UP, consents=CONSENTS)

@@ -52,7 +52,7 @@ class Command:
         self.path.write_text(text)
 
 
-def test_a_document_that_says_the_same_is_carried_out(tmp_path: Path) -> None:
+def test_a_document_that_changed_only_in_comments_is_carried_out(tmp_path: Path) -> None:
     command = Command(tmp_path, lambda command: command.change(f"# a comment\n{DOCUMENT}"))
     assert command.run().why_over == ""
     assert len(command.kafka.sent) == 1

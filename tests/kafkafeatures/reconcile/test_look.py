@@ -80,7 +80,7 @@ def demand(patch: pytest.MonkeyPatch, first: ReadRequirements, then: ReadRequire
     patch.setattr(kinds, "STAGES", (Demanding(first, then),))
 
 
-def test_znodes_are_read_before_the_cluster_in_each_look_where_a_stage_demands_them(
+def test_required_znodes_are_read_before_the_cluster_in_each_observation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True))
@@ -92,7 +92,7 @@ def test_znodes_are_read_before_the_cluster_in_each_look_where_a_stage_demands_t
         assert scene.order == ["znodes", "cluster"]
 
 
-def test_an_ensemble_is_left_alone_where_no_stage_demands_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_znode_is_read_if_no_stage_requires_it(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(partitions=True))
     scene = Here()
     for again in (False, True):
@@ -100,14 +100,14 @@ def test_an_ensemble_is_left_alone_where_no_stage_demands_it(monkeypatch: pytest
         assert scene.order == ["cluster"]
 
 
-def test_znodes_that_are_demanded_and_no_ensemble_is_given_for_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_required_znodes_are_unknown_without_an_ensemble(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True))
     scene = Here()
     scene.context = replace(scene.context, zookeeper=None)
     assert scene.looked().zookeeper == Unknown(NOT_ASKED)
 
 
-def test_why_an_ensemble_could_not_be_read_stays_and_the_cluster_is_read_nevertheless(
+def test_the_failure_of_an_unreadable_ensemble_is_reported_and_the_cluster_is_still_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True))
@@ -117,7 +117,7 @@ def test_why_an_ensemble_could_not_be_read_stays_and_the_cluster_is_read_neverth
     assert isinstance(observation.finalized, Known)
 
 
-def test_what_is_demanded_only_once_nodes_were_seen_is_read_with_everything_else_anew(
+def test_requirements_that_follow_from_the_nodes_are_read_together_with_a_new_reading_of_the_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(), ReadRequirements(znodes=True))
@@ -129,7 +129,7 @@ def test_what_is_demanded_only_once_nodes_were_seen_is_read_with_everything_else
     assert scene.order == ["znodes", "cluster"]  # nothing was missing
 
 
-def test_of_another_cluster_nothing_more_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_further_reading_is_made_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(), ReadRequirements(znodes=True, partitions=True))
     scene = Here()
     scene.store.status = {"clusterId": "another"}
@@ -138,7 +138,7 @@ def test_of_another_cluster_nothing_more_is_read(monkeypatch: pytest.MonkeyPatch
     assert scene.cluster.reads == [False]
 
 
-def test_every_node_is_asked_for_the_settings_that_stages_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_that_stages_require_are_read_from_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(), ReadRequirements(settings=frozenset({INTERVAL})))
     scene = Here()
     nodes = scene.looked().nodes
@@ -148,7 +148,7 @@ def test_every_node_is_asked_for_the_settings_that_stages_demand(monkeypatch: py
     assert not any(node.settings for node in scene.looked().nodes)
 
 
-def test_zookeeper_is_compared_with_the_log_last_and_only_where_that_is_demanded(
+def test_zookeeper_is_compared_with_the_log_last_and_only_if_required(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True), ReadRequirements(comparison=True))
@@ -162,7 +162,7 @@ def test_zookeeper_is_compared_with_the_log_last_and_only_where_that_is_demanded
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_each_broker_is_asked_for_the_controller_that_it_follows_after_the_znodes_and_only_where_that_is_demanded(
+def test_brokers_are_asked_for_the_controller_that_they_follow_after_the_znodes_and_only_if_required(
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     scene = Here()
@@ -180,7 +180,7 @@ def test_each_broker_is_asked_for_the_controller_that_it_follows_after_the_znode
     assert scene.order == ["znodes", "cluster"]
 
 
-def test_while_it_is_not_known_whether_znodes_were_deleted_they_are_read_whatever_stages_demand(
+def test_znodes_are_always_read_while_a_deletion_has_an_open_outcome(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements())
@@ -200,7 +200,7 @@ RESTING = PartitionsReading(Partitions({}, (), MinInsyncReplicas({}, {}, None)),
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_partitions_that_rest_on_the_controller_count_only_if_it_is_the_same_after_they_were_read(
+def test_partitions_read_from_the_controller_count_only_if_the_claim_is_the_same_afterwards(
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True, partitions=True))
@@ -219,7 +219,9 @@ def test_partitions_that_rest_on_the_controller_count_only_if_it_is_the_same_aft
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_the_cluster_is_read_with_the_claim_that_was_read_before(monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
+def test_the_cluster_is_read_with_the_claim_of_the_znodes_read_before(
+    monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True, partitions=True))
     away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
     for znodes_read, claim in ((reading(), claimed()), (reading(controller=None), None), (away, away)):
@@ -228,14 +230,14 @@ def test_the_cluster_is_read_with_the_claim_that_was_read_before(monkeypatch: py
         assert scene.cluster.claims == [claim]
 
 
-def test_without_an_ensemble_no_claim_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_ensemble_the_claim_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(partitions=True))
     scene = Here()
     scene.looked()
     assert scene.cluster.claims == [NOT_ASKED]
 
 
-def test_all_znodes_are_surveyed_once_the_cluster_was_read_and_no_older_than_is_demanded(
+def test_all_znodes_are_surveyed_after_the_cluster_and_at_most_as_old_as_required(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True, survey=60.0), ReadRequirements(survey=0.0))

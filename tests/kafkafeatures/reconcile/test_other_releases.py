@@ -116,14 +116,14 @@ def test_unknown_fields_of_an_open_intent_survive_until_the_intent_ends() -> Non
     assert foreign_paths(store.status) >= {"status", "status.features[0]", "status.conditions[0]"}
 
 
-def test_what_belongs_to_one_of_a_list_is_not_given_to_another() -> None:
+def test_unknown_fields_of_one_list_item_are_not_copied_to_another_item() -> None:
     before = read_status({"features": [{"name": "a", FOREIGN: 1}, {"name": "b"}], "plan": None})[0]
     after = read_status({"features": [{"name": "b"}, {"name": "a"}, {"name": "c"}]})[0]
     features = keeping_unknown(after, before).as_json()["features"]
     assert features == [{"name": "b"}, {"name": "a", FOREIGN: 1}, {"name": "c"}]
 
 
-def test_another_plan_is_not_the_one_that_they_were_written_for() -> None:
+def test_unknown_fields_of_a_plan_are_not_copied_to_another_plan() -> None:
     def of(hash_: str, **more: Any) -> Status:
         common = {"createdAt": "2026-01-01T00:00:00Z", "irreversible": False, "summary": ""}
         return read_status({"plan": {"hash": hash_, **common, **more}})[0]
@@ -132,7 +132,7 @@ def test_another_plan_is_not_the_one_that_they_were_written_for() -> None:
     assert keeping_unknown(of("two"), of("one", **{FOREIGN: 1})) == of("two")
 
 
-def test_what_is_there_already_is_not_made_again() -> None:
+def test_unknown_fields_that_a_status_already_has_are_not_added_again() -> None:
     status = read_status(marked(standing()[1].status)[0])[0]
     assert has_unknown(status)
     assert keeping_unknown(status, status) is status

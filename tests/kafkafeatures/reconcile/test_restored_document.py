@@ -25,7 +25,7 @@ NOTED, PAUSED = ({"annotations": annotations} for annotations in ({"team": "orde
     [(UPGRADE, PAUSED), (UPGRADE, FURTHER), (NOTED, PAUSED)],
     ids=["another generation", "another spec of the same generation", "another annotation"],
 )
-async def test_a_status_that_became_that_of_a_restored_document_is_taken_for_a_conflict(
+async def test_a_status_write_is_a_conflict_if_a_restore_of_etcd_replaced_the_document(
     read: dict[str, Any], instead: dict[str, Any]
 ) -> None:
     """A restored etcd gives the resourceVersion that was read to another document, and the API server sees no conflict.

@@ -58,7 +58,7 @@ def accept(store: Store, accepted: str) -> None:
     store.server.edit("ns", "name", lambda manifest: manifest["metadata"].update(metadata))
 
 
-def test_a_log_that_ends_before_what_was_read_stops_everything_until_a_person_accepts_it() -> None:
+def test_a_log_that_ends_before_the_recorded_offset_stops_every_change_until_a_person_accepts_it() -> None:
     cluster, store = waiting(DOWN, UP, consents=CONSENTS, policy=ApprovalPolicy.ALWAYS)
     approve(store)
     resumes(store)
@@ -87,7 +87,7 @@ def test_a_log_that_ends_before_what_was_read_stops_everything_until_a_person_ac
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_a_log_of_an_older_epoch_is_another_log_however_far_it_goes() -> None:
+def test_a_log_of_an_older_epoch_is_another_log_at_any_offset() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
     restored(cluster, store, offset=1, epoch=cluster.world.image.epoch + 1)
@@ -109,7 +109,7 @@ def test_a_step_that_was_sent_into_a_log_that_is_gone_is_not_reported_as_undone(
     assert [entry["result"] for entry in store.status["history"]] == ["Unverified", "Applied"]
 
 
-def test_what_this_process_read_counts_also_where_no_status_was_written_since() -> None:
+def test_the_log_position_of_this_process_counts_even_if_no_status_was_written_since() -> None:
     (cluster, store), clocks = waiting(UP, {}), Clocks()
     position = store.status["logPosition"]
     asyncio.run(cluster.sleep(600))
@@ -121,7 +121,7 @@ def test_what_this_process_read_counts_also_where_no_status_was_written_since() 
     assert isinstance(clocks.reconcile(cluster, store).decision, Done | Held)
 
 
-def test_a_restored_log_that_continued_past_its_former_end_stays_another_one() -> None:
+def test_a_restored_log_that_grew_past_its_former_end_is_still_another_log() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
     end = cluster.world.image.offset + 100
@@ -139,7 +139,7 @@ def test_a_restored_log_that_continued_past_its_former_end_stays_another_one() -
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_a_log_that_never_had_the_position_is_another_one_however_far_it_goes_by_now() -> None:
+def test_a_log_without_the_recorded_position_is_another_log_at_any_offset() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
     reading_from(cluster)
@@ -154,7 +154,7 @@ def test_a_log_that_never_had_the_position_is_another_one_however_far_it_goes_by
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_what_accepted_one_log_accepts_no_other_of_the_same_epoch_until_it_was_taken_back() -> None:
+def test_an_acceptance_of_one_restored_log_accepts_no_other_log_of_the_same_epoch() -> None:
     """Left in Git it would: Kafka that is restored twice from one backup elects a leader of the same epoch twice."""
     cluster, store = waiting(UP, {})
     resumes(store)
@@ -179,7 +179,7 @@ def test_what_accepted_one_log_accepts_no_other_of_the_same_epoch_until_it_was_t
     assert isinstance(run(cluster, store).decision, Done)
 
 
-async def test_after_a_way_back_to_zookeeper_the_log_of_the_next_attempt_is_not_taken_for_a_restored_one() -> None:
+async def test_the_log_of_a_migration_attempt_after_a_rollback_is_not_taken_for_a_restored_log() -> None:
     """The way back ends with wiped disks: the log of a second attempt begins anew, as a person was asked for."""
     position, ages = LogPosition(offset=500, epoch=3), Ages(lambda: 0.0)
     ages.read_until[CLUSTER] = position

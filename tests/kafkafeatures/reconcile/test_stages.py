@@ -104,7 +104,7 @@ def test_one_approval_lets_the_whole_plan_through_roll_soak_and_levels() -> None
     assert "wayBack" not in life.store.status
 
 
-def test_the_soak_begins_when_the_last_node_is_back_and_stable_and_lasts_its_time() -> None:
+def test_the_soak_begins_when_the_last_restarted_node_is_stable_and_lasts_finalize_after() -> None:
     life = Life(replace(WANTED, policy=ApprovalPolicy.IRREVERSIBLE_ONLY))
     life.new_image()
     life.until(Reason.SOAKING)
@@ -196,7 +196,7 @@ def test_an_edited_level_in_the_middle_of_a_soak_is_another_plan_and_restarts_no
     assert {name: life.pods.uid(name) for name in life.pods.names()} == uids
 
 
-def test_suspended_in_the_middle_it_starts_no_node_and_no_level_and_continues_where_it_was() -> None:
+def test_a_plan_suspended_midway_restarts_no_node_and_raises_no_level_until_it_is_resumed() -> None:
     life = Life(replace(WANTED, policy=ApprovalPolicy.NEVER))
     life.new_image()
     life.until(Reason.ROLLING_NODES)
@@ -212,7 +212,7 @@ def test_suspended_in_the_middle_it_starts_no_node_and_no_level_and_continues_wh
     assert outdated(life.pods) == []
 
 
-def test_the_old_image_again_during_the_soak_is_the_way_back() -> None:
+def test_reverting_the_image_during_the_soak_rolls_the_nodes_back() -> None:
     life = Life(replace(WANTED, policy=ApprovalPolicy.NEVER))
     life.new_image()
     life.until(Reason.SOAKING)

@@ -97,7 +97,7 @@ class Rig:
         return self.kafka
 
 
-async def test_where_everything_fits_one_broker_is_restarted_and_is_waited_for() -> None:
+async def test_with_matching_pods_one_broker_is_restarted_and_waited_for() -> None:
     rig = Rig()
     await rig.work()
     assert rig.workloads.evictions == ["broker-0"]
@@ -106,7 +106,7 @@ async def test_where_everything_fits_one_broker_is_restarted_and_is_waited_for()
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])
-async def test_a_conflict_is_settled_by_the_pod_that_is_there_and_not_by_the_words_of_the_answer(
+async def test_an_eviction_answered_with_a_conflict_is_settled_by_the_uid_of_the_pod(
     is_replaced: bool,
 ) -> None:
     """The pod is replaced between the decision and the eviction; or only its version is another."""
@@ -128,7 +128,7 @@ async def test_a_conflict_is_settled_by_the_pod_that_is_there_and_not_by_the_wor
     assert intent["podUid"] != rig.workloads.uid("broker-0")
 
 
-async def test_why_an_eviction_is_answered_with_an_error_again_and_again_is_said_and_not_written_each_time() -> None:
+async def test_a_repeated_error_of_an_eviction_is_in_the_status_and_written_once() -> None:
     rig, text, ports = Rig(), 'failed calling webhook "evict.example"', count(40_000)
 
     def failed(request: Request) -> Fault | None:
@@ -180,7 +180,7 @@ def of_the_same_cluster(rig: Rig) -> dict[str, Any]:
     ],
     ids=["as it was", "observes", "invalid", "a Secret is missing"],
 )
-async def test_an_eviction_of_unknown_outcome_keeps_an_older_resource_waiting_and_not_for_ever(
+async def test_an_eviction_of_unknown_outcome_blocks_an_older_resource_for_a_limited_time(
     meanwhile: dict[str, Any],
 ) -> None:
     rig = Rig()
@@ -201,7 +201,7 @@ async def test_an_eviction_of_unknown_outcome_keeps_an_older_resource_waiting_an
     assert rig.workloads.evictions == []
 
 
-async def test_an_eviction_may_be_on_its_way_for_a_minute_after_it_was_asked_for_last_and_not_first() -> None:
+async def test_an_eviction_may_be_on_its_way_for_a_minute_after_its_last_request() -> None:
     rig, evictions = Rig(), []
 
     def lost_on_the_way(request: Request) -> Fault | None:
@@ -225,7 +225,7 @@ async def test_an_eviction_may_be_on_its_way_for_a_minute_after_it_was_asked_for
     assert not begun[-1]
 
 
-async def test_an_eviction_that_is_forbidden_before_it_could_be_sent_again_keeps_no_other_node_from_its_turn() -> None:
+async def test_an_eviction_that_is_forbidden_before_it_is_sent_again_does_not_hold_the_next_node() -> None:
     """The answer to the eviction got lost, and then its budget stays used up."""
     rig = Rig()
     rig.api.faults = lost
@@ -330,7 +330,7 @@ def another_container(rig: Rig) -> None:
         (scale(2), "InvalidSpec", "broker 3 (broker-2.broker.kafka.svc.cluster.local:9092) is in no pod"),
     ],
 )
-async def test_what_does_not_fit_is_named_with_the_remedy_and_no_pod_is_evicted(
+async def test_a_mismatch_of_pods_document_or_rights_is_a_blocker_with_a_remedy_and_no_pod_is_evicted(
     bad: Callable[[Rig], object], reason: str, words: str
 ) -> None:
     rig = Rig()

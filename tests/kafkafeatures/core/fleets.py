@@ -17,9 +17,9 @@ def in_pod(id_: int, pod: str = "", *, service: str = "kafka", ip: str = "", **o
     """A node that advertises the full name of its pod, and has proved who it is there."""
     name = pod or f"broker-{id_}"
     host = f"{name}.{service}.kafka.svc.cluster.local"
-    found = node(id_, **of_node)
-    proved = ip or f"10.0.0.{id_}" if found.state is NodeState.LIVE else ""
-    return replace(found, host=host, port=9092, listeners=((host, 9092),), proved_at=proved)
+    broker = node(id_, **of_node)
+    proved = ip or f"10.0.0.{id_}" if broker.state is NodeState.LIVE else ""
+    return replace(broker, host=host, port=9092, listeners=((host, 9092),), proved_at=proved)
 
 
 def pod(id_: int, **fields: Any) -> Pod:
@@ -27,24 +27,26 @@ def pod(id_: int, **fields: Any) -> Pod:
     name = fields.pop("name", f"broker-{id_}")
     ip = f"10.0.0.{id_}"
     names = (name, f"{name}.kafka", f"{name}.kafka.kafka", f"{name}.kafka.kafka.svc")
-    found = Pod(name, f"uid-{id_}", "broker", OLD, (*names, ip), (ip,), ready=True, phase="Running")
-    return replace(found, **{"created_at": NOW - timedelta(hours=1), **fields})
+    pod_ = Pod(name, f"uid-{id_}", "broker", OLD, (*names, ip), (ip,), ready=True, phase="Running")
+    return replace(pod_, **{"created_at": NOW - timedelta(hours=1), **fields})
 
 
 def stateful_set(*pods: Pod, **fields: Any) -> StatefulSet:
     """A StatefulSet of brokers, whose template has just got a new image."""
-    found = StatefulSet(
+    owner = StatefulSet(
         fields.pop("name", "broker"), "uid", "brokers", len(pods), NEW, "OnDelete", image="kafka:4.4.0", release="4.4",
         grace_seconds=600, labels={"app": "kafka"}, pods=pods,
     )  # fmt: skip
-    return replace(found, **fields)
+    return replace(owner, **fields)
 
 
 def budget(*pods: Pod, most: int = 1, **fields: Any) -> Budget:
     """A budget that allows as many disruptions as it ever does."""
-    names = frozenset(one.name for one in pods)
-    found = Budget("broker", most, names, f"maxUnavailable: {most}", always_allows_unhealthy=True, most=most)
-    return replace(found, **fields)
+    names = frozenset(pod.name for pod in pods)
+    disruption_budget = Budget(
+        "broker", most, names, f"maxUnavailable: {most}", always_allows_unhealthy=True, most=most
+    )
+    return replace(disruption_budget, **fields)
 
 
 def seen(*nodes: Node, sets: tuple[StatefulSet, ...], budgets: tuple[Budget, ...] = (), **of: Any) -> Observation:
@@ -53,11 +55,14 @@ def seen(*nodes: Node, sets: tuple[StatefulSet, ...], budgets: tuple[Budget, ...
     return replace(observation(*nodes), workloads=Known(reading, SourceKind.KUBERNETES, "", NOW))
 
 
-def requested(told: Observation, *pods: str) -> Observation:
+def requested(observation: Observation, *pods: str) -> Observation:
     """With the restart of these pods requested."""
-    assert isinstance(told.workloads, Known)
+    assert isinstance(observation.workloads, Known)
     sets = tuple(
-        replace(one, pods=tuple(replace(pod, restart_requested=pod.name in pods) for pod in one.pods))
-        for one in told.workloads.value.stateful_sets
+        replace(stateful_set, pods=tuple(replace(pod, restart_requested=pod.name in pods) for pod in stateful_set.pods))
+        for stateful_set in observation.workloads.value.stateful_sets
     )
-    return replace(told, workloads=replace(told.workloads, value=replace(told.workloads.value, stateful_sets=sets)))
+    return replace(
+        observation,
+        workloads=replace(observation.workloads, value=replace(observation.workloads.value, stateful_sets=sets)),
+    )

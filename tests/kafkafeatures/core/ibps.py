@@ -33,8 +33,8 @@ def broker(id_: int, uses: str | None = "3.8", knows: str = "3.9-IV0", **fields:
 
 def brokers(*nodes: Node, uses: str | None = "3.8", knows: str = "3.9-IV0", **parts: Any) -> Observation:
     """Three that are alike, but for `nodes`; broker 1 is controller."""
-    others = {one.id for one in nodes}
-    alike = [broker(id_, uses, knows) for id_ in BROKERS if id_ not in others]
+    given_ids = {node.id for node in nodes}
+    alike = [broker(id_, uses, knows) for id_ in BROKERS if id_ not in given_ids]
     return cluster(Position.ZOOKEEPER, *alike, *nodes, **parts)
 
 
@@ -56,10 +56,10 @@ def pods(*outdated: int, release: str = "3.9") -> Known[WorkloadsReading]:
     return known(WorkloadsReading(NOW, (owner,)), SourceKind.KUBERNETES)
 
 
-def in_pods(seen: Observation, *outdated: int, release: str = "3.9") -> Observation:
+def in_pods(observation: Observation, *outdated: int, release: str = "3.9") -> Observation:
     """These brokers in pods."""
     nodes = tuple(
-        replace(one, proved_at=f"10.0.0.{one.id}", host=f"10.0.0.{one.id}") if one.proved_at else one
-        for one in seen.nodes
+        replace(node, proved_at=f"10.0.0.{node.id}", host=f"10.0.0.{node.id}") if node.proved_at else node
+        for node in observation.nodes
     )
-    return replace(seen, nodes=nodes, workloads=pods(*outdated, release=release))
+    return replace(observation, nodes=nodes, workloads=pods(*outdated, release=release))

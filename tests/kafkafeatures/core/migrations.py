@@ -61,8 +61,8 @@ SEEN_VOTERS = Status(migration=MigrationStatus(voters=VOTERS))
 def compared(differences: int = 0, ago: timedelta = timedelta(0)) -> Status:
     """A status by which both stores were compared so long before `/migration` was written for the last time."""
     state = ComparisonState.DIFFERS if differences else ComparisonState.EQUAL
-    found = EqualityStatus(at=stamp(NOW), state=state.value, differences=differences, written_at=stamp(NOW - ago))
-    return Status(migration=MigrationStatus(equality=found, voters=VOTERS))
+    equality = EqualityStatus(at=stamp(NOW), state=state.value, differences=differences, written_at=stamp(NOW - ago))
+    return Status(migration=MigrationStatus(equality=equality, voters=VOTERS))
 
 
 S, P = ZkMigrationState, Position
@@ -75,23 +75,23 @@ NEW = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
 
 def settings(id_: int, shape: Shape) -> Mapping[str, Setting]:
     """What a node of this shape says."""
-    told = known_of({}, "3.9")
-    rules = dict(required(shape, replace(told, node_id=id_, ibp="3.9-IV0")))
-    found = preflights.settings()
+    known_settings = known_of({}, "3.9")
+    rules = dict(required(shape, replace(known_settings, node_id=id_, ibp="3.9-IV0")))
+    node_settings = preflights.settings()
     for name, rule in rules.items():
         if rule is Wish.NOT_SET:
-            found[name] = Setting(SettingSource.DEFAULT, preflights.DEFAULTS.get(name))
+            node_settings[name] = Setting(SettingSource.DEFAULT, preflights.DEFAULTS.get(name))
         else:
-            found[name] = preflights.from_file(OWN.get(name, "here") if rule is Wish.SET else str(rule))
-    return found
+            node_settings[name] = preflights.from_file(OWN.get(name, "here") if rule is Wish.SET else str(rule))
+    return node_settings
 
 
 def a_node(id_: int, shape: Shape, *, epoch: int = 0, **fields: Any) -> Node:
     """One that answers, as it does with these settings."""
     in_zookeeper = shape in (Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER)
-    said = answer(OF_ZOOKEEPER, {}, keys=(18,)) if in_zookeeper else answer(NEW)
+    node_answer = answer(OF_ZOOKEEPER, {}, keys=(18,)) if in_zookeeper else answer(NEW)
     flagged = shape in (Shape.FLAGGED_BROKER, Shape.MIGRATING_CONTROLLER)
-    made = node(id_, said=replace(said, zk_migration_ready=flagged), written=NEW)
+    made = node(id_, said=replace(node_answer, zk_migration_ready=flagged), written=NEW)
     return replace(
         made, settings=settings(id_, shape), proved_at="10.0.0.1", incarnation=f"first-{id_}",
         broker_epoch=-1 if id_ >= 3000 else epoch or 100 + id_, czxid=100 + id_ if in_zookeeper else -1,
@@ -119,13 +119,13 @@ def cluster(
 ) -> Observation:
     """The whole cluster there; `nodes` are otherwise than the position has them."""
     state, broker, controller = AT[position]
-    found = {id_: a_node(id_, broker) for id_ in BROKERS}
+    all_nodes = {id_: a_node(id_, broker) for id_ in BROKERS}
     if controller is not None:
-        found |= {id_: a_node(id_, controller) for id_ in CONTROLLERS}
-    found |= {one.id: one for one in nodes}
+        all_nodes |= {id_: a_node(id_, controller) for id_ in CONTROLLERS}
+    all_nodes |= {node.id: node for node in nodes}
     modes = {None: MetadataMode.ZOOKEEPER, S.POST_MIGRATION: MetadataMode.KRAFT}
-    everybody = tuple(found[id_] for id_ in sorted(found, key=lambda id_: (id_ < 3000, id_)))
-    told = observation(
+    everybody = tuple(all_nodes[id_] for id_ in sorted(all_nodes, key=lambda id_: (id_ < 3000, id_)))
+    observed = observation(
         *everybody, mode=modes.get(state, MetadataMode.MIGRATING), levels={"metadata.version": 21} if state else {},
         voting=quorum() if state else SILENT, cluster_id=CLUSTER,
     )  # fmt: skip
@@ -134,9 +134,9 @@ def cluster(
     if position is P.PRE_MIGRATION:
         progressed = progress(-1)
     kind = SourceKind.METADATA_LOG if state else SourceKind.API_REQUESTS
-    told = replace(
-        told,
-        source=replace(told.source, kind=kind, epoch=3),
+    observed = replace(
+        observed,
+        source=replace(observed.source, kind=kind, epoch=3),
         zk_migration_state=known(int(state)) if state is not None else Unknown(SILENT),
         zookeeper=known(
             znodes(controller=claims, migration=progressed, brokers={id_: registered(id_) for id_ in BROKERS}),
@@ -148,27 +148,27 @@ def cluster(
         named_controllers=dict.fromkeys(BROKERS, frozenset({1})),
         last_registration=LastRegistration(103, NOW, NOW) if position is P.DUAL_WRITE else None,
     )
-    return replace(told, **parts)
+    return replace(observed, **parts)
 
 
 REFUSES = Failure(FailureKind.NOT_LISTENING, "controller-1:9093", "connection refused", "start it")
 
 
-def kept_for(span: timedelta, seen: Observation | None = None, offset: int = 103) -> Observation:
+def kept_for(span: timedelta, observation: Observation | None = None, offset: int = 103) -> Observation:
     """The cluster in dual write for so long, by its metadata log."""
-    seen = cluster(P.DUAL_WRITE) if seen is None else seen
-    return replace(seen, last_registration=LastRegistration(offset, NOW - span, NOW))
+    observation = cluster(P.DUAL_WRITE) if observation is None else observation
+    return replace(observation, last_registration=LastRegistration(offset, NOW - span, NOW))
 
 
-def without_quorum(seen: Observation, why: Failure = REFUSES) -> Observation:
+def without_quorum(observation: Observation, failure: Failure = REFUSES) -> Observation:
     """No controller is left. why: what was said by the addresses at which they listened."""
     return replace(
-        seen,
-        nodes=tuple(one for one in seen.nodes if Role.BROKER in one.roles),
-        source=replace(seen.source, kind=SourceKind.API_REQUESTS, offset=-1, epoch=-1),
+        observation,
+        nodes=tuple(node for node in observation.nodes if Role.BROKER in node.roles),
+        source=replace(observation.source, kind=SourceKind.API_REQUESTS, offset=-1, epoch=-1),
         quorum=Unknown(SILENT), active_controller=Unknown(SILENT), zk_migration_state=Unknown(SILENT),
-        registered_controllers=Unknown(why), compared=Unknown(NOT_ASKED),
-        former_controllers={one.address: why for one in VOTERS},
+        registered_controllers=Unknown(failure), compared=Unknown(NOT_ASKED),
+        former_controllers={voter.address: failure for voter in VOTERS},
     )  # fmt: skip
 
 
@@ -184,7 +184,7 @@ class Look:
     def __init__(
         self,
         wanted: DesiredState,
-        seen: Observation,
+        observation: Observation,
         *,
         memory: Memory = NO_MEMORY,
         sent: tuple[InFlight, ...] = (),
@@ -193,29 +193,35 @@ class Look:
         seconds: float = 2.0,
         lived: timedelta = timedelta(0),
     ) -> None:
-        self.wanted, self.seen = wanted, seen
+        self.wanted, self.seen = wanted, observation
         self.monotonic: float = (before.monotonic if before is not None else 0.0) + seconds
-        replication = Replication(seen.partitions.value) if isinstance(seen.partitions, Known) else None
-        kept = (
-            dict(chain.from_iterable(one.stage_memory.items() for one in before.stages)) if before is not None else {}
+        replication = Replication(observation.partitions.value) if isinstance(observation.partitions, Known) else None
+        stage_memory = (
+            dict(chain.from_iterable(stage.stage_memory.items() for stage in before.stages))
+            if before is not None
+            else {}
         )
         self.facts = StageInput(
-            wanted, seen, memory, status, sent, seen.at, lambda _: lived, lambda _: lived,
+            wanted, observation, memory, status, sent, observation.at, lambda _: lived, lambda _: lived,
             restarts=driver_of(wanted.rollout).restarts_nodes, replication=replication, monotonic=self.monotonic,
-            stage_memory=kept,
+            stage_memory=stage_memory,
         )  # fmt: skip
         self.proposal: Proposal
         self.stages: tuple[StageState, ...]
         self.proposal, self.stages = assess(self.facts)
         self.decision: Decision = decide(
-            GateInput(wanted, seen, self.proposal.plan, self.stages, self.facts.current_time, memory)
+            GateInput(wanted, observation, self.proposal.plan, self.stages, self.facts.current_time, memory)
         )
 
 
-def looks(wanted: DesiredState, seen: Observation, **given: Any) -> Look:
+def looks(wanted: DesiredState, observation: Observation, **options: Any) -> Look:
     """The second of two looks in a row: by then it is known how far ZooKeeper is behind."""
-    first = Look(wanted, replace(seen, source=replace(seen.source, offset=seen.source.offset - 3)), **given)
-    return Look(wanted, seen, before=first, **given)
+    first = Look(
+        wanted,
+        replace(observation, source=replace(observation.source, offset=observation.source.offset - 3)),
+        **options,
+    )
+    return Look(wanted, observation, before=first, **options)
 
 
 def restarted(look: Look) -> int:
@@ -249,11 +255,11 @@ def status_after(look: Look, previous: Status = EMPTY) -> Status:
 FINALIZING = wanting(Desired.FINALIZED, consents=frozenset({"zk-finalize"}))
 
 
-def approved(seen: Observation, **of_wanted: Any) -> Look:
+def approved(observation: Observation, **of_wanted: Any) -> Look:
     """A look at a migration that is to be finalized, and whose plan was approved."""
     wanted = replace(FINALIZING, may_approve_unseen=True, **of_wanted)
-    shown = Look(wanted, seen).proposal.plan.hash
-    return looks(replace(wanted, approvals=frozenset({shown})), seen)
+    shown = Look(wanted, observation).proposal.plan.hash
+    return looks(replace(wanted, approvals=frozenset({shown})), observation)
 
 
 def after(look: Look, status: Status = EMPTY) -> Status:
@@ -267,7 +273,7 @@ def after(look: Look, status: Status = EMPTY) -> Status:
     )
 
 
-def asked_for(wanted: DesiredState, seen: Observation, status: Status = EMPTY) -> Status:
+def asked_for(wanted: DesiredState, observation: Observation, status: Status = EMPTY) -> Status:
     """The status once a look has shown what the document consents to only later."""
     memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
-    return after(looks(replace(wanted, consents=frozenset()), seen, status=status, memory=memory), status)
+    return after(looks(replace(wanted, consents=frozenset()), observation, status=status, memory=memory), status)

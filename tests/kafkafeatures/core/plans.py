@@ -38,9 +38,9 @@ def world(**levels: int) -> Observation:
 
 
 def deciding(
-    wanted: DesiredState, seen: Observation | None = None, memory: Memory | None = None, verdict: Any = None
+    wanted: DesiredState, observation: Observation | None = None, memory: Memory | None = None, verdict: Any = None
 ) -> Decision:
-    return decide(wanted, seen or world(), memory or Memory(), verdict=verdict or DryRunAccepted())
+    return decide(wanted, observation or world(), memory or Memory(), verdict=verdict or DryRunAccepted())
 
 
 def change(text: str) -> UpdateFeature:
@@ -51,7 +51,7 @@ def change(text: str) -> UpdateFeature:
 
 def kinds(decision: Decision) -> set[BlockerKind]:
     assert not isinstance(decision, Act)
-    return {one.kind for one in decision.blockers}
+    return {blocker.kind for blocker in decision.blockers}
 
 
 def standing(plan: Plan) -> PlanStatus:

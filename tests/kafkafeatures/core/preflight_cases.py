@@ -75,7 +75,7 @@ CASES = {
     ),
     "no brokers": Case(with_seen(nodes=()), N, "no broker is known", "bootstrapServers", BOTH),
     "no controllers": Case(
-        lambda asked: with_seen(nodes=asked.brokers)(asked), N, "no controller is known", "bootstrapControllers"
+        lambda case: with_seen(nodes=case.brokers)(case), N, "no controller is known", "bootstrapControllers"
     ),
     "old Kafka": Case(
         with_node(2, answer=known(OLD_ANSWER)),
@@ -255,7 +255,7 @@ CASES = {
     ),
     # znodes
     "ensemble without majority": Case(
-        lambda asked: replace(asked, znodes=NO_MAJORITY), Z, "no session within 10 s", "majority of the ensemble", BOTH
+        lambda case: replace(case, znodes=NO_MAJORITY), Z, "no session within 10 s", "majority of the ensemble", BOTH
     ),
     "znode that may not be read": Case(
         with_znodes(migration=DENIED), Z, "znode /migration: not authorized to read it", "grant READ on it", BOTH
@@ -288,7 +288,7 @@ CASES = {
         with_znodes(migration=None), Z, "and have not created /migration: they cannot use ZooKeeper", "NoAuth"
     ),
     "no /migration yet": Case(
-        lambda asked: replace(with_znodes(migration=None)(asked), controllers_for=timedelta(seconds=59)),
+        lambda preflight: replace(with_znodes(migration=None)(preflight), controllers_for=timedelta(seconds=59)),
         BlockerKind.MIGRATION, "have not created /migration yet", "up to 1 min",
     ),
     "feature": Case(
@@ -315,6 +315,6 @@ CASES = {
         Z, "znode /config/users/u: not authorized", "grant READ", BOTH,
     ),
     "no dry run": Case(
-        lambda asked: replace(asked, survey=NO_MAJORITY), Z, "no session within 10 s", "majority of the ensemble", BOTH
+        lambda case: replace(case, survey=NO_MAJORITY), Z, "no session within 10 s", "majority of the ensemble", BOTH
     ),
 }  # fmt: skip

@@ -56,24 +56,24 @@ def secret(source: SettingSource = FILE) -> Setting:
 
 def settings(**values: str) -> dict[str, Setting]:
     """All that a node gives, with these in its file. Each dot of a name is written as two underscores."""
-    found = {name: Setting(DEFAULT, value) for name, value in DEFAULTS.items()}
-    found |= {name: secret(DEFAULT) for name in SECRETS}
-    found |= {name: from_file(value) for name, value in OF_ALL.items()}
-    return found | {name.replace("__", "."): from_file(value) for name, value in values.items()}
+    node_settings = {name: Setting(DEFAULT, value) for name, value in DEFAULTS.items()}
+    node_settings |= {name: secret(DEFAULT) for name in SECRETS}
+    node_settings |= {name: from_file(value) for name, value in OF_ALL.items()}
+    return node_settings | {name.replace("__", "."): from_file(value) for name, value in values.items()}
 
 
 def plain(id_: int) -> Node:
     """A broker in ZooKeeper mode, which names no feature."""
-    found = node(id_, said=answer({}, levels={}, keys=(18,)), written=None)
+    broker = node(id_, said=answer({}, levels={}, keys=(18,)), written=None)
     own = settings(broker__id=str(id_), inter__broker__protocol__version="3.9")
-    return replace(found, proved_at=f"10.0.0.{id_}", settings=own)
+    return replace(broker, proved_at=f"10.0.0.{id_}", settings=own)
 
 
 def controller(id_: int) -> Node:
     """One of a quorum that waits."""
-    found = node(id_, said=answer(OLD, keys=(18, 55)), written=OLD)
+    broker = node(id_, said=answer(OLD, keys=(18, 55)), written=OLD)
     own = settings(process__roles="controller", node__id=str(id_))
-    return replace(found, proved_at=f"10.0.1.{id_ - 3000}", settings=own)
+    return replace(broker, proved_at=f"10.0.1.{id_ - 3000}", settings=own)
 
 
 def registered(id_: int, *listeners: str) -> RegisteredBroker:
@@ -91,8 +91,8 @@ def healthy(end: Position = Position.COPIED) -> PreflightInput:
         brokers={1: registered(1), 2: registered(2)},
     )
     survey = Survey(assigned={1: "orders-0", 2: "orders-0"})
-    seen = replace(observation(*nodes, cluster_id=CLUSTER), registered_brokers=known(frozenset()))
-    return PreflightInput(end, seen, znodes, survey, timedelta(minutes=2))
+    observed = replace(observation(*nodes, cluster_id=CLUSTER), registered_brokers=known(frozenset()))
+    return PreflightInput(end, observed, znodes, survey, timedelta(minutes=2))
 
 
 # --- one thing that is spoiled ---
@@ -101,9 +101,9 @@ def healthy(end: Position = Position.COPIED) -> PreflightInput:
 def with_node(id_: int, **fields: Any) -> Change:
     """This node is otherwise."""
 
-    def change(asked: PreflightInput) -> PreflightInput:
-        nodes = tuple(replace(one, **fields) if one.id == id_ else one for one in asked.observation.nodes)
-        return replace(asked, observation=replace(asked.observation, nodes=nodes))
+    def change(preflight: PreflightInput) -> PreflightInput:
+        nodes = tuple(replace(node, **fields) if node.id == id_ else node for node in preflight.observation.nodes)
+        return replace(preflight, observation=replace(preflight.observation, nodes=nodes))
 
     return change
 
@@ -111,17 +111,17 @@ def with_node(id_: int, **fields: Any) -> Change:
 def with_settings(ids: tuple[int, ...], **values: Setting | str | None) -> Change:
     """These nodes have these settings; None: they do not give it. Names are written as for `settings`."""
 
-    def own(found: Node) -> Node:
-        changed = dict(found.settings)
+    def own(node: Node) -> Node:
+        changed = dict(node.settings)
         for name, value in values.items():
             changed.pop(name.replace("__", "."), None)
             if value is not None:
                 changed[name.replace("__", ".")] = from_file(value) if isinstance(value, str) else value
-        return replace(found, settings=changed)
+        return replace(node, settings=changed)
 
-    def change(asked: PreflightInput) -> PreflightInput:
-        nodes = tuple(own(one) if one.id in ids else one for one in asked.observation.nodes)
-        return replace(asked, observation=replace(asked.observation, nodes=nodes))
+    def change(preflight: PreflightInput) -> PreflightInput:
+        nodes = tuple(own(node) if node.id in ids else node for node in preflight.observation.nodes)
+        return replace(preflight, observation=replace(preflight.observation, nodes=nodes))
 
     return change
 
@@ -129,9 +129,9 @@ def with_settings(ids: tuple[int, ...], **values: Setting | str | None) -> Chang
 def with_znodes(**parts: Any) -> Change:
     """These parts of ZooKeeper are otherwise."""
 
-    def change(asked: PreflightInput) -> PreflightInput:
-        assert not isinstance(asked.znodes, Failure)
-        return replace(asked, znodes=replace(asked.znodes, **parts))
+    def change(preflight: PreflightInput) -> PreflightInput:
+        assert not isinstance(preflight.znodes, Failure)
+        return replace(preflight, znodes=replace(preflight.znodes, **parts))
 
     return change
 
@@ -139,25 +139,25 @@ def with_znodes(**parts: Any) -> Change:
 def with_survey(**parts: Any) -> Change:
     """The dry run of the copy found this."""
 
-    def change(asked: PreflightInput) -> PreflightInput:
-        assert not isinstance(asked.survey, Failure)
-        return replace(asked, survey=replace(asked.survey, **parts))
+    def change(preflight: PreflightInput) -> PreflightInput:
+        assert not isinstance(preflight.survey, Failure)
+        return replace(preflight, survey=replace(preflight.survey, **parts))
 
     return change
 
 
 def with_seen(**parts: Any) -> Change:
     """The observation says this."""
-    return lambda asked: replace(asked, observation=replace(asked.observation, **parts))
+    return lambda preflight: replace(preflight, observation=replace(preflight.observation, **parts))
 
 
 def as_one(*changes: Change) -> Change:
     """A change that makes these changes one after the other."""
 
-    def change(asked: PreflightInput) -> PreflightInput:
-        for one in changes:
-            asked = one(asked)
-        return asked
+    def change(preflight: PreflightInput) -> PreflightInput:
+        for change in changes:
+            preflight = change(preflight)
+        return preflight
 
     return change
 

@@ -66,8 +66,8 @@ def a_pod(id_: int, **fields: Any) -> Pod:
 
 
 def a_node(id_: int, **fields: Any) -> Node:
-    found = in_pod(id_, f"{'controller' if id_ >= 3000 else 'broker'}-{id_}", **fields)
-    return replace(found, broker_epoch=-1 if id_ >= 3000 else 100 + id_, incarnation=f"first-{id_}")
+    rolled_node = in_pod(id_, f"{'controller' if id_ >= 3000 else 'broker'}-{id_}", **fields)
+    return replace(rolled_node, broker_epoch=-1 if id_ >= 3000 else 100 + id_, incarnation=f"first-{id_}")
 
 
 def voting(leader: int = 3001, behind: Iterable[int] = ()) -> QuorumAnswer:
@@ -87,32 +87,34 @@ def cluster(
     """Three controllers and six brokers in three racks, all in sync, whose images have just been changed."""
     every = (*CONTROLLERS, *BROKERS)
     pods = {**{id_: a_pod(id_) for id_ in every}, **(pods or {})}
-    found = {**{id_: a_node(id_) for id_ in every}, **(nodes or {})}
+    all_nodes = {**{id_: a_node(id_) for id_ in every}, **(nodes or {})}
     controllers = stateful_set(*(pods[id_] for id_ in CONTROLLERS), name="controller", role="controllers")
-    brokers = stateful_set(*(one for id_, one in pods.items() if id_ < 3000), **{"replicas": 6, **of_brokers})
+    brokers = stateful_set(*(pod for id_, pod in pods.items() if id_ < 3000), **{"replicas": 6, **of_brokers})
     several = budget(*brokers.pods, most=6, disruptions_allowed=allowed)
-    told = seen(*found.values(), sets=(controllers, brokers), budgets=(several,))
+    observation = seen(*all_nodes.values(), sets=(controllers, brokers), budgets=(several,))
     read: Any = partitions
     if isinstance(partitions, tuple):
         read = reading(*partitions)
     answer = quorum or voting()
     return replace(
-        told,
+        observation,
         quorum=Known(answer, SourceKind.API_REQUESTS, "", NOW),
         active_controller=Known(answer.leader_id, SourceKind.API_REQUESTS, "", NOW),
         partitions=Unknown(read) if isinstance(read, Failure) else Known(read, SourceKind.METADATA_LOG, "", NOW),
     )
 
 
-def workloads_of(told: Observation) -> WorkloadsReading:
-    assert isinstance(told.workloads, Known)
-    return told.workloads.value
+def workloads_of(observation: Observation) -> WorkloadsReading:
+    assert isinstance(observation.workloads, Known)
+    return observation.workloads.value
 
 
-def with_workloads(told: Observation, **fields: Any) -> Observation:
+def with_workloads(observation: Observation, **fields: Any) -> Observation:
     """With other StatefulSets or budgets."""
-    assert isinstance(told.workloads, Known)
-    return replace(told, workloads=replace(told.workloads, value=replace(told.workloads.value, **fields)))
+    assert isinstance(observation.workloads, Known)
+    return replace(
+        observation, workloads=replace(observation.workloads, value=replace(observation.workloads.value, **fields))
+    )
 
 
 def sent(
@@ -148,13 +150,15 @@ def sent(
     )
 
 
-def looks(seen: Observation, lived: timedelta | None = None, **given: Any) -> ObservationPair:
+def looks(observation: Observation, lived: timedelta | None = None, **options: Any) -> ObservationPair:
     """By which restarts are judged now. `lived`: how much of every age this process has lived through; None for all."""
 
     def age_of(moment: str) -> timedelta:
         return NOW - datetime.fromisoformat(moment)
 
-    return ObservationPair(seen, seen, ago(0), age_of, age_of if lived is None else lambda _: lived, **given)
+    return ObservationPair(
+        observation, observation, ago(0), age_of, age_of if lived is None else lambda _: lived, **options
+    )
 
 
 def ago(minutes: float) -> Stamp:
@@ -170,18 +174,18 @@ def fresh(id_: int) -> Mapping[int, Node]:
     return {id_: replace(a_node(id_), broker_epoch=900 if id_ < 3000 else -1, incarnation="second")}
 
 
-def read_at(told: Observation, moment: datetime) -> Observation:
+def read_at(observation: Observation, moment: datetime) -> Observation:
     """With pods that were read then by the API server's clock: that of the operator is ahead."""
-    return with_workloads(told, at=moment)
+    return with_workloads(observation, at=moment)
 
 
-def replication_of(told: Observation) -> Replication | None:
+def replication_of(observation: Observation) -> Replication | None:
     """All partitions, to be judged; None where they could not be read."""
-    return Replication(told.partitions.value) if isinstance(told.partitions, Known) else None
+    return Replication(observation.partitions.value) if isinstance(observation.partitions, Known) else None
 
 
 def rolled(
-    told: Observation,
+    observation: Observation,
     *flying: RestartInFlight,
     rollout: Rollout = ROLLOUT,
     changes: tuple[UpdateFeature, ...] = (),
@@ -197,15 +201,17 @@ def rolled(
 
     lived = age_of if known_for is None else lambda _: known_for
     remembered = RollContext(flying, status, NOW, age_of, lived, disks or {}, up_for or {})
-    asked, replication = DesiredState({}, rollout=rollout, **wanted), replication_of(told)
+    desired, replication = DesiredState({}, rollout=rollout, **wanted), replication_of(observation)
     unavailable = replication.never_available() if replication is not None else None
-    excused, _ = excused_now(asked, told, memory_of(status, age_of, age_of), changes=changes, unavailable=unavailable)
-    return roll_of(asked, told, changes, remembered, replication, excused=excused, permit=permit)
+    excused, _ = excused_now(
+        desired, observation, memory_of(status, age_of, age_of), changes=changes, unavailable=unavailable
+    )
+    return roll_of(desired, observation, changes, remembered, replication, excused=excused, permit=permit)
 
 
-def behind_gates(told: Observation, roll: Roll, rollout: Rollout) -> Roll:
+def behind_gates(observation: Observation, roll: Roll, rollout: Rollout) -> Roll:
     """With what the document makes of its decision."""
-    decision = decide(DesiredState({}, rollout=rollout), told, roll=roll)
+    decision = decide(DesiredState({}, rollout=rollout), observation, roll=roll)
     assert isinstance(decision, Act | Wait | Stalled), decision
     return replace(roll, decision=decision)
 

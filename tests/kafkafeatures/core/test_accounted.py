@@ -58,19 +58,19 @@ def unremembered(moves: dict[str, Moves], *, before: Status | None = None, after
 # --- moves ---
 
 
-def test_a_move_that_ends_behind_the_position_is_not_accounted_for_and_one_that_ends_there_is() -> None:
+def test_only_a_level_change_after_the_recorded_log_position_is_unaccounted_for() -> None:
     assert unremembered({"group.version": ((100, 1),)}) == set()
     assert unremembered({"group.version": ((101, 1),)}) == {"group.version"}
     assert unremembered({"group.version": ((90, 1), (101, 0)), "share.version": ((99, 1),)}) == {"group.version"}
 
 
-def test_of_a_status_without_a_position_and_without_the_log_nothing_is_known() -> None:
+def test_without_a_log_position_or_without_the_log_no_level_change_is_unaccounted_for() -> None:
     moves: dict[str, Moves] = {"group.version": ((101, 1),)}
     assert unremembered(moves, before=EMPTY) == set()
     assert not moved_unremembered(status(), status(), replace(seen(moves), past_levels=None), {})
 
 
-def test_a_single_move_to_the_target_of_a_sent_step_is_that_step_and_any_other_move_is_foreign() -> None:
+def test_a_single_level_change_to_the_target_of_a_sent_step_is_that_step_and_any_other_is_foreign() -> None:
     sent = status(intents=(RAISE,))
     for moves, foreign in (
         (((101, 1),), set()),
@@ -81,29 +81,29 @@ def test_a_single_move_to_the_target_of_a_sent_step_is_that_step_and_any_other_m
         assert unremembered({"group.version": moves}, before=sent, after=status()) == foreign
 
 
-def test_steps_settled_without_the_log_are_behind_the_position_up_to_a_bound() -> None:
+def test_a_bounded_number_of_steps_settled_without_the_log_is_kept_with_the_log_position() -> None:
     sent = status(intents=(RAISE,))
-    kept = with_own_moves(sent, status())
-    assert kept.log_position == replace(HERE, own=("group.version:1",))
-    assert unremembered({"group.version": ((101, 1),)}, before=kept) == set()
-    assert unremembered({"group.version": ((101, 1), (102, 0))}, before=kept) == {"group.version"}
-    assert unremembered({"group.version": ((101, 2),)}, before=kept) == {"group.version"}
+    recorded = with_own_moves(sent, status())
+    assert recorded.log_position == replace(HERE, own=("group.version:1",))
+    assert unremembered({"group.version": ((101, 1),)}, before=recorded) == set()
+    assert unremembered({"group.version": ((101, 1), (102, 0))}, before=recorded) == {"group.version"}
+    assert unremembered({"group.version": ((101, 2),)}, before=recorded) == {"group.version"}
     assert with_own_moves(sent, sent) == sent
     many = replace(HERE, own=("group.version:1",) * MAX_OWN)
     assert with_own_moves(replace(sent, log_position=many), replace(status(), log_position=many)).log_position == many
     assert with_own_moves(EMPTY, EMPTY) == EMPTY
 
 
-def test_moves_of_a_feature_with_an_open_step_are_not_judged_before_the_step_is_settled() -> None:
+def test_level_changes_of_a_feature_with_an_open_step_are_judged_once_the_step_is_settled() -> None:
     sent = status(intents=(RAISE,))
     moves: dict[str, Moves] = {"group.version": ((101, 1), (102, 0)), "share.version": ((103, 1),)}
     assert unremembered(moves, before=sent) == {"share.version"}
 
 
-def test_what_was_read_of_earlier_parts_counts_as_well_and_once() -> None:
+def test_level_changes_read_from_earlier_parts_of_the_log_count_once() -> None:
     earlier: dict[str, Moves] = {"group.version": ((101, 1), (105, 0)), "share.version": ((102, 1),)}
-    found = moved_unremembered(status(), status(), seen({"group.version": ((105, 0), (110, 1))}), earlier)
-    assert found == {"group.version": ((101, 1), (105, 0), (110, 1)), "share.version": ((102, 1),)}
+    unremembered = moved_unremembered(status(), status(), seen({"group.version": ((105, 0), (110, 1))}), earlier)
+    assert unremembered == {"group.version": ((101, 1), (105, 0), (110, 1)), "share.version": ((102, 1),)}
 
 
 UP, DOWN = "group.version 0 -> 1", "group.version 1 -> 0"
@@ -125,11 +125,11 @@ UP, DOWN = "group.version 0 -> 1", "group.version 1 -> 0"
         (1, (), (), False),
     ],
 )
-def test_without_a_position_a_level_counts_as_moved_unless_its_last_move_is_surely_known(
+def test_without_a_log_position_a_level_counts_as_changed_unless_its_last_change_is_known(
     last_seen: int | None, own: tuple[str, ...], levels: tuple[int, ...], is_foreign: bool
 ) -> None:
     before = replace(EMPTY, cluster_id="c", features=(FeatureStatus(name="group.version", finalized=last_seen),))
-    after = replace(before, history=tuple(HistoryEntry(at=AT, action=one, result="Applied") for one in own))
+    after = replace(before, history=tuple(HistoryEntry(at=AT, action=action, result="Applied") for action in own))
     moves = tuple(enumerate(levels, start=90))
     shown: dict[str, Moves] = {"group.version": moves} if moves else {}
     assert moved_unremembered(before, after, seen(shown), {}) == (shown if is_foreign else {})
@@ -153,7 +153,7 @@ CONSENTS = ("dynamic-quorum", "group.version:1->0", "group.version:2->1", "share
         (None, {"group.version": ((101, 2), (102, 0))}, ()),  # another one was made
     ],
 )
-def test_consents_end_with_a_plan_of_their_feature_and_else_where_their_change_was_made(
+def test_a_consent_is_spent_once_a_plan_of_its_feature_ends_or_its_downgrade_was_made(
     plan: PlanStatus | None, moves: dict[str, Moves], spent: tuple[str, ...]
 ) -> None:
     before = status(plan=plan)
@@ -161,22 +161,22 @@ def test_consents_end_with_a_plan_of_their_feature_and_else_where_their_change_w
     assert after.spent_consents == spent
 
 
-def test_where_the_whole_log_was_read_the_first_move_begins_at_0() -> None:
+def test_the_first_level_change_of_a_wholly_read_log_starts_at_level_0() -> None:
     before = replace(status(), log_position=None)
     assert void_after(before, before, CONSENTS, {"group.version": ((101, 1),)}).spent_consents == ()
     lowered: dict[str, Moves] = {"group.version": ((5, 2), (101, 1))}
     assert void_after(before, before, CONSENTS, lowered).spent_consents == ("group.version:2->1",)
 
 
-def test_a_plan_whose_level_was_moved_is_over_and_is_counted_once() -> None:
+def test_a_plan_whose_level_was_changed_by_others_is_over_and_counts_as_one_change() -> None:
     before = status(plan=planned(), change_count=3)
     moves: dict[str, Moves] = {"group.version": ((101, 0),)}
     after = void_after(before, before, (), moves)
     assert (after.plan, after.change_count) == (None, 4)
     counted = replace(before, change_count=4)  # as the end of its own step
     assert void_after(before, counted, (), moves).change_count == 4
-    others = void_after(before, before, (), {"share.version": ((101, 1),)})
-    assert (others.plan, others.change_count) == (before.plan, 3)
+    of_other_feature = void_after(before, before, (), {"share.version": ((101, 1),)})
+    assert (of_other_feature.plan, of_other_feature.change_count) == (before.plan, 3)
 
 
 # --- which log it is ---
@@ -186,22 +186,22 @@ def test_a_plan_whose_level_was_moved_is_over_and_is_counted_once() -> None:
     ("now", "is_missing"),
     [((100, 4), False), ((99, 4), True), ((99, 9), True), ((500, 3), True), ((100, 5), False)],
 )
-def test_a_log_that_ends_sooner_or_in_an_older_epoch_is_not_the_one_that_was_read(
+def test_a_log_that_ends_at_a_lower_offset_or_older_epoch_is_another_log(
     now: tuple[int, int], is_missing: bool
 ) -> None:
     offset, epoch = now
-    found = seen(offset=offset, epoch=epoch)
-    assert missing_in(found, status(), None) == (HERE if is_missing else None)
-    assert missing_in(found, EMPTY, HERE) == (HERE if is_missing else None)
+    observation = seen(offset=offset, epoch=epoch)
+    assert missing_in(observation, status(), None) == (HERE if is_missing else None)
+    assert missing_in(observation, EMPTY, HERE) == (HERE if is_missing else None)
 
 
-def test_a_log_that_ends_before_the_offset_of_a_sent_step_is_not_the_same_log() -> None:
+def test_a_log_that_ends_before_the_offset_of_a_sent_step_is_another_log() -> None:
     sent = replace(EMPTY, intents=(RAISE,))
     assert missing_in(seen(offset=99), sent, None) == LogPosition(offset=100, epoch=-1)
     assert missing_in(seen(offset=100), sent, None) is None
 
 
-def test_without_the_metadata_log_an_observation_has_no_position() -> None:
-    asked = replace(observation(), source=Source(SourceKind.API_REQUESTS, at=NOW))
-    assert position_of(asked) is None
-    assert missing_in(asked, status(), HERE) is None
+def test_without_the_metadata_log_an_observation_has_no_log_position() -> None:
+    without_log = replace(observation(), source=Source(SourceKind.API_REQUESTS, at=NOW))
+    assert position_of(without_log) is None
+    assert missing_in(without_log, status(), HERE) is None

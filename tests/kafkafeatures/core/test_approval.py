@@ -22,11 +22,11 @@ from tests.kafkafeatures.worlds import answer, node, observation
 COMPUTED = DesiredState({}, {"metadata.version": 30})
 
 
-def test_what_is_named_exactly_is_approved_and_what_is_computed_waits() -> None:
+def test_an_exactly_named_level_is_approved_and_a_level_computed_from_a_release_waits_for_approval() -> None:
     assert isinstance(deciding(NAMED), Act)
-    held = deciding(COMPUTED)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    decision = deciding(COMPUTED)
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
     assert isinstance(deciding(DesiredState({}, {"metadata.version": 29})), Act)  # safe to undo
     assert isinstance(deciding(DesiredState({}, {"group.version": 1})), Held)  # lossy
 
@@ -40,16 +40,18 @@ def test_what_is_named_exactly_is_approved_and_what_is_computed_waits() -> None:
         (ApprovalPolicy.IRREVERSIBLE_ONLY, COMPUTED, False),
     ],
 )
-def test_the_policy_says_what_waits(policy: ApprovalPolicy, wanted: DesiredState, acts: bool) -> None:
+def test_the_approval_policy_decides_which_plans_wait_for_approval(
+    policy: ApprovalPolicy, wanted: DesiredState, acts: bool
+) -> None:
     made = DesiredState(wanted.levels, wanted.bundle, policy=policy)
     assert isinstance(deciding(made), Act if acts else Held)
 
 
 def test_an_irreversible_level_that_no_person_named_waits_for_an_approval() -> None:
     """A command made the levels of a release: a yes to its question is no approval of what Kafka refuses to undo."""
-    held = deciding(replace(NAMED, approves_by_name=False))
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    decision = deciding(replace(NAMED, approves_by_name=False))
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
     assert isinstance(deciding(replace(NAMED, approves_by_name=False, policy=ApprovalPolicy.NEVER)), Held)
     assert isinstance(deciding(DesiredState({"metadata.version": 26}, approves_by_name=False)), Act)
     assert isinstance(deciding(DesiredState({"group.version": 1}, approves_by_name=False)), Act)  # lossy
@@ -59,19 +61,19 @@ def with_hash(wanted: DesiredState, *hashes: str) -> DesiredState:
     return DesiredState(wanted.levels, wanted.bundle, approvals=frozenset(hashes), may_approve_unseen=True)
 
 
-def test_the_hash_of_the_plan_approves_it_and_no_other_does() -> None:
+def test_only_the_hash_of_a_plan_approves_the_plan() -> None:
     whole = propose(COMPUTED, world(), Memory()).plan.hash
     assert isinstance(deciding(with_hash(COMPUTED, whole)), Act)
     assert isinstance(deciding(with_hash(COMPUTED, whole[:19])), Act)
     assert approved_by(with_hash(COMPUTED, whole), world(), propose(COMPUTED, world(), Memory())) == "PlanHash"
     for other in (whole[:14], "sha256:", "sha256:00000000", ""):
-        held = deciding(with_hash(COMPUTED, other))
-        assert isinstance(held, Held)
-        assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
+        decision = deciding(with_hash(COMPUTED, other))
+        assert isinstance(decision, Held)
+        assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
 
 
 @pytest.mark.parametrize(
-    ("seen", "memory", "wanted"),
+    ("observation", "memory", "wanted"),
     [
         (world(metadata_version=26), Memory(), COMPUTED),
         (world(), Memory(change_count=1), COMPUTED),
@@ -80,9 +82,11 @@ def test_the_hash_of_the_plan_approves_it_and_no_other_does() -> None:
     ],
     ids=["other levels", "a change since", "other wishes", "another resource"],
 )
-def test_an_old_approval_authorises_no_later_plan(seen: Observation, memory: Memory, wanted: DesiredState) -> None:
+def test_an_old_approval_authorises_no_later_plan(
+    observation: Observation, memory: Memory, wanted: DesiredState
+) -> None:
     approved = propose(COMPUTED, world(), Memory()).plan.hash
-    assert propose(wanted, seen, memory).plan.hash != approved
+    assert propose(wanted, observation, memory).plan.hash != approved
 
 
 def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
@@ -97,10 +101,12 @@ def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
     assert propose(wanted, joined, Memory()).plan.hash == first.hash
 
 
-def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() -> None:
+def test_the_order_of_steps_and_already_finalized_levels_do_not_change_the_hash() -> None:
     """The hash covers what is changed from where to where; how a stage is carried out may differ between versions."""
-    asked, there = DesiredState({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
-    assert propose(asked, world(), Memory()).plan.hash == propose(DesiredState(there), world(), Memory()).plan.hash
+    desired, finalized = DesiredState({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
+    assert (
+        propose(desired, world(), Memory()).plan.hash == propose(DesiredState(finalized), world(), Memory()).plan.hash
+    )
     steps = changes_between({"metadata.version": 26, "group.version": 1}, {"metadata.version": 25})
     hashes = {
         plan_of(some, {}, uid="u", cluster_id="c", change_count=0, standing=None).hash
@@ -109,7 +115,7 @@ def test_the_order_of_steps_and_levels_that_are_there_are_no_part_of_the_hash() 
     assert len(hashes) == 1
 
 
-def test_a_step_of_ours_that_was_reverted_while_another_was_done_by_hand_is_not_covered_by_the_old_hash() -> None:
+def test_an_old_hash_does_not_cover_a_plan_whose_step_was_reverted_while_another_step_was_done_by_hand() -> None:
     """The number of steps that are done is unchanged, but they are not those that we did."""
     wanted = DesiredState({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
     first = propose(wanted, world(), Memory()).plan
@@ -120,7 +126,7 @@ def test_a_step_of_ours_that_was_reverted_while_another_was_done_by_hand_is_not_
     assert propose(wanted, world(**{other.replace(".", "_"): 1}), memory).plan.hash != first.hash
 
 
-def test_a_hash_written_into_the_status_by_hand_is_not_believed() -> None:
+def test_a_plan_hash_written_into_the_status_by_hand_is_ignored() -> None:
     wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
     forged = replace(standing(first), hash="sha256:" + "0" * 64)
@@ -136,20 +142,20 @@ def test_a_step_done_by_hand_does_not_turn_a_standing_plan_into_one_that_was_app
     assert later.hash not in (approved.hash, now.hash)
 
 
-def test_a_plan_that_was_approved_by_name_lets_no_other_through() -> None:
+def test_an_approval_of_one_hash_holds_every_other_plan_even_under_policy_never() -> None:
     """Under a policy that would not have asked, `--approve` still means this plan alone."""
     approvals = frozenset({"sha256:00000000"})
     wanted = DesiredState(
         {"group.version": 1}, policy=ApprovalPolicy.NEVER, approvals=approvals, may_approve_unseen=True
     )
-    held = deciding(wanted)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
+    decision = deciding(wanted)
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
     hash_ = propose(wanted, world(), Memory()).plan.hash
     assert isinstance(deciding(replace(wanted, approvals=frozenset({hash_}))), Act)
 
 
-def test_a_plan_whose_steps_were_taken_back_is_a_new_one() -> None:
+def test_a_plan_whose_steps_were_reverted_has_a_new_hash() -> None:
     wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
     status = standing(first)
@@ -158,7 +164,7 @@ def test_a_plan_whose_steps_were_taken_back_is_a_new_one() -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(EVERY)), st.integers(0, 30), min_size=1), st.integers(0, 5))
-def test_the_hash_depends_on_nothing_but_what_it_covers(desired: dict[str, int], count: int) -> None:
+def test_the_hash_depends_only_on_the_resource_the_cluster_and_the_changes(desired: dict[str, int], count: int) -> None:
     def made(uid: str = "u", cluster: str = "c", number: int = count) -> str:
         changes = changes_between(dict(reversed(desired.items())), {})
         return plan_of(

@@ -19,7 +19,7 @@ RECORDED = sorted(path.name.removesuffix(".jsonl.gz") for path in REPLIES.glob("
 
 
 @pytest.mark.parametrize("version", RECORDED)
-def test_the_ranges_of_a_release_are_what_its_nodes_say(version: str) -> None:
+def test_the_supported_ranges_of_a_release_are_those_that_its_real_nodes_reported(version: str) -> None:
     with gzip.open(REPLIES / f"{version}.jsonl.gz", "rt") as lines:
         rows = [json.loads(line) for line in lines]
     replies = [
@@ -27,9 +27,9 @@ def test_the_ranges_of_a_release_are_what_its_nodes_say(version: str) -> None:
         for row in rows
         if (row["api"], row["version"]) == (18, 4)
     ]
-    said = [reply.supported_features for reply in replies if not reply.error_code]
-    assert len(said) == 3  # of a broker, the active controller and another one
-    assert all(one == supported_by(release_of({}, {}, f"kafka:{version}")) for one in said)
+    reported = [reply.supported_features for reply in replies if not reply.error_code]
+    assert len(reported) == 3  # of a broker, the active controller and another one
+    assert all(ranges == supported_by(release_of({}, {}, f"kafka:{version}")) for ranges in reported)
 
 
 @pytest.mark.parametrize("version", RECORDED)
@@ -39,7 +39,7 @@ def test_the_release_of_a_node_is_inferred_from_the_ranges_that_it_reports(versi
 
 
 @pytest.mark.parametrize(
-    ("ranges", "found"),
+    ("ranges", "releases"),
     [
         ({"metadata.version": (7, 25), "group.version": (0, 1)}, ("4.0",)),  # what begins at 0 may be left out
         ({"metadata.version": (7, 25), "share.version": (0, 0)}, ("4.0",)),
@@ -49,11 +49,11 @@ def test_the_release_of_a_node_is_inferred_from_the_ranges_that_it_reports(versi
         ({"group.version": (0, 1)}, ()),
     ],
 )
-def test_ranges_tell_one_release_or_none(ranges: Ranges, found: tuple[str, ...]) -> None:
-    assert releases_with(ranges_of(ranges)) == found
+def test_supported_ranges_identify_one_release_or_none(ranges: Ranges, releases: tuple[str, ...]) -> None:
+    assert releases_with(ranges_of(ranges)) == releases
 
 
-def test_what_a_process_says_counts_before_its_registration_and_what_no_release_has_stays_unknown() -> None:
+def test_the_release_is_inferred_from_the_answer_before_the_registration_and_unknown_for_other_ranges() -> None:
     new, old = ({"metadata.version": (7, top)} for top in (29, 25))
     assert inferred_release(node(1, said=answer(new), written=old)) == "4.2"
     assert inferred_release(node(1, said=SILENT, written=old)) == "4.0"
@@ -97,7 +97,7 @@ def test_the_tag_of_an_image_names_a_release_or_none(image: str, release: str) -
     assert release_of({}, {}, image) == release
 
 
-def test_a_label_alone_is_believed_and_one_that_contradicts_the_image_is_not() -> None:
+def test_a_version_label_counts_unless_it_contradicts_the_tag_of_the_image() -> None:
     assert release_of({VERSION_LABEL: "4.4.0"}, {}, "kafka:latest") == "4.4"
     assert release_of({VERSION_LABEL: "4.4"}, {}, "kafka:4.4.1") == "4.4"
     assert release_of({VERSION_LABEL: "4.1.0"}, {}, "kafka:4.4.0") == ""

@@ -38,12 +38,12 @@ def found(*nodes: Node, feature: str = "metadata.version", level: int = 27) -> t
     return blockers(LevelCheckInput(observation(node(3001), node(99), *nodes), (change,)))
 
 
-def named(those: tuple[Blocker, ...]) -> list[tuple[str, int]]:
-    return sorted((one.kind.value, node.id) for one in those for node in one.nodes)
+def named(blockers: tuple[Blocker, ...]) -> list[tuple[str, int]]:
+    return sorted((blocker.kind.value, node.id) for blocker in blockers for node in blocker.nodes)
 
 
 @given(st.lists(st.sampled_from(SHAPES), max_size=12))
-def test_grouping_loses_no_node_and_names_each_once_per_kind(shapes: list[dict[str, object]]) -> None:
+def test_grouping_blockers_keeps_every_node_once_per_kind(shapes: list[dict[str, object]]) -> None:
     every = found(*(node(i, **shape) for i, shape in enumerate(shapes, start=1)))  # type: ignore[arg-type]
     groups = grouped(every)
     assert named(every) == named(groups)
@@ -78,13 +78,13 @@ def test_grouping_loses_no_node_and_names_each_once_per_kind(shapes: list[dict[s
         ),
     ],
 )
-def test_nodes_of_which_the_same_is_true_share_a_line(shape: dict[str, object], message: str, remedy: str) -> None:
+def test_nodes_with_the_same_blocker_share_one_line(shape: dict[str, object], message: str, remedy: str) -> None:
     (group,) = grouped(found(*(node(i, **shape) for i in (1, 2, 3))))  # type: ignore[arg-type]
     assert (group.message, group.remedy) == (message, remedy)
     assert group.node is None
 
 
-def test_controllers_and_brokers_or_other_ranges_are_groups_of_their_own() -> None:
+def test_blockers_are_grouped_by_role_and_supported_range() -> None:
     other = {"metadata.version": (1, 20)}
     groups = grouped(
         found(
@@ -94,10 +94,10 @@ def test_controllers_and_brokers_or_other_ranges_are_groups_of_their_own() -> No
             node(3, said=answer(other), written=other),
         )
     )
-    assert [[one.id for one in group.nodes] for group in groups] == [[3002], [1, 2], [3]]
+    assert [[node.id for node in group.nodes] for group in groups] == [[3002], [1, 2], [3]]
 
 
-def test_nodes_that_differ_in_one_feature_are_groups_of_their_own_with_all_their_features() -> None:
+def test_nodes_that_differ_in_one_feature_are_separate_groups_that_list_all_their_features() -> None:
     without, older = OLD | {"group.version": (0, 1)}, OLD
     nodes = (
         *(node(i, said=answer(older), written=older) for i in (1, 2)),
@@ -105,12 +105,12 @@ def test_nodes_that_differ_in_one_feature_are_groups_of_their_own_with_all_their
     )
     changes = (UpdateFeature("metadata.version", 21, 27), UpdateFeature("group.version", 0, 1))
     groups = grouped(blockers(LevelCheckInput(observation(node(3001), node(99), *nodes), changes)))
-    assert [(one.feature, [node.id for node in one.nodes]) for one in groups] == [
+    assert [(group.feature, [node.id for node in group.nodes]) for group in groups] == [
         ("metadata.version", [1, 2]), ("metadata.version", [3]), ("group.version", [1, 2]),
     ]  # fmt: skip
 
 
-def test_a_level_that_no_node_supports_says_so_once_and_names_the_highest() -> None:
+def test_a_level_above_every_range_is_one_blocker_with_the_highest_supported_level() -> None:
     ghost = node(4, state=NodeState.GHOST, said=SILENT, written=OLD)
     nowhere, gone = found(node(1), ghost, level=99)
     assert nowhere.message == (
@@ -124,8 +124,8 @@ def test_a_level_that_no_node_supports_says_so_once_and_names_the_highest() -> N
     assert (decision.reason, decision.message) == (Reason.UNSUPPORTED_LEVEL, nowhere.message)
 
 
-def test_a_level_below_every_range_names_the_lowest() -> None:
-    (nowhere,) = (one for one in found(level=3) if one.reason is Reason.UNSUPPORTED_LEVEL)
+def test_a_level_below_every_range_is_a_blocker_with_the_lowest_supported_level() -> None:
+    (nowhere,) = (blocker for blocker in found(level=3) if blocker.reason is Reason.UNSUPPORTED_LEVEL)
     assert nowhere.message.endswith("the lowest level that any node supports is 7 (3.3-IV3)")
 
 
@@ -140,7 +140,9 @@ def test_a_level_below_every_range_names_the_lowest() -> None:
         ("share.version", "upgrade Kafka to a release that supports it"),
     ],
 )
-def test_a_misspelt_feature_gets_a_suggestion_and_one_of_a_newer_kafka_does_not(feature: str, remedy: str) -> None:
+def test_a_misspelt_feature_gets_a_suggestion_and_a_feature_of_a_newer_kafka_does_not(
+    feature: str, remedy: str
+) -> None:
     question = LevelCheckInput(observation(), (), unknown_features=((feature, 1),))
     (unknown,) = blockers(question)
     assert unknown.message == f"unknown feature {feature}: no node supports it"
@@ -151,7 +153,7 @@ def test_a_misspelt_feature_gets_a_suggestion_and_one_of_a_newer_kafka_does_not(
     ("ids", "text"),
     [((), ""), ((5,), "5"), ((1, 2), "1, 2"), ((3, 1, 2), "1-3"), ((1, 2, 3, 7, 9, 10), "1-3, 7, 9, 10")],
 )
-def test_ids_as_people_write_them(ids: tuple[int, ...], text: str) -> None:
+def test_node_ids_are_written_as_ranges(ids: tuple[int, ...], text: str) -> None:
     assert shortened(ids) == text
 
 
@@ -164,5 +166,5 @@ def test_ids_as_people_write_them(ids: tuple[int, ...], text: str) -> None:
         (range(50), "0-49"),
     ],
 )
-def test_many_ids_are_shortened_to_one_line(ids: tuple[int, ...], text: str) -> None:
+def test_many_node_ids_are_shortened_to_one_line(ids: tuple[int, ...], text: str) -> None:
     assert shortened(ids) == text

@@ -58,9 +58,9 @@ def full(text: int) -> Status:
     """The status of a roll with as much to say as there may be; each text has so many characters."""
     conditions = ("Ready", "Reconciling", "Reachable", "NodesRolled", "FeaturesCurrent", "PlanApproved", "Compatible")
     features = [f"feature.{number}" for number in range(7)]
-    one = RevisionStatus(name="n" * LONGEST_NAME, revision="r" * 63, since=AT, left=100)
-    present = tuple(replace(one, name=f"{number}" + "n" * (LONGEST_NAME - 1)) for number in range(3))
-    earlier = (replace(one, left=0, since=None, reached=True),) * 6
+    revision = RevisionStatus(name="n" * LONGEST_NAME, revision="r" * 63, since=AT, left=100)
+    present = tuple(replace(revision, name=f"{number}" + "n" * (LONGEST_NAME - 1)) for number in range(3))
+    earlier = (replace(revision, left=0, since=None, reached=True),) * 6
     return replace(
         EMPTY,
         features=tuple(
@@ -79,8 +79,10 @@ def full(text: int) -> Status:
             for _ in range(10)
         ),
         conditions=tuple(
-            StatusCondition(type=one, status="True", reason="InProgress", message="m" * text, last_transition_time=AT)
-            for one in conditions
+            StatusCondition(
+                type=condition, status="True", reason="InProgress", message="m" * text, last_transition_time=AT
+            )
+            for condition in conditions
         ),
     )
 
@@ -109,9 +111,9 @@ def test_a_status_stays_below_32_kib_and_keeps_every_node_in_flight_and_every_le
 def test_what_a_large_roll_remembers_costs_no_level() -> None:
     """64 in flight, 300 that were restarted in no order, and a consent to many topics."""
     intents = tuple(restart_of(900 + number, "kafka-broker", 10**12) for number in range(MOST_IN_FLIGHT))
-    stopped = (one for one in map(in_flight, intents) if isinstance(one, RestartInFlight))
-    told = Stamp("2026-01-02T03:05:45Z")
-    intents = tuple(one.remembering(replace(one, stopping_since=told)).to_intent() for one in stopped)
+    stopped = (intent for intent in map(in_flight, intents) if isinstance(intent, RestartInFlight))
+    stopped_at = Stamp("2026-01-02T03:05:45Z")
+    intents = tuple(restart.remembering(replace(restart, stopping_since=stopped_at)).to_intent() for restart in stopped)
     assert intents[0].unknown["stoppedAfter"] == 100
     before = replace(full(512), intents=intents)
     assert before.rollout is not None

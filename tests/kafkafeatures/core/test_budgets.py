@@ -18,22 +18,22 @@ from tests.kafkafeatures.worlds import NOW
 PODS = tuple(pod(id_) for id_ in (1, 2, 3))
 
 
-def reading(*found: Budget, sets: tuple[StatefulSet, ...] = ()) -> WorkloadsReading:
-    return WorkloadsReading(NOW, sets or (stateful_set(*PODS),), found, namespace="kafka")
+def reading(*budgets_read: Budget, sets: tuple[StatefulSet, ...] = ()) -> WorkloadsReading:
+    return WorkloadsReading(NOW, sets or (stateful_set(*PODS),), budgets_read, namespace="kafka")
 
 
 ONE = MaxParallel(1)
 
 
-def notes(found: WorkloadsReading, most: MaxParallel = ONE) -> list[str]:
-    return list(budgets.notes(found, most, 30))
+def notes(workloads: WorkloadsReading, most: MaxParallel = ONE) -> list[str]:
+    return list(budgets.notes(workloads, most, 30))
 
 
-def kept(found: Budget, one: Pod = PODS[0]) -> str:
-    return budgets.refused_now(reading(found), one)
+def kept(disruption_budget: Budget, pod_: Pod = PODS[0]) -> str:
+    return budgets.refused_now(reading(disruption_budget), pod_)
 
 
-def test_a_pod_that_a_budget_keeps_now_is_named_with_the_budget() -> None:
+def test_a_pod_whose_disruption_budget_allows_no_eviction_now_is_named_with_the_budget() -> None:
     spent = budget(*PODS, disruptions_allowed=0)
     assert kept(spent).startswith(
         "PodDisruptionBudget broker (maxUnavailable: 1) allows no eviction of pod broker-1 now"
@@ -42,7 +42,7 @@ def test_a_pod_that_a_budget_keeps_now_is_named_with_the_budget() -> None:
     assert not kept(budget(*PODS[1:], disruptions_allowed=0))
 
 
-def test_each_pod_is_held_against_its_own_budget() -> None:
+def test_each_pod_is_judged_by_its_own_disruption_budget() -> None:
     racks = reading(budget(PODS[0], name="a", disruptions_allowed=0), budget(*PODS[1:], name="b"))
     assert budgets.refused_now(racks, PODS[0])
     assert not budgets.refused_now(racks, PODS[1])
@@ -51,7 +51,7 @@ def test_each_pod_is_held_against_its_own_budget() -> None:
 UNREADY = replace(PODS[0], ready=False, waiting="CrashLoopBackOff")
 
 
-def test_a_pod_that_does_not_run_is_kept_only_without_always_allow_and_while_others_are_not_ready_either() -> None:
+def test_a_used_up_budget_forbids_evicting_a_crashing_pod_only_without_always_allow_and_enough_healthy_pods() -> None:
     spent = budget(*PODS, disruptions_allowed=0, always_allows_unhealthy=False)
     assert kept(spent, UNREADY).endswith(
         "of pod broker-1 now, which does not run (CrashLoopBackOff); in Git, or: kubectl -n kafka patch "
@@ -64,46 +64,46 @@ def test_a_pod_that_does_not_run_is_kept_only_without_always_allow_and_while_oth
 
 
 @pytest.mark.parametrize("fields", [{"phase": "Pending"}, {"phase": "Failed"}, {"terminating": True}])
-def test_a_pod_that_does_not_run_or_goes_already_is_kept_by_no_budget(fields: dict[str, Any]) -> None:
+def test_no_budget_forbids_the_eviction_of_a_pending_or_terminating_pod(fields: dict[str, Any]) -> None:
     assert not kept(budget(*PODS, disruptions_allowed=0, always_allows_unhealthy=False), replace(UNREADY, **fields))
 
 
-def test_a_budget_that_never_allows_is_named_with_its_patch() -> None:
-    (found,) = budgets.blockers(reading(budget(*PODS, most=0, limit="minAvailable: 3")))
-    assert found.reason is Reason.ROLLOUT_HALTED
-    assert found.message == "PodDisruptionBudget broker (minAvailable: 3) never allows an eviction"
-    assert found.remedy.endswith(
+def test_a_budget_that_never_allows_an_eviction_is_a_blocker_with_the_patch_as_remedy() -> None:
+    (blocker,) = budgets.blockers(reading(budget(*PODS, most=0, limit="minAvailable: 3")))
+    assert blocker.reason is Reason.ROLLOUT_HALTED
+    assert blocker.message == "PodDisruptionBudget broker (minAvailable: 3) never allows an eviction"
+    assert blocker.remedy.endswith(
         "kubectl -n kafka patch poddisruptionbudget broker --type merge "
         """-p '{"spec":{"minAvailable":null,"maxUnavailable":1}}'"""
     )
 
 
-def test_a_budget_that_is_used_up_or_not_counted_yet_is_none_that_never_allows() -> None:
+def test_a_budget_that_is_used_up_or_not_processed_yet_is_no_blocker() -> None:
     assert not list(budgets.blockers(reading(budget(*PODS, disruptions_allowed=0))))
     assert not list(budgets.blockers(reading(budget(*PODS, most=-1, disruptions_allowed=0))))
 
 
-def test_a_pod_of_two_budgets_is_never_evicted_and_that_is_said_once() -> None:
-    (found,) = budgets.blockers(reading(budget(*PODS), budget(*PODS, name="other")))
-    assert found.message == (
+def test_a_pod_covered_by_two_budgets_is_one_blocker_as_kubernetes_never_evicts_it() -> None:
+    (blocker,) = budgets.blockers(reading(budget(*PODS), budget(*PODS, name="other")))
+    assert blocker.message == (
         "pod broker-1 is covered by 2 PodDisruptionBudgets (broker, other): Kubernetes evicts no such pod"
     )
 
 
-def test_only_budgets_of_pods_that_need_a_restart_are_judged() -> None:
+def test_only_budgets_of_pods_that_need_a_restart_are_blockers() -> None:
     """The controllers are of the current revision already."""
     controller = pod(9, name="controller-0", stateful_set="controller", revision=NEW)
     sets = (stateful_set(*PODS), stateful_set(controller, name="controller", role="controllers"))
     never = budget(controller, name="controller", most=0)
     twice = reading(budget(*PODS), never, budget(controller, name="other"), sets=sets)
     assert not list(budgets.blockers(twice))
-    asked = replace(sets[1], pods=(replace(controller, restart_requested=True),))
-    one, two = budgets.blockers(replace(twice, stateful_sets=(sets[0], asked)))
-    assert "controller (maxUnavailable: 0) never allows" in one.message
-    assert "pod controller-0 is covered by 2" in two.message
+    restarting = replace(sets[1], pods=(replace(controller, restart_requested=True),))
+    first, second = budgets.blockers(replace(twice, stateful_sets=(sets[0], restarting)))
+    assert "controller (maxUnavailable: 0) never allows" in first.message
+    assert "pod controller-0 is covered by 2" in second.message
 
 
-def test_without_a_budget_one_is_suggested_that_fits() -> None:
+def test_a_stateful_set_without_a_disruption_budget_gets_a_suggested_one() -> None:
     (note,) = notes(reading())
     assert note.startswith("no PodDisruptionBudget covers StatefulSet broker")
     suggested = json.loads(note.partition("in Git: ")[2])
@@ -114,25 +114,25 @@ def test_without_a_budget_one_is_suggested_that_fits() -> None:
     }
 
 
-def test_always_allow_is_asked_for() -> None:
+def test_a_budget_without_always_allow_gets_the_patch_for_unhealthy_pods() -> None:
     assert not notes(reading(budget(*PODS)))
     (note,) = notes(reading(budget(*PODS, always_allows_unhealthy=False)))
     assert """patch poddisruptionbudget broker --type merge -p '{"spec":{"unhealthyPodEvictionPolicy""" in note
 
 
-def test_a_budget_below_max_parallel_is_named_with_the_patch_that_lifts_it() -> None:
-    found = reading(budget(*PODS))
-    assert budgets.parallelism(found) == 1
-    (note,) = notes(found, MaxParallel(3))
+def test_a_budget_below_max_parallel_is_named_with_the_patch_that_raises_it() -> None:
+    workloads = reading(budget(*PODS))
+    assert budgets.parallelism(workloads) == 1
+    (note,) = notes(workloads, MaxParallel(3))
     assert note.startswith("at most 1 broker at a time: rollout.maxParallel is 3, and PodDisruptionBudget broker has")
     assert '"maxUnavailable":3' in note
-    (note,) = notes(found, MaxParallel(10, percent=True))
+    (note,) = notes(workloads, MaxParallel(10, percent=True))
     assert "rollout.maxParallel is 10%" in note
     assert '"maxUnavailable":3' in note
     assert not notes(reading(budget(*PODS, most=3)), MaxParallel(3))
 
 
-def test_budgets_of_racks_add_up_and_those_of_controllers_do_not_count() -> None:
+def test_budgets_of_racks_add_up_for_max_parallel_and_budgets_of_controllers_do_not_count() -> None:
     racks = reading(budget(PODS[0], name="a"), budget(*PODS[1:], name="b"))
     assert budgets.parallelism(racks) == 2
     controller = pod(9, name="controller-0", stateful_set="controller")

@@ -30,9 +30,9 @@ WANTED = DesiredState({}, rollout=Rollout(driver=STATEFUL_SET.name, brokers=("br
 def world(**of_set: Any) -> Observation:
     """Three brokers in pods, with a partition on all of them."""
     pods = tuple(pod(id_) for id_ in (1, 2, 3))
-    found = seen(*(in_pod(id_) for id_ in (1, 2, 3)), sets=(stateful_set(*pods, **of_set),))
+    observation = seen(*(in_pod(id_) for id_ in (1, 2, 3)), sets=(stateful_set(*pods, **of_set),))
     partitions = reading(row("orders", 1, 2, 3), default=2)
-    return replace(found, partitions=Known(partitions, SourceKind.METADATA_LOG, "", NOW))
+    return replace(observation, partitions=Known(partitions, SourceKind.METADATA_LOG, "", NOW))
 
 
 def no_time(_: str) -> timedelta:
@@ -48,36 +48,36 @@ def test_a_template_that_kubernetes_has_not_processed_is_waited_for_and_nothing_
     roll = rolled(world(observed=False, update_revision=OLD))
     assert isinstance(roll.decision, Wait)
     assert "not processed" in roll.decision.message
-    said = nodes_rolled(roll, roll.decision)
-    assert said is not None
-    assert said[:2] == ("False", Reason.IN_PROGRESS)
+    condition = nodes_rolled(roll, roll.decision)
+    assert condition is not None
+    assert condition[:2] == ("False", Reason.IN_PROGRESS)
 
 
-def test_what_a_roll_has_come_to_is_kept_until_the_template_is_processed() -> None:
+def test_the_progress_of_a_roll_is_kept_until_kubernetes_has_processed_the_template() -> None:
     roll = rolled(world(observed=False, update_revision=OLD))
     assert roll.decision is not None
     before = RolloutStatus(id="r", started_at=STARTED, total=3, done=1)
-    told = rollout_status(roll, roll.decision, before, STARTED)
-    assert told is not None
-    assert (told.id, told.done, told.started_at) == ("r", 1, STARTED)
-    assert "not processed" in told.waiting_for
+    rollout = rollout_status(roll, roll.decision, before, STARTED)
+    assert rollout is not None
+    assert (rollout.id, rollout.done, rollout.started_at) == ("r", 1, STARTED)
+    assert "not processed" in rollout.waiting_for
     assert rollout_status(roll, roll.decision, None, STARTED) is None
 
 
 def test_a_pod_of_an_old_revision_whose_node_does_not_answer_keeps_a_roll_from_being_over() -> None:
     observation = world()
-    silent = [replace(one, state=NodeState.UNREACHABLE, proved_at="") for one in observation.nodes]
+    silent = [replace(node, state=NodeState.UNREACHABLE, proved_at="") for node in observation.nodes]
     roll = rolled(replace(observation, nodes=tuple(silent)))
     assert not roll.needing
     assert roll.is_active
     assert isinstance(roll.decision, Wait)
-    said = nodes_rolled(roll, roll.decision)
-    assert said is not None
-    assert said[0] == "False"
+    condition = nodes_rolled(roll, roll.decision)
+    assert condition is not None
+    assert condition[0] == "False"
 
 
 @pytest.mark.parametrize(("restarted_to", "decision"), [(NEW, Stalled), ("another", Act)])
-def test_a_restart_halts_the_roll_only_if_it_was_to_the_revision_that_its_pod_still_needs(
+def test_an_earlier_restart_halts_the_roll_only_if_its_pod_still_needs_the_same_revision(
     restarted_to: str, decision: type
 ) -> None:
     observation = world()

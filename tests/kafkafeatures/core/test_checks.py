@@ -22,59 +22,59 @@ CONTROLLERS = (node(3001), node(3002))
 
 
 def kinds(
-    seen: Observation, *changes: UpdateFeature, verdict: DryRunAccepted | DryRunRejected | None = None
+    observation: Observation, *changes: UpdateFeature, verdict: DryRunAccepted | DryRunRejected | None = None
 ) -> list[BlockerKind]:
-    return [found.kind for found in blockers(LevelCheckInput(seen, changes or (RAISE,), verdict))]
+    return [blocker.kind for blocker in blockers(LevelCheckInput(observation, changes or (RAISE,), verdict))]
 
 
 # --- the evidence ladder ---
 
 
-def test_a_range_is_known_from_the_node_itself() -> None:
+def test_the_supported_range_of_a_live_node_is_the_one_that_it_reports() -> None:
     assert node(1, written=None).range_of("metadata.version").value == VersionRange(7, 27)  # type: ignore[union-attr]
 
 
-def test_a_range_is_known_from_the_registration_of_a_silent_node() -> None:
-    found = node(1, said=SILENT, written=OLD).range_of("metadata.version")
-    assert isinstance(found, Known)
-    assert found.value == VersionRange(1, 21)
+def test_the_supported_range_of_a_silent_node_is_the_one_of_its_registration() -> None:
+    supported_range = node(1, said=SILENT, written=OLD).range_of("metadata.version")
+    assert isinstance(supported_range, Known)
+    assert supported_range.value == VersionRange(1, 21)
 
 
-def test_a_feature_that_a_node_does_not_list_is_at_level_zero_there() -> None:
-    found = node(1, said=answer(OLD), written=OLD).range_of("group.version")
-    assert isinstance(found, Known)
-    assert found.value == NOT_SUPPORTED
+def test_a_feature_that_a_node_does_not_list_is_supported_at_level_0_only() -> None:
+    supported_range = node(1, said=answer(OLD), written=OLD).range_of("group.version")
+    assert isinstance(supported_range, Known)
+    assert supported_range.value == NOT_SUPPORTED
 
 
-def test_a_node_and_a_registration_that_differ_make_an_unknown() -> None:
-    found = node(1, said=answer(NEW), written=OLD).range_of("metadata.version")
-    assert isinstance(found, Unknown)
-    assert "reports metadata.version 7-27, its registration has 1-21" in found.failure.message
+def test_a_node_whose_report_differs_from_its_registration_has_an_unknown_range() -> None:
+    supported_range = node(1, said=answer(NEW), written=OLD).range_of("metadata.version")
+    assert isinstance(supported_range, Unknown)
+    assert "reports metadata.version 7-27, its registration has 1-21" in supported_range.failure.message
 
 
-def test_an_old_api_versions_says_nothing_of_features_it_leaves_out() -> None:
+def test_a_feature_that_an_incomplete_api_versions_answer_leaves_out_has_an_unknown_range() -> None:
     half = answer({"metadata.version": (7, 27)}, complete=False)
     assert isinstance(node(1, said=half, written=None).range_of("group.version"), Unknown)
     assert isinstance(node(1, said=half, written=None).range_of("metadata.version"), Known)
 
 
-def test_a_node_without_answer_and_registration_is_unknown_with_the_reason() -> None:
-    found = node(1, said=SILENT, written=None).range_of("metadata.version")
-    assert found == Unknown(SILENT)
+def test_a_silent_unregistered_node_has_an_unknown_range_with_the_failure() -> None:
+    supported_range = node(1, said=SILENT, written=None).range_of("metadata.version")
+    assert supported_range == Unknown(SILENT)
 
 
-def test_of_a_combined_node_the_narrower_of_its_two_registrations_counts() -> None:
+def test_a_combined_node_has_the_narrower_range_of_its_two_registrations() -> None:
     wide, narrow = {"metadata.version": (1, 27)}, {"metadata.version": (7, 25)}
     for broker, controller in ((wide, narrow), (narrow, wide)):
         registered = {Role.BROKER: known(ranges(broker)), Role.CONTROLLER: known(ranges(controller))}
-        one = replace(node(1, said=SILENT), roles=(Role.CONTROLLER, Role.BROKER), registered=registered)
-        found = one.range_of("metadata.version")
-        assert isinstance(found, Known)
-        assert found.value == VersionRange(7, 25)
-        assert kinds(observation(*CONTROLLERS, one)) == [BlockerKind.NODE_RANGE]
+        combined = replace(node(1, said=SILENT), roles=(Role.CONTROLLER, Role.BROKER), registered=registered)
+        supported_range = combined.range_of("metadata.version")
+        assert isinstance(supported_range, Known)
+        assert supported_range.value == VersionRange(7, 25)
+        assert kinds(observation(*CONTROLLERS, combined)) == [BlockerKind.NODE_RANGE]
 
 
-def test_a_process_whose_registration_says_something_else_is_in_doubt_whatever_the_server_says() -> None:
+def test_a_broker_that_contradicts_its_registration_is_a_blocker_even_after_an_accepted_dry_run() -> None:
     """A broker that was upgraded and is not registered anew: what counts for the controller is the old range."""
     upgraded = node(1, said=answer(NEW), written=OLD)
     assert kinds(observation(*CONTROLLERS, upgraded)) == [BlockerKind.NODE_UNKNOWN]
@@ -87,9 +87,11 @@ def test_a_process_whose_registration_says_something_else_is_in_doubt_whatever_t
 _RANGES = st.dictionaries(st.sampled_from(["f", "g"]), st.tuples(st.integers(0, 3), st.integers(3, 6)))
 
 
-@given(said=_RANGES, broker=_RANGES, controller=st.none() | _RANGES, complete=st.booleans(), level=st.integers(0, 7))
-def test_the_short_ways_to_the_range_of_a_node_say_what_the_long_one_says(
-    said: dict[str, tuple[int, int]],
+@given(
+    reported=_RANGES, broker=_RANGES, controller=st.none() | _RANGES, complete=st.booleans(), level=st.integers(0, 7)
+)
+def test_the_shortcuts_to_a_supported_range_agree_with_the_full_computation(
+    reported: dict[str, tuple[int, int]],
     broker: dict[str, tuple[int, int]],
     controller: dict[str, tuple[int, int]] | None,
     complete: bool,
@@ -99,23 +101,23 @@ def test_the_short_ways_to_the_range_of_a_node_say_what_the_long_one_says(
     registered = {Role.BROKER: known(ranges(broker))}
     if controller is not None:
         registered[Role.CONTROLLER] = known(ranges(controller))
-    one = replace(node(1, said=answer(said, complete=complete)), registered=registered)
-    found = one.range_of("f")
-    assert one.known_range_of("f") == (found.value if isinstance(found, Known) else None)
-    if one.surely_holds("f", level):
-        assert isinstance(found, Known)
-        assert level in found.value
+    live_node = replace(node(1, said=answer(reported, complete=complete)), registered=registered)
+    supported_range = live_node.range_of("f")
+    assert live_node.known_range_of("f") == (supported_range.value if isinstance(supported_range, Known) else None)
+    if live_node.surely_holds("f", level):
+        assert isinstance(supported_range, Known)
+        assert level in supported_range.value
 
 
 # --- the chain ---
 
 
-def test_a_cluster_that_can_has_no_blocker() -> None:
+def test_a_cluster_whose_nodes_all_support_the_level_has_no_blocker() -> None:
     assert kinds(observation()) == []
 
 
 @pytest.mark.parametrize(
-    ("seen", "expected"),
+    ("observation", "expected"),
     [
         pytest.param(
             observation(*CONTROLLERS, node(1, said=answer(OLD), written=OLD)),
@@ -161,8 +163,10 @@ def test_a_cluster_that_can_has_no_blocker() -> None:
         pytest.param(observation(levels=SILENT), [BlockerKind.QUORUM], id="finalized levels that are not known"),
     ],
 )
-def test_each_blocker_is_named(seen: Observation, expected: list[BlockerKind]) -> None:
-    assert kinds(seen) == expected
+def test_each_obstacle_to_a_level_is_a_blocker_of_its_own_kind(
+    observation: Observation, expected: list[BlockerKind]
+) -> None:
+    assert kinds(observation) == expected
 
 
 @pytest.mark.parametrize(
@@ -173,34 +177,34 @@ def test_each_blocker_is_named(seen: Observation, expected: list[BlockerKind]) -
         (UpdateFeature("metadata.version", 21, 99), BlockerKind.NODE_RANGE),
     ],
 )
-def test_a_change_that_is_never_made_is_refused_whatever_the_cluster(
+def test_a_change_that_kafka_never_allows_is_a_blocker_even_after_an_accepted_dry_run(
     change: UpdateFeature, expected: BlockerKind
 ) -> None:
     assert expected in kinds(observation(), change, verdict=DryRunAccepted())
 
 
 def test_all_blockers_are_listed_at_once() -> None:
-    seen = observation(
+    observed = observation(
         *CONTROLLERS,
         node(1, said=answer(OLD), written=OLD),
         node(4, state=NodeState.GHOST, said=SILENT, written=OLD),
         node(9, state=NodeState.REFUSED, said=SILENT, written=None),
     )
-    assert kinds(seen) == [BlockerKind.NODE_RANGE, BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE]
+    assert kinds(observed) == [BlockerKind.NODE_RANGE, BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE]
 
 
-def test_a_blocker_says_who_what_and_what_to_do() -> None:
+def test_a_blocker_names_its_node_the_cause_and_the_remedy() -> None:
     ghost = node(4, state=NodeState.GHOST, said=SILENT, written=OLD)
-    (found,) = blockers(LevelCheckInput(observation(*CONTROLLERS, node(1), ghost), (RAISE,)))
-    assert found.node is not None
-    assert found.node.id == 4
-    assert found.supported == VersionRange(1, 21)
-    assert (found.feature, found.required_level) == ("metadata.version", 27)
-    assert found.message == (
+    (blocker,) = blockers(LevelCheckInput(observation(*CONTROLLERS, node(1), ghost), (RAISE,)))
+    assert blocker.node is not None
+    assert blocker.node.id == 4
+    assert blocker.supported == VersionRange(1, 21)
+    assert (blocker.feature, blocker.required_level) == ("metadata.version", 27)
+    assert blocker.message == (
         "broker 4 (h:4) is registered with metadata.version 1-21 but is fenced and does not answer "
         "(ghost registration); 27 (4.1-IV1) is required"
     )
-    assert "kafkafeatures unregister --broker 4 --bootstrap-server HOST:PORT" in found.remedy
+    assert "kafkafeatures unregister --broker 4 --bootstrap-server HOST:PORT" in blocker.remedy
 
 
 @pytest.mark.parametrize(
@@ -219,16 +223,16 @@ def test_the_cure_of_a_ghost_controller_is_one_that_kafka_can_do_at_this_level(l
     newer = {"metadata.version": (7, 34)}
     everyone = [node(i, said=answer(newer), written=newer) for i in (3001, 3002, 1)]
     ghost = node(3003, state=NodeState.GHOST, said=SILENT, written={"metadata.version": (7, level)}, voter=False)
-    seen = observation(*everyone, ghost, levels={"metadata.version": level})
-    (found,) = blockers(LevelCheckInput(seen, (UpdateFeature("metadata.version", level, 34),)))
-    assert (found.kind, found.remedy) == (BlockerKind.GHOST_REGISTRATION, remedy)
+    observed = observation(*everyone, ghost, levels={"metadata.version": level})
+    (blocker,) = blockers(LevelCheckInput(observed, (UpdateFeature("metadata.version", level, 34),)))
+    assert (blocker.kind, blocker.remedy) == (BlockerKind.GHOST_REGISTRATION, remedy)
 
 
-def test_what_may_be_a_controller_is_vouched_for_as_a_controller() -> None:
+def test_an_accepted_dry_run_proves_no_unknown_node_that_may_be_an_unregistered_controller() -> None:
     unknown = replace(node(9, state=NodeState.UNREACHABLE, said=SILENT, written=None), roles=())
-    seen = observation(*CONTROLLERS, node(1), unknown, levels={"metadata.version": 14})
-    assert kinds(seen, verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
-    assert "node 9" in blockers(LevelCheckInput(seen, (RAISE,)))[0].message
+    observed = observation(*CONTROLLERS, node(1), unknown, levels={"metadata.version": 14})
+    assert kinds(observed, verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
+    assert "node 9" in blockers(LevelCheckInput(observed, (RAISE,)))[0].message
 
 
 # --- the third rung: the server vouches ---
@@ -237,30 +241,30 @@ UNKNOWN_BROKER = node(2, state=NodeState.UNREACHABLE, said=SILENT, written=None)
 UNKNOWN_CONTROLLER = node(3002, state=NodeState.UNREACHABLE, said=SILENT, written=None)
 
 
-def test_an_accepted_verdict_vouches_for_an_unknown_broker() -> None:
-    seen = observation(*CONTROLLERS, node(1), UNKNOWN_BROKER)
-    assert kinds(seen) == [BlockerKind.NODE_UNKNOWN]
-    assert kinds(seen, verdict=DryRunAccepted()) == []
+def test_an_accepted_dry_run_proves_the_range_of_an_unknown_broker() -> None:
+    observed = observation(*CONTROLLERS, node(1), UNKNOWN_BROKER)
+    assert kinds(observed) == [BlockerKind.NODE_UNKNOWN]
+    assert kinds(observed, verdict=DryRunAccepted()) == []
 
 
-def test_what_the_server_rejects_is_said_beside_the_nodes_that_nothing_is_known_of() -> None:
-    seen = observation(*CONTROLLERS, node(1), UNKNOWN_BROKER)
-    silent, rejected = blockers(LevelCheckInput(seen, (RAISE,), DryRunRejected(95, "broker 2 has not registered")))
-    assert [one.id for one in silent.nodes] == [2]
+def test_a_rejected_dry_run_is_reported_beside_the_nodes_of_unknown_range() -> None:
+    observed = observation(*CONTROLLERS, node(1), UNKNOWN_BROKER)
+    silent, rejected = blockers(LevelCheckInput(observed, (RAISE,), DryRunRejected(95, "broker 2 has not registered")))
+    assert [node.id for node in silent.nodes] == [2]
     assert rejected.message.endswith("by the active controller: broker 2 has not registered")
     assert kinds(observation(*CONTROLLERS, node(1)), verdict=DryRunRejected(95, "no")) == []  # `ControllerRejected`
 
 
-def test_an_accepted_verdict_vouches_for_controllers_only_where_controllers_register() -> None:
+def test_an_accepted_dry_run_proves_controllers_only_at_levels_at_which_controllers_register() -> None:
     at_21 = observation(node(3001), UNKNOWN_CONTROLLER, node(1))
     assert kinds(at_21, verdict=DryRunAccepted()) == []
     at_14 = observation(node(3001), UNKNOWN_CONTROLLER, node(1), levels={"metadata.version": 14})
     assert kinds(at_14, verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
 
 
-def test_an_accepted_verdict_proves_nothing_while_a_voter_never_registered() -> None:
-    seen = observation(node(3001), UNKNOWN_CONTROLLER, node(1), voting=quorum(voters=(3001, 3002, 3003)))
-    assert kinds(seen, verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
+def test_an_accepted_dry_run_proves_nothing_while_a_voter_never_registered() -> None:
+    observed = observation(node(3001), UNKNOWN_CONTROLLER, node(1), voting=quorum(voters=(3001, 3002, 3003)))
+    assert kinds(observed, verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
 
 
 @pytest.mark.parametrize(
@@ -273,23 +277,23 @@ def test_an_accepted_verdict_proves_nothing_while_a_voter_never_registered() -> 
         (1, 27, False),
     ],
 )
-def test_where_no_controller_is_reached_the_verdict_counts_if_the_quorum_is_surely_static(
+def test_an_accepted_dry_run_without_reachable_controllers_counts_if_the_quorum_is_known_to_be_static(
     kraft: int, highest: int | None, may: bool
 ) -> None:
     """Kafka refuses where one of `controller.quorum.voters` never registered, and knows of no other voter."""
     silent = [node(id_, state=NodeState.UNREACHABLE, said=SILENT, written=None) for id_ in (3001, 3002)]
     broker = node(1, said=answer({"metadata.version": (1, highest)}) if highest else SILENT, written=None)
     other = node(2, said=answer({"metadata.version": (1, 27)}) if highest else SILENT, written=None)
-    seen = observation(*silent, broker, other, levels={"metadata.version": 15, "kraft.version": kraft})
-    seen = replace(seen, registered_controllers=Unknown(SILENT))
+    observed = observation(*silent, broker, other, levels={"metadata.version": 15, "kraft.version": kraft})
+    observed = replace(observed, registered_controllers=Unknown(SILENT))
     change = UpdateFeature("metadata.version", 15, 20)
-    assert (kinds(seen, change, verdict=DryRunAccepted()) == []) is may
+    assert (kinds(observed, change, verdict=DryRunAccepted()) == []) is may
     stranger = replace(node(7, state=NodeState.UNREACHABLE, said=SILENT, written=None), roles=())
-    with_it = replace(seen, nodes=(*seen.nodes, stranger))
+    with_it = replace(observed, nodes=(*observed.nodes, stranger))
     assert kinds(with_it, change, verdict=DryRunAccepted())
-    assert set(kinds(seen, change)) == {BlockerKind.NODE_UNKNOWN}
+    assert set(kinds(observed, change)) == {BlockerKind.NODE_UNKNOWN}
 
 
-def test_an_accepted_verdict_does_not_overrule_a_range_that_is_known() -> None:
-    seen = observation(*CONTROLLERS, node(1, said=answer(OLD), written=OLD))
-    assert kinds(seen, verdict=DryRunAccepted()) == [BlockerKind.NODE_RANGE]
+def test_an_accepted_dry_run_does_not_override_a_known_range() -> None:
+    observed = observation(*CONTROLLERS, node(1, said=answer(OLD), written=OLD))
+    assert kinds(observed, verdict=DryRunAccepted()) == [BlockerKind.NODE_RANGE]

@@ -32,9 +32,9 @@ RELEASES = (P.PRE_MIGRATION, P.COPIED)
 """Positions from which brokers are rolled, each on the way to dual write."""
 
 
-def hosting(seen: Observation, *more: Row) -> Observation:
+def hosting(observation: Observation, *more: Row) -> Observation:
     """This cluster with these partitions, beside those with three replicas."""
-    return replace(seen, partitions=Known(reading(*PARTITIONS, *more), SourceKind.METADATA_LOG, "", NOW))
+    return replace(observation, partitions=Known(reading(*PARTITIONS, *more), SourceKind.METADATA_LOG, "", NOW))
 
 
 def remembered(status: Status) -> Memory:
@@ -42,15 +42,18 @@ def remembered(status: Status) -> Memory:
 
 
 def migrating(
-    seen: Observation, status: Status = EMPTY, desired: Desired = D.DUAL_WRITE, given: frozenset[str] = CONSENT
+    observation: Observation,
+    status: Status = EMPTY,
+    desired: Desired = D.DUAL_WRITE,
+    consents: frozenset[str] = CONSENT,
 ) -> Look:
     """A look of any process, with what the status has."""
-    return looks(migrations.wanting(desired, consents=given), seen, status=status, memory=remembered(status))
+    return looks(migrations.wanting(desired, consents=consents), observation, status=status, memory=remembered(status))
 
 
-def raising(seen: Observation, status: Status = EMPTY, target: str = "3.9", **of_wanted: Any) -> Look:
+def raising(observation: Observation, status: Status = EMPTY, target: str = "3.9", **of_wanted: Any) -> Look:
     wanted = ibps.wanting(target, consents=CONSENT, **of_wanted)
-    return Look(wanted, seen, status=status, memory=remembered(status))
+    return Look(wanted, observation, status=status, memory=remembered(status))
 
 
 def refused(look: Look, reason: Reason) -> str:
@@ -60,10 +63,10 @@ def refused(look: Look, reason: Reason) -> str:
     return said(look)
 
 
-def test_without_the_consent_no_broker_is_restarted_and_with_it_every_roll_of_the_plan_goes() -> None:
-    seen = hosting(cluster(P.PRE_MIGRATION), ONE)
+def test_every_roll_of_a_migration_plan_needs_the_consent_to_single_replica_topics() -> None:
+    observation = hosting(cluster(P.PRE_MIGRATION), ONE)
     assert "add single-replica-topics to consents" in refused(
-        migrating(seen, given=frozenset()), Reason.CONSENT_REQUIRED
+        migrating(observation, consents=frozenset()), Reason.CONSENT_REQUIRED
     )
     status = EMPTY
     for position in RELEASES:
@@ -76,7 +79,7 @@ def test_without_the_consent_no_broker_is_restarted_and_with_it_every_roll_of_th
         assert status.rollout.excused.names == ("one",)
 
 
-def test_the_plan_names_the_topics_and_its_hash_covers_them() -> None:
+def test_the_plan_names_the_single_replica_topics_and_its_hash_covers_them() -> None:
     shown = migrating(hosting(cluster(P.PRE_MIGRATION), ONE)).proposal.plan
     assert "1 partition of 1 topic (one) unavailable while a broker restarts" in str(shown)
     status = after(migrating(hosting(cluster(P.PRE_MIGRATION), ONE)))
@@ -90,21 +93,21 @@ def test_the_plan_names_the_topics_and_its_hash_covers_them() -> None:
 
 @pytest.mark.parametrize("shown", [(), (ONE,)], ids=["none were shown", "another was"])
 @pytest.mark.parametrize("position", RELEASES, ids=str)
-def test_a_topic_that_comes_later_is_a_blocker(shown: tuple[Row, ...], position: Position) -> None:
+def test_a_single_replica_topic_created_after_the_plan_is_a_blocker(shown: tuple[Row, ...], position: Position) -> None:
     first = migrating(hosting(cluster(P.PRE_MIGRATION), *shown))
     later = migrating(hosting(cluster(position), *shown, row("two", 3)), after(first))
     assert "topics: two" in refused(later, Reason.CONSENT_REQUIRED)
     assert later.proposal.plan.hash == first.proposal.plan.hash
 
 
-def test_a_topic_that_got_replicas_or_was_deleted_is_no_reason_for_a_new_plan() -> None:
+def test_the_plan_stands_when_a_topic_gets_more_replicas_or_is_deleted() -> None:
     first = migrating(hosting(cluster(P.PRE_MIGRATION), ONE, row("two", 3)))
     fewer = migrating(hosting(cluster(P.COPIED), ONE), after(first))
     assert restarted(fewer) in (1, 2, 3)
     assert fewer.proposal.plan.hash == first.proposal.plan.hash
 
 
-def test_a_rollback_is_another_plan_that_needs_the_consent_anew() -> None:
+def test_a_rollback_is_another_plan_that_needs_a_new_consent_to_single_replica_topics() -> None:
     half = hosting(cluster(P.DUAL_WRITE, a_node(1, Shape.FLAGGED_BROKER)), ONE)
     status = after(migrating(hosting(cluster(P.COPIED), ONE)))
     back = migrating(half, status, D.ROLLED_BACK)
@@ -113,19 +116,19 @@ def test_a_rollback_is_another_plan_that_needs_the_consent_anew() -> None:
     assert restarted(migrating(half, anew, D.ROLLED_BACK)) in (2, 3)
 
 
-def test_after_the_withdrawal_of_the_consent_no_further_broker_is_restarted() -> None:
-    seen = hosting(cluster(P.PRE_MIGRATION), ONE)
-    refused(migrating(seen, after(migrating(seen)), given=frozenset()), Reason.CONSENT_REQUIRED)
+def test_no_further_broker_is_restarted_after_the_consent_was_removed() -> None:
+    observation = hosting(cluster(P.PRE_MIGRATION), ONE)
+    refused(migrating(observation, after(migrating(observation)), consents=frozenset()), Reason.CONSENT_REQUIRED)
 
 
-def test_a_consent_does_not_outlive_the_loss_of_its_plan() -> None:
+def test_a_used_consent_is_spent_once_the_status_has_lost_its_plan() -> None:
     """A status without the plan, as an older schema or a backup leaves it, says only that it was used."""
-    seen = hosting(cluster(P.PRE_MIGRATION), ONE)
-    lost = replace(after(migrating(seen)), plan=None)
-    refused(migrating(seen, lost), Reason.CONSENT_SPENT)
+    observation = hosting(cluster(P.PRE_MIGRATION), ONE)
+    lost = replace(after(migrating(observation)), plan=None)
+    refused(migrating(observation, lost), Reason.CONSENT_SPENT)
 
 
-def test_while_partitions_are_not_known_no_topic_is_covered() -> None:
+def test_the_plan_covers_no_topic_while_partitions_are_unknown() -> None:
     blind = replace(cluster(P.PRE_MIGRATION), partitions=Unknown(SILENT))
     look = migrating(blind)
     assert not isinstance(look.decision, Act)
@@ -136,29 +139,31 @@ def test_while_partitions_are_not_known_no_topic_is_covered() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "seen"),
+    ("wanted", "observation"),
     [(migrations.wanting(D.DUAL_WRITE), cluster(P.ZOOKEEPER)), (ibps.wanting(rollout=ibps.IN_PODS), brokers())],
     ids=["migration", "inter.broker.protocol.version"],
 )
-def test_partitions_are_read_before_any_restart_so_that_the_plan_shows_the_topics(
-    wanted: DesiredState, seen: Observation
+def test_partitions_are_read_before_any_restart_so_that_the_plan_names_the_topics(
+    wanted: DesiredState, observation: Observation
 ) -> None:
     def are_read(status: Status, consents: frozenset[str] = CONSENT) -> bool:
-        return demands_of(ReadContext(replace(wanted, consents=consents), status, NOT_ASKED, NOW, seen)).partitions
+        return demands_of(
+            ReadContext(replace(wanted, consents=consents), status, NOT_ASKED, NOW, observation)
+        ).partitions
 
     assert are_read(EMPTY)
     assert not are_read(EMPTY, frozenset())
-    look = Look(replace(wanted, consents=CONSENT), hosting(seen, ONE), memory=NO_MEMORY)
+    look = Look(replace(wanted, consents=CONSENT), hosting(observation, ONE), memory=NO_MEMORY)
     assert not are_read(after(look))
 
 
-def test_every_roll_on_the_way_to_another_protocol_version_has_it() -> None:
+def test_the_consent_covers_every_roll_to_another_inter_broker_protocol_version() -> None:
     pins = hosting(brokers(uses=None, knows="3.8-IV0"), ONE)
     exchanges = hosting(brokers(uses="3.8", knows="3.8-IV0"), ONE)
     raises = hosting(brokers(uses="3.8"), ONE)
     status = EMPTY
-    for seen in (pins, exchanges, raises):
-        look = raising(seen, status)
+    for raised in (pins, exchanges, raises):
+        look = raising(raised, status)
         assert restarted(look) == 2
         status = after(look, status)
         assert status.spent_consents == tuple(CONSENT)
@@ -166,9 +171,9 @@ def test_every_roll_on_the_way_to_another_protocol_version_has_it() -> None:
     refused(raising(raises, status, "3.9-IV0"), Reason.CONSENT_SPENT)
 
 
-def test_pods_that_are_restarted_where_all_use_the_version_have_it_too() -> None:
-    seen = hosting(ibps.in_pods(brokers(uses="3.9"), 1, 2, 3), ONE)
-    look = raising(seen, rollout=ibps.IN_PODS)
+def test_the_consent_covers_the_roll_of_an_image_where_every_broker_uses_the_protocol_version() -> None:
+    observation = hosting(ibps.in_pods(brokers(uses="3.9"), 1, 2, 3), ONE)
+    look = raising(observation, rollout=ibps.IN_PODS)
     assert restarted(look) == 2
     assert "(one) unavailable while a broker restarts" in str(look.proposal.plan)
     fewer = hosting(ibps.in_pods(brokers(uses="3.9"), 1, 3), ONE)

@@ -40,9 +40,9 @@ def raw(document: object) -> bytes:
     return json.dumps(document).encode()
 
 
-def entries_of(found: Entries | ZnodeFinding) -> Entries:
-    assert not isinstance(found, ZnodeFinding), found
-    return found
+def entries_of(parsed: Entries | ZnodeFinding) -> Entries:
+    assert not isinstance(parsed, ZnodeFinding), parsed
+    return parsed
 
 
 def topic_of(**changed: Any) -> Any:
@@ -58,38 +58,38 @@ STATE = {"controller_epoch": 7, "leader": 1, "version": 1, "leader_epoch": 4, "i
 # --- topics ---
 
 
-def test_a_topic_has_an_id_and_says_who_has_replicas_and_what_is_moved() -> None:
-    found = read_topic("orders", raw(topic_of()))
-    assert isinstance(found, Topic)
-    assert found.partitions == {0: Assignment((1, 2, 3), (3,), (1,)), 1: Assignment((2, 3, 1), (), ())}
-    assert found.id == ID
+def test_a_topic_znode_has_the_id_the_replicas_and_the_reassignments() -> None:
+    parsed = read_topic("orders", raw(topic_of()))
+    assert isinstance(parsed, Topic)
+    assert parsed.partitions == {0: Assignment((1, 2, 3), (3,), (1,)), 1: Assignment((2, 3, 1), (), ())}
+    assert parsed.id == ID
 
 
-def test_a_partition_is_where_its_topic_and_its_state_say() -> None:
-    found = read_state("orders", 0, raw(STATE))
-    assert isinstance(found, State)
-    assert found.controller_epoch == 7
-    there = placed(Assignment((1, 2, 3), (3,), (1,)), found)
-    assert there == Placed((1, 2, 3), (3,), (1,), leader=1, in_sync=(1, 3), leader_epoch=4)
-    assert str(there) == "replicas 1,2,3, adding 3, removing 1, in sync 1,3, leader 1 at epoch 4"
+def test_a_partition_is_placed_by_its_topic_znode_and_its_state_znode() -> None:
+    parsed = read_state("orders", 0, raw(STATE))
+    assert isinstance(parsed, State)
+    assert parsed.controller_epoch == 7
+    partition = placed(Assignment((1, 2, 3), (3,), (1,)), parsed)
+    assert partition == Placed((1, 2, 3), (3,), (1,), leader=1, in_sync=(1, 3), leader_epoch=4)
+    assert str(partition) == "replicas 1,2,3, adding 3, removing 1, in sync 1,3, leader 1 at epoch 4"
     unclean = read_state("orders", 0, raw({**STATE, "leader_recovery_state": 1}))
     assert isinstance(unclean, State)
-    assert placed(Assignment((1, 2, 3), (3,), (1,)), unclean) == replace(there, recovers=True)
+    assert placed(Assignment((1, 2, 3), (3,), (1,)), unclean) == replace(partition, recovers=True)
 
 
-def test_a_topic_without_an_id_would_end_the_controller() -> None:
-    found = read_topic("old", raw({"version": 1, "partitions": {"0": [1]}}))
-    assert isinstance(found, ZnodeFinding)
-    assert found.path == "/brokers/topics/old"
-    assert found.message == "has no id of the topic; the controller would exit during the copy"
-    assert "inter.broker.protocol.version to 2.8" in found.remedy
+def test_a_topic_without_an_id_is_a_finding_as_the_controller_would_exit() -> None:
+    parsed = read_topic("old", raw({"version": 1, "partitions": {"0": [1]}}))
+    assert isinstance(parsed, ZnodeFinding)
+    assert parsed.path == "/brokers/topics/old"
+    assert parsed.message == "has no id of the topic; the controller would exit during the copy"
+    assert "inter.broker.protocol.version to 2.8" in parsed.remedy
 
 
-def test_a_partition_without_a_state_would_get_one_with_all_replicas_in_sync() -> None:
-    found = read_state("orders", 5, None)
-    assert isinstance(found, ZnodeFinding)
-    assert found.path == "/brokers/topics/orders/partitions/5/state"
-    assert "all replicas in sync" in found.message
+def test_a_partition_without_a_state_znode_is_a_finding_as_all_replicas_would_count_as_in_sync() -> None:
+    parsed = read_state("orders", 5, None)
+    assert isinstance(parsed, ZnodeFinding)
+    assert parsed.path == "/brokers/topics/orders/partitions/5/state"
+    assert "all replicas in sync" in parsed.message
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_a_partition_without_a_state_would_get_one_with_all_replicas_in_sync() -
         {"version": 3, "topic_id": ID},
     ],
 )
-def test_a_topic_that_kafka_cannot_read_ends_the_controller(document: Any) -> None:
-    found = read_topic("t", raw(document))
-    assert isinstance(found, ZnodeFinding)
-    assert found.message.endswith("the controller would exit during the copy")
+def test_a_topic_that_kafka_cannot_read_is_a_finding_as_the_controller_would_exit(document: Any) -> None:
+    parsed = read_topic("t", raw(document))
+    assert isinstance(parsed, ZnodeFinding)
+    assert parsed.message.endswith("the controller would exit during the copy")
 
 
 # --- configs, quotas, credentials ---
@@ -123,21 +123,21 @@ def test_configs_of_topics_and_brokers_are_read_without_their_secrets() -> None:
         "plugin.password": "s-9f3c",
         "num.io.threads": "3",
     }
-    found = read_configs("/config/brokers/<default>", raw({"version": 1, "config": secrets}))
-    assert isinstance(found, dict)
-    assert {key.name: value for key, value in found.items()} == {
+    parsed = read_configs("/config/brokers/<default>", raw({"version": 1, "config": secrets}))
+    assert isinstance(parsed, dict)
+    assert {key.name: value for key, value in parsed.items()} == {
         "default of all brokers listener.name.x.ssl.keystore.password": Flag.SET,
         "default of all brokers plugin.password": digest_of("s-9f3c"),
         "default of all brokers num.io.threads": "3",
     }
-    assert "9f3c" not in str(found)
-    assert "9f3c" not in "".join(map(shown, found.values()))
+    assert "9f3c" not in str(parsed)
+    assert "9f3c" not in "".join(map(shown, parsed.values()))
 
 
-def test_configs_of_what_is_no_broker_would_end_the_controller() -> None:
-    found = read_configs("/config/brokers/one", raw({"version": 1, "config": {}}))
-    assert isinstance(found, ZnodeFinding)
-    assert "'one' is not the id of a broker" in found.message
+def test_configs_of_an_invalid_broker_id_are_a_finding_as_the_controller_would_exit() -> None:
+    parsed = read_configs("/config/brokers/one", raw({"version": 1, "config": {}}))
+    assert isinstance(parsed, ZnodeFinding)
+    assert "'one' is not the id of a broker" in parsed.message
 
 
 def encoded(text: bytes) -> str:
@@ -147,17 +147,17 @@ def encoded(text: bytes) -> str:
 SCRAM = f"salt={encoded(b'salt-9f3c')},stored_key={encoded(b'stored')},server_key={encoded(b'server')},iterations=4096"
 
 
-def test_quotas_and_credentials_of_a_user_are_in_one_znode() -> None:
+def test_quotas_and_scram_credentials_of_a_user_are_read_from_one_znode() -> None:
     config = {"SCRAM-SHA-256": SCRAM, "producer_byte_rate": "1024", "request_percentage": "12.5"}
-    found = read_client("/config/users/alice%40x", raw({"version": 1, "config": config}))
-    assert found == {
+    parsed = read_client("/config/users/alice%40x", raw({"version": 1, "config": config}))
+    assert parsed == {
         EntryKey(Kind.CREDENTIAL, "alice@x SCRAM-SHA-256"): Credential(
             4096, digest_of(b"salt-9f3c", b"stored", b"server")
         ),
         EntryKey(Kind.QUOTA, "user alice@x producer_byte_rate"): 1024.0,
         EntryKey(Kind.QUOTA, "user alice@x request_percentage"): 12.5,
     }
-    assert encoded(b"salt-9f3c") not in str(found)
+    assert encoded(b"salt-9f3c") not in str(parsed)
 
 
 @pytest.mark.parametrize(
@@ -169,27 +169,27 @@ def test_quotas_and_credentials_of_a_user_are_in_one_znode() -> None:
         ("/config/ips/10.0.0.1", "ip 10.0.0.1"),
     ],
 )
-def test_each_entity_of_a_quota_is_named(path: str, whose: str) -> None:
-    found = read_client(path, raw({"version": 1, "config": {"consumer_byte_rate": " 7E2 "}}))
-    assert found == {EntryKey(Kind.QUOTA, f"{whose} consumer_byte_rate"): 700.0}
+def test_the_entity_of_a_quota_is_read_from_its_path(path: str, whose: str) -> None:
+    parsed = read_client(path, raw({"version": 1, "config": {"consumer_byte_rate": " 7E2 "}}))
+    assert parsed == {EntryKey(Kind.QUOTA, f"{whose} consumer_byte_rate"): 700.0}
 
 
-def test_a_user_who_has_quotas_with_clients_only_has_an_empty_znode() -> None:
+def test_a_user_with_quotas_only_for_client_ids_has_an_empty_znode() -> None:
     assert read_client("/config/users/alice", b"") == {}
 
 
 @pytest.mark.parametrize("value", ["", "many", "1_000", "0x10", "1 2", "1e"])
-def test_a_quota_that_is_no_number_would_end_the_controller(value: str) -> None:
-    found = read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}}))
-    assert isinstance(found, ZnodeFinding)
+def test_a_quota_that_is_no_number_is_a_finding_as_the_controller_would_exit(value: str) -> None:
+    parsed = read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}}))
+    assert isinstance(parsed, ZnodeFinding)
     assert (
-        found.message
+        parsed.message
         == "has a quota that is not a number: producer_byte_rate; the controller would exit during the copy"
     )
 
 
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "1.5f", "2d", ".5", "5."])
-def test_what_java_takes_for_a_number_is_one(value: str) -> None:
+def test_a_quota_in_any_number_format_of_java_is_read(value: str) -> None:
     assert isinstance(read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}})), dict)
 
 
@@ -203,30 +203,32 @@ def test_what_java_takes_for_a_number_is_one(value: str) -> None:
         SCRAM.replace(",stored", ",s"),
     ],
 )
-def test_a_credential_that_kafka_cannot_read_is_named_by_its_user_and_is_not_shown(value: str) -> None:
-    found = read_client("/config/users/alice", raw({"config": {"SCRAM-SHA-512": value}}))
-    assert isinstance(found, ZnodeFinding)
-    assert found.path == "/config/users/alice"
-    assert "SCRAM-SHA-512" in found.message
-    assert "9f3c" not in str(found)
-    assert encoded(b"stored") not in str(found)
+def test_a_scram_credential_that_kafka_cannot_read_is_a_finding_with_the_user_and_without_the_secret(
+    value: str,
+) -> None:
+    parsed = read_client("/config/users/alice", raw({"config": {"SCRAM-SHA-512": value}}))
+    assert isinstance(parsed, ZnodeFinding)
+    assert parsed.path == "/config/users/alice"
+    assert "SCRAM-SHA-512" in parsed.message
+    assert "9f3c" not in str(parsed)
+    assert encoded(b"stored") not in str(parsed)
 
 
-def test_a_name_with_a_broken_code_would_end_the_controller() -> None:
-    found = read_client("/config/users/50%", raw({"config": {"producer_byte_rate": "1"}}))
-    assert isinstance(found, ZnodeFinding)
-    assert "percent sign" in found.message
+def test_a_user_name_with_an_invalid_percent_code_is_a_finding_as_the_controller_would_exit() -> None:
+    parsed = read_client("/config/users/50%", raw({"config": {"producer_byte_rate": "1"}}))
+    assert isinstance(parsed, ZnodeFinding)
+    assert "percent sign" in parsed.message
 
 
 @given(st.text(min_size=1))
-def test_a_name_is_found_again_in_its_path(name: str) -> None:
+def test_a_user_name_is_decoded_from_its_encoded_path(name: str) -> None:
     path = sanitized(name)
     assert path.isascii()
     assert "/" not in path
     assert desanitized(path) == name.encode(errors="surrogatepass").decode(errors="replace")
 
 
-def test_names_are_written_as_kafka_writes_them() -> None:  # SanitizerTest.java
+def test_user_names_are_encoded_as_kafka_encodes_them() -> None:  # SanitizerTest.java
     assert sanitized("CN=Some characters !@#$%&*()_-+=';:,/~") == (
         "CN%3DSome%20characters%20%21%40%23%24%25%26%2A%28%29_-%2B%3D%27%3B%3A%2C%2F%7E"
     )
@@ -263,15 +265,15 @@ def test_acls_are_read_by_the_resource_in_their_path() -> None:
         {"principal": "User:bob", "host": "*", "operation": "Read"},
     ],
 )
-def test_an_acl_that_is_not_understood_is_a_finding(acl: Any) -> None:
+def test_an_acl_that_kafka_cannot_read_is_a_finding(acl: Any) -> None:
     assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 1, "acls": [acl]})), ZnodeFinding)
     assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 2, "acls": [DENY]})), ZnodeFinding)
 
 
-def test_acls_that_are_no_json_would_be_lost_without_a_word() -> None:
-    found = read_acl("/kafka-acl/Topic/t", b"{")
-    assert isinstance(found, ZnodeFinding)
-    assert "leave its ACLs out, also DENY" in found.message
+def test_acls_that_are_no_json_are_a_finding_as_kafka_would_silently_drop_them() -> None:
+    parsed = read_acl("/kafka-acl/Topic/t", b"{")
+    assert isinstance(parsed, ZnodeFinding)
+    assert "leave its ACLs out, also DENY" in parsed.message
 
 
 def token_of(**changed: Any) -> Any:
@@ -281,18 +283,18 @@ def token_of(**changed: Any) -> Any:
     }  # fmt: skip
 
 
-def test_a_token_is_read_in_each_version() -> None:
+def test_a_delegation_token_is_read_in_each_version() -> None:
     path = "/delegation_token/tokens/t1"
-    found = read_token(path, raw(token_of()))
-    assert found == {EntryKey(Kind.TOKEN, "t1"): Token("User:alice", "User:bob", ("User:c", "User:z"), 1, 3, 2)}
+    parsed = read_token(path, raw(token_of()))
+    assert parsed == {EntryKey(Kind.TOKEN, "t1"): Token("User:alice", "User:bob", ("User:c", "User:z"), 1, 3, 2)}
     old = read_token(path, raw(token_of(version=1)))
     assert isinstance(old, dict)
-    assert [one.requester for one in old.values()] == ["User:alice"]
+    assert [token.requester for token in old.values()] == ["User:alice"]
     for wrong in (token_of(version=4), token_of(owner="alice"), token_of(maxTimestamp=2**63), token_of(owner="%")):
         assert isinstance(read_token(path, raw(wrong)), ZnodeFinding)
 
 
-def test_the_next_producer_id_is_behind_the_block_of_a_broker_and_may_begin_that_of_a_controller() -> None:
+def test_the_next_producer_id_follows_the_block_of_a_broker_and_may_start_that_of_a_controller() -> None:
     block = {"version": 1, "broker": 2, "block_start": "1000", "block_end": "1999"}
     path = "/latest_producer_id_block"
     assert read_producer_ids(path, raw(block)) == {PRODUCER_ID: NextId((2000,))}
@@ -304,7 +306,7 @@ def test_the_next_producer_id_is_behind_the_block_of_a_broker_and_may_begin_that
         assert isinstance(read_producer_ids(path, raw({**block, "block_end": wrong})), ZnodeFinding)
 
 
-def test_a_cluster_that_never_needed_a_producer_id_has_nothing_to_copy_of_them() -> None:
+def test_a_cluster_without_a_producer_id_block_has_no_producer_ids_to_copy() -> None:
     assert read_producer_ids("/latest_producer_id_block", b"") == {}
 
 
@@ -337,41 +339,41 @@ WRONG = {
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("name", WRONG)
 def test_damaged_bytes_are_a_finding_with_path_and_remedy(reader: str, name: str) -> None:
-    found = READERS[reader](WRONG[name])
-    assert isinstance(found, ZnodeFinding)
-    assert found.path.startswith("/")
-    assert found.remedy
-    assert len(str(found)) < 500
+    parsed = READERS[reader](WRONG[name])
+    assert isinstance(parsed, ZnodeFinding)
+    assert parsed.path.startswith("/")
+    assert parsed.remedy
+    assert len(str(parsed)) < 500
 
 
 @given(
     st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(raw),
     st.sampled_from(sorted(READERS)),
 )
-def test_no_bytes_raise(data: bytes, reader: str) -> None:
+def test_parsing_any_bytes_of_a_copied_znode_raises_no_exception(data: bytes, reader: str) -> None:
     READERS[reader](data)
 
 
-def test_a_znode_near_a_mebibyte_is_a_finding() -> None:
+def test_a_znode_of_nearly_one_mebibyte_is_a_finding() -> None:
     assert too_large("/brokers/topics/t", NEAR_LIMIT - 1) is None
-    found = too_large("/brokers/topics/t", NEAR_LIMIT)
-    assert found is not None
-    assert "jute.maxbuffer" in found.remedy
+    finding = too_large("/brokers/topics/t", NEAR_LIMIT)
+    assert finding is not None
+    assert "jute.maxbuffer" in finding.remedy
 
 
-def test_what_is_secret_is_equal_or_not_and_never_shown() -> None:
-    one, same, other = digest_of("a", b"b"), digest_of(b"a", "b"), digest_of("ab")
-    assert are_the_same(one, same)
-    assert not are_the_same(one, other)
-    assert isinstance(one, Digest)
-    assert repr(one) == shown(one) == "(secret)"
+def test_secrets_are_compared_by_digest_and_never_shown() -> None:
+    digest, same, other = digest_of("a", b"b"), digest_of(b"a", "b"), digest_of("ab")
+    assert are_the_same(digest, same)
+    assert not are_the_same(digest, other)
+    assert isinstance(digest, Digest)
+    assert repr(digest) == shown(digest) == "(secret)"
     assert are_the_same(float("nan"), float("nan"))
 
 
 # --- the dry run ---
 
 
-def test_a_survey_counts_and_finds_all_at_once() -> None:
+def test_a_survey_of_znodes_returns_counts_and_all_findings() -> None:
     surveyor = Surveyor()
     topic = read_topic("orders", raw(topic_of(adding_replicas={"0": [9]})))
     assert isinstance(topic, Topic)
@@ -387,7 +389,7 @@ def test_a_survey_counts_and_finds_all_at_once() -> None:
         {1: "orders-0", 2: "orders-0", 3: "orders-0", 9: "orders-0"},
     )
     assert survey.counts == {Kind.TOPIC: 1, Kind.PARTITION: 2, Kind.BROKER_CONFIG: 1, Kind.TOKEN: 1}
-    assert [one.path for one in survey.findings] == ["/brokers/topics/old", "/brokers/topics/orders/partitions/1/state"]
+    assert [bad.path for bad in survey.findings] == ["/brokers/topics/old", "/brokers/topics/orders/partitions/1/state"]
     assert copy_findings(survey) == survey.findings
 
 

@@ -32,32 +32,32 @@ YES = DryRunAccepted()
 
 def deciding(
     desired: dict[str, int] | None = None,
-    seen: Observation | None = None,
+    observed: Observation | None = None,
     *,
     pinned: str = "",
     unsettled: tuple[UpdateFeature | UnknownStep, ...] = (),
     verdict: DryRun | None = YES,
 ) -> Decision:
     wanted = DesiredState(WANTED if desired is None else desired, cluster_id=pinned)
-    return decide(wanted, seen or observation(), unsettled=unsettled, verdict=verdict)
+    return decide(wanted, observed or observation(), unsettled=unsettled, verdict=verdict)
 
 
 def test_metadata_version_goes_first_and_one_at_a_time() -> None:
     assert deciding() == Act(UpdateFeature("metadata.version", 21, 27))
     raised = observation(levels={"metadata.version": 27})
-    assert deciding(seen=raised) == Act(UpdateFeature("group.version", 0, 1))
+    assert deciding(observed=raised) == Act(UpdateFeature("group.version", 0, 1))
 
 
-def test_a_level_that_is_there_is_never_sent_again() -> None:
+def test_an_already_finalized_level_is_never_sent_again() -> None:
     assert changes_in(propose(DesiredState({"metadata.version": 21}), observation(), Memory())) == ()
     assert isinstance(deciding({"metadata.version": 21}), Done)
 
 
-def test_nothing_wanted_is_nothing_done() -> None:
+def test_a_document_without_levels_is_in_sync() -> None:
     assert isinstance(deciding({}), Done)
 
 
-def test_a_level_counts_once_every_live_node_reads_it() -> None:
+def test_a_level_is_in_sync_once_every_live_node_reports_it() -> None:
     late = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
     decision = deciding({"metadata.version": 21}, late)
     assert isinstance(decision, Wait)
@@ -95,7 +95,9 @@ def test_a_node_that_is_down_does_not_keep_a_cluster_from_being_in_sync() -> Non
         ),
     ],
 )
-def test_each_obstacle_has_its_reason(change: dict[str, Any], expected: type[Decision], reason: Reason) -> None:
+def test_each_obstacle_to_a_change_has_its_own_reason(
+    change: dict[str, Any], expected: type[Decision], reason: Reason
+) -> None:
     decision = deciding(**change)
     assert isinstance(decision, expected)
     assert decision.reason is reason
@@ -107,7 +109,7 @@ def test_nothing_is_sent_while_the_outcome_of_the_last_step_is_open() -> None:
     assert decision.reason is Reason.VERIFYING
 
 
-def test_an_open_outcome_stops_a_document_that_wants_something_else_too() -> None:
+def test_a_step_with_open_outcome_holds_changes_of_other_features_too() -> None:
     decision = deciding({"group.version": 1}, unsettled=(UpdateFeature("metadata.version", 21, 27),))
     assert isinstance(decision, Wait)
 
@@ -137,11 +139,13 @@ def _nodes(draw: st.DrawFn) -> Any:
 
 
 @given(nodes=_nodes(), desired=_LEVELS, levels=_LEVELS, accepted=st.booleans())
-def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict[str, int], accepted: bool) -> None:
-    seen = observation(*nodes, levels=levels)
+def test_every_level_change_that_is_sent_is_supported_by_every_node_of_known_range(
+    nodes: Any, desired: dict[str, int], levels: dict[str, int], accepted: bool
+) -> None:
+    observed = observation(*nodes, levels=levels)
     verdict = YES if accepted else DryRunUnavailable("no")
-    decision = decide(DesiredState(desired), seen, verdict=verdict)
-    assert decision == decide(DesiredState(desired), seen, verdict=verdict)
+    decision = decide(DesiredState(desired), observed, verdict=verdict)
+    assert decision == decide(DesiredState(desired), observed, verdict=verdict)
     if not isinstance(decision, Act):
         return
     step = decision.step
@@ -150,13 +154,17 @@ def test_an_act_is_always_safe(nodes: Any, desired: dict[str, int], levels: dict
     assert step.feature != "kraft.version"
     assert step.from_level == levels.get(step.feature, 0)
     assert step.to_level == desired[step.feature] > step.from_level
-    for one in nodes:
-        found = one.range_of(step.feature)
-        assert not isinstance(found, Known) or step.to_level in found.value or one.state is NodeState.REFUSED
-        assert one.state is not NodeState.REFUSED
+    for planned in nodes:
+        supported_range = planned.range_of(step.feature)
+        assert (
+            not isinstance(supported_range, Known)
+            or step.to_level in supported_range.value
+            or planned.state is NodeState.REFUSED
+        )
+        assert planned.state is not NodeState.REFUSED
     if step.feature != "metadata.version":
         assert "metadata.version" not in {
-            one.feature for one in changes_in(propose(DesiredState(desired), seen, Memory()))
+            change.feature for change in changes_in(propose(DesiredState(desired), observed, Memory()))
         }
 
 
@@ -172,7 +180,7 @@ LEFT_ALONE = QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, 9000, 9000),
     log_was_read=st.booleans(),
     mode=st.sampled_from(Mode),
 )
-def test_ready_is_never_said_of_a_cluster_without_a_leader(
+def test_a_cluster_without_an_active_controller_is_never_ready(
     nodes: Any,
     desired: dict[str, int],
     same: bool,
@@ -181,10 +189,10 @@ def test_ready_is_never_said_of_a_cluster_without_a_leader(
     log_was_read: bool,
     mode: Mode,
 ) -> None:
-    seen = observation(*nodes, levels=desired if same else {}, voting=voting, mode=metadata_mode)
+    observed = observation(*nodes, levels=desired if same else {}, voting=voting, mode=metadata_mode)
     if not log_was_read:
-        seen = replace(seen, source=Source(SourceKind.API_REQUESTS))
-    decision = decide(DesiredState(desired, mode=mode), seen, verdict=YES)
+        observed = replace(observed, source=Source(SourceKind.API_REQUESTS))
+    decision = decide(DesiredState(desired, mode=mode), observed, verdict=YES)
     if metadata_mode is MetadataMode.ZOOKEEPER:
         assert not (desired and isinstance(decision, Done) and decision.reason is Reason.IN_SYNC)
     elif isinstance(decision, Done | Act):

@@ -42,14 +42,14 @@ AT = Stamp("2026-01-02T03:04:05Z")
 UNREAD = Failure(FailureKind.AUTHORIZATION, "znode /controller", "not authorized to read it", "grant READ on it")
 
 
-def made(found: DeleteZnodes | Failure) -> DeleteZnodes:
-    assert isinstance(found, DeleteZnodes), found
-    return found
+def made(deletion: DeleteZnodes | Failure) -> DeleteZnodes:
+    assert isinstance(deletion, DeleteZnodes), deletion
+    return deletion
 
 
-def refused(found: DeleteZnodes | Failure) -> str:
-    assert isinstance(found, Failure)
-    return str(found)
+def refused(deletion: DeleteZnodes | Failure) -> str:
+    assert isinstance(deletion, Failure)
+    return str(deletion)
 
 
 WHOLE = made(release(reading(controller_epoch=ControllerEpoch(12, 12)), partition_epoch=3))
@@ -61,7 +61,7 @@ STEPS = {"release": WHOLE, "release and raise": RAISED, "withdraw": EARLY}
 # --- what it is made of ---
 
 
-def test_the_claim_and_the_progress_are_deleted_as_they_were_read() -> None:
+def test_the_transaction_deletes_controller_and_migration_in_the_versions_that_were_read() -> None:
     migration, controller = ZnodeLife(40, 9), ZnodeLife(70, 0)
     expected = DeleteZnodes(CLUSTER, ControllerEpoch(12, 12), migration, controller, None, progress().text)
     assert expected == WHOLE
@@ -82,21 +82,21 @@ def test_the_claim_and_the_progress_are_deleted_as_they_were_read() -> None:
         (1, 1, 1, -1, 2),
     ],
 )
-def test_the_epoch_is_raised_above_that_of_the_quorum_and_of_every_partition(
+def test_the_controller_epoch_is_raised_above_those_of_the_quorum_and_of_every_partition(
     epoch: int, claim: int, copied: int, partition: int, raised: int | None
 ) -> None:
-    found = reading(
+    znodes = reading(
         controller_epoch=ControllerEpoch(epoch, 8), controller=claimed(epoch=claim), migration=progress(epoch=copied)
     )
-    assert made(release(found, partition_epoch=partition)).raise_to == raised
+    assert made(release(znodes, partition_epoch=partition)).raise_to == raised
 
 
-def test_a_claim_without_progress_is_released_too() -> None:
+def test_a_controller_znode_is_deleted_also_without_a_migration_znode() -> None:
     step = made(release(reading(migration=None), partition_epoch=3))
     assert (list(step.deletes), step.znode_content, str(step)) == (["/controller"], "", "delete /controller")
 
 
-def test_before_the_quorum_claimed_anything_only_the_progress_is_withdrawn_and_the_epoch_stays() -> None:
+def test_before_the_quorum_takes_over_only_the_migration_znode_is_deleted_and_the_epoch_stays() -> None:
     assert (list(EARLY.deletes), EARLY.raise_to) == (["/migration"], None)
     assert not EARLY.goes_at_any_time
     assert WHOLE.goes_at_any_time
@@ -117,11 +117,11 @@ def test_before_the_quorum_claimed_anything_only_the_progress_is_withdrawn_and_t
         ({"controller_epoch": ControllerEpoch(2**31 - 1, 9)}, "cannot be raised"),
     ],
 )
-def test_what_a_release_does_not_begin_with_is_named_and_nothing_is_deleted(parts: Any, says: str) -> None:
+def test_the_deletion_of_controller_and_migration_is_refused_with_the_cause(parts: Any, says: str) -> None:
     assert says in refused(release(reading(**parts), partition_epoch=3))
 
 
-def test_an_epoch_that_kafka_cannot_read_is_never_written() -> None:
+def test_no_controller_epoch_above_the_maximum_of_kafka_is_written() -> None:
     assert made(release(reading(), partition_epoch=2**31 - 3)).raise_to == 2**31 - 2
     assert "cannot be raised above 2147483646" in refused(release(reading(), partition_epoch=2**31 - 2))
 
@@ -135,7 +135,7 @@ def test_an_epoch_that_kafka_cannot_read_is_never_written() -> None:
         ({"controller": elected(), "controller_epoch": None}, "is absent"),
     ],
 )
-def test_what_a_withdrawal_does_not_begin_with_is_named(parts: Any, says: str) -> None:
+def test_the_deletion_of_the_migration_znode_alone_is_refused_with_the_cause(parts: Any, says: str) -> None:
     assert says in refused(withdraw(reading(**parts)))
 
 
@@ -161,8 +161,8 @@ def settled(
     looks = ObservationPair(
         seen(before) if before is not None else last, last, AT, lambda _: age, lambda _: age, lambda _: other
     )  # fmt: skip
-    found = DeletionInFlight(step, AT, Via.ZOOKEEPER).settle(looks)
-    return found.reason if isinstance(found, OpenOutcome) else found
+    settlement = DeletionInFlight(step, AT, Via.ZOOKEEPER).settle(looks)
+    return settlement.reason if isinstance(settlement, OpenOutcome) else settlement
 
 
 def as_read(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
@@ -191,14 +191,14 @@ def test_a_deletion_was_carried_out_once_none_of_its_znodes_exists(name: str) ->
 
 
 @pytest.mark.parametrize("name", ["release", "release and raise"])
-def test_a_deletion_was_carried_out_also_where_no_controller_or_a_new_quorum_exists(name: str) -> None:
+def test_a_deletion_was_carried_out_also_with_no_controller_or_with_a_new_quorum(name: str) -> None:
     step = STEPS[name]
     assert settled(step, done(step, controller=None)) is Result.APPLIED
     assert settled(step, done(step, controller=claimed(czxid=95), migration=progress(czxid=96))) is Result.APPLIED
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_a_deletion_was_not_carried_out_once_two_readings_agree_and_no_server_may_still_do_it(name: str) -> None:
+def test_a_deletion_was_not_carried_out_if_two_readings_agree_and_no_server_may_still_apply_it(name: str) -> None:
     step = STEPS[name]
     still = as_read(step)
     assert settled(step, still, still, age=LONG) is Result.NOT_APPLIED
@@ -247,12 +247,10 @@ def test_an_epoch_that_was_not_raised_shows_that_another_client_deleted_both() -
         (done(WHOLE, migration=progress(czxid=39)), "znode /migration: it is older"),
     ],
 )
-def test_what_may_be_of_another_ensemble_or_was_not_read_shows_nothing(
-    read: ZooKeeperReading | Failure, says: str
-) -> None:
-    found = settled(WHOLE, read, read, age=LONG)
-    assert not isinstance(found, Result), found
-    assert says in found
+def test_an_unread_or_foreign_ensemble_settles_no_deletion(read: ZooKeeperReading | Failure, says: str) -> None:
+    settlement = settled(WHOLE, read, read, age=LONG)
+    assert not isinstance(settlement, Result), settlement
+    assert says in settlement
 
 
 def test_znodes_outside_the_deletion_need_not_be_readable() -> None:
@@ -266,9 +264,9 @@ def test_znodes_outside_the_deletion_need_not_be_readable() -> None:
 @pytest.mark.parametrize("accepted", [False, True])
 def test_the_intent_of_a_deletion_is_read_back_as_written(name: str, accepted: bool) -> None:
     sent = DeletionInFlight(STEPS[name], AT, Via.ZOOKEEPER, accepted=accepted)
-    found = in_flight(Intent.read(sent.to_intent().as_json()))
-    assert isinstance(found, DeletionInFlight)
-    assert replace(found, intent=None) == sent
+    restored = in_flight(Intent.read(sent.to_intent().as_json()))
+    assert isinstance(restored, DeletionInFlight)
+    assert replace(restored, intent=None) == sent
     assert len(str(sent.to_intent().as_json())) < 1024
 
 
@@ -292,7 +290,7 @@ def test_an_intent_that_is_damaged_is_not_read(damage: dict[str, Any]) -> None:
 
 def test_an_intent_that_deletes_nothing_is_not_read() -> None:
     written = DeletionInFlight(EARLY, AT, Via.ZOOKEEPER).to_intent()
-    fields = {name: one for name, one in written.unknown.items() if not name.startswith("migration")}
+    fields = {name: value for name, value in written.unknown.items() if not name.startswith("migration")}
     assert isinstance(in_flight(Intent(kind=written.kind, unknown=fields)), UnknownStep)
 
 
@@ -303,7 +301,7 @@ def ended(step: DeleteZnodes, result: Result) -> tuple[Status, Status]:
     return before, with_result(before, sent, result, at=AT, age_of=lambda _: timedelta(0))
 
 
-def test_what_stood_in_the_progress_is_in_the_intent_and_in_the_event_and_kept_at_the_end() -> None:
+def test_the_content_of_the_deleted_migration_znode_is_in_the_intent_the_event_and_the_status() -> None:
     before, after = ended(RAISED, Result.APPLIED)
     text = progress().text
     assert before.intents[0].unknown["kept"] == text
@@ -318,13 +316,13 @@ def test_what_stood_in_the_progress_is_in_the_intent_and_in_the_event_and_kept_a
 
 
 @pytest.mark.parametrize("result", [Result.NOT_APPLIED, Result.REJECTED, Result.NOT_SENT])
-def test_where_nothing_was_deleted_nothing_is_kept_and_no_end_is_announced(result: Result) -> None:
+def test_a_deletion_that_was_not_carried_out_leaves_no_content_and_no_event(result: Result) -> None:
     before, after = ended(RAISED, result)
     assert after.migration == before.migration
     assert events_between(before, after) == ()
 
 
-def test_an_end_that_is_read_after_a_restart_of_the_operator_is_an_event_too() -> None:
+def test_the_end_of_a_deletion_that_is_read_after_an_operator_restart_is_an_event_too() -> None:
     _, after = ended(WHOLE, Result.APPLIED)
     (end,) = events_between(EMPTY, after)
     assert (end.reason, end.note) == ("ZnodesDeleted", "delete /controller and /migration")
@@ -347,15 +345,15 @@ def test_a_carried_out_deletion_does_not_count_as_a_change_that_needs_another_pl
         (-111, Reason.MIGRATION_FAILED, True),
     ],
 )
-def test_what_a_rejection_means_is_said_by_its_code(code: int, reason: Reason, needs_action: bool) -> None:
-    found = WHOLE.rejection(code, "znode /controller: because")
-    assert (found.reason, found.needs_action, found.recorded) == (reason, needs_action, "")
-    assert found.message == "ZooKeeper refused to delete /controller and /migration: znode /controller: because"
+def test_each_error_code_of_zookeeper_has_its_reason_and_message(code: int, reason: Reason, needs_action: bool) -> None:
+    rejection = WHOLE.rejection(code, "znode /controller: because")
+    assert (rejection.reason, rejection.needs_action, rejection.recorded) == (reason, needs_action, "")
+    assert rejection.message == "ZooKeeper refused to delete /controller and /migration: znode /controller: because"
 
 
 def test_the_progress_of_a_deletion_is_one_line() -> None:
     sent = DeletionInFlight(WHOLE, AT, Via.ZOOKEEPER)
-    open_, answered = (one.progress(lambda _: "3 s") for one in (sent, replace(sent, accepted=True)))
+    open_, answered = (deletion.progress(lambda _: "3 s") for deletion in (sent, replace(sent, accepted=True)))
     assert open_ == "delete /controller and /migration, sent 3 s ago; outcome not known yet"
     assert answered.endswith("done; the znodes are being read again")
     assert WHOLE.request == "ZooKeeper transaction: delete /controller and /migration"
@@ -363,11 +361,11 @@ def test_the_progress_of_a_deletion_is_one_line() -> None:
     assert not WHOLE.is_asked_for_by(WHOLE)
 
 
-def test_what_is_kept_stays_while_the_way_back_continues() -> None:
-    kept = MigrationStatus(phase="RollingBack", kept_migration_node=progress().text)
-    previous = replace(EMPTY, migration=kept)
+def test_the_content_of_the_deleted_znode_stays_in_the_status_until_the_rollback_ends() -> None:
+    remembered = MigrationStatus(phase="RollingBack", kept_migration_node=progress().text)
+    previous = replace(EMPTY, migration=remembered)
     look = looks(wanting(Desired.ROLLED_BACK), cluster(Position.PRE_MIGRATION), status=previous)
-    (now,) = (one for one in look.stages if one.kind == MIGRATION)
-    found = now.reported(look.decision, EMPTY, previous).migration
-    assert found is not None
-    assert (found.phase, found.kept_migration_node) == ("RollingBack", progress().text)
+    (now,) = (stage for stage in look.stages if stage.kind == MIGRATION)
+    reported = now.reported(look.decision, EMPTY, previous).migration
+    assert reported is not None
+    assert (reported.phase, reported.kept_migration_node) == ("RollingBack", progress().text)

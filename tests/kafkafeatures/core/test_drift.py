@@ -15,10 +15,10 @@ from tests.kafkafeatures.deciding import propose
 REACHED = Memory(reached={"share.version": 1})
 
 
-def test_drift_is_reported_and_left() -> None:
-    held = deciding(DesiredState(SHARE), world(), REACHED)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.DRIFT_DETECTED, Reason.LEVEL_BEHIND)
+def test_by_default_drift_is_reported_and_not_corrected() -> None:
+    decision = deciding(DesiredState(SHARE), world(), REACHED)
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.DRIFT_DETECTED, Reason.LEVEL_BEHIND)
     ahead = deciding(
         DesiredState({"metadata.version": 25}), world(metadata_version=26), Memory(reached={"metadata.version": 25})
     )
@@ -38,7 +38,7 @@ def test_drift_does_not_keep_other_levels_from_moving() -> None:
     assert deciding(wanted, world(), REACHED) == Act(change("group.version 0->1"))
 
 
-def test_a_correction_makes_no_irreversible_change_by_itself_and_ends_a_fight() -> None:
+def test_drift_correction_makes_no_irreversible_change_and_stops_after_repeated_reverts() -> None:
     correct = DesiredState(SHARE, on_drift=OnDrift.CORRECT)
     assert isinstance(deciding(correct, world(), REACHED), Held)  # although it is named
     bold = DesiredState(SHARE, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
@@ -57,22 +57,22 @@ def test_under_no_policy_is_drift_corrected_by_an_irreversible_change_without_an
 ) -> None:
     wanted = DesiredState({"metadata.version": 30}, on_drift=OnDrift.CORRECT, policy=policy)
     drifted = Memory(reached={"metadata.version": 30})
-    held = deciding(wanted, world(), drifted)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    decision = deciding(wanted, world(), drifted)
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
     approval = frozenset({propose(wanted, world(), drifted).plan.hash})
     approved = replace(wanted, approvals=approval, may_approve_unseen=True)
     assert isinstance(deciding(approved, world(), drifted), Act)
 
 
-def test_a_bundle_that_was_passed_by_has_drifted_when_it_is_below() -> None:
+def test_a_level_below_the_one_reached_for_a_release_has_drifted() -> None:
     wanted = DesiredState({}, {"metadata.version": 25})
-    held = deciding(wanted, world(metadata_version=24), Memory(reached={"metadata.version": 26}))
-    assert isinstance(held, Held)
-    assert held.reason is Reason.DRIFTED
+    decision = deciding(wanted, world(metadata_version=24), Memory(reached={"metadata.version": 26}))
+    assert isinstance(decision, Held)
+    assert decision.reason is Reason.DRIFTED
 
 
-def test_a_step_that_was_done_and_taken_back_is_not_covered_by_the_old_hash() -> None:
+def test_an_old_hash_does_not_approve_a_step_that_was_done_and_reverted() -> None:
     wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
     again = propose(wanted, world(), Memory(plan=standing(first), change_count=1))

@@ -13,22 +13,22 @@ from kafkafeatures.core.roll.drivers import DRIVERS, NOBODY, STATEFUL_SET, Resta
 from tests.kafkafeatures.core.rolls import cluster, refused, rolled
 
 
-def test_drivers_have_different_names_and_each_is_found_by_its_own() -> None:
-    names = [one.name for one in DRIVERS]
+def test_each_driver_has_a_unique_name() -> None:
+    names = [driver.name for driver in DRIVERS]
     assert sorted(names) == sorted(set(names))
-    assert [driver_named(one) for one in names] == list(DRIVERS)
+    assert [driver_named(name) for name in names] == list(DRIVERS)
     assert driver_named("Strimzi") is None
     assert driver_named({"driver": "None"}) is None
 
 
 def test_a_driver_that_restarts_pods_has_a_module_for_kubernetes() -> None:
-    adapters = {one.adapter for one in DRIVERS if one.reads_pods}
+    adapters = {driver.adapter for driver in DRIVERS if driver.reads_pods}
     assert adapters
-    assert [one for one in adapters if find_spec(f"kafkafeatures.kube.workloads.{one}") is None] == []
-    assert [one for one in DRIVERS if not one.restarts_nodes] == [NOBODY]
+    assert [adapter for adapter in adapters if find_spec(f"kafkafeatures.kube.workloads.{adapter}") is None] == []
+    assert [driver for driver in DRIVERS if not driver.restarts_nodes] == [NOBODY]
 
 
-def test_a_driver_that_restarts_whole_sets_is_asked_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_restarts_a_whole_stateful_set_at_once_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drivers, "DRIVERS", (replace(STATEFUL_SET, reach=RestartScope.WHOLE_SET),))
     roll = rolled(cluster())
     assert refused(roll, Reason.ROLLOUT_HALTED).startswith("driver StatefulSet restarts a whole set at once")

@@ -37,29 +37,29 @@ def cluster(*hosts: str, levels: dict[str, int] = STATIC) -> Observation:
     return observation(*voters, node(1), levels=levels)
 
 
-def lines_of(seen: Observation) -> list[str]:
-    plan = propose(WANTED, seen, Memory()).plan
+def lines_of(observation: Observation) -> list[str]:
+    plan = propose(WANTED, observation, Memory()).plan
     return [line for work in plan.work for step in work.steps() for line in step.effects]
 
 
-def test_the_step_shows_the_addresses_that_the_log_will_hold() -> None:
-    seen = cluster("controller-1.a", "controller-2.a")
-    shown = [line for line in lines_of(seen) if line.startswith("the metadata log will hold voter ")]
+def test_the_step_shows_the_voter_addresses_that_the_metadata_log_will_hold() -> None:
+    observation = cluster("controller-1.a", "controller-2.a")
+    shown = [line for line in lines_of(observation) if line.startswith("the metadata log will hold voter ")]
     assert [line.rpartition(" ")[2] for line in shown] == ["3001@controller-1.a:9093", "3002@controller-2.a:9093"]
-    assert not [line for line in lines_of(seen) if line.startswith("warning")]
+    assert not [line for line in lines_of(observation) if line.startswith("warning")]
 
 
-def test_the_addresses_are_those_of_the_registrations_as_controllers() -> None:
-    seen = observe(
+def test_the_voter_addresses_are_those_of_the_controller_registrations() -> None:
+    observation = observe(
         probe(asked(3001, answer(NEW, STATIC)), asked(1, answer(NEW, STATIC))),
         LogReading(image({1: (NEW, False)}, {3001: NEW, 3002: NEW}, STATIC), 100, 3001, 4, NOW),
     )
     registered = image({1: (NEW, False)}, {3001: NEW}, STATIC).controllers[3001].endpoints
-    assert (voters_to_freeze(seen) or ())[0] == f"3001@{registered[0].host}:{registered[0].port}"
+    assert (voters_to_freeze(observation) or ())[0] == f"3001@{registered[0].host}:{registered[0].port}"
 
 
 @pytest.mark.parametrize(
-    ("host", "said"),
+    ("host", "words"),
     [
         ("127.0.0.1", "leads each node to itself"),
         ("LOCALHOST", "leads each node to itself"),
@@ -73,19 +73,19 @@ def test_the_addresses_are_those_of_the_registrations_as_controllers() -> None:
         ("kafka-0.kafka.prod.svc.example.org", "does not resolve with another namespace"),
     ],
 )
-def test_an_address_that_is_known_to_break_has_a_warning(host: str, said: str) -> None:
+def test_a_voter_address_that_is_known_to_break_has_a_warning(host: str, words: str) -> None:
     (warning,) = [line for line in lines_of(cluster("controller-1.a", host)) if line.startswith("warning")]
     assert warning.startswith("warning: voters 3002: ")
-    assert said in warning
+    assert words in warning
 
 
-def test_other_addresses_are_another_plan_and_the_same_ones_are_not() -> None:
+def test_other_voter_addresses_make_another_plan_hash() -> None:
     first = propose(WANTED, cluster("a", "b"), Memory()).plan
     assert propose(WANTED, cluster("a", "b"), Memory()).plan.hash == first.hash
     assert propose(WANTED, cluster("a", "c"), Memory()).plan.hash != first.hash
 
 
-def test_no_other_step_has_addresses() -> None:
+def test_steps_of_other_features_show_no_voter_addresses() -> None:
     plan = propose(
         DesiredState({"metadata.version": 27}), cluster("a", "b", levels={"metadata.version": 25}), Memory()
     ).plan
@@ -94,13 +94,13 @@ def test_no_other_step_has_addresses() -> None:
 
 @pytest.mark.parametrize("name", ["CONTROLPLANE-9090", "REPLICATION-9091"])
 def test_a_raise_of_kraft_version_is_refused_where_strimzi_writes_the_files(name: str) -> None:
-    seen = observation(voter(3001, ("a", 9090), names=(name,)), voter(3002, ("b", 9090)), node(1), levels=STATIC)
-    decision = decide(WANTED, seen)
-    (found,) = decision.blockers
-    assert (found.kind, found.feature) == (BlockerKind.SETTING, "kraft.version")
-    assert "Strimzi" in found.message
-    assert "remove kraft.version" in found.remedy
-    assert not decide(DesiredState({"metadata.version": 27}), seen).blockers
+    observed = observation(voter(3001, ("a", 9090), names=(name,)), voter(3002, ("b", 9090)), node(1), levels=STATIC)
+    decision = decide(WANTED, observed)
+    (blocker,) = decision.blockers
+    assert (blocker.kind, blocker.feature) == (BlockerKind.SETTING, "kraft.version")
+    assert "Strimzi" in blocker.message
+    assert "remove kraft.version" in blocker.remedy
+    assert not decide(DesiredState({"metadata.version": 27}), observed).blockers
 
 
 def with_files(levels: dict[str, int] = DYNAMIC, **settings: str) -> Observation:
@@ -108,9 +108,13 @@ def with_files(levels: dict[str, int] = DYNAMIC, **settings: str) -> Observation
     right = {QUORUM_VOTERS: file(""), QUORUM_SERVERS: file("a:9093")}
     own = {QUORUM_VOTERS: file(settings.get("voters", "")), QUORUM_SERVERS: file(settings.get("servers", ""))}
     nodes = ((3001, right), (3002, own), (1, own))
-    said = answer(NEW, levels)
+    node_answer = answer(NEW, levels)
     return observation(
-        *(replace(node(id_, said=said), proved_at="198.18.0.1", settings=found) for id_, found in nodes), levels=levels
+        *(
+            replace(node(id_, said=node_answer), proved_at="198.18.0.1", settings=node_settings)
+            for id_, node_settings in nodes
+        ),
+        levels=levels,
     )
 
 
@@ -121,7 +125,7 @@ def file(value: str) -> Setting:
     return Setting(SettingSource.FILE, value, layers={SettingSource.FILE: value, SettingSource.DEFAULT: ""})
 
 
-def test_afterwards_the_nodes_are_named_whose_files_still_say_otherwise() -> None:
+def test_after_the_raise_the_message_names_nodes_whose_files_still_list_voters() -> None:
     done = read_back(DYNAMIC, with_files(voters="3001@a:9093"))
     assert done.message.endswith(
         "the quorum is dynamic: remove controller.quorum.voters from the files of nodes 1, 3002 and set "
@@ -129,13 +133,13 @@ def test_afterwards_the_nodes_are_named_whose_files_still_say_otherwise() -> Non
     )
 
 
-def test_nothing_is_named_where_the_files_are_right_or_were_not_read_or_the_quorum_is_static() -> None:
+def test_no_node_is_named_if_its_files_are_right_or_unread_or_the_quorum_is_static() -> None:
     assert not left_in_files(with_files(servers="a:9093"))
     assert not left_in_files(cluster("a", levels=DYNAMIC))
     assert not left_in_files(with_files(STATIC, voters="3001@a:9093"))
 
 
-def test_files_are_read_only_where_the_document_wants_a_quorum_that_is_dynamic() -> None:
+def test_configuration_files_are_read_only_if_the_document_wants_a_dynamic_quorum() -> None:
     def demanded(wanted: DesiredState, levels: dict[str, int]) -> frozenset[str]:
         return Levels().demands(ReadContext(wanted, EMPTY, NOT_ASKED, NOW, cluster("a", levels=levels))).settings
 
@@ -144,7 +148,7 @@ def test_files_are_read_only_where_the_document_wants_a_quorum_that_is_dynamic()
 
 
 @pytest.mark.parametrize(
-    ("seen", "remedy"),
+    ("observation", "remedy"),
     [
         (observation(voter(3001, ("a.b", 9093)), voter(3002), node(1), levels=STATIC), "add bootstrapControllers"),
         (observation(voter(3001), node(1), levels={"metadata.version": 14}), "raise metadata.version to 15 (3.7-IV0)"),
@@ -152,22 +156,24 @@ def test_files_are_read_only_where_the_document_wants_a_quorum_that_is_dynamic()
     ],
     ids=["one voter did not register", "controllers do not register yet", "the voters could not be read"],
 )
-def test_an_address_that_was_not_shown_is_not_frozen(seen: Observation, remedy: str) -> None:
+def test_a_voter_address_that_could_not_be_shown_blocks_the_raise(observation: Observation, remedy: str) -> None:
     """On real Kafka 4.4.0 at metadata.version 14 another address than the one we connected to was frozen."""
-    (found,) = [blocker for blocker in decide(WANTED, seen).blockers if "the addresses of" in blocker.message]
-    assert found.kind is BlockerKind.NODE_UNKNOWN
-    assert remedy in found.remedy
-    assert "the addresses of the voters that the metadata log will hold are not known" in lines_of(seen)
+    (remaining,) = [
+        blocker for blocker in decide(WANTED, observation).blockers if "the addresses of" in blocker.message
+    ]
+    assert remaining.kind is BlockerKind.NODE_UNKNOWN
+    assert remedy in remaining.remedy
+    assert "the addresses of the voters that the metadata log will hold are not known" in lines_of(observation)
 
 
-def test_a_look_that_does_not_show_the_addresses_voids_no_plan() -> None:
+def test_an_observation_without_the_voter_addresses_does_not_void_the_plan() -> None:
     part = levels_to_move(WANTED, cluster("a.b", "c.d"), Memory())
     hidden = observation(voter(3001, ("a.b", 9093)), voter(3002), node(1), levels=STATIC)
     assert levels_to_move(WANTED, hidden, Memory()).work_of(part.stages) is not None
     assert levels_to_move(WANTED, cluster("a.b", "e.f"), Memory()).work_of(part.stages) is None
 
 
-def test_a_stage_of_other_levels_stands_for_no_addresses() -> None:
+def test_a_stage_of_other_levels_covers_no_voter_addresses() -> None:
     part = levels_to_move(WANTED, cluster("a.b"), Memory())
     (dynamic,) = part.stages
     other = PlannedStage(kind="Roll", start={}, target={"brokers": "2"})
@@ -176,13 +182,13 @@ def test_a_stage_of_other_levels_stands_for_no_addresses() -> None:
 
 
 @pytest.mark.parametrize(("policy", "waits"), [("IrreversibleOnly", True), ("Always", True), ("Never", False)])
-def test_the_addresses_are_approved_by_the_plan_and_not_by_a_name(policy: str, waits: bool) -> None:
+def test_voter_addresses_need_an_approval_of_the_plan_even_if_the_level_is_named(policy: str, waits: bool) -> None:
     decision = decide(replace(WANTED, policy=ApprovalPolicy(policy)), cluster("a.b", "c.d"))
     assert (decision.reason is Reason.APPROVAL_REQUIRED) is waits
 
 
 @pytest.mark.parametrize("count", [1, 5, 64])
-def test_lines_of_many_voters_with_long_names_fit_a_status(count: int) -> None:
+def test_the_lines_of_many_voters_with_long_host_names_fit_into_a_status(count: int) -> None:
     host = ".".join(["kafka-controller-headless"] * 9)
     listeners = ((f"{host}.svc", 9093), ("10.0.0.1", 9093), ("localhost", 9093))
     voters = (voter(3001 + number, *listeners) for number in range(count))

@@ -23,20 +23,20 @@ CONTROLLER = replace(asked(3001), answer=replace(answer(), zk_migration_ready=Tr
 
 def seen(*brokers: NodeAnswer | Failure, znodes: ZooKeeperReading | Failure = NOT_ASKED) -> Observation:
     """A controller denies everything."""
-    nodes: tuple[ProbedNode, ...] = tuple(asked(id_, said) for id_, said in enumerate(brokers, 1))
-    found = probe(CONTROLLER, *nodes, quorum=DENIED, controllers=DENIED)
-    return observe(found, DENIED, zookeeper=znodes)
+    nodes: tuple[ProbedNode, ...] = tuple(asked(id_, node_answer) for id_, node_answer in enumerate(brokers, 1))
+    cluster_probe = probe(CONTROLLER, *nodes, quorum=DENIED, controllers=DENIED)
+    return observe(cluster_probe, DENIED, zookeeper=znodes)
 
 
-def remedies(it: Observation) -> set[str]:
-    assert isinstance(it.quorum, Unknown)
-    assert isinstance(it.zk_migration_state, Unknown)
-    denied = [one for one in it.gaps if one.kind is FailureKind.AUTHORIZATION]
-    return {one.remedy for one in (it.quorum.failure, it.zk_migration_state.failure, *denied)}
+def remedies(observation: Observation) -> set[str]:
+    assert isinstance(observation.quorum, Unknown)
+    assert isinstance(observation.zk_migration_state, Unknown)
+    denied = [gap for gap in observation.gaps if gap.kind is FailureKind.AUTHORIZATION]
+    return {failure.remedy for failure in (observation.quorum.failure, observation.zk_migration_state.failure, *denied)}
 
 
 @pytest.mark.parametrize(
-    "it",
+    "observation",
     [
         seen(PLAIN, PLAIN),
         seen(PLAIN, FLAGGED),
@@ -44,23 +44,25 @@ def remedies(it: Observation) -> set[str]:
         seen(PLAIN, znodes=reading(controller=elected(1), migration=None)),
     ],
 )
-def test_before_the_copy_no_acl_helps_on_controllers_but_their_own_files(it: Observation) -> None:
-    assert remedies(it) == {GRANT}
+def test_before_the_copy_no_acl_helps_on_controllers_but_their_own_files(observation: Observation) -> None:
+    assert remedies(observation) == {GRANT}
     assert "kafka-acls.sh" not in GRANT
 
 
 @pytest.mark.parametrize(
-    "it",
+    "observation",
     [seen(IN_KRAFT, FLAGGED), seen(IN_KRAFT), seen(FLAGGED, znodes=reading(migration=progress(400))), seen(SILENT)],
 )
-def test_the_remedy_for_a_missing_right_is_an_acl_once_brokers_or_a_copy_are_in_kraft(it: Observation) -> None:
-    assert remedies(it) == {ACL}
+def test_the_remedy_for_a_missing_right_is_an_acl_once_brokers_or_a_copy_are_in_kraft(observation: Observation) -> None:
+    assert remedies(observation) == {ACL}
 
 
 @pytest.mark.parametrize(("is_copied", "remedy"), [(False, GRANT), (True, "grant DESCRIBE_CONFIGS on the cluster")])
 def test_the_settings_of_a_controller_need_its_file_before_the_copy(is_copied: bool, remedy: str) -> None:
     silent = {
-        key: one for key, one in settings_by_node(seen(PLAIN), is_copied=is_copied).items() if isinstance(one, Failure)
+        key: setting
+        for key, setting in settings_by_node(seen(PLAIN), is_copied=is_copied).items()
+        if isinstance(setting, Failure)
     }
-    found = {role.value: one.remedy.startswith(remedy) for (role, _), one in silent.items()}
-    assert found == {"Controller": True, "Broker": is_copied}
+    is_remedy = {role.value: failure.remedy.startswith(remedy) for (role, _), failure in silent.items()}
+    assert is_remedy == {"Controller": True, "Broker": is_copied}

@@ -25,20 +25,20 @@ def test_every_level_that_a_release_supports_has_one_row() -> None:
         for level in range(max(supported.min, 1), supported.max + 1)
     }
     assert {(row.feature, row.level) for row in ROWS} == shipped | {
-        (METADATA_VERSION, one) for one in METADATA_VERSIONS
+        (METADATA_VERSION, row) for row in METADATA_VERSIONS
     }
     assert len(ROWS) == len({(row.feature, row.level) for row in ROWS})
     assert all(releases_that_hold({row.feature: row.level}) for row in ROWS)
 
 
-def test_only_what_real_controllers_were_seen_to_write_is_said_to_be_written() -> None:
+def test_only_records_that_real_controllers_wrote_are_listed_as_effects() -> None:
     """`tests/e2e/kafka/test_effects_of_levels.py` reads their logs."""
     assert [(row.feature, row.level) for row in ROWS if row.writes] == [
         (KRAFT_VERSION, 1), (ELIGIBLE_LEADER_REPLICAS, 1),
     ]  # fmt: skip
 
 
-def test_a_raise_says_what_each_level_on_the_way_turns_on_and_leaves_out_those_that_do_nothing() -> None:
+def test_the_effects_of_a_raise_list_what_each_level_turns_on_without_levels_that_do_nothing() -> None:
     lines = effects_of(UpdateFeature(METADATA_VERSION, 21, 27))
     assert [line.split(" turns on: ")[0] for line in lines] == [
         "level 23 (4.0-IV1)",
@@ -48,7 +48,7 @@ def test_a_raise_says_what_each_level_on_the_way_turns_on_and_leaves_out_those_t
     assert lines[0].endswith("partition records can hold eligible leader replicas (KIP-966)")
 
 
-def test_a_raise_says_what_kafka_writes_and_a_way_back_what_stays() -> None:
+def test_the_effects_of_a_raise_name_the_records_written_and_of_a_downgrade_those_that_stay() -> None:
     raised = UpdateFeature(ELIGIBLE_LEADER_REPLICAS, 0, 1)
     assert any("writes: min.insync.replicas for all brokers" in line for line in effects_of(raised))
     assert way_back_of(raised).endswith("the min.insync.replicas that was written for all brokers stays")
@@ -56,16 +56,16 @@ def test_a_raise_says_what_kafka_writes_and_a_way_back_what_stays() -> None:
     assert [line.split(":")[0] for line in lowered] == ["turns off", "then"]
 
 
-def test_a_level_that_turns_nothing_on_says_so() -> None:
+def test_the_effects_of_a_level_that_turns_nothing_on_say_so() -> None:
     assert effects_of(UpdateFeature(METADATA_VERSION, 27, 28)) == ("turns on nothing by itself",)
 
 
 @pytest.mark.parametrize("change", [UpdateFeature("vendor.version", 0, 3), UpdateFeature(METADATA_VERSION, 33, 40)])
-def test_of_a_level_that_is_not_known_nothing_is_promised(change: UpdateFeature) -> None:
+def test_an_unknown_level_has_unknown_effects(change: UpdateFeature) -> None:
     assert effects_of(change) == (f"what level {change.to_level} does is not known",)
 
 
-def test_many_levels_are_shortened_to_the_command_that_shows_them_all() -> None:
+def test_the_effects_of_many_levels_are_shortened_to_the_command_that_lists_all() -> None:
     lines = effects_of(UpdateFeature(METADATA_VERSION, 7, 33))
     assert (len(lines), lines[0]) == (SHOWN + 1, "10 more levels: kafkafeatures describe --explain-levels")
     assert lines[-1].startswith("level 33 (4.4-IV2)")
@@ -76,7 +76,7 @@ def test_many_levels_are_shortened_to_the_command_that_shows_them_all() -> None:
     st.integers(0, 40),
     st.sampled_from([0, 1, 2, 7, 29, 33, 40, 32767]),
 )
-def test_any_change_has_few_short_lines(feature: str, before: int, after: int) -> None:
+def test_the_effects_of_any_change_are_few_short_lines(feature: str, before: int, after: int) -> None:
     lines = effects_of(UpdateFeature(feature, before, after))
     assert len(lines) <= MOST
     assert all(0 < len(line) <= LONGEST and line.isprintable() for line in lines)

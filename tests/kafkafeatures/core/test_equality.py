@@ -114,25 +114,28 @@ ZNODES: Mapping[str, Any] = {
 
 def compared(znodes: Mapping[str, Any], image: Image, only: frozenset[str] | None = None) -> Comparison:
     """One round, with znodes that are read as `zookeeper/copied.py` reads them."""
-    found = Comparison(Expected(image), only)
-    raw = {path: one if isinstance(one, bytes) else json.dumps(one).encode() for path, one in znodes.items()}
+    comparison = Comparison(Expected(image), only)
+    raw = {
+        path: content if isinstance(content, bytes) else json.dumps(content).encode()
+        for path, content in znodes.items()
+    }
     for path in sorted(raw) if only is None else only:
         name = topic_name(path)
         if name is None:
-            found.entries(path, read_entries(path, raw.get(path)))
+            comparison.entries(path, read_entries(path, raw.get(path)))
         elif "/" not in name:
             of_topic = read_topic(name, raw[path]) if path in raw else None
-            found.topic(name, of_topic)
+            comparison.topic(name, of_topic)
             if isinstance(of_topic, Topic):
                 for number in of_topic.partitions:
                     data = raw.get(f"{path}/partitions/{number}/state")
-                    found.partition(of_topic, number, read_state(name, number, data))
-    found.finish()
-    return found
+                    comparison.partition(of_topic, number, read_state(name, number, data))
+    comparison.finish()
+    return comparison
 
 
 def differing(znodes: Mapping[str, Any], *records: bytes) -> list[str]:
-    return [str(one) for one in compared(znodes, image_of(*(records or RECORDS))).differences()]
+    return [str(difference) for difference in compared(znodes, image_of(*(records or RECORDS))).differences()]
 
 
 def changed(path: str, change: Callable[[Any], Any]) -> Mapping[str, Any]:
@@ -140,7 +143,7 @@ def changed(path: str, change: Callable[[Any], Any]) -> Mapping[str, Any]:
 
 
 def without(path: str) -> Mapping[str, Any]:
-    return {one: content for one, content in ZNODES.items() if one != path}
+    return {other: content for other, content in ZNODES.items() if other != path}
 
 
 def set_to(*keys: str, value: Any) -> Callable[[Any], Any]:
@@ -154,13 +157,13 @@ def set_to(*keys: str, value: Any) -> Callable[[Any], Any]:
     return change
 
 
-def test_what_kafka_copied_is_the_same() -> None:
+def test_metadata_that_kafka_copied_has_no_difference() -> None:
     assert differing(ZNODES) == []
     block = {"broker": 1, "block_start": "1000", "block_end": "1999"}
     assert differing({**ZNODES, "/latest_producer_id_block": block}) == []
 
 
-def test_a_leader_that_was_elected_without_being_in_sync_recovers_by_both() -> None:
+def test_an_unclean_leader_is_recovering_in_zookeeper_and_in_the_log() -> None:
     """Kafka leaves `leader_recovery_state` out of the znode of any other."""
     moves: dict[str, Any] = {
         "isr": (1, 3),
@@ -170,11 +173,11 @@ def test_a_leader_that_was_elected_without_being_in_sync_recovers_by_both() -> N
         "removingReplicas": (1,),
     }
     unclean = partition(1, 0, 1, 2, 3, leaderRecoveryState=1, **moves)
-    records = tuple(unclean if one is RECORDS[1] else one for one in RECORDS)
+    records = tuple(unclean if record is RECORDS[1] else record for record in RECORDS)
     assert differing(changed(STATE_0, set_to("leader_recovery_state", value=1)), *records) == []
     assert differing(changed(STATE_0, set_to("leader_recovery_state", value=0))) == []
-    (found,) = differing(ZNODES, *records)
-    assert found.endswith("leader 3 at epoch 7, recovering in the metadata log")
+    (difference,) = differing(ZNODES, *records)
+    assert difference.endswith("leader 3 at epoch 7, recovering in the metadata log")
     recovered = differing(ZNODES, *records, change(1, 0, leaderRecoveryState=0))
     assert recovered == []
 
@@ -185,7 +188,7 @@ TOPIC_PATH = "/brokers/topics/orders"
 
 
 @pytest.mark.parametrize(
-    ("znodes", "said"),
+    ("znodes", "words"),
     [
         (changed(STATE_0, set_to("isr", value=[1, 2, 3])), "in sync 1,2,3, leader 3 at epoch 7 in ZooKeeper"),
         (changed(STATE_0, set_to("leader", value=1)), "leader 1 at epoch 7 in ZooKeeper"),
@@ -245,17 +248,17 @@ TOPIC_PATH = "/brokers/topics/orders"
         ),
         (without("/latest_producer_id_block"), "producer id: absent in ZooKeeper, 2000 in the metadata log"),
     ],
-    ids=lambda one: one[:40] if isinstance(one, str) else "",
+    ids=lambda case: case[:40] if isinstance(case, str) else "",
 )  # fmt: skip
-def test_each_difference_is_named_with_what_both_say_and_no_secret(znodes: Mapping[str, Any], said: str) -> None:
-    found = differing(znodes)
-    assert found
-    assert any(said in one for one in found), found
-    assert "9f3c" not in str(found)
+def test_each_difference_is_named_with_both_values_and_without_secrets(znodes: Mapping[str, Any], words: str) -> None:
+    differences = differing(znodes)
+    assert differences
+    assert any(words in difference for difference in differences), differences
+    assert "9f3c" not in str(differences)
 
 
-def test_a_topic_that_one_side_has_is_one_difference() -> None:
-    only_here = {path: one for path, one in ZNODES.items() if not path.startswith(TOPIC_PATH)}
+def test_a_topic_that_only_one_store_has_is_one_difference() -> None:
+    only_here = {path: content for path, content in ZNODES.items() if not path.startswith(TOPIC_PATH)}
     assert differing(only_here) == [f"topic orders: absent in ZooKeeper, {ID} in the metadata log"]
     other = {f"{TOPIC_PATH}2": ZNODES[TOPIC_PATH], f"{TOPIC_PATH}2/partitions/0/state": ZNODES[STATE_0]}
     assert differing({**ZNODES, **other}) == [f"topic orders2: {ID} in ZooKeeper, absent in the metadata log"]
@@ -267,7 +270,7 @@ def test_configs_of_a_topic_that_does_not_exist_are_a_difference_only_in_the_met
     assert difference == "topic config gone retention.ms: absent in ZooKeeper, 1 in the metadata log"
 
 
-def test_a_partition_that_one_side_has_is_named() -> None:
+def test_a_partition_that_only_one_store_has_is_a_difference() -> None:
     fewer = changed(TOPIC_PATH, set_to("partitions", value={"0": [1, 2, 3]}))
     assert differing(fewer) == [
         "partition orders-1: absent in ZooKeeper, replicas 2,3, in sync 2,3, leader 2 at epoch 0 in the metadata log"
@@ -278,21 +281,21 @@ def test_a_partition_that_one_side_has_is_named() -> None:
     ]
 
 
-def test_a_quota_that_zookeeper_has_no_place_for_is_a_difference_in_each_round() -> None:
+def test_a_quota_that_zookeeper_cannot_hold_is_a_difference_in_each_comparison() -> None:
     image = image_of(*RECORDS, quota(1.0, user="u", ip="1"))
     first = compared(ZNODES, image)
-    assert [one.name for one in first.differences()] == ["ip 1, user u producer_byte_rate"]
+    assert [difference.name for difference in first.differences()] == ["ip 1, user u producer_byte_rate"]
     again = compared(ZNODES, image, first.paths_of(first.differing))
     assert again.differences() == first.differences()
     assert not can_be("")
 
 
-def test_a_name_that_an_older_kafka_encoded_otherwise_is_the_same_and_is_read_again_where_it_is() -> None:
+def test_a_user_name_in_the_encoding_of_an_older_kafka_is_equal_and_is_read_again_at_its_own_path() -> None:
     path = "/config/users/a+b"
     content = {"version": 1, "config": {"producer_byte_rate": "1"}}
     assert differing({**ZNODES, path: content}, *RECORDS, quota(1.0, user="a b")) == []
-    found = compared({**ZNODES, path: content}, image_of(*RECORDS, quota(2.0, user="a b")))
-    assert found.paths_of(found.differing) == {path}
+    comparison = compared({**ZNODES, path: content}, image_of(*RECORDS, quota(2.0, user="a b")))
+    assert comparison.paths_of(comparison.differing) == {path}
     again = compared({path: content}, image_of(*RECORDS, quota(1.0, user="a b")), frozenset({path}))
     assert again.differing == {}
 
@@ -301,28 +304,28 @@ def test_a_name_that_an_older_kafka_encoded_otherwise_is_the_same_and_is_read_ag
     ("path", "can"),
     [("/kafka-acl/Topic/a", True), ("/kafka-acl/Topic/", False), ("/a/../b", False), ("/a/\0", False), ("", False)],
 )
-def test_paths_that_zookeeper_cannot_have_are_not_asked_for(path: str, can: bool) -> None:
+def test_paths_that_are_invalid_in_zookeeper_are_not_read(path: str, can: bool) -> None:
     assert can_be(path) is can
 
 
-def test_what_the_log_changed_meanwhile_is_not_certain() -> None:
+def test_an_entry_that_the_log_changed_during_the_comparison_is_no_certain_difference() -> None:
     path, image = "/config/topics/orders", image_of(*RECORDS)
     content = {"version": 1, "config": {"retention.ms": "9"}}
-    found = compared({**changed(STATE_0, set_to("leader", value=1)), path: content}, image)
+    comparison = compared({**changed(STATE_0, set_to("leader", value=1)), path: content}, image)
     later = image_of(*RECORDS, config(TOPIC, "orders", "retention.ms", "9"))
-    moved = found.moved_in(Expected(later))
+    moved = comparison.moved_in(Expected(later))
     assert moved == {path}
-    assert [one.kind for one in found.differences(but=moved)] == [Kind.PARTITION]
-    assert found.moved_in(Expected(image)) == frozenset()
+    assert [difference.kind for difference in comparison.differences(but=moved)] == [Kind.PARTITION]
+    assert comparison.moved_in(Expected(image)) == frozenset()
     partition_moved = image_of(*RECORDS, partition(1, 0, 1, 2, 3, leader=2, leaderEpoch=8))
-    assert found.moved_in(Expected(partition_moved)) == {topic_path("orders")}
+    assert comparison.moved_in(Expected(partition_moved)) == {topic_path("orders")}
 
 
 def test_differences_are_kept_up_to_a_limit_and_counted_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparisons, "MOST_KEPT", 3)
-    found = compared({}, image_of(*RECORDS))
-    assert (len(found.differences()), found.more > 3) == (3, True)
-    assert len(found.differing) > 3  # all are read again
+    comparison = compared({}, image_of(*RECORDS))
+    assert (len(comparison.differences()), comparison.more > 3) == (3, True)
+    assert len(comparison.differing) > 3  # all are read again
 
 
 CHARACTERS = st.characters(codec="utf-8")
@@ -334,7 +337,7 @@ NAMES, VALUES = st.text(CHARACTERS, min_size=1, max_size=8), st.text(CHARACTERS,
     st.dictionaries(st.sampled_from(("retention.ms", "segment.ms", "of.a.plugin")), VALUES, max_size=3),
     st.data(),
 )
-def test_any_quotas_and_configs_are_the_same_and_any_one_that_is_changed_is_found(
+def test_any_copied_quotas_and_configs_are_equal_and_any_changed_one_is_a_difference(
     quotas: dict[str, float], configs: dict[str, str], data: st.DataObject
 ) -> None:
     image = image_of(
@@ -351,7 +354,7 @@ def test_any_quotas_and_configs_are_the_same_and_any_one_that_is_changed_is_foun
     assert compared(znodes, image).differences() == ()
     lost = data.draw(st.sampled_from([path for path, content in znodes.items() if content != {"config": {}}]))
     left = {path: content for path, content in znodes.items() if path != lost}
-    assert {one.path for one in compared(left, image).differences()} == {lost}
+    assert {difference.path for difference in compared(left, image).differences()} == {lost}
 
 
 # --- what is shown ---
@@ -359,24 +362,24 @@ def test_any_quotas_and_configs_are_the_same_and_any_one_that_is_changed_is_foun
 ONE = EntryDifference(Kind.QUOTA, "user bob producer_byte_rate", "/config/users/bob", "1", "2")
 
 
-def test_a_verdict_is_one_line_with_counts_and_a_status_names_twenty() -> None:
+def test_a_comparison_is_one_line_with_counts_and_twenty_differences_in_the_status() -> None:
     topics = [EntryDifference(Kind.TOPIC, f"t{at:03}", f"/brokers/topics/t{at}", "x", "absent") for at in range(30)]
-    found = Differs(7, (*topics, ONE), omitted=4)
-    assert str(found) == "ZooKeeper and the metadata log differ: 30 topics, 1 quota and 4 more"
-    assert (len(found.examples), found.total) == (NAMED, 35)
-    first, *_, more, last = equality_lines(found)
-    assert (first, more) == (f"{found}.", "and 4 more")
+    verdict = Differs(7, (*topics, ONE), omitted=4)
+    assert str(verdict) == "ZooKeeper and the metadata log differ: 30 topics, 1 quota and 4 more"
+    assert (len(verdict.examples), verdict.total) == (NAMED, 35)
+    first, *_, more, last = equality_lines(verdict)
+    assert (first, more) == (f"{verdict}.", "and 4 more")
     assert last.startswith("What to do: restart the active controller")
     assert list(equality_lines(Equal(5))) == ["ZooKeeper and the metadata log say the same, up to offset 5."]
 
 
-def test_the_document_says_equal_different_or_not_known() -> None:
+def test_the_equality_document_is_equal_different_or_unknown() -> None:
     assert equality_document(Equal(5)) == {
         "equal": True, "offset": 5, "counts": {}, "differences": [], "more": 0, "notRead": [],
     }  # fmt: skip
-    found = equality_document(Differs(5, (ONE,)))
-    assert (found["equal"], found["counts"]) == (False, {"quota": 1})
-    assert found["differences"] == [
+    document = equality_document(Differs(5, (ONE,)))
+    assert (document["equal"], document["counts"]) == (False, {"quota": 1})
+    assert document["differences"] == [
         {
             "kind": "quota", "name": "user bob producer_byte_rate", "znode": "/config/users/bob", "inZooKeeper": "1",
             "inLog": "2",
@@ -387,5 +390,5 @@ def test_the_document_says_equal_different_or_not_known() -> None:
     assert unknown["notRead"] == [{"what": "znode /migration", "why": "it stands still", "remedy": "look"}]
 
 
-def test_what_a_terminal_would_obey_is_not_shown() -> None:
+def test_terminal_control_characters_in_a_difference_are_not_shown() -> None:
     assert "\x1b" not in str(EntryDifference(Kind.TOPIC, "a\x1b[2J", "/brokers/topics/a", "\x1b", "\n"))

@@ -59,32 +59,36 @@ def ended(result: str, action: str = "f 0 -> 1", message: str = "") -> HistoryEn
 
 
 def reasons(before: Status, after: Status) -> list[str]:
-    return [one.reason for one in events_between(before, after)]
+    return [event.reason for event in events_between(before, after)]
 
 
-def test_a_status_that_did_not_change_makes_none() -> None:
+def test_an_unchanged_status_makes_no_event() -> None:
     same = replace(status(Stalled=("NodeRefused", "x")), plan=PLAN, history=(ended("Applied"),))
     assert reasons(same, same) == []
 
 
-def test_a_plan_is_computed_once_and_approved_once() -> None:
+def test_a_plan_makes_one_event_when_computed_and_one_when_approved() -> None:
     assert reasons(EMPTY, PLANNED) == ["PlanComputed"]
     assert reasons(PLANNED, APPROVED) == ["PlanApproved"]
     assert reasons(EMPTY, APPROVED) == ["PlanComputed", "PlanApproved"]
     assert reasons(APPROVED, EMPTY) == []
-    assert all(one.facts == EventFacts(plan=PLAN.hash) for one in events_between(EMPTY, APPROVED))
+    assert all(event.facts == EventFacts(plan=PLAN.hash) for event in events_between(EMPTY, APPROVED))
 
 
-def test_each_end_of_an_update_is_reported_by_what_came_of_it() -> None:
+def test_each_result_of_a_level_change_has_its_event() -> None:
     history = tuple(ended(result, f"f {n} -> 1", "why") for n, result in enumerate(Result))
-    found = {one.note: one for one in events_between(EMPTY, Status(history=history))}
-    assert [one.reason for one in found.values()] == ["FeatureUpdated", "DriftCorrected", "FeatureUpdateRejected"]
-    assert [one.warning for one in found.values()] == [False, False, True]
-    assert all(": why" in note for note in found)
+    event_of_note = {event.note: event for event in events_between(EMPTY, Status(history=history))}
+    assert [event.reason for event in event_of_note.values()] == [
+        "FeatureUpdated",
+        "DriftCorrected",
+        "FeatureUpdateRejected",
+    ]
+    assert [event.warning for event in event_of_note.values()] == [False, False, True]
+    assert all(": why" in note for note in event_of_note)
     assert reasons(Status(history=history[:3]), Status(history=history[1:3])) == []  # the oldest fell out
 
 
-def test_a_rejection_is_reported_once_however_often_it_comes() -> None:
+def test_a_repeated_rejection_makes_one_event() -> None:
     first = ended("Rejected", "f 0 -> 1", "why")
     again = replace(first, at=Stamp("2026-01-02T04:04:05Z"))
     assert reasons(Status(history=(first,)), Status(history=(again,))) == []
@@ -106,7 +110,7 @@ def in_flight(step: RestartNode | UpdateFeature, *, stable: bool = False) -> Sta
     return Status(intents=(sent.to_intent(),))
 
 
-def test_a_restart_is_announced_once_however_often_it_is_looked_at() -> None:
+def test_a_restart_in_flight_makes_one_event() -> None:
     (event,) = events_between(EMPTY, in_flight(RESTART))
     assert (event.reason, event.note) == ("RestartingNode", "restarting broker 3: pod orders-3 is evicted")
     assert event.facts == EventFacts(kind="RestartNode", node="broker 3", node_id=3, pod="orders-3", begun_at=AT)
@@ -114,13 +118,13 @@ def test_a_restart_is_announced_once_however_often_it_is_looked_at() -> None:
     assert reasons(in_flight(RESTART), EMPTY) == []
 
 
-def test_a_person_is_asked_for_a_restart_once() -> None:
+def test_a_request_to_restart_a_node_by_hand_makes_one_event() -> None:
     (event,) = events_between(EMPTY, in_flight(BY_HAND))
     assert (event.reason, event.note, event.facts.pod) == ("RestartRequested", "restart broker 3", "")
     assert reasons(in_flight(BY_HAND), in_flight(BY_HAND, stable=True)) == []
 
 
-def test_what_a_person_must_not_do_any_longer_is_reported_each_time_and_an_eviction_that_ended_is_not() -> None:
+def test_each_withdrawn_request_to_a_person_makes_an_event_and_a_withdrawn_eviction_does_not() -> None:
     gone = replace(ended("NotApplied", "broker 3"), kind="RestartNode", target="broker 3", message="broker 5 is away")
     (event,) = events_between(EMPTY, Status(history=(gone,)))
     assert (event.reason, event.warning, event.facts.pod) == ("RestartWithdrawn", True, "")
@@ -128,15 +132,15 @@ def test_what_a_person_must_not_do_any_longer_is_reported_each_time_and_an_evict
     assert reasons(EMPTY, Status(history=(replace(gone, target="broker-3"),))) == []
 
 
-def test_a_node_that_is_back_is_reported_and_no_update_of_a_level() -> None:
+def test_a_restarted_node_makes_a_node_event_and_no_feature_event() -> None:
     done = replace(ended("Applied", "broker 3 (orders-3)"), kind="RestartNode")
-    assert [(one.reason, one.note) for one in events_between(EMPTY, Status(history=(done,)))] == [
+    assert [(event.reason, event.note) for event in events_between(EMPTY, Status(history=(done,)))] == [
         ("NodeRestarted", "broker 3 (orders-3)")
     ]
     assert reasons(EMPTY, Status(history=(replace(done, result="Superseded"),))) == []
 
 
-def test_a_step_that_was_in_flight_is_reported_with_what_it_was() -> None:
+def test_the_event_of_a_step_that_was_in_flight_has_its_facts() -> None:
     done = replace(ended("Applied", "broker 3 (orders-3)"), kind="RestartNode", target="orders-3")
     (event,) = events_between(in_flight(RESTART, stable=True), Status(history=(done,)))
     restart = EventFacts(kind="RestartNode", node="broker 3", node_id=3, pod="orders-3", begun_at=AT, in_sync_at=AT)
@@ -148,18 +152,18 @@ def test_a_step_that_was_in_flight_is_reported_with_what_it_was() -> None:
     assert event.facts.as_json() == {"kind": "UpdateFeature", "feature": "f", "from": "0", "to": "1", "begunAt": AT}
 
 
-def test_of_an_act_that_was_not_seen_in_flight_less_is_known() -> None:
+def test_the_event_of_a_step_that_was_not_observed_in_flight_has_fewer_facts() -> None:
     pod = replace(ended("Applied", "broker 3 (orders-3)"), kind="RestartNode", target="orders-3")
     person = replace(pod, action="broker 3", target="broker 3")
     level = replace(ended("Applied"), target="f")
-    assert [one.facts for one in events_between(EMPTY, Status(history=(pod, person, level)))] == [
+    assert [event.facts for event in events_between(EMPTY, Status(history=(pod, person, level)))] == [
         EventFacts(kind="RestartNode", pod="orders-3"),
         EventFacts(kind="RestartNode", node="broker 3"),
         EventFacts(kind="UpdateFeature", feature="f"),
     ]
 
 
-def test_a_rollout_starts_once_and_is_completed_once_and_another_image_is_another_one() -> None:
+def test_a_rollout_makes_one_start_and_one_completion_event_for_each_image() -> None:
     def at(done: int, id_: str = "a") -> Status:
         return Status(rollout=RolloutStatus(id=id_, started_at=AT, total=3, done=done))
 
@@ -171,16 +175,16 @@ def test_a_rollout_starts_once_and_is_completed_once_and_another_image_is_anothe
     assert reasons(at(3), at(0)) == ["RolloutStarted"]
 
 
-def test_the_same_thing_done_twice_is_reported_twice() -> None:
+def test_two_equal_history_entries_make_two_events() -> None:
     once = ended("Applied")
     assert reasons(Status(history=(once,)), Status(history=(once, once))) == ["FeatureUpdated"]
 
 
-def test_suspended_and_resumed_drift_and_each_stalled_reason_once() -> None:
-    held, free = status(Ready=("Suspended", "suspended")), status(Ready=("UpdatingFeatures", "f 0 -> 1"))
-    assert reasons(free, held) == ["Suspended"]
-    assert reasons(held, held) == []
-    assert reasons(held, free) == ["Resumed"]
+def test_suspension_resumption_drift_and_each_stalled_reason_make_one_event() -> None:
+    suspended, free = status(Ready=("Suspended", "suspended")), status(Ready=("UpdatingFeatures", "f 0 -> 1"))
+    assert reasons(free, suspended) == ["Suspended"]
+    assert reasons(suspended, suspended) == []
+    assert reasons(suspended, free) == ["Resumed"]
     drift = status(DriftDetected=("LevelBehind", "was 1 and is 0"))
     assert reasons(free, drift) == ["DriftDetected"]
     ghost, more = (status(Stalled=("GhostRegistration", text)) for text in ("broker 2", "broker 2 (and 1 more)"))
@@ -191,11 +195,15 @@ def test_suspended_and_resumed_drift_and_each_stalled_reason_once() -> None:
 SUSPENDED = DesiredState({"metadata.version": 27}, suspend=True)
 
 
-def passed(wanted: DesiredState, seen: Observation, previous: Status | None = None, *, older: bool = False) -> Status:
-    proposal = propose(wanted, seen, Memory())
+def passed(
+    wanted: DesiredState, observation: Observation, previous: Status | None = None, *, older: bool = False
+) -> Status:
+    proposal = propose(wanted, observation, Memory())
     owner = Owner("kafka/older", is_same_cluster=True) if older else None
-    decision = decide(wanted, seen, proposal=proposal, verdict=DryRunAccepted(), owner=owner)
-    return status_of(decision, seen, proposal, generation=1, previous=previous or EMPTY, version="0.1.0", now=NOW)
+    decision = decide(wanted, observation, proposal=proposal, verdict=DryRunAccepted(), owner=owner)
+    return status_of(
+        decision, observation, proposal, generation=1, previous=previous or EMPTY, version="0.1.0", now=NOW
+    )
 
 
 def of_no_id(previous: Status) -> Status:
@@ -216,14 +224,14 @@ def of_no_id(previous: Status) -> Status:
     ],
     ids=["no cluster id", "somebody else raised it", "an older owner", "observed", "invalid", "away", "failed"],
 )
-def test_what_is_suspended_is_never_said_to_be_resumed(after: Callable[[Status], Status]) -> None:
+def test_a_suspended_resource_makes_no_resumed_event(after: Callable[[Status], Status]) -> None:
     before = passed(SUSPENDED, observation())
     assert "Resumed" not in reasons(before, after(before))
     assert "Resumed" not in reasons(after(before), before)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "seen"),
+    ("wanted", "observation"),
     [
         (DesiredState({"metadata.version": 27}), observation()),
         (DesiredState({}, {"metadata.version": 27}), observation()),
@@ -233,18 +241,18 @@ def test_what_is_suspended_is_never_said_to_be_resumed(after: Callable[[Status],
     ],
     ids=["it acts", "it waits for approval", "it wants a consent", "it knows no such feature", "it waits for a node"],
 )
-def test_what_continues_is_said_to_be_resumed_once_also_where_something_else_blocks_it(
-    wanted: DesiredState, seen: Observation
+def test_a_resumed_resource_makes_one_resumed_event_even_if_it_is_blocked(
+    wanted: DesiredState, observation: Observation
 ) -> None:
-    before = passed(replace(wanted, suspend=True), seen)
-    after = passed(wanted, seen, before)
+    before = passed(replace(wanted, suspend=True), observation)
+    after = passed(wanted, observation, before)
     assert reasons(before, after).count("Resumed") == 1
     assert "Resumed" not in reasons(after, after)
 
 
-def test_a_note_fits_into_what_the_api_server_takes() -> None:
-    (told,) = events_between(EMPTY, status(Stalled=("NodeRefused", "x" * 5000)))
-    assert len(told.note) == MAX_NOTE
+def test_the_note_of_an_event_fits_the_limit_of_the_api_server() -> None:
+    (event,) = events_between(EMPTY, status(Stalled=("NodeRefused", "x" * 5000)))
+    assert len(event.note) == MAX_NOTE
 
 
 # --- phases of a migration ---
@@ -254,7 +262,7 @@ def migrating(phase: str, **fields: Any) -> Status:
     return Status(migration=MigrationStatus(phase=phase, **fields))
 
 
-def test_each_phase_that_is_entered_is_an_event_with_how_it_is_there() -> None:
+def test_each_migration_phase_that_is_entered_makes_an_event_with_its_state() -> None:
     (event,) = events_between(migrating("Migrating"), migrating("DualWrite", restarts_left=0, lag_records=2))
     assert (event.reason, event.action, event.warning) == ("MigrationPhaseChanged", "Migrate", False)
     assert event.note == "Migrating -> DualWrite; no restart of a node is left"
@@ -262,7 +270,7 @@ def test_each_phase_that_is_entered_is_an_event_with_how_it_is_there() -> None:
 
 
 @pytest.mark.parametrize("phase", ["Finalizing", "Finalized"])
-def test_a_migration_that_was_finalized_without_the_consent_is_a_warning(phase: str) -> None:
+def test_a_migration_that_was_finalized_without_the_consent_makes_a_warning_event(phase: str) -> None:
     (event,) = events_between(migrating("DualWrite"), migrating(phase))
     assert event.warning
     assert "this was done outside KafkaFeatures, which has not used the consent zk-finalize" in event.note
@@ -272,15 +280,15 @@ def test_a_migration_that_was_finalized_without_the_consent_is_a_warning(phase: 
         assert (event.warning, "outside" in event.note) == (False, False)
 
 
-def test_the_same_phase_again_is_none_whatever_else_has_changed() -> None:
+def test_an_unchanged_migration_phase_makes_no_event() -> None:
     assert reasons(migrating("Migrating", lag_records=1), migrating("Migrating", lag_records=99)) == []
 
 
-def test_a_phase_that_is_not_known_for_a_moment_is_none() -> None:
+def test_an_unknown_migration_phase_makes_no_event() -> None:
     assert reasons(migrating("DualWrite"), EMPTY) == []
 
 
 @pytest.mark.parametrize(("phase", "is_event"), [("None", False), ("DualWrite", True), ("Finalized", True)])
-def test_where_a_migration_is_at_the_first_look_is_an_event_unless_none_was_begun(phase: str, is_event: bool) -> None:
+def test_the_first_observed_phase_makes_an_event_unless_no_migration_has_begun(phase: str, is_event: bool) -> None:
     for before in (EMPTY, migrating("")):
         assert reasons(before, migrating(phase)) == ["MigrationPhaseChanged"] * is_event

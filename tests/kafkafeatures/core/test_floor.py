@@ -28,8 +28,8 @@ def cluster(highest: int = 21, level: int = 4, *, of_one: int = 0) -> Observatio
     return observation(*nodes, levels={"metadata.version": level})
 
 
-def checked(seen: Observation, release: str) -> list[str]:
-    return [str(found) for found in check(seen, bundle(release) or {}, "").blockers]
+def checked(observation: Observation, release: str) -> list[str]:
+    return [str(blocker) for blocker in check(observation, bundle(release) or {}, "").blockers]
 
 
 def test_a_release_that_no_longer_supports_the_finalized_level_is_answered_with_the_raise_that_comes_first() -> None:
@@ -37,16 +37,19 @@ def test_a_release_that_no_longer_supports_the_finalized_level_is_answered_with_
     assert checked(cluster(), "4.3")[0].startswith("metadata.version 4 (3.3-IV0) is below what Kafka 4.3 supports (7")
 
 
-def test_a_plan_without_known_binaries_has_the_same_answer_and_never_only_upgrade_kafka() -> None:
-    found = blockers(LevelCheckInput(cluster(), (UpdateFeature("metadata.version", 4, 25),)))
-    assert list(map(str, found)) == [TOO_LOW]
+def test_a_plan_without_known_binaries_asks_for_the_raise_first_and_not_only_for_a_kafka_upgrade() -> None:
+    level_blockers = blockers(LevelCheckInput(cluster(), (UpdateFeature("metadata.version", 4, 25),)))
+    assert list(map(str, level_blockers)) == [TOO_LOW]
 
 
 @pytest.mark.parametrize("level", [7, 21])
-def test_from_the_floor_on_only_the_nodes_are_behind(level: int) -> None:
-    found = checked(cluster(level=level), "4.0")
-    assert not any("below" in one for one in found)
-    assert any(one.endswith("choose a level that every node supports, or upgrade Kafka on all nodes") for one in found)
+def test_at_or_above_the_floor_only_the_kafka_of_the_nodes_has_to_be_upgraded(level: int) -> None:
+    messages = checked(cluster(level=level), "4.0")
+    assert not any("below" in message for message in messages)
+    assert any(
+        message.endswith("choose a level that every node supports, or upgrade Kafka on all nodes")
+        for message in messages
+    )
 
 
 def test_a_level_that_the_nodes_support_already_needs_no_other_kafka() -> None:
@@ -62,51 +65,51 @@ def test_a_level_that_the_nodes_support_already_needs_no_other_kafka() -> None:
         (4, 0, "first run Kafka 3.9 on every node, and raise it to 7..21 there"),
     ],
 )
-def test_the_raise_is_one_that_the_nodes_of_now_support(highest: int, of_one: int, remedy: str) -> None:
-    (found,) = checked(cluster(highest, of_one=of_one), "4.0")
-    assert found.endswith(f"; {remedy}")
+def test_the_raise_to_do_first_is_one_that_the_current_nodes_support(highest: int, of_one: int, remedy: str) -> None:
+    (message,) = checked(cluster(highest, of_one=of_one), "4.0")
+    assert message.endswith(f"; {remedy}")
 
 
 def test_a_node_with_an_unknown_range_lets_the_remedy_ask_for_kafka_3_9_on_every_node_first() -> None:
-    seen = cluster()
+    observed = cluster()
     silent = node(3, state=NodeState.UNREACHABLE, said=SILENT, written=None)
-    seen = observation(*seen.nodes, silent, levels={"metadata.version": 4})
-    found = next(one for one in checked(seen, "4.0") if "below" in one)
-    assert found.endswith("; first run Kafka 3.9 on every node, and raise it to 7..21 there")
+    observed = observation(*observed.nodes, silent, levels={"metadata.version": 4})
+    message = next(text for text in checked(observed, "4.0") if "below" in text)
+    assert message.endswith("; first run Kafka 3.9 on every node, and raise it to 7..21 there")
 
 
-def test_a_feature_of_4_x_alone_has_the_floor_too() -> None:
-    found = blockers(
+def test_a_feature_that_only_kafka_4_x_has_is_below_the_floor_too() -> None:
+    level_blockers = blockers(
         LevelCheckInput(
             cluster(),
             (UpdateFeature("share.version", 0, 1),),
             unknown_features=(("share.version", 1),),
         )
     )
-    assert "below what Kafka 4.1 supports (7 and up)" in found[0].message
-    assert BlockerKind.UNKNOWN_FEATURE not in {one.kind for one in found}
+    assert "below what Kafka 4.1 supports (7 and up)" in level_blockers[0].message
+    assert BlockerKind.UNKNOWN_FEATURE not in {blocker.kind for blocker in level_blockers}
 
 
 def test_a_level_newer_than_every_known_release_has_the_floor_of_the_newest() -> None:
-    found = blockers(LevelCheckInput(cluster(), (UpdateFeature("metadata.version", 4, 40),)))
-    assert f"below what Kafka {releases()[-1]} supports (7 and up)" in found[0].message
+    level_blockers = blockers(LevelCheckInput(cluster(), (UpdateFeature("metadata.version", 4, 40),)))
+    assert f"below what Kafka {releases()[-1]} supports (7 and up)" in level_blockers[0].message
 
 
 def test_a_broker_that_is_rejected_below_the_floor_gets_no_advice_to_upgrade() -> None:
-    seen = cluster()
-    seen = observation(
-        *seen.nodes, node(5, state=NodeState.REFUSED, said=SILENT, written=None), levels={"metadata.version": 4}
+    observed = cluster()
+    observed = observation(
+        *observed.nodes, node(5, state=NodeState.REFUSED, said=SILENT, written=None), levels={"metadata.version": 4}
     )
     for release in ("3.9", "4.0"):
-        (found,) = (one for one in checked(seen, release) if "broker 5" in one)
-        assert "run Kafka 3.x on broker 5: Kafka 4.0 and newer do not support metadata.version 4 (3.3-IV0)" in found
+        (message,) = (text for text in checked(observed, release) if "broker 5" in text)
+        assert "run Kafka 3.x on broker 5: Kafka 4.0 and newer do not support metadata.version 4 (3.3-IV0)" in message
 
 
 def test_a_log_without_a_level_is_below_the_floor_too() -> None:
-    seen = observation(*cluster().nodes, levels={})
-    assert checked(seen, "4.0")[0].startswith("metadata.version 1 (3.0-IV1) is below what Kafka 4.0 supports")
+    observed = observation(*cluster().nodes, levels={})
+    assert checked(observed, "4.0")[0].startswith("metadata.version 1 (3.0-IV1) is below what Kafka 4.0 supports")
 
 
 def test_a_feature_that_no_release_has_is_named_and_no_upgrade_is_advised_for_it() -> None:
-    found = blockers(LevelCheckInput(cluster(level=6), (), unknown_features=(("transacton.version", 1),)))
-    assert [one.kind for one in found] == [BlockerKind.UNKNOWN_FEATURE]
+    level_blockers = blockers(LevelCheckInput(cluster(level=6), (), unknown_features=(("transacton.version", 1),)))
+    assert [blocker.kind for blocker in level_blockers] == [BlockerKind.UNKNOWN_FEATURE]

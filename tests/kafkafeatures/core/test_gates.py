@@ -43,18 +43,18 @@ def decided(wanted: DesiredState, owner: Owner | None = None) -> Decision:
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
-def test_each_gate_that_opens_shows_the_next_one_whatever_kind_of_stage_it_is(wanted: DesiredState) -> None:
+def test_opening_one_gate_after_another_shows_each_next_gate_for_every_kind_of_stage(wanted: DesiredState) -> None:
     policy, another = ApprovalPolicy.ALWAYS, frozenset({"sha256:0123456789"})
     shut = replace(wanted, cluster_id="another", mode=Mode.OBSERVE, suspend=True, policy=policy, approvals=another)
     older = Owner("kafka/older", is_same_cluster=True)
-    told = [decided(shut, older)]
-    told.append(decided(shut := replace(shut, cluster_id=""), older))
-    told.append(decided(shut, maybe := replace(older, is_same_cluster=False)))
-    told.append(decided(shut := replace(shut, mode=Mode.APPLY), maybe))
-    told.append(decided(shut := replace(shut, suspend=False), maybe))
-    told.append(decided(shut := replace(shut, rollout=replace(CLOSED, windows=())), maybe))
-    told.append(decided(shut := replace(shut, approvals=frozenset(), policy=ApprovalPolicy.NEVER), maybe))
-    assert [(type(one), getattr(one, "reason", None)) for one in told] == [
+    decisions = [decided(shut, older)]
+    decisions.append(decided(shut := replace(shut, cluster_id=""), older))
+    decisions.append(decided(shut, maybe := replace(older, is_same_cluster=False)))
+    decisions.append(decided(shut := replace(shut, mode=Mode.APPLY), maybe))
+    decisions.append(decided(shut := replace(shut, suspend=False), maybe))
+    decisions.append(decided(shut := replace(shut, rollout=replace(CLOSED, windows=())), maybe))
+    decisions.append(decided(shut := replace(shut, approvals=frozenset(), policy=ApprovalPolicy.NEVER), maybe))
+    assert [(type(decision), getattr(decision, "reason", None)) for decision in decisions] == [
         (Stalled, Reason.CLUSTER_ID_MISMATCH),
         (Stalled, Reason.DUPLICATE_OWNER),
         (Done, Reason.OBSERVED),
@@ -67,7 +67,7 @@ def test_each_gate_that_opens_shows_the_next_one_whatever_kind_of_stage_it_is(wa
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
-def test_nothing_is_begun_while_an_older_resource_may_own_the_cluster(wanted: DesiredState) -> None:
+def test_no_step_begins_while_an_older_resource_may_own_the_cluster(wanted: DesiredState) -> None:
     opened = replace(wanted, rollout=replace(CLOSED, windows=()), policy=ApprovalPolicy.NEVER)
     assert isinstance(decided(opened), Act)
     assert isinstance(decided(opened, Owner("kafka/older", is_same_cluster=False)), Wait)
@@ -75,11 +75,11 @@ def test_nothing_is_begun_while_an_older_resource_may_own_the_cluster(wanted: De
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
 def test_a_plan_that_waits_for_its_window_can_be_approved_meanwhile(wanted: DesiredState) -> None:
-    held = decided(replace(wanted, policy=ApprovalPolicy.ALWAYS))
-    assert isinstance(held, Wait)
-    assert held.reason is Reason.WAITING_FOR_WINDOW
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
-    assert "approve plan sha256:" in held.message
+    decision = decided(replace(wanted, policy=ApprovalPolicy.ALWAYS))
+    assert isinstance(decision, Wait)
+    assert decision.reason is Reason.WAITING_FOR_WINDOW
+    assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    assert "approve plan sha256:" in decision.message
 
 
 CLOSING = {
@@ -90,18 +90,18 @@ CLOSING = {
 }
 
 
-@pytest.mark.parametrize("why", CLOSING)
-def test_beside_what_was_begun_no_step_is_begun_at_a_closed_gate_and_it_is_said_what_is_in_flight(why: str) -> None:
-    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)})
-    wanted = CLOSING[why]
+@pytest.mark.parametrize("gate", CLOSING)
+def test_a_closed_gate_begins_no_further_restart_and_the_message_names_the_restarts_in_flight(gate: str) -> None:
+    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)})
+    wanted = CLOSING[gate]
     open_ = replace(wanted, suspend=False, mode=Mode.APPLY, policy=ApprovalPolicy.NEVER, rollout=ROLLOUT)
-    roll = rolled(told, sent(1), rollout=wanted.rollout)
-    assert isinstance(decide(open_, told, roll=roll), Act)
-    held = decide(wanted, told, roll=roll)
-    assert isinstance(held, Wait)
-    assert held.reason is Reason.ROLLING_NODES
-    assert held.message.startswith(why)
-    assert held.message.endswith("still in flight: broker 1")
+    roll = rolled(observation, sent(1), rollout=wanted.rollout)
+    assert isinstance(decide(open_, observation, roll=roll), Act)
+    decision = decide(wanted, observation, roll=roll)
+    assert isinstance(decision, Wait)
+    assert decision.reason is Reason.ROLLING_NODES
+    assert decision.message.startswith(gate)
+    assert decision.message.endswith("still in flight: broker 1")
 
 
 def test_a_roll_that_is_suspended_names_what_halts_it() -> None:
@@ -109,9 +109,9 @@ def test_a_roll_that_is_suspended_names_what_halts_it() -> None:
         rolled(cluster()),
         decision=Stalled(Reason.ROLLOUT_HALTED, "broker 1 is not back", subject="broker 1", remedy="see its log"),
     )
-    held = decide(DesiredState({}, suspend=True, rollout=ROLLOUT), cluster(), roll=blocked)
-    assert isinstance(held, Held)
-    assert held.message == "suspended; would restart 9 nodes; now: broker 1 is not back"
+    decision = decide(DesiredState({}, suspend=True, rollout=ROLLOUT), cluster(), roll=blocked)
+    assert isinstance(decision, Held)
+    assert decision.message == "suspended; would restart 9 nodes; now: broker 1 is not back"
 
 
 def test_a_plan_that_is_over_waits_for_no_approval() -> None:

@@ -52,18 +52,19 @@ def asked(id_: int) -> RestartInFlight:
     return RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
 
 
-def with_znodes(seen: Observation, **parts: Any) -> Observation:
-    assert isinstance(seen.zookeeper, Known)
-    return replace(seen, zookeeper=replace(seen.zookeeper, value=replace(seen.zookeeper.value, **parts)))
+def with_znodes(observation: Observation, **parts: Any) -> Observation:
+    assert isinstance(observation.zookeeper, Known)
+    value = replace(observation.zookeeper.value, **parts)
+    return replace(observation, zookeeper=replace(observation.zookeeper, value=value))
 
 
 # --- the order: the version of before is set, the Kafka of all is exchanged, the version is raised ---
 
 
 def test_where_every_broker_uses_the_wanted_ibp_nothing_is_done() -> None:
-    found = Look(wanting(), brokers(uses="3.9-IV0")).decision
-    assert isinstance(found, Done)
-    assert f"every broker uses {IBP} 3.9-IV0" in found.message
+    decision = Look(wanting(), brokers(uses="3.9-IV0")).decision
+    assert isinstance(decision, Done)
+    assert f"every broker uses {IBP} 3.9-IV0" in decision.message
 
 
 def test_the_broker_that_is_controller_is_restarted_last() -> None:
@@ -84,10 +85,10 @@ def test_without_a_driver_the_ibp_has_to_be_set_in_git() -> None:
 
 def test_the_restart_that_a_person_is_asked_for_is_seen_by_the_brokers_znode() -> None:
     """A broker in ZooKeeper mode has no epoch: a new process of it has a new znode, and nothing else shows it."""
-    found = Look(wanting(), brokers()).decision
-    assert isinstance(found, Act)
-    assert isinstance(found.step, RestartNode)
-    sent = RestartInFlight(found.step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    decision = Look(wanting(), brokers()).decision
+    assert isinstance(decision, Act)
+    assert isinstance(decision.step, RestartNode)
+    sent = RestartInFlight(decision.step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     again = Look(wanting(), brokers(), sent=(sent,))
     assert refused(again, Reason.ROLLING_NODES).startswith("restart broker 2 with the same Kafka")
     came_back = brokers(broker(2, "3.9", czxid=900))
@@ -96,35 +97,35 @@ def test_the_restart_that_a_person_is_asked_for_is_seen_by_the_brokers_znode() -
 
 @pytest.mark.parametrize("target", ["3.8", "3.9"])
 def test_an_unset_ibp_is_first_set_to_the_version_in_use_and_no_image_is_rolled(target: str) -> None:
-    seen = brokers(uses=None, knows="3.8-IV0")
-    says = refused(Look(wanting(target, rollout=Rollout()), seen), Reason.WAITING_FOR_GIT)
+    observation = brokers(uses=None, knows="3.8-IV0")
+    says = refused(Look(wanting(target, rollout=Rollout()), observation), Reason.WAITING_FOR_GIT)
     assert "no image is rolled" in says
     assert f"set {IBP}=3.8-IV0 in Git" in says
-    by_hand = refused(Look(wanting(target), seen, sent=(asked(2),)), Reason.ROLLING_NODES)
+    by_hand = refused(Look(wanting(target), observation, sent=(asked(2),)), Reason.ROLLING_NODES)
     assert f"restart broker 2 with the same Kafka, and {IBP}=3.8-IV0" in by_hand
 
 
 def test_a_broker_with_an_unset_ibp_comes_before_every_newer_kafka() -> None:
-    seen = brokers(broker(3, None, "3.8-IV0"), uses="3.8", knows="3.8-IV0")
-    assert restarted(Look(wanting(), seen)) == 3
+    observation = brokers(broker(3, None, "3.8-IV0"), uses="3.8", knows="3.8-IV0")
+    assert restarted(Look(wanting(), observation)) == 3
 
 
 def test_brokers_that_do_not_know_the_wanted_ibp_get_a_newer_kafka_first_and_keep_their_ibp() -> None:
-    seen = brokers(broker(1, "3.8", "3.9-IV0"), uses="3.8", knows="3.8-IV0")
-    assert restarted(Look(wanting(), seen)) == 2
-    says = refused(Look(wanting(), seen, sent=(asked(2),)), Reason.ROLLING_NODES)
+    observation = brokers(broker(1, "3.8", "3.9-IV0"), uses="3.8", knows="3.8-IV0")
+    assert restarted(Look(wanting(), observation)) == 2
+    says = refused(Look(wanting(), observation, sent=(asked(2),)), Reason.ROLLING_NODES)
     assert "restart broker 2 with Kafka 3.9" in says
     assert f"still {IBP}=3.8" in says
-    assert "image of Kafka 3.9" in refused(Look(wanting(rollout=Rollout()), seen), Reason.WAITING_FOR_GIT)
+    assert "image of Kafka 3.9" in refused(Look(wanting(rollout=Rollout()), observation), Reason.WAITING_FOR_GIT)
 
 
 def test_the_ibp_is_raised_only_once_all_brokers_know_the_version() -> None:
-    seen = brokers(broker(2, "3.8", "3.8-IV0"))
-    assert restarted(Look(wanting(), seen)) == 2
-    assert "3.9" not in [one.split("=")[-1] for one in Look(wanting(), seen).proposal.plan.work[0].remaining]
+    observation = brokers(broker(2, "3.8", "3.8-IV0"))
+    assert restarted(Look(wanting(), observation)) == 2
+    assert "3.9" not in [line.split("=")[-1] for line in Look(wanting(), observation).proposal.plan.work[0].remaining]
 
 
-def test_the_next_roll_waits_for_the_last_broker_of_this_one() -> None:
+def test_the_next_roll_waits_for_the_last_broker_of_the_current_roll() -> None:
     """While a broker is away it is not known whether its Kafka knows the version."""
     away = replace(broker(2, "3.8", "3.8-IV0"), answer=Unknown(SILENT), proved_at="", settings={})
     step = RestartNode(2, "broker 2", earlier_support="", broker_epoch=90)
@@ -166,8 +167,8 @@ def test_the_ibp_is_never_lowered(uses: str) -> None:
 @pytest.mark.parametrize(("raised", "by"), [("3.9", ""), (None, "the default of its Kafka")])
 def test_a_broker_raised_to_an_ibp_that_other_brokers_do_not_know_stops_everything(raised: str | None, by: str) -> None:
     """By a template that had both at once, or because its new Kafka has raised it."""
-    seen = brokers(broker(2, raised, "3.9-IV0"), uses="3.8", knows="3.8-IV0")
-    says = refused(Look(wanting(), seen), Reason.TEMPLATE_AHEAD)
+    observation = brokers(broker(2, raised, "3.9-IV0"), uses="3.8", knows="3.8-IV0")
+    says = refused(Look(wanting(), observation), Reason.TEMPLATE_AHEAD)
     assert "broker 2 uses" in says
     assert by in says
     assert f"set {IBP}=3.8-IV0 on broker 2 in Git, and restart it" in says
@@ -187,9 +188,9 @@ def test_a_broker_that_gives_no_version_is_waited_for() -> None:
 
 
 def test_a_broker_that_only_zookeeper_knows_is_waited_for() -> None:
-    seen = brokers()
-    seen = replace(seen, nodes=tuple(one for one in seen.nodes if one.id != 3))
-    says = refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
+    observation = brokers()
+    observation = replace(observation, nodes=tuple(node for node in observation.nodes if node.id != 3))
+    says = refused(Look(wanting(), observation), Reason.WAITING_FOR_NODES)
     assert "broker 3 is registered in ZooKeeper, but its address is not known" in says
 
 
@@ -197,24 +198,25 @@ def test_a_broker_that_only_zookeeper_knows_is_waited_for() -> None:
 def test_the_ibp_is_not_raised_past_a_broker_that_has_replicas_and_is_down(knows: str) -> None:
     """A newer Kafka for the others changes nothing for it."""
     partitions = reading(row("orders", 1, 2, 3, 4, isr=(1, 2, 3)), default=1)
-    seen = replace(brokers(knows=knows), partitions=known(partitions, SourceKind.API_REQUESTS))
-    says = said(looks(wanting(), seen))
+    observation = replace(brokers(knows=knows), partitions=known(partitions, SourceKind.API_REQUESTS))
+    says = said(looks(wanting(), observation))
     assert ("broker 4 has replicas but is not registered" in says) is (knows == "3.9-IV0")
     assert ("start broker 4, or move its replicas to other brokers" in says) is (knows == "3.9-IV0")
 
 
 def test_an_ensemble_that_cannot_be_read_is_waited_for() -> None:
-    seen = replace(brokers(), zookeeper=Unknown(Failure(FailureKind.UNREACHABLE, "zk:2181", "connection refused")))
-    says = refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
+    refusal = Failure(FailureKind.UNREACHABLE, "zk:2181", "connection refused")
+    observation = replace(brokers(), zookeeper=Unknown(refusal))
+    says = refused(Look(wanting(), observation), Reason.WAITING_FOR_NODES)
     assert "ZooKeeper could not be read: connection refused" in says
 
 
-@pytest.mark.parametrize("found", ["another", None])
-def test_the_ensemble_of_another_cluster_is_refused(found: str | None) -> None:
-    other = of_another_cluster(found, "zk:2181/b", CLUSTER)
+@pytest.mark.parametrize("other_id", ["another", None])
+def test_the_ensemble_of_another_cluster_is_refused(other_id: str | None) -> None:
+    other = of_another_cluster(other_id, "zk:2181/b", CLUSTER)
     assert other is not None
-    seen = replace(brokers(), zookeeper=Unknown(other))
-    says = refused(Look(wanting(), seen), Reason.CLUSTER_ID_MISMATCH)
+    observation = replace(brokers(), zookeeper=Unknown(other))
+    says = refused(Look(wanting(), observation), Reason.CLUSTER_ID_MISMATCH)
     assert "set the ensemble and chroot of the brokers' zookeeper.connect" in says
 
 
@@ -225,8 +227,8 @@ def test_the_ibp_does_not_move_while_a_migration_is_open(position: Position) -> 
 
 
 def test_a_broker_with_the_flag_shows_a_migration() -> None:
-    seen = brokers(replace(a_node(2, Shape.FLAGGED_BROKER), settings=broker(2).settings))
-    assert "a migration from ZooKeeper is open" in refused(Look(wanting(), seen), Reason.MIGRATING)
+    observation = brokers(replace(a_node(2, Shape.FLAGGED_BROKER), settings=broker(2).settings))
+    assert "a migration from ZooKeeper is open" in refused(Look(wanting(), observation), Reason.MIGRATING)
 
 
 def test_a_znode_of_a_migration_whose_controllers_are_not_known_prevents_it() -> None:
@@ -234,24 +236,25 @@ def test_a_znode_of_a_migration_whose_controllers_are_not_known_prevents_it() ->
     assert "spec.cluster.bootstrapControllers" in says
 
 
-def test_a_controller_of_a_quorum_without_its_log_leaves_it_open_whether_a_migration_is() -> None:
-    seen = with_znodes(brokers(), controller=claimed())
-    waiting = refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
+def test_a_quorum_claim_without_a_readable_log_leaves_it_unknown_if_a_migration_is_open() -> None:
+    observation = with_znodes(brokers(), controller=claimed())
+    waiting = refused(Look(wanting(), observation), Reason.WAITING_FOR_NODES)
     assert "the znode /controller names a controller of a KRaft quorum" in waiting
     assert "bootstrapControllers" in waiting
-    seen = with_znodes(brokers(), controller=None)
-    assert "it is not known whether a migration is open" in refused(Look(wanting(), seen), Reason.WAITING_FOR_NODES)
+    observation = with_znodes(brokers(), controller=None)
+    says = refused(Look(wanting(), observation), Reason.WAITING_FOR_NODES)
+    assert "it is not known whether a migration is open" in says
 
 
 def test_a_mode_that_is_not_known_is_waited_for() -> None:
-    seen = replace(brokers(), mode=Unknown(SILENT))
-    assert "the metadata mode is not known" in refused(Look(wanting(), seen), Reason.PREFLIGHT)
+    observation = replace(brokers(), mode=Unknown(SILENT))
+    assert "the metadata mode is not known" in refused(Look(wanting(), observation), Reason.PREFLIGHT)
 
 
 def test_in_kraft_mode_the_ibp_is_reported_as_meaningless_and_refuses_nothing() -> None:
-    seen = cluster(P.FINALIZED)
-    assert seen.mode == known(MetadataMode.KRAFT)
-    look = Look(wanting("3.8"), replace(seen, zookeeper=Unknown(NOT_ASKED)))
+    observation = cluster(P.FINALIZED)
+    assert observation.mode == known(MetadataMode.KRAFT)
+    look = Look(wanting("3.8"), replace(observation, zookeeper=Unknown(NOT_ASKED)))
     assert isinstance(look.decision, Done)
     assert "has no meaning in KRaft mode" in look.decision.message
     assert look.proposal.plan.is_over
@@ -269,35 +272,35 @@ def test_a_pod_is_restarted_once_its_template_was_changed() -> None:
     assert restarted(Look(wanted, in_pods(brokers(), 1, 2, 3))) == 2
 
 
-def test_a_person_has_no_single_pod_restarted_meanwhile() -> None:
+def test_a_request_to_restart_a_single_pod_changes_nothing_during_a_raise_of_the_ibp() -> None:
     wanted = wanting(rollout=IN_PODS)
-    for seen in (in_pods(brokers()), in_pods(brokers(), 1, 3), in_pods(brokers(uses="3.9"))):
-        found, before = Look(wanted, requested(seen, "broker-2")), Look(wanted, seen)
-        assert (found.decision, found.proposal.plan) == (before.decision, before.proposal.plan)
+    for observation in (in_pods(brokers()), in_pods(brokers(), 1, 3), in_pods(brokers(uses="3.9"))):
+        look, before = Look(wanted, requested(observation, "broker-2")), Look(wanted, observation)
+        assert (look.decision, look.proposal.plan) == (before.decision, before.proposal.plan)
 
 
 def test_a_template_that_did_not_help_the_first_broker_gets_no_second_one() -> None:
-    seen = in_pods(brokers(), 1, 3)
-    says = refused(Look(wanting(rollout=IN_PODS), seen), Reason.ROLLOUT_HALTED)
+    observation = in_pods(brokers(), 1, 3)
+    says = refused(Look(wanting(rollout=IN_PODS), observation), Reason.ROLLOUT_HALTED)
     assert f"broker 2 was restarted with the template of broker, and needs the same Kafka, and {IBP}=3.9" in says
 
 
 @pytest.mark.parametrize("release", ["3.9", ""])
 def test_no_image_is_rolled_while_the_ibp_is_not_set(release: str) -> None:
-    seen = in_pods(brokers(uses=None, knows="3.8-IV0"), 1, 2, 3, release=release)
-    says = refused(Look(wanting(rollout=IN_PODS), seen), Reason.TEMPLATE_AHEAD)
+    observation = in_pods(brokers(uses=None, knows="3.8-IV0"), 1, 2, 3, release=release)
+    says = refused(Look(wanting(rollout=IN_PODS), observation), Reason.TEMPLATE_AHEAD)
     assert "keep the image of Kafka 3.8 in Git" in says
 
 
 def test_the_setting_alone_is_rolled_while_the_ibp_is_not_set() -> None:
-    seen = in_pods(brokers(uses=None, knows="3.8-IV0"), 1, 2, 3, release="3.8")
-    assert restarted(Look(wanting("3.8", rollout=IN_PODS), seen)) == 2
+    observation = in_pods(brokers(uses=None, knows="3.8-IV0"), 1, 2, 3, release="3.8")
+    assert restarted(Look(wanting("3.8", rollout=IN_PODS), observation)) == 2
 
 
 def test_an_image_is_rolled_where_every_broker_uses_what_is_wanted() -> None:
     """From 3.9.1 to 3.9.2: the version is set, so the new Kafka does not raise it."""
-    seen = in_pods(brokers(uses="3.8"), 1, 2, 3)
-    assert restarted(Look(wanting("3.8", rollout=IN_PODS), seen)) == 2
+    observation = in_pods(brokers(uses="3.8"), 1, 2, 3)
+    assert restarted(Look(wanting("3.8", rollout=IN_PODS), observation)) == 2
 
 
 # --- plan, approval and status ---
@@ -307,8 +310,8 @@ def test_the_plan_names_each_roll_and_only_the_last_one_is_irreversible() -> Non
     look = Look(wanting(), brokers(uses=None, knows="3.8-IV0"))
     (work,) = look.proposal.plan.work
     steps = list(work.steps())
-    assert [one.reversible for one in steps] == [True, True, False]
-    assert [IBP in one.detail for one in steps] == [True, True, True]
+    assert [step.reversible for step in steps] == [True, True, False]
+    assert [IBP in step.detail for step in steps] == [True, True, True]
     assert look.proposal.plan.irreversible
     assert str(look.proposal.plan) == f"{IBP} 3.8-IV0 -> 3.9"
 
@@ -316,12 +319,12 @@ def test_the_plan_names_each_roll_and_only_the_last_one_is_irreversible() -> Non
 def test_a_plan_stands_while_brokers_are_restarted_and_not_for_another_version() -> None:
     first, then = Look(wanting(), brokers()), Look(wanting(), brokers(broker(2, "3.9")))
     standing = first.proposal.plan.stages
-    (part,) = [one for one in then.proposal.parts if one.kind == "InterBrokerProtocol"]
+    (part,) = [part for part in then.proposal.parts if part.kind == "InterBrokerProtocol"]
     assert part.work_of(standing) is not None
     other = Look(wanting("3.8"), brokers(uses="3.7"))
-    (part,) = [one for one in other.proposal.parts if one.kind == "InterBrokerProtocol"]
+    (part,) = [part for part in other.proposal.parts if part.kind == "InterBrokerProtocol"]
     assert part.work_of(standing) is None
-    (none,) = [one for one in Look(wanting(""), brokers()).proposal.parts if one.kind == "InterBrokerProtocol"]
+    (none,) = [part for part in Look(wanting(""), brokers()).proposal.parts if part.kind == "InterBrokerProtocol"]
     assert none.work_of(standing) is None
 
 
@@ -332,16 +335,16 @@ def test_every_plan_waits_for_an_approval_where_the_policy_says_so() -> None:
 
 
 def test_in_observe_mode_the_plan_of_the_ibp_is_reported_and_not_carried_out() -> None:
-    found = Look(wanting(mode=Mode.OBSERVE), brokers()).decision
-    assert isinstance(found, Done)
-    assert found.message == f"would raise {IBP} to 3.9"
+    decision = Look(wanting(mode=Mode.OBSERVE), brokers()).decision
+    assert isinstance(decision, Done)
+    assert decision.message == f"would raise {IBP} to 3.9"
 
 
 def test_the_status_says_what_each_broker_uses() -> None:
     assert report(Look(wanting(), brokers())).inter_broker_protocol_version == "3.8"
     mixed = brokers(broker(2, "3.9"), broker(3, None, "3.9-IV0"))
-    found = report(Look(wanting(), mixed)).inter_broker_protocol_version
-    assert found == "3.8 (broker 1), 3.9 (broker 2), 3.9-IV0 by default (broker 3)"
+    used = report(Look(wanting(), mixed)).inter_broker_protocol_version
+    assert used == "3.8 (broker 1), 3.9 (broker 2), 3.9-IV0 by default (broker 3)"
 
 
 def test_the_status_keeps_what_was_read_before() -> None:
@@ -353,11 +356,11 @@ def test_the_status_keeps_what_was_read_before() -> None:
 def test_the_roll_is_over_once_every_broker_uses_the_wanted_ibp() -> None:
     before = Status(rollout=RolloutStatus(id="one", total=3, done=2, waiting_for="broker 3"))
     look = Look(wanting(), brokers(uses="3.9"))
-    found = report(look, before).rollout
-    assert found is not None
-    assert not found.is_in_progress
-    said = [stage.conditions(look.decision).get(Condition.NODES_ROLLED) for stage in look.stages]
-    assert ("True", Reason.ALL_CURRENT, f"all 3 brokers use {IBP} 3.9") in said
+    rollout = report(look, before).rollout
+    assert rollout is not None
+    assert not rollout.is_in_progress
+    rolled = [stage.conditions(look.decision).get(Condition.NODES_ROLLED) for stage in look.stages]
+    assert ("True", Reason.ALL_CURRENT, f"all 3 brokers use {IBP} 3.9") in rolled
 
 
 def test_a_restart_that_is_over_is_not_shown_as_waited_for_while_git_has_to_change_something() -> None:
@@ -366,9 +369,9 @@ def test_a_restart_that_is_over_is_not_shown_as_waited_for_while_git_has_to_chan
             id="one", total=3, done=2, waiting_for="broker 3", waiting_since=Stamp("2026-01-02T03:00:00Z")
         )
     )
-    found = report(Look(wanting(), brokers()), before).rollout
-    assert found is not None
-    assert not found.waiting_for
+    rollout = report(Look(wanting(), brokers()), before).rollout
+    assert rollout is not None
+    assert not rollout.waiting_for
 
 
 # --- what has to be read ---

@@ -10,9 +10,9 @@ from kafkafeatures.core.ibp.versions import Version, version_of
 
 
 def version(text: str) -> Version:
-    found = version_of(text)
-    assert found is not None, text
-    return found
+    parsed = version_of(text)
+    assert parsed is not None, text
+    return parsed
 
 
 @pytest.mark.parametrize(
@@ -35,5 +35,5 @@ def test_an_invalid_name_is_no_ibp_version(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "is_known"), [("3.9", True), ("3.9-IV1", False), ("4.0", False), ("2.9", False)])
-def test_only_what_kafka_has_shipped_is_known(text: str, *, is_known: bool) -> None:
+def test_only_versions_that_kafka_has_released_are_known(text: str, *, is_known: bool) -> None:
     assert version(text).is_known is is_known

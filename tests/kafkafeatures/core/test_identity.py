@@ -66,16 +66,16 @@ def seen(*nodes: ProbedNode, log: Image | None, **parts: Any) -> Observation:
 def registered(of: Image, addresses: Mapping[int, tuple[int, int]]) -> Image:
     """The brokers with the epoch and the port of each."""
     brokers: dict[int, BrokerRegistration] = {}
-    for id_, one in of.brokers.items():
+    for id_, broker in of.brokers.items():
         epoch, port = addresses.get(id_, (1, id_))
-        brokers[id_] = replace(one, epoch=epoch, endpoints=(Endpoint("PLAINTEXT", "h", port, 0),))
+        brokers[id_] = replace(broker, epoch=epoch, endpoints=(Endpoint("PLAINTEXT", "h", port, 0),))
     assert of.registrations is not None
     return replace(of, registrations=replace(of.registrations, brokers=brokers))
 
 
-def of_role(it: Observation, id_: int, role: Role) -> Node:
-    (found,) = [node for node in it.nodes if node.id == id_ and role in node.roles]
-    return found
+def of_role(observation: Observation, id_: int, role: Role) -> Node:
+    (matching,) = [node for node in observation.nodes if node.id == id_ and role in node.roles]
+    return matching
 
 
 # --- one id, two registrations ---
@@ -85,53 +85,53 @@ FORMER = image({1: (NEW, False), 3001: (OLD, True)}, dict.fromkeys(CONTROLLERS, 
 TWO_ROLES = (asked(1), asked(3001, SILENT, Role.BROKER), asked(3002), asked(3003))
 
 
-def former(roles: str | None, log: Image = FORMER, said: NodeAnswer = AS_CONTROLLER) -> Observation:
-    controller = asked(3001, said)
+def former(roles: str | None, log: Image = FORMER, node_answer: NodeAnswer = AS_CONTROLLER) -> Observation:
+    controller = asked(3001, node_answer)
     return seen(*TWO_ROLES, controller if roles is None else named(controller, roles), log=log)
 
 
 @pytest.mark.parametrize("ranges", [OLD, NEW])
-def test_a_node_that_gave_up_the_role_of_a_broker_is_a_controller_and_a_ghost(ranges: Any) -> None:
+def test_a_node_that_is_no_longer_a_broker_is_a_controller_and_a_ghost_broker(ranges: Any) -> None:
     log = image({1: (NEW, False), 3001: (ranges, True)}, dict.fromkeys(CONTROLLERS, NEW))
-    it = former(ONLY_CONTROLLER, log)
-    controller, ghost = of_role(it, 3001, Role.CONTROLLER), of_role(it, 3001, Role.BROKER)
+    observation = former(ONLY_CONTROLLER, log)
+    controller, ghost = of_role(observation, 3001, Role.CONTROLLER), of_role(observation, 3001, Role.BROKER)
     assert (controller.roles, controller.state, controller.is_voter) == ((Role.CONTROLLER,), NodeState.LIVE, True)
     assert isinstance(controller.range_of("metadata.version"), Known)
     assert (ghost.state, ghost.is_voter, not_a_ghost_broker(ghost)) == (NodeState.GHOST, False, "")
     assert ghost.replaced_by is not None
     assert ghost.replaced_by.message == "the process with id 3001 is only a controller now"
-    assert it.node(3001) == controller
-    assert not it.gaps
+    assert observation.node(3001) == controller
+    assert not observation.gaps
 
 
-def test_a_voter_is_never_to_be_unregistered_because_of_a_broker_with_its_id() -> None:
-    it = former(ONLY_CONTROLLER)
-    (blocker,) = grouped(blockers_of(it, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
+def test_the_remedy_for_a_ghost_broker_with_the_id_of_a_voter_never_unregisters_the_voter() -> None:
+    observation = former(ONLY_CONTROLLER)
+    (blocker,) = grouped(blockers_of(observation, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
     assert blocker.remedy == "kafkafeatures unregister --broker 3001 FLAGS"
     assert "the process with id 3001 is only a controller now" in blocker.message
-    assert objection(it, 3001) == "controller 3001 is the active controller"
+    assert objection(observation, 3001) == "controller 3001 is the active controller"
 
 
-def test_a_process_that_is_both_is_one_node_while_its_broker_starts() -> None:
-    it = former(BOTH)
-    node = of_role(it, 3001, Role.BROKER)
+def test_a_combined_process_is_one_node_while_its_broker_starts() -> None:
+    observation = former(BOTH)
+    node = of_role(observation, 3001, Role.BROKER)
     assert (node.roles, node.state) == ((Role.CONTROLLER, Role.BROKER), NodeState.FENCED)
     assert not_a_ghost_broker(node)
 
 
-def test_a_process_that_does_not_say_its_roles_stays_one_node_and_no_advice_concerns_the_voter() -> None:
-    it = former(None)
-    node = of_role(it, 3001, Role.BROKER)
+def test_a_process_of_unknown_roles_stays_one_node_and_no_remedy_unregisters_the_voter() -> None:
+    observation = former(None)
+    node = of_role(observation, 3001, Role.BROKER)
     assert node.roles == (Role.CONTROLLER, Role.BROKER)
-    why = not_a_ghost_broker(node)
-    assert "process.roles" in why
-    assert "--controller" not in why
-    (gap,) = it.gaps
+    reason = not_a_ghost_broker(node)
+    assert "process.roles" in reason
+    assert "--controller" not in reason
+    (gap,) = observation.gaps
     assert "for more than 2 minutes" in gap.remedy
     assert "unregister --broker 3001" in gap.remedy
 
 
-def test_that_process_and_registration_differ_has_a_beginning_and_a_way_out_after_two_minutes() -> None:
+def test_a_process_that_differs_from_its_registration_is_reported_with_start_and_remedy_after_two_minutes() -> None:
     process = Process()
     decided = decide(DesiredState({"metadata.version": NEW["metadata.version"][1]}), former(None))
     assert isinstance(decided, Wait)
@@ -142,62 +142,62 @@ def test_that_process_and_registration_differ_has_a_beginning_and_a_way_out_afte
     assert later.endswith("kafkafeatures unregister --broker 3001")
 
 
-def test_a_broker_that_is_not_fenced_counts_whatever_its_process_says() -> None:
+def test_an_unfenced_broker_is_no_ghost_whatever_roles_its_process_reports() -> None:
     log = image({1: (NEW, False), 3001: (OLD, False)}, dict.fromkeys(CONTROLLERS, NEW))
     assert of_role(former(ONLY_CONTROLLER, log), 3001, Role.BROKER).roles == (Role.CONTROLLER, Role.BROKER)
 
 
-def test_a_node_that_gave_up_the_role_of_a_controller_is_a_broker_and_a_ghost() -> None:
+def test_a_node_that_is_no_longer_a_controller_is_a_broker_and_a_ghost_controller() -> None:
     log = image({1: (NEW, False), 2: (NEW, False)}, dict.fromkeys((*CONTROLLERS, 2), NEW))
     broker, nodes = named(asked(2, AS_BROKER), ONLY_BROKER), (asked(1), asked(2, SILENT, Role.CONTROLLER))
     fetches = QuorumAnswer(3001, 4, 100, quorum(voters=CONTROLLERS).voters, (ReplicaProgress(2, 100, 1000, 1000),))
-    it = seen(*nodes, *map(asked, CONTROLLERS), broker, log=log, quorum=fetches)
-    assert (of_role(it, 2, Role.BROKER).state, of_role(it, 2, Role.CONTROLLER).state) == (
+    observation = seen(*nodes, *map(asked, CONTROLLERS), broker, log=log, quorum=fetches)
+    assert (of_role(observation, 2, Role.BROKER).state, of_role(observation, 2, Role.CONTROLLER).state) == (
         NodeState.LIVE,
         NodeState.GHOST,
     )
-    assert it.node(2) == of_role(it, 2, Role.BROKER)
+    assert observation.node(2) == of_role(observation, 2, Role.BROKER)
 
 
-def test_a_voter_counts_whatever_its_process_says() -> None:
+def test_a_voter_is_no_ghost_whatever_roles_its_process_reports() -> None:
     assert of_role(former(ONLY_BROKER), 3001, Role.CONTROLLER).state is not NodeState.GHOST
 
 
-def test_several_that_gave_up_the_role_are_in_one_sentence() -> None:
+def test_several_nodes_that_are_no_longer_brokers_are_reported_in_one_sentence() -> None:
     log = image({1: (NEW, False), 3001: (OLD, True), 3002: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW))
     brokers = tuple(asked(id_, SILENT, Role.BROKER) for id_ in (3001, 3002))
     controllers = (*(named(asked(id_, AS_CONTROLLER), ONLY_CONTROLLER) for id_ in (3001, 3002)), asked(3003))
-    it = seen(asked(1), *brokers, *controllers, log=log)
-    (blocker,) = check(it, {}, "FLAGS").blockers
+    observation = seen(asked(1), *brokers, *controllers, log=log)
+    (blocker,) = check(observation, {}, "FLAGS").blockers
     assert "the processes with these ids are only controllers now" in blocker.message
     assert blocker.remedy == "for each of them: kafkafeatures unregister --broker 3001 FLAGS"
     out = StringIO()
-    draw(Console(width=200, file=out), it)
+    draw(Console(width=200, file=out), observation)
     assert "2 brokers (3001, 3002): the processes with these ids are only controllers now" in out.getvalue()
 
 
 # --- one address, two registrations ---
 
 
-def renumbered(said: NodeAnswer | Failure = AS_BROKER, **epochs: int) -> Observation:
+def renumbered(node_answer: NodeAnswer | Failure = AS_BROKER, **epochs: int) -> Observation:
     """Broker 13 at the address that broker 3 had. fenced: 0 where broker 13 is not."""
     fenced = {3: bool(epochs.get("fenced_3", 1)), 13: bool(epochs.get("fenced_13", 0))}
     log = image({3: (OLD, fenced[3]), 13: (NEW, fenced[13])}, dict.fromkeys(CONTROLLERS, NEW))
     log = registered(log, {3: (epochs.get("of_3", 5), 99), 13: (epochs.get("of_13", 50), 99)})
-    brokers = [replace(asked(id_, said), port=99) for id_ in (3, 13)]
+    brokers = [replace(asked(id_, node_answer), port=99) for id_ in (3, 13)]
     return seen(*brokers, *map(asked, CONTROLLERS), log=log)
 
 
 def test_an_address_belongs_to_the_newest_registration_that_names_it() -> None:
-    it = renumbered()
-    ghost, successor = of_role(it, 3, Role.BROKER), of_role(it, 13, Role.BROKER)
+    observation = renumbered()
+    ghost, successor = of_role(observation, 3, Role.BROKER), of_role(observation, 13, Role.BROKER)
     assert (ghost.state, successor.state) == (NodeState.GHOST, NodeState.LIVE)
     assert ghost.replaced_by is not None
     assert ghost.replaced_by.message == "its address h:99 is that of broker 13 now"
     assert not_a_ghost_broker(ghost) == ""
     assert "is live" in not_a_ghost_broker(successor)
-    assert not it.gaps
-    (blocker,) = grouped(blockers_of(it, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
+    assert not observation.gaps
+    (blocker,) = grouped(blockers_of(observation, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
     assert blocker.remedy == (
         "if it is permanently gone: kafkafeatures unregister --broker 3 FLAGS; otherwise start it on the new Kafka, at "
         "another address"
@@ -205,64 +205,64 @@ def test_an_address_belongs_to_the_newest_registration_that_names_it() -> None:
 
 
 def test_an_unfenced_registration_has_its_address_before_a_newer_one_that_is_fenced() -> None:
-    it = renumbered(fenced_3=0, fenced_13=1)
-    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.LIVE, NodeState.GHOST)
+    observation = renumbered(fenced_3=0, fenced_13=1)
+    assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.LIVE, NodeState.GHOST)
 
 
-def test_of_two_fenced_registrations_the_newest_is_the_one_that_answers() -> None:
-    it = renumbered(fenced_13=1)
-    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.GHOST, NodeState.FENCED)
+def test_the_newest_of_two_fenced_registrations_has_the_address() -> None:
+    observation = renumbered(fenced_13=1)
+    assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.GHOST, NodeState.FENCED)
 
 
-def test_of_two_that_are_not_fenced_the_older_one_is_not_what_answers() -> None:
-    it = renumbered(fenced_3=0)
-    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.UNREACHABLE, NodeState.LIVE)
+def test_the_older_of_two_unfenced_registrations_does_not_have_the_address() -> None:
+    observation = renumbered(fenced_3=0)
+    assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.UNREACHABLE, NodeState.LIVE)
 
 
-def test_without_the_log_the_broker_that_is_not_fenced_has_the_address() -> None:
+def test_without_the_log_the_unfenced_broker_has_the_address() -> None:
     listed = BrokerList((Host(3, "h", 99, is_fenced=True), Host(13, "h", 99)), lists_fenced=True)
     brokers = [replace(asked(id_, AS_BROKER), port=99) for id_ in (3, 13)]
-    it = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
-    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.GHOST, NodeState.LIVE)
+    observation = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
+    assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.GHOST, NodeState.LIVE)
 
 
-def test_where_it_is_not_known_which_of_two_answers_neither_is_called_a_ghost() -> None:
+def test_neither_of_two_registrations_with_one_address_is_a_ghost_while_the_owner_is_unknown() -> None:
     listed = BrokerList(tuple(Host(id_, "h", 99, is_fenced=True) for id_ in (3, 13)), lists_fenced=True)
     brokers = [replace(asked(id_, AS_BROKER), port=99) for id_ in (3, 13)]
-    it = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
-    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.FENCED, NodeState.FENCED)
-    assert "it is not known which answers" in str(it.nodes[-1].answer)
-    assert not_a_ghost_broker(it.nodes[-1])
+    observation = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
+    assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.FENCED, NodeState.FENCED)
+    assert "it is not known which answers" in str(observation.nodes[-1].answer)
+    assert not_a_ghost_broker(observation.nodes[-1])
 
 
-def test_a_denied_address_is_named_with_the_role_of_its_owner() -> None:
+def test_a_ghost_is_reported_with_the_role_of_the_node_that_owns_its_address_now() -> None:
     denied = Failure(FailureKind.ANOTHER_NODE, "h:3001", "its address h:3001 is that of node 3001 now")
     log = registered(image({3: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 3001)})
-    it = seen(replace(asked(3, denied), port=3001), *map(asked, CONTROLLERS), log=log)
-    assert "controller 3001 now" in str(of_role(it, 3, Role.BROKER).answer)
+    observation = seen(replace(asked(3, denied), port=3001), *map(asked, CONTROLLERS), log=log)
+    assert "controller 3001 now" in str(of_role(observation, 3, Role.BROKER).answer)
 
 
-def test_what_answers_as_a_controller_is_no_broker_at_that_address() -> None:
+def test_a_broker_whose_address_a_controller_answers_at_is_a_ghost() -> None:
     log = registered(image({3: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 3001)})
-    it = seen(replace(asked(3, AS_CONTROLLER), port=3001), *map(asked, CONTROLLERS), log=log)
-    ghost = of_role(it, 3, Role.BROKER)
+    observation = seen(replace(asked(3, AS_CONTROLLER), port=3001), *map(asked, CONTROLLERS), log=log)
+    ghost = of_role(observation, 3, Role.BROKER)
     assert ghost.state is NodeState.GHOST
     assert ghost.replaced_by is not None
     assert ghost.replaced_by.message == "its address h:3001 is that of controller 3001 now"
 
 
-def test_a_controller_without_a_vote_has_not_the_address_of_a_voter() -> None:
+def test_an_observer_registered_at_the_address_of_a_voter_is_a_ghost() -> None:
     log = image({1: (NEW, False)}, dict.fromkeys((*CONTROLLERS, 3009), NEW))
-    it = seen(asked(1), *map(asked, CONTROLLERS), replace(asked(3009), port=3001), log=log)
-    assert of_role(it, 3009, Role.CONTROLLER).state is NodeState.GHOST
-    assert of_role(it, 3001, Role.CONTROLLER).state is NodeState.LIVE
+    observation = seen(asked(1), *map(asked, CONTROLLERS), replace(asked(3009), port=3001), log=log)
+    assert of_role(observation, 3009, Role.CONTROLLER).state is NodeState.GHOST
+    assert of_role(observation, 3001, Role.CONTROLLER).state is NodeState.LIVE
 
 
-def test_a_process_that_denies_the_id_is_another_node_under_whatever_name() -> None:
+def test_a_broker_whose_process_denies_its_id_is_a_ghost_under_any_host_name() -> None:
     denied = Failure(FailureKind.ANOTHER_NODE, "alias:99", "its address alias:99 is that of node 13 now")
     log = registered(image({3: (OLD, True), 13: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {})
-    it = seen(replace(asked(3, denied), host="alias"), asked(13), *map(asked, CONTROLLERS), log=log)
-    ghost = of_role(it, 3, Role.BROKER)
+    observation = seen(replace(asked(3, denied), host="alias"), asked(13), *map(asked, CONTROLLERS), log=log)
+    ghost = of_role(observation, 3, Role.BROKER)
     assert (ghost.state, ghost.replaced_by) == (NodeState.GHOST, denied)
 
 
@@ -272,15 +272,15 @@ def test_a_process_that_proves_its_id_has_the_address() -> None:
     )
     proved = named(replace(asked(3, AS_BROKER), port=99), ONLY_BROKER)
     denied = Failure(FailureKind.ANOTHER_NODE, "h:99", "its address h:99 is that of node 3 now")
-    it = seen(proved, replace(asked(13, denied), port=99), *map(asked, CONTROLLERS), log=log)
-    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.FENCED, NodeState.UNREACHABLE)
-    assert "broker 3 now" in str(it.nodes[-1].answer)
+    observation = seen(proved, replace(asked(13, denied), port=99), *map(asked, CONTROLLERS), log=log)
+    assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.FENCED, NodeState.UNREACHABLE)
+    assert "broker 3 now" in str(observation.nodes[-1].answer)
 
 
 # --- who has to name itself ---
 
 
-def test_only_nodes_in_doubt_have_to_name_themselves() -> None:
+def test_only_nodes_of_doubtful_identity_are_asked_for_their_id() -> None:
     log = image({1: (NEW, False), 2: (NEW, True), 3001: (OLD, True)}, dict.fromkeys((*CONTROLLERS, 3009), NEW))
     nodes = (asked(1), asked(2), *map(asked, (*CONTROLLERS, 3009)), asked(3001, SILENT, Role.BROKER))
     made = probe(*nodes, quorum=quorum(voters=CONTROLLERS))
@@ -303,15 +303,15 @@ def of_four(level: int = 1, **parts: Any) -> Observation:
 
 
 @pytest.mark.parametrize(("level", "mode"), [(0, "Static"), (1, "Dynamic")])
-def test_a_controller_without_a_vote_is_an_observer_by_name(level: int, mode: str) -> None:
-    it = of_four(level)
-    assert [node.id for node in observers(it)] == [3009]
-    document = cluster_document(it)
+def test_a_controller_that_is_no_voter_is_an_observer(level: int, mode: str) -> None:
+    observation = of_four(level)
+    assert [node.id for node in observers(observation)] == [3009]
+    document = cluster_document(observation)
     assert document["quorumMode"] == mode
-    assert {one["id"]: one.get("voter") for one in document["nodes"]} == {
+    assert {node["id"]: node.get("voter") for node in document["nodes"]} == {
         1: None, 3001: True, 3002: True, 3003: True, 3009: False
     }  # fmt: skip
-    remedy = observer_remedy(observers(it), quorum_mode(it))
+    remedy = observer_remedy(observers(observation), quorum_mode(observation))
     assert ("add-controller" in remedy) is (level == 1)
     assert "or shut it down" in remedy
     assert ("may join again by itself" in remedy) is (level == 1)
@@ -325,21 +325,21 @@ def test_observers_are_counted_in_the_headline_and_have_a_line_with_their_remedy
     assert "add-controller" in out.getvalue()
 
 
-def test_without_the_voters_no_controller_is_called_an_observer() -> None:
-    it = of_four(quorum=SILENT)
-    assert not observers(it)
-    assert all("voter" not in one for one in cluster_document(it)["nodes"])
+def test_no_controller_is_an_observer_while_the_voters_are_unknown() -> None:
+    observation = of_four(quorum=SILENT)
+    assert not observers(observation)
+    assert all("voter" not in node for node in cluster_document(observation)["nodes"])
 
 
-def test_what_fetches_and_is_not_registered_has_no_role() -> None:
+def test_an_unregistered_node_that_fetches_the_metadata_log_has_no_role() -> None:
     log = image({1: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW))
     fetches = QuorumAnswer(3001, 4, 100, quorum(voters=CONTROLLERS).voters, (ReplicaProgress(3, 100, 1000, 1000),))
-    it = seen(asked(1), *map(asked, CONTROLLERS), log=log, quorum=fetches)
-    node = it.node(3)
+    observation = seen(asked(1), *map(asked, CONTROLLERS), log=log, quorum=fetches)
+    node = observation.node(3)
     assert node is not None
     assert (node.roles, node.state, node.title) == ((), NodeState.REFUSED, "node 3")
     (blocker,) = no_node_is_refused(
-        LevelCheckInput(it, changes_between({"metadata.version": 22}, {"metadata.version": 21}))
+        LevelCheckInput(observation, changes_between({"metadata.version": 22}, {"metadata.version": 21}))
     )
     assert "registered neither as a broker nor as a controller" in blocker.message
     assert "rejects" not in blocker.message

@@ -27,8 +27,8 @@ READ = LogReading(image({1: (NEW, False)}, {3001: NEW, 3002: NEW}, LEVELS), 100,
 C1, C2, B1 = (asked(id_, answer(NEW, LEVELS)) for id_ in (3001, 3002, 1))
 
 
-def decided(seen: Observation) -> Act | Wait:
-    decision = decide(DYNAMIC, seen, verdict=DryRunAccepted())
+def decided(observation: Observation) -> Act | Wait:
+    decision = decide(DYNAMIC, observation, verdict=DryRunAccepted())
     assert isinstance(decision, Act | Wait)
     return decision
 
@@ -38,7 +38,7 @@ def test_kraft_version_is_raised_where_every_range_and_every_registration_is_kno
 
 
 @pytest.mark.parametrize(
-    ("seen", "said"),
+    ("observation", "words"),
     [
         pytest.param(
             observe(probe(C1, C2, brokers=NO_BROKERS), DENIED), "the registered brokers could", id="controllers only"
@@ -68,33 +68,33 @@ def test_kraft_version_is_raised_where_every_range_and_every_registration_is_kno
         ),
     ],
 )
-def test_what_could_not_be_read_holds_it(seen: Observation, said: str) -> None:
-    decision = decided(seen)
+def test_an_unread_range_or_registration_holds_the_raise_of_kraft_version(observation: Observation, words: str) -> None:
+    decision = decided(observation)
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.WAITING_FOR_NODES
-    assert {one.kind for one in decision.blockers} == {BlockerKind.NODE_UNKNOWN}
-    assert said in decision.blockers[0].message
+    assert {blocker.kind for blocker in decision.blockers} == {BlockerKind.NODE_UNKNOWN}
+    assert words in decision.blockers[0].message
     assert decision.blockers[0].remedy
 
 
 def test_a_controller_whose_ranges_are_all_unknown_is_named_once() -> None:
-    seen = observation(
+    observed = observation(
         node(3001), node(3002, state=NodeState.UNREACHABLE, said=SILENT, written=None), node(1), levels=LEVELS
     )
-    decision = decided(seen)
+    decision = decided(observed)
     assert isinstance(decision, Wait)
     assert len(decision.blockers) == 1
 
 
-def test_which_brokers_are_registered_is_read_of_the_log_or_of_a_list_that_leaves_out_none() -> None:
+def test_registered_brokers_are_known_from_the_log_or_from_a_list_with_fenced_brokers() -> None:
     whole, half = (probe(C1, B1, brokers=BrokerList((Host(1, "h", 1),), lists)) for lists in (True, False))
     none = probe(C1, brokers=NO_BROKERS)
     readings: list[tuple[ClusterProbe, LogReading | Failure, set[int]]]
     readings = [(whole, READ, {1}), (none, READ, {1}), (whole, DENIED, {1})]
     for asked_for, log, expected in readings:
-        found = observe(asked_for, log).registered_brokers
-        assert isinstance(found, Known)
-        assert found.value == expected
+        registered = observe(asked_for, log).registered_brokers
+        assert isinstance(registered, Known)
+        assert registered.value == expected
     for asked_for in (half, none):
         assert isinstance(observe(asked_for, DENIED).registered_brokers, Unknown)
 
@@ -103,11 +103,11 @@ _HALF = {name: levels for name, levels in NEW.items() if name != "kraft.version"
 
 
 @given(
-    said=st.lists(st.sampled_from([NEW, NEW, NEW, OLD, _HALF, None]), min_size=3, max_size=3),
+    reported=st.lists(st.sampled_from([NEW, NEW, NEW, OLD, _HALF, None]), min_size=3, max_size=3),
     written=st.lists(st.sampled_from([NEW, NEW, NEW, OLD, _HALF, None]), min_size=3, max_size=3),
 )
 def test_whatever_the_nodes_report_kraft_version_is_raised_only_with_all_ranges_known(
-    said: list[Any], written: list[Any]
+    reported: list[Any], written: list[Any]
 ) -> None:
     nodes = [
         node(
@@ -116,13 +116,13 @@ def test_whatever_the_nodes_report_kraft_version_is_raised_only_with_all_ranges_
             said=answer(of, LEVELS) if of else SILENT,
             written=registered,
         )
-        for id_, of, registered in zip((3001, 3002, 1), said, written, strict=True)
+        for id_, of, registered in zip((3001, 3002, 1), reported, written, strict=True)
     ]
     if not isinstance(decide(DYNAMIC, observation(*nodes, levels=LEVELS), verdict=DryRunAccepted()), Act):
         return
-    for one in nodes:
-        needed = {"kraft.version": 1, **({"metadata.version": 27} if one.id >= 3000 else {})}
+    for reporting in nodes:
+        needed = {"kraft.version": 1, **({"metadata.version": 27} if reporting.id >= 3000 else {})}
         for feature, least in needed.items():
-            found = one.range_of(feature)
-            assert isinstance(found, Known)
-            assert found.value.max >= least
+            supported_range = reporting.range_of(feature)
+            assert isinstance(supported_range, Known)
+            assert supported_range.value.max >= least

@@ -58,43 +58,45 @@ def seen(
     if at is None:
         quorumless = {"quorum": SILENT, "controllers": SILENT, "brokers": listed(*brokers), **parts}
         return observe(probe(*brokers, **quorumless), SILENT, zookeeper=znodes)
-    found = cut_at(at) if isinstance(at, int) else at
-    log = LogReading(found, found.offset, 3001, found.epoch, NOW)
+    log_at = cut_at(at) if isinstance(at, int) else at
+    log = LogReading(log_at, log_at.offset, 3001, log_at.epoch, NOW)
     return observe(probe(*CONTROLLERS, *brokers, **parts), log, zookeeper=znodes)
 
 
 def listed(*brokers: ProbedNode) -> BrokerList:
     """A list of Kafka 3.9."""
-    return BrokerList(tuple(Host(one.id, one.host, one.port) for one in brokers if one.id is not None), False)
+    return BrokerList(
+        tuple(Host(broker.id, broker.host, broker.port) for broker in brokers if broker.id is not None), False
+    )
 
 
-def brokers_of(said: NodeAnswer | Failure, *ids: int) -> tuple[ProbedNode, ...]:
-    return tuple(asked(id_, said) for id_ in ids)
+def brokers_of(node_answer: NodeAnswer | Failure, *ids: int) -> tuple[ProbedNode, ...]:
+    return tuple(asked(id_, node_answer) for id_ in ids)
 
 
-def node(it: Observation, id_: int) -> Node:
-    found = it.node(id_)
-    assert found is not None
-    return found
+def node(observation: Observation, id_: int) -> Node:
+    found_node = observation.node(id_)
+    assert found_node is not None
+    return found_node
 
 
-def states(it: Observation) -> dict[int, NodeState]:
-    return {one.id: one.state for one in it.nodes if one.id < 3000}
+def states(observation: Observation) -> dict[int, NodeState]:
+    return {node.id: node.state for node in observation.nodes if node.id < 3000}
 
 
-def mode(it: Observation) -> MetadataMode | None:
-    return it.mode.value if isinstance(it.mode, Known) else None
+def mode(observation: Observation) -> MetadataMode | None:
+    return observation.mode.value if isinstance(observation.mode, Known) else None
 
 
 # --- a broker in ZooKeeper mode is the controller ---
 
 
 def test_plain_brokers_are_live_while_a_quorum_waits_for_the_migration() -> None:
-    it = seen(*brokers_of(PLAIN, 1, 2, 3), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 2, 3))
-    assert states(it) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
-    assert mode(it) is MetadataMode.MIGRATING
-    assert isinstance(it.registered_brokers, Known)
-    assert not it.registered_brokers.value  # with the quorum
+    observation = seen(*brokers_of(PLAIN, 1, 2, 3), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 2, 3))
+    assert states(observation) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
+    assert mode(observation) is MetadataMode.MIGRATING
+    assert isinstance(observation.registered_brokers, Known)
+    assert not observation.registered_brokers.value  # with the quorum
 
 
 def in_zookeeper(*ids: int, **parts: Any) -> ZooKeeperReading:
@@ -114,10 +116,10 @@ NOT_READ = (
 def test_a_broker_in_zookeeper_mode_that_answers_is_live_while_the_quorum_waits_also_without_znodes(
     offset: int, znodes: ZooKeeperReading | Failure
 ) -> None:
-    it = seen(*brokers_of(PLAIN, 1, 2), *brokers_of(FLAGGED, 3), at=offset, znodes=znodes)
-    assert states(it) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
+    observation = seen(*brokers_of(PLAIN, 1, 2), *brokers_of(FLAGGED, 3), at=offset, znodes=znodes)
+    assert states(observation) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
     fenced = replace_brokers(cut_at(offset), fenced=True)  # by the quorum, which no broker follows yet
-    assert states(seen(*brokers_of(FLAGGED, 1, 2, 3), at=fenced, znodes=znodes)) == states(it)
+    assert states(seen(*brokers_of(FLAGGED, 1, 2, 3), at=fenced, znodes=znodes)) == states(observation)
 
 
 def test_a_zookeeper_broker_that_answers_is_live_beside_controllers_started_without_the_migration_flag() -> None:
@@ -139,50 +141,63 @@ def test_a_waiting_quorum_refuses_brokers_in_kraft_mode_and_after_the_copy_broke
 
 
 def test_the_epoch_of_a_broker_in_zookeeper_mode_is_the_czxid_of_its_znode() -> None:
-    it = seen(*brokers_of(PLAIN, 2), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(2))
-    assert (node(it, 2).broker_epoch, node(it, 2).czxid, node(it, 2).incarnation) == (5002, 5002, "")
-    assert node(it, 2).listeners == (("b2", 9092),)
-    assert node(it, 3001).czxid == -1
+    observation = seen(*brokers_of(PLAIN, 2), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(2))
+    assert (node(observation, 2).broker_epoch, node(observation, 2).czxid, node(observation, 2).incarnation) == (
+        5002,
+        5002,
+        "",
+    )
+    assert node(observation, 2).listeners == (("b2", 9092),)
+    assert node(observation, 3001).czxid == -1
 
 
 def test_a_flagged_broker_has_the_epoch_of_the_log_and_the_czxid_of_its_znode() -> None:
     znodes = in_zookeeper(1, 2, 3)
-    it = seen(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2, 3), at=ONE_FLAGGED, znodes=znodes)
-    assert states(it) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
-    assert [(node(it, id_).broker_epoch, node(it, id_).czxid) for id_ in (1, 2)] == [(240, 5001), (5002, 5002)]
-    assert node(it, 1).incarnation
-    assert node(it, 1).migrating_from_zookeeper
+    observation = seen(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2, 3), at=ONE_FLAGGED, znodes=znodes)
+    assert states(observation) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
+    assert [(node(observation, id_).broker_epoch, node(observation, id_).czxid) for id_ in (1, 2)] == [
+        (240, 5001),
+        (5002, 5002),
+    ]
+    assert node(observation, 1).incarnation
+    assert node(observation, 1).migrating_from_zookeeper
 
 
 def test_a_broker_without_a_znode_is_fenced_if_it_answers_and_unreachable_if_it_is_silent() -> None:
     """The session of the broker has expired, or it has registered since the znodes were read: it is refused by no
     controller.
     """
-    here = seen(*brokers_of(PLAIN, 1, 2), *brokers_of(SILENT, 3), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 3))
-    assert states(here) == {1: NodeState.LIVE, 2: NodeState.FENCED, 3: NodeState.UNREACHABLE}
+    observation = seen(
+        *brokers_of(PLAIN, 1, 2), *brokers_of(SILENT, 3), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 3)
+    )
+    assert states(observation) == {1: NodeState.LIVE, 2: NodeState.FENCED, 3: NodeState.UNREACHABLE}
     gone = seen(*brokers_of(PLAIN, 1), *brokers_of(SILENT, 2), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1))
     assert states(gone)[2] is NodeState.UNREACHABLE
 
 
 def test_a_broker_registered_only_in_znodes_is_observed_with_its_address() -> None:
-    it = seen(*brokers_of(PLAIN, 1), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 2))
-    assert node(it, 2).state is NodeState.UNREACHABLE
-    assert (node(it, 2).host, node(it, 2).port) == ("b2", 9092)
+    observation = seen(*brokers_of(PLAIN, 1), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 2))
+    assert node(observation, 2).state is NodeState.UNREACHABLE
+    assert (node(observation, 2).host, node(observation, 2).port) == ("b2", 9092)
 
 
 def test_a_broker_whose_znode_cannot_be_read_counts_as_registered() -> None:
     damaged = Failure(FailureKind.REJECTED, "znode /brokers/ids/2", "cannot be read")
     znodes = reading(controller=elected(1), brokers={**registered(1), 2: damaged})
-    it = seen(*brokers_of(PLAIN, 1, 2), at=BEFORE_ANY_BROKER, znodes=znodes)
-    assert states(it) == dict.fromkeys((1, 2), NodeState.LIVE)
-    assert (node(it, 2).broker_epoch, node(it, 2).czxid, node(it, 2).listeners) == (-1, -1, ())
+    observation = seen(*brokers_of(PLAIN, 1, 2), at=BEFORE_ANY_BROKER, znodes=znodes)
+    assert states(observation) == dict.fromkeys((1, 2), NodeState.LIVE)
+    assert (node(observation, 2).broker_epoch, node(observation, 2).czxid, node(observation, 2).listeners) == (
+        -1,
+        -1,
+        (),
+    )
 
 
 def test_a_silent_broker_without_a_znode_has_the_state_of_its_registration_in_the_log() -> None:
-    here: dict[str, Any] = {"quorum": quorum(voters=(3001, 3002, 3003)), "znodes": in_zookeeper(2, 3)}
-    assert node(seen(*brokers_of(SILENT, 1), at=ONE_FLAGGED, **here), 1).state is NodeState.UNREACHABLE
+    evidence: dict[str, Any] = {"quorum": quorum(voters=(3001, 3002, 3003)), "znodes": in_zookeeper(2, 3)}
+    assert node(seen(*brokers_of(SILENT, 1), at=ONE_FLAGGED, **evidence), 1).state is NodeState.UNREACHABLE
     fenced = image({1: (NEW, True)}, {3001: NEW}, zk_migration_state=2)
-    assert node(seen(*brokers_of(SILENT, 1), at=fenced, **here), 1).state is NodeState.GHOST
+    assert node(seen(*brokers_of(SILENT, 1), at=fenced, **evidence), 1).state is NodeState.GHOST
 
 
 def test_while_there_is_no_controller_znodes_list_the_brokers_until_zookeeper_was_copied() -> None:
@@ -193,10 +208,10 @@ def test_while_there_is_no_controller_znodes_list_the_brokers_until_zookeeper_wa
 
 
 def test_without_any_controller_of_a_quorum_znodes_list_the_registered_brokers() -> None:
-    it = seen(*brokers_of(PLAIN, 1, 2), at=None, znodes=in_zookeeper(1))
-    assert states(it) == {1: NodeState.LIVE, 2: NodeState.FENCED}
-    assert mode(it) is MetadataMode.ZOOKEEPER
-    assert it.registered_brokers == Known(frozenset({1}), SourceKind.ZOOKEEPER, ENSEMBLE, NOW)
+    observation = seen(*brokers_of(PLAIN, 1, 2), at=None, znodes=in_zookeeper(1))
+    assert states(observation) == {1: NodeState.LIVE, 2: NodeState.FENCED}
+    assert mode(observation) is MetadataMode.ZOOKEEPER
+    assert observation.registered_brokers == Known(frozenset({1}), SourceKind.ZOOKEEPER, ENSEMBLE, NOW)
     without = seen(*brokers_of(PLAIN, 1, 2), at=None)
     assert states(without) == dict.fromkeys((1, 2), NodeState.LIVE)
     assert isinstance(without.registered_brokers, Unknown)
@@ -207,10 +222,12 @@ def test_without_any_controller_of_a_quorum_znodes_list_the_registered_brokers()
 
 def test_once_the_quorum_has_claimed_controller_the_metadata_log_lists_the_registered_brokers() -> None:
     znodes = reading(controller=claimed(3001, epoch=3), brokers=registered(1, 2, 3))
-    it = seen(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2), at=ONE_FLAGGED, znodes=znodes)
-    assert states(it) == {1: NodeState.LIVE, 2: NodeState.REFUSED}
-    assert (node(it, 1).broker_epoch, node(it, 1).czxid) == (240, 5001)
-    assert it.registered_brokers == Known(frozenset({1}), SourceKind.METADATA_LOG, "metadata log at offset 300", NOW)
+    observation = seen(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2), at=ONE_FLAGGED, znodes=znodes)
+    assert states(observation) == {1: NodeState.LIVE, 2: NodeState.REFUSED}
+    assert (node(observation, 1).broker_epoch, node(observation, 1).czxid) == (240, 5001)
+    assert observation.registered_brokers == Known(
+        frozenset({1}), SourceKind.METADATA_LOG, "metadata log at offset 300", NOW
+    )
 
 
 # --- the mode ---
@@ -218,30 +235,30 @@ def test_once_the_quorum_has_claimed_controller_the_metadata_log_lists_the_regis
 
 def test_the_mode_is_unknown_where_the_migration_was_finalized_while_brokers_were_in_zookeeper_mode() -> None:
     """Seen on real nodes: the migration can be finalized while they are."""
-    it = seen(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(FLAGGED, 3), at=finalized_with(3))
-    assert isinstance(it.mode, Unknown)
-    assert "finalized while brokers were in ZooKeeper mode: 3" in it.mode.failure.message
-    assert "restart each of them in KRaft mode" in it.mode.failure.remedy
-    assert not it.mode.failure.kind.may_pass
+    observation = seen(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(FLAGGED, 3), at=finalized_with(3))
+    assert isinstance(observation.mode, Unknown)
+    assert "finalized while brokers were in ZooKeeper mode: 3" in observation.mode.failure.message
+    assert "restart each of them in KRaft mode" in observation.mode.failure.remedy
+    assert not observation.mode.failure.kind.may_pass
 
 
 def finalized_with(*left: int) -> Image:
     """The log of state 3, in which these brokers registered in ZooKeeper mode last."""
-    found = cut_at(FINALIZED)
-    assert found.zk_migration_state == 3
-    assert found.registrations is not None
+    cut = cut_at(FINALIZED)
+    assert cut.zk_migration_state == 3
+    assert cut.registrations is not None
     brokers = {
-        id_: replace(one, is_migrating_zk_broker=id_ in left) for id_, one in found.registrations.brokers.items()
+        id_: replace(broker, is_migrating_zk_broker=id_ in left) for id_, broker in cut.registrations.brokers.items()
     }
-    return replace(found, registrations=replace(found.registrations, brokers=brokers))
+    return replace(cut, registrations=replace(cut.registrations, brokers=brokers))
 
 
 def test_the_mode_is_unknown_also_where_a_broker_in_zookeeper_mode_is_silent_or_was_never_registered() -> None:
     silent = seen(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(SILENT, 3), at=finalized_with(3))
     plain = seen(*brokers_of(IN_KRAFT, 1, 2, 3), *brokers_of(PLAIN, 4), at=FINALIZED)
-    for it, id_ in ((silent, 3), (plain, 4)):
-        assert isinstance(it.mode, Unknown)
-        assert f"ZooKeeper mode: {id_}" in it.mode.failure.message
+    for observation, id_ in ((silent, 3), (plain, 4)):
+        assert isinstance(observation.mode, Unknown)
+        assert f"ZooKeeper mode: {id_}" in observation.mode.failure.message
 
 
 def test_the_mode_is_kraft_once_the_migration_is_finalized_and_all_brokers_are_in_kraft_mode() -> None:
@@ -250,25 +267,25 @@ def test_the_mode_is_kraft_once_the_migration_is_finalized_and_all_brokers_are_i
 
 def test_the_mode_is_migrating_where_plain_brokers_run_beside_controllers_without_the_flag() -> None:
     """Controllers that were started once without the flag."""
-    it = seen(*brokers_of(PLAIN, 1, 2), at=image({}, {3001: NEW}), znodes=in_zookeeper(1, 2))
-    assert mode(it) is MetadataMode.MIGRATING
-    assert states(it) == dict.fromkeys((1, 2), NodeState.LIVE)
+    observation = seen(*brokers_of(PLAIN, 1, 2), at=image({}, {3001: NEW}), znodes=in_zookeeper(1, 2))
+    assert mode(observation) is MetadataMode.MIGRATING
+    assert states(observation) == dict.fromkeys((1, 2), NodeState.LIVE)
 
 
 @pytest.mark.parametrize(
-    ("said", "znodes"),
+    ("node_answer", "znodes"),
     [(FLAGGED, NOT_ASKED), (PLAIN, reading(controller=claimed())), (FLAGGED, reading(controller=elected(1)))],
 )
 def test_the_mode_is_migrating_where_a_broker_has_the_flag_or_a_quorum_the_claim_and_no_controller_answers(
-    said: NodeAnswer, znodes: ZooKeeperReading | Failure
+    node_answer: NodeAnswer, znodes: ZooKeeperReading | Failure
 ) -> None:
-    assert mode(seen(*brokers_of(said, 1, 2), at=None, znodes=znodes)) is MetadataMode.MIGRATING
+    assert mode(seen(*brokers_of(node_answer, 1, 2), at=None, znodes=znodes)) is MetadataMode.MIGRATING
 
 
 def test_plain_brokers_without_any_known_controller_are_in_zookeeper_mode() -> None:
     nobody = {"controllers": ControllerList((), None)}
-    it = seen(*brokers_of(PLAIN, 1), at=None, znodes=in_zookeeper(1), **nobody)
-    assert mode(it) is MetadataMode.ZOOKEEPER
+    observation = seen(*brokers_of(PLAIN, 1), at=None, znodes=in_zookeeper(1), **nobody)
+    assert mode(observation) is MetadataMode.ZOOKEEPER
 
 
 @pytest.mark.parametrize("offset", [BEFORE_ANY_BROKER, ONE_FLAGGED, DUAL_WRITE])
@@ -287,5 +304,5 @@ def test_after_finalization_a_log_without_unfenced_brokers_proves_that_no_partit
 
 def replace_brokers(of: Image, **changes: Any) -> Image:
     assert of.registrations is not None
-    brokers = {id_: replace(one, **changes) for id_, one in of.brokers.items()}
+    brokers = {id_: replace(broker, **changes) for id_, broker in of.brokers.items()}
     return replace(of, registrations=replace(of.registrations, brokers=brokers))

@@ -24,7 +24,7 @@ def test_a_change_that_has_ended_closes_its_own_intent_and_no_other(result: Resu
     before = replace(EMPTY, intents=(other.to_intent(), ended.to_intent(), unknown))
     after = with_result(before, ended, result, at=AT, age_of=lambda _: timedelta(0))
     assert after.intents == (other.to_intent(), unknown)
-    assert [one.action for one in after.history] == ["group.version 0 -> 1"]
+    assert [entry.action for entry in after.history] == ["group.version 0 -> 1"]
 
 
 @pytest.mark.parametrize(("via", "told_of"), [(Via.BROKER, "the last time"), (Via.CONTROLLER, "the first time")])
@@ -36,4 +36,4 @@ def test_a_change_that_is_rejected_again_has_one_history_entry_with_the_last_tim
     for at in (AT, later):
         sent = ChangeInFlight(UpdateFeature("group.version", 0, 1), at, via)
         status = with_result(status, sent, Result.REJECTED, at=at, age_of=lambda _: timedelta(0), message="no")
-    assert [one.at for one in status.history] == [later if told_of == "the last time" else AT]
+    assert [entry.at for entry in status.history] == [later if told_of == "the last time" else AT]

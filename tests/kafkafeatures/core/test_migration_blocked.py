@@ -40,22 +40,22 @@ def fenced(id_: int, shape: Shape) -> Node:
 
 
 def test_no_broker_is_moved_to_kraft_mode_while_another_broker_is_fenced() -> None:
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED, fenced(2, Shape.FLAGGED_BROKER)))
-    assert not isinstance(found.decision, Act)
-    assert "broker 2 is fenced" in said(found)
-    assert "bring broker 2 back" in said(found)
+    look = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED, fenced(2, Shape.FLAGGED_BROKER)))
+    assert not isinstance(look.decision, Act)
+    assert "broker 2 is fenced" in said(look)
+    assert "bring broker 2 back" in said(look)
 
 
 def test_no_broker_is_moved_back_to_zookeeper_mode_while_a_broker_is_fenced() -> None:
-    found = looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE, fenced(2, Shape.KRAFT_BROKER)))
-    assert not isinstance(found.decision, Act)
-    assert "broker 2 is fenced" in said(found)
+    look = looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE, fenced(2, Shape.KRAFT_BROKER)))
+    assert not isinstance(look.decision, Act)
+    assert "broker 2 is fenced" in said(look)
 
 
 def test_a_migration_is_not_finalized_while_a_broker_is_fenced() -> None:
-    found = approved(cluster(P.DUAL_WRITE, fenced(2, Shape.KRAFT_BROKER)))
-    assert not isinstance(found.decision, Act)
-    assert "broker 2 is fenced" in said(found)
+    look = approved(cluster(P.DUAL_WRITE, fenced(2, Shape.KRAFT_BROKER)))
+    assert not isinstance(look.decision, Act)
+    assert "broker 2 is fenced" in said(look)
 
 
 @pytest.mark.parametrize(("position", "desired"), [(P.COPIED, D.ROLLED_BACK), (P.COPIED, D.DUAL_WRITE)], ids=str)
@@ -63,17 +63,17 @@ def test_a_migration_waits_while_unread_partitions_hide_whether_every_broker_wit
     position: Position, desired: Desired
 ) -> None:
     """A broker may run in KRaft mode then: the controllers are not stopped, and no other broker is moved."""
-    found = looks(wanting(desired), replace(cluster(position), partitions=Unknown(SILENT)))
-    assert isinstance(found.decision, Wait)
-    assert "it is not known whether every broker that has replicas is registered" in said(found)
-    assert "stop the controllers" not in said(found)
+    look = looks(wanting(desired), replace(cluster(position), partitions=Unknown(SILENT)))
+    assert isinstance(look.decision, Wait)
+    assert "it is not known whether every broker that has replicas is registered" in said(look)
+    assert "stop the controllers" not in said(look)
 
 
 def test_a_migration_is_not_finalized_while_a_partition_is_reassigned() -> None:
     moving = (row("orders", 1, 2, 3, adding=(3,), removing=(1,)),)
-    found = approved(cluster(P.DUAL_WRITE, partitions=moving))
-    assert not isinstance(found.decision, Act)
-    assert "1 partition (orders-0) is being reassigned" in said(found)
+    look = approved(cluster(P.DUAL_WRITE, partitions=moving))
+    assert not isinstance(look.decision, Act)
+    assert "1 partition (orders-0) is being reassigned" in said(look)
 
 
 @pytest.mark.parametrize(
@@ -139,10 +139,12 @@ def test_the_consent_to_finalize_is_spent_also_where_a_person_finalized_the_migr
 @pytest.fixture
 def lived() -> MigrationMemory:
     """A process that has seen a minute of stillness, with controllers, and compared both stores."""
-    kept = MigrationMemory()
+    memory = MigrationMemory()
     for now in (0.0, 60.0):
-        kept = kept.observed(now, known=True, end=100, offset=99, compared=StoreComparison(NOW, 99), controllers=True)
-    return kept
+        memory = memory.observed(
+            now, known=True, end=100, offset=99, compared=StoreComparison(NOW, 99), controllers=True
+        )
+    return memory
 
 
 def test_the_time_for_which_znodes_stood_still_starts_again_after_a_reconciliation_without_a_reading(

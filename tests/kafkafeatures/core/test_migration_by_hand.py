@@ -23,25 +23,25 @@ P, D = Position, Desired
 def test_a_request_to_restart_a_node_by_hand_stands_while_the_settings_of_the_node_are_unknown() -> None:
     """A node that is being restarted stops, or has just been started."""
     step = RestartNode(2, "broker 2", czxid=102)
-    one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    restart = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     silent = replace(a_node(2, Shape.PLAIN_BROKER), settings={}, proved_at="")
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent), sent=(one,))
-    (stage,) = (stage for stage in found.stages if stage.kind == "Migration")
+    look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent), sent=(restart,))
+    (stage,) = (stage for stage in look.stages if stage.kind == "Migration")
     assert stage.withdrawn == ()
 
 
 def test_a_broker_that_a_person_restarts_is_waited_for_although_it_is_registered_nowhere() -> None:
     """In ZooKeeper a broker is registered while it runs, and with the quorum it was not yet."""
     before = cluster(P.PRE_MIGRATION, a_node(3, Shape.FLAGGED_BROKER))
-    there = tuple(node for node in before.nodes if node.id != 2)
+    remaining = tuple(node for node in before.nodes if node.id != 2)
     lists = known(frozenset({3})), known(frozenset({3001, 3002, 3003}))
-    away = replace(before, nodes=there, registered_brokers=lists[0], registered_controllers=lists[1])
+    away = replace(before, nodes=remaining, registered_brokers=lists[0], registered_controllers=lists[1])
     step = RestartNode(2, "broker 2", czxid=102)
     assert not step.is_overtaken(away)
-    one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
-    found = looks(wanting(D.DUAL_WRITE), away, sent=(one,))
-    assert isinstance(found.decision, Wait)
-    assert said(found) == (
+    restart = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    look = looks(wanting(D.DUAL_WRITE), away, sent=(restart,))
+    assert isinstance(look.decision, Wait)
+    assert said(look) == (
         "broker 2 is not registered: start it (if its log ends with NodeExists, its last process was killed: start it "
         "again once zookeeper.session.timeout.ms, 18 s by default, is over); if it runs, see its log, and if that "
         "shows no reason, restart it"
@@ -51,34 +51,34 @@ def test_a_broker_that_a_person_restarts_is_waited_for_although_it_is_registered
 
 def test_a_restart_in_a_migration_asks_for_new_settings_and_not_for_a_newer_kafka() -> None:
     step = RestartNode(2, "broker 2", czxid=102)
-    one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    restart = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     silent = replace(a_node(2, Shape.FLAGGED_BROKER), settings={}, proved_at="")
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent), sent=(one,))
-    asked = "broker 2 must be restarted as a broker in ZooKeeper mode that migrates; it is not known whether it was"
-    assert asked in said(found)
-    assert "newer" not in said(found)
+    look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent), sent=(restart,))
+    request = "broker 2 must be restarted as a broker in ZooKeeper mode that migrates; it is not known whether it was"
+    assert request in said(look)
+    assert "newer" not in said(look)
 
 
 FORWARD_AND_BACK = pytest.mark.parametrize(
-    ("desired", "before", "others"),
+    ("desired", "before", "other_shape"),
     [(D.DUAL_WRITE, Shape.FLAGGED_BROKER, Shape.KRAFT_BROKER), (D.ROLLED_BACK, Shape.KRAFT_BROKER, Shape.KRAFT_BROKER)],
 )
 
 
 @FORWARD_AND_BACK
 def test_a_broker_that_restarts_slowly_is_waited_for_although_the_phase_of_the_migration_depends_on_it(
-    desired: Desired, before: Shape, others: Shape
+    desired: Desired, before: Shape, other_shape: Shape
 ) -> None:
     """The last one forward, and the first one back: until it answers, the cluster is in dual write or not."""
     silent = replace(a_node(2, before), answer=Unknown(SILENT), state=NodeState.UNREACHABLE)
-    seen = cluster(P.COPIED, silent, *(a_node(id_, others) for id_ in (1, 3)))
+    observation = cluster(P.COPIED, silent, *(a_node(id_, other_shape) for id_ in (1, 3)))
     flying = (RestartInFlight(RestartNode(2, "broker 2", broker_epoch=102), Stamp("2026-01-02T03:00:00Z"), Via.PERSON),)
-    first = Look(wanting(desired), seen, sent=flying)
-    later = Look(wanting(desired), seen, sent=flying, before=first, seconds=3600)
+    first = Look(wanting(desired), observation, sent=flying)
+    later = Look(wanting(desired), observation, sent=flying, before=first, seconds=3600)
     assert isinstance(later.decision, Wait)
     assert later.decision.reason is Reason.ROLLING_NODES
     assert said(later) == "broker 2 does not answer yet"
-    unasked = Look(wanting(desired), seen, before=Look(wanting(desired), seen), seconds=3600)
+    unasked = Look(wanting(desired), observation, before=Look(wanting(desired), observation), seconds=3600)
     assert isinstance(unasked.decision, Wait)  # its registration tells how it ran, and so where the cluster is
     assert unasked.decision.reason is Reason.WAITING_FOR_NODES
     assert said(unasked).startswith("broker 2 is unreachable\nbroker 2 is unreachable; bring broker 2 back")
@@ -87,16 +87,16 @@ def test_a_broker_that_restarts_slowly_is_waited_for_although_the_phase_of_the_m
 @FORWARD_AND_BACK
 @pytest.mark.parametrize("answers", [False, True])
 def test_a_request_to_restart_a_broker_by_hand_stands_while_the_broker_stops(
-    desired: Desired, before: Shape, others: Shape, *, answers: bool
+    desired: Desired, before: Shape, other_shape: Shape, *, answers: bool
 ) -> None:
     """The quorum has fenced a broker before its process ends, and until it registers anew it has its old epoch."""
     stopping = replace(a_node(2, before), state=NodeState.FENCED)
     if not answers:
         stopping = replace(stopping, answer=Unknown(SILENT))
-    rest = [a_node(id_, Shape.FLAGGED_BROKER if desired is D.ROLLED_BACK else others) for id_ in (1, 3)]
+    other_brokers = [a_node(id_, Shape.FLAGGED_BROKER if desired is D.ROLLED_BACK else other_shape) for id_ in (1, 3)]
     step = RestartNode(2, "broker 2", broker_epoch=102)
-    one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
-    found = looks(wanting(desired), cluster(P.COPIED, stopping, *rest), sent=(one,))
-    (stage,) = (stage for stage in found.stages if stage.kind == "Migration")
+    restart = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    look = looks(wanting(desired), cluster(P.COPIED, stopping, *other_brokers), sent=(restart,))
+    (stage,) = (stage for stage in look.stages if stage.kind == "Migration")
     assert stage.withdrawn == ()
-    assert "newer" not in said(found)  # what it restarts for are its settings
+    assert "newer" not in said(look)  # what it restarts for are its settings

@@ -43,10 +43,10 @@ HALF_WAY = replace(cluster(P.DUAL_WRITE, a_node(1, Shape.FLAGGED_BROKER)), compa
 COPIED = replace(cluster(P.COPIED), compared=LACKS)
 
 
-def back(seen: Observation, status: Status, desired: Desired = D.ROLLED_BACK) -> Look:
+def back(observation: Observation, status: Status, desired: Desired = D.ROLLED_BACK) -> Look:
     """The next look, of any process, with what the status has."""
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
-    return looks(wanting(desired, consents=LOSSY), seen, status=status, memory=memory)
+    return looks(wanting(desired, consents=LOSSY), observation, status=status, memory=memory)
 
 
 SHOWN = asked_for(wanting(D.ROLLED_BACK), IN_DUAL_WRITE)
@@ -57,8 +57,8 @@ def test_a_consent_used_for_the_first_node_holds_until_the_quorum_is_stopped() -
     assert isinstance(first.decision, Act)
     status = after(first, SHOWN)
     assert status.spent_consents == ("zk-rollback-lossy",)
-    for seen in (IN_DUAL_WRITE, HALF_WAY):
-        following = back(seen, status)
+    for observation in (IN_DUAL_WRITE, HALF_WAY):
+        following = back(observation, status)
         assert isinstance(following.decision, Act)
         status = after(following, status)
     stops = back(COPIED, status)
@@ -84,9 +84,9 @@ def test_a_consent_that_was_not_needed_is_not_spent() -> None:
 def test_a_consent_that_the_status_records_for_another_plan_does_not_count() -> None:
     migration = MigrationStatus(phase="RollingBack", consents=tuple(LOSSY))
     claimed = Status(cluster_id=CLUSTER, spent_consents=tuple(LOSSY), migration=migration)
-    found = back(IN_DUAL_WRITE, claimed)
-    assert isinstance(found.decision, Stalled)
-    assert found.decision.reason is Reason.CONSENT_SPENT
+    look = back(IN_DUAL_WRITE, claimed)
+    assert isinstance(look.decision, Stalled)
+    assert look.decision.reason is Reason.CONSENT_SPENT
 
 
 @pytest.mark.parametrize("consents", [frozenset[str](), frozenset({"zk-finalize"})], ids=["removed", "kept"])
@@ -108,19 +108,19 @@ def test_the_consent_to_finalize_is_spent_before_the_first_controller_goes(conse
 def lacks(*topics: str) -> Observation:
     """All brokers are back, and ZooKeeper has none of these topics."""
     differs = Differs(
-        99, tuple(EntryDifference(Kind.TOPIC, one, f"/brokers/topics/{one}", "absent", "x") for one in topics)
+        99, tuple(EntryDifference(Kind.TOPIC, topic, f"/brokers/topics/{topic}", "absent", "x") for topic in topics)
     )
-    found = StoreComparison(
+    comparison = StoreComparison(
         NOW, 99, differs.total, str(differs), tuple(map(str, differs.examples)), digest=differs.digest
     )
-    return replace(cluster(P.COPIED), compared=known(found))
+    return replace(cluster(P.COPIED), compared=known(comparison))
 
 
-def next_(status: Status, seen: Observation, *consents: str) -> tuple[Look, Status]:
-    status = replace(status, spent_consents=tuple(one for one in status.spent_consents if one in consents))
+def next_(status: Status, observation: Observation, *consents: str) -> tuple[Look, Status]:
+    status = replace(status, spent_consents=tuple(consent for consent in status.spent_consents if consent in consents))
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
-    found = looks(wanting(D.ROLLED_BACK, consents=frozenset(consents)), seen, status=status, memory=memory)
-    return found, after(found, status)
+    look = looks(wanting(D.ROLLED_BACK, consents=frozenset(consents)), observation, status=status, memory=memory)
+    return look, after(look, status)
 
 
 def goes(look: Look) -> bool:
@@ -129,31 +129,31 @@ def goes(look: Look) -> bool:
 
 def test_a_consent_covers_the_differences_that_were_shown_and_no_others() -> None:
     _, status = next_(EMPTY, lacks("a"))
-    found, status = next_(status, lacks("a"), *LOSSY)
-    assert goes(found)
+    look, status = next_(status, lacks("a"), *LOSSY)
+    assert goes(look)
     assert status.spent_consents == tuple(LOSSY)
     for more in (lacks("a", "b"), lacks("b")):
-        found, later = next_(status, more, *LOSSY)
-        assert not goes(found)
-        assert "the consent zk-rollback-lossy does not count, as it was given before this was shown" in said(found)
-        found, later = next_(later, more)
-        found, later = next_(later, more, *LOSSY)
-        assert goes(found)
+        look, later = next_(status, more, *LOSSY)
+        assert not goes(look)
+        assert "the consent zk-rollback-lossy does not count, as it was given before this was shown" in said(look)
+        look, later = next_(later, more)
+        look, later = next_(later, more, *LOSSY)
+        assert goes(look)
     assert goes(next_(status, lacks("a"), *LOSSY)[0])
     assert goes(next_(status, cluster(P.COPIED), *LOSSY)[0])
 
 
 def test_differences_that_change_before_the_consent_is_given_need_a_new_consent() -> None:
     _, status = next_(EMPTY, lacks("a"))
-    found, _ = next_(status, lacks("a", "b"), *LOSSY)
-    assert not goes(found)
+    look, _ = next_(status, lacks("a", "b"), *LOSSY)
+    assert not goes(look)
 
 
 def test_a_consent_given_before_any_difference_was_shown_does_not_count() -> None:
     _, status = next_(EMPTY, cluster(P.COPIED))
-    for seen in (cluster(P.COPIED), lacks("a"), lacks("a")):
-        found, status = next_(status, seen, *LOSSY)
-    assert not goes(found)
+    for observation in (cluster(P.COPIED), lacks("a"), lacks("a")):
+        look, status = next_(status, observation, *LOSSY)
+    assert not goes(look)
     assert status.spent_consents == ()
     _, status = next_(status, lacks("a"))
     assert goes(next_(status, lacks("a"), *LOSSY)[0])
@@ -168,9 +168,9 @@ def test_the_differences_shown_for_a_consent_are_remembered_while_no_comparison_
 def test_a_consent_older_than_the_status_does_not_count() -> None:
     """The status was lost, and Git still has it since another way back."""
     status = EMPTY
-    for seen in (cluster(P.COPIED), lacks("a"), lacks("a")):
-        found, status = next_(status, seen, *LOSSY)
-    assert not goes(found)
+    for observation in (cluster(P.COPIED), lacks("a"), lacks("a")):
+        look, status = next_(status, observation, *LOSSY)
+    assert not goes(look)
 
 
 def test_a_consent_to_a_difference_that_was_resolved_does_not_cover_the_same_difference_later() -> None:
@@ -197,9 +197,9 @@ PLACED = "replicas 1,2, in sync 1,2, leader 1 at epoch 4"
 def test_the_digest_of_differences_depends_on_lost_metadata_and_not_on_values_that_each_restart_changes(
     kind: Kind, before: tuple[str, str], now: tuple[str, str], *, is_the_same: bool
 ) -> None:
-    one, other = (Differs(99, (EntryDifference(kind, "a", "/a", *sides),)) for sides in (before, now))
-    assert (one.digest == other.digest) is is_the_same
-    assert one.digest != replace(one, omitted=1).digest
+    difference, other = (Differs(99, (EntryDifference(kind, "a", "/a", *sides),)) for sides in (before, now))
+    assert (difference.digest == other.digest) is is_the_same
+    assert difference.digest != replace(difference, omitted=1).digest
 
 
 @pytest.mark.parametrize("since", [timedelta(0), timedelta(minutes=30)])
@@ -211,5 +211,5 @@ def test_a_consent_to_delete_znodes_is_for_the_differences_of_the_last_compariso
     assert status.migration.equality is not None
     written = replace(status.migration.equality, written_at=stamp(NOW - since))
     status = replace(status, migration=replace(status.migration, equality=written))
-    found, _ = next_(status, without_quorum(lacks("a")), *LOSSY)
-    assert ("does not count" in said(found)) is bool(since)
+    look, _ = next_(status, without_quorum(lacks("a")), *LOSSY)
+    assert ("does not count" in said(look)) is bool(since)

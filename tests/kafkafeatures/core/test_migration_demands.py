@@ -46,18 +46,20 @@ def test_every_edge_and_every_target_of_a_migration_defines_the_shapes_of_the_no
 
 
 def test_a_node_whose_settings_cannot_be_read_is_unknown_with_its_failure() -> None:
-    said: SettingsByNode = {(B, 1): PLAIN, (B, 2): SILENT, (C, 3001): node(node_id="3001")}
-    found = demands(P.PRE_MIGRATION, P.COPIED, FLAG_THEM, known_of(said, "3.9-IV0"), said)
-    assert found.unknown == (SILENT,)
-    assert [one.id for one in found.differing] == [1, 3001]
-    assert [one.differs for one in found.nodes if one.id == 2] == [SILENT]
+    node_settings: SettingsByNode = {(B, 1): PLAIN, (B, 2): SILENT, (C, 3001): node(node_id="3001")}
+    requirements = demands(P.PRE_MIGRATION, P.COPIED, FLAG_THEM, known_of(node_settings, "3.9-IV0"), node_settings)
+    assert requirements.unknown == (SILENT,)
+    assert [node.id for node in requirements.differing] == [1, 3001]
+    assert [node.differs for node in requirements.nodes if node.id == 2] == [SILENT]
 
 
 def test_nodes_of_a_required_role_that_are_not_known_are_reported_as_missing_with_a_remedy() -> None:
-    said: SettingsByNode = {(B, 1): PLAIN}
-    (missing,) = demands(P.PRE_MIGRATION, P.COPIED, FLAG_THEM, known_of(said, ""), said).missing
+    node_settings: SettingsByNode = {(B, 1): PLAIN}
+    (missing,) = demands(P.PRE_MIGRATION, P.COPIED, FLAG_THEM, known_of(node_settings, ""), node_settings).missing
     assert (missing.location, missing.remedy) == ("controllers", "give --bootstrap-controller")
-    assert not demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, ""), said).missing  # they are still to come
+    assert not demands(
+        P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(node_settings, ""), node_settings
+    ).missing  # they are still to come
     (missing,) = demands(P.COPIED, P.DUAL_WRITE, MOVE_THEM, known_of({}, ""), {(C, 3001): PLAIN}).missing
     assert missing.remedy == "give --bootstrap-server"
 
@@ -74,41 +76,41 @@ def test_the_values_of_the_lines_to_set_are_taken_from_the_settings_of_the_nodes
 
 
 def test_the_lines_to_set_show_a_value_that_all_nodes_share_and_no_value_that_differs() -> None:
-    said: SettingsByNode = {
+    node_settings: SettingsByNode = {
         (B, 1): PLAIN, (B, 2): SILENT, (B, 3): node(**{LISTENER: "INTERNAL"}),
         (C, 3001): node(zookeeper_connect="zk:2181", **{VOTERS: "3001@c:9093", QUORUM_LISTENERS: "CONTROLLER"}),
         (C, 3002): node(zookeeper_connect="zk:2181", **{VOTERS: "3001@d:9093", QUORUM_LISTENERS: "CONTROLLER"}),
     }  # fmt: skip
-    found = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, "3.9-IV0"), said)
-    add = {role: lines.add for role, _, lines in found.lines}
+    requirements = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(node_settings, "3.9-IV0"), node_settings)
+    add = {role: lines.add for role, _, lines in requirements.lines}
     assert {"zookeeper.connect=zk:2181", f"{VOTERS}=...", f"{QUORUM_LISTENERS}=CONTROLLER"} <= set(add[C])
-    named = msgspec.structs.replace(found.facts, listener="INTERNAL")
+    named = msgspec.structs.replace(requirements.facts, listener="INTERNAL")
     assert f"{PROTOCOLS}=...,INTERNAL:..." in lines_of(Shape.MIGRATING_CONTROLLER, named).add
-    assert PROTOCOLS not in {one.name for one in differences(Shape.MIGRATING_CONTROLLER, named, PLAIN.of)}
+    assert PROTOCOLS not in {difference.name for difference in differences(Shape.MIGRATING_CONTROLLER, named, PLAIN.of)}
 
 
 @pytest.mark.parametrize("release", ["", "3.9-IV0"])
 def test_nodes_that_do_not_exist_yet_have_lines_with_a_placeholder_for_the_node_id(release: str) -> None:
-    said: SettingsByNode = {(B, 1): PLAIN}
-    found = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, release), said)
-    add = {role: lines.add for role, _, lines in found.lines}
+    node_settings: SettingsByNode = {(B, 1): PLAIN}
+    requirements = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(node_settings, release), node_settings)
+    add = {role: lines.add for role, _, lines in requirements.lines}
     assert {"process.roles=controller", "node.id=...", f"{FLAG}=true"} <= set(add[C])
     assert f"{IBP}={release or '3.9'}" in add[B]
-    assert found.differing == ()
+    assert requirements.differing == ()
 
 
 def test_controllers_need_the_topic_defaults_that_all_brokers_share() -> None:
     two = node(**{"default.replication.factor": "3", "num.partitions": "6"})
     other = node(**{"default.replication.factor": "3", "num.partitions": "12"})
-    for said, wanted in (
+    for node_settings, wanted in (
         ({(B, 1): two, (B, 2): two}, {"default.replication.factor=3", "num.partitions=6"}),
         ({(B, 1): two, (B, 2): other}, {"default.replication.factor=3"}),
     ):
-        found = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, ""), said)
-        add = {shape: lines.add for _, shape, lines in found.lines}
-        asked = {one for one in add[Shape.MIGRATING_CONTROLLER] if one.startswith(("default.", "num."))}
-        assert asked == wanted
-        assert not [one for one in add[Shape.PLAIN_BROKER] if one.startswith(("default.", "num."))]
+        requirements = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(node_settings, ""), node_settings)
+        add = {shape: lines.add for _, shape, lines in requirements.lines}
+        defaults = {line for line in add[Shape.MIGRATING_CONTROLLER] if line.startswith(("default.", "num."))}
+        assert defaults == wanted
+        assert not [line for line in add[Shape.PLAIN_BROKER] if line.startswith(("default.", "num."))]
 
 
 def test_a_setting_that_a_request_has_set_is_copied_by_the_migration_and_is_in_no_line_to_set() -> None:
@@ -118,13 +120,15 @@ def test_a_setting_that_a_request_has_set_is_copied_by_the_migration_and_is_in_n
         (Setting(SettingSource.NODE, "true", layers=layers), f"{name}=false"),
         (Setting(SettingSource.NODE, "true", layers={SettingSource.NODE: "true"}), ""),
     ):
-        said: SettingsByNode = {(B, 1): NodeSettings("10.0.0.1", {name: setting})}
-        found = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(said, ""), said)
-        add = {shape: lines.add for _, shape, lines in found.lines}
-        assert [one for one in add[Shape.MIGRATING_CONTROLLER] if one.startswith(name)] == ([wanted] if wanted else [])
+        node_settings: SettingsByNode = {(B, 1): NodeSettings("10.0.0.1", {name: setting})}
+        requirements = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(node_settings, ""), node_settings)
+        add = {shape: lines.add for _, shape, lines in requirements.lines}
+        assert [line for line in add[Shape.MIGRATING_CONTROLLER] if line.startswith(name)] == (
+            [wanted] if wanted else []
+        )
 
 
 def test_the_settings_document_has_the_caution_of_the_edge() -> None:
     (finalize,) = (edge for edge in FORWARD if edge.end is P.FINALIZED)
-    found = demands(P.DUAL_WRITE, P.FINALIZED, finalize, known_of({}, ""), {})
-    assert settings_document(found)["caution"] == finalize.caution != ""
+    requirements = demands(P.DUAL_WRITE, P.FINALIZED, finalize, known_of({}, ""), {})
+    assert settings_document(requirements)["caution"] == finalize.caution != ""

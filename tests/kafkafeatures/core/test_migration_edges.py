@@ -41,24 +41,24 @@ SOME_IN_KRAFT = MigrationEvidence(
 
 def way(position: Position, desired: Desired) -> list[Position]:
     """The ends of the ways that are taken, one after the other, until nothing is left to do."""
-    found: list[Position] = []
+    passed: list[Position] = []
     facts = SOME_IN_KRAFT
     while (edge := next_edge(position, desired, facts)) is not None:
         assert isinstance(edge, Edge)
         position = edge.end_from(position)
-        found.append(position)
-        assert len(found) < 10
+        passed.append(position)
+        assert len(passed) < 10
         if position is Position.COPIED:
             facts = ALL_FLAGGED
-    return found
+    return passed
 
 
 def test_no_position_is_skipped_on_the_way_forward() -> None:
     assert way(P.DUAL_WRITE, Desired.FINALIZED) == [P.FINALIZED]
     assert way(P.ZOOKEEPER, Desired.DUAL_WRITE) == [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE]
     assert way(P.ZOOKEEPER, Desired.PRE_MIGRATION) == [P.PRE_MIGRATION]
-    for one, other in pairwise(FORWARD):
-        assert one.end in other.start
+    for position, other in pairwise(FORWARD):
+        assert position.end in other.start
 
 
 def test_every_position_but_finalizing_and_finalized_has_a_way_back_to_zookeeper() -> None:
@@ -68,9 +68,9 @@ def test_every_position_but_finalizing_and_finalized_has_a_way_back_to_zookeeper
     assert way(P.PRE_MIGRATION, Desired.ROLLED_BACK) == [P.ZOOKEEPER]
     assert way(P.ZOOKEEPER, Desired.ROLLED_BACK) == []
     for position in (P.FINALIZING, P.FINALIZED):
-        found = next_edge(position, Desired.ROLLED_BACK, ALL_FLAGGED)
-        assert isinstance(found, NoEdge)
-        assert "cannot be rolled back" in found.message
+        edge = next_edge(position, Desired.ROLLED_BACK, ALL_FLAGGED)
+        assert isinstance(edge, NoEdge)
+        assert "cannot be rolled back" in edge.message
 
 
 def test_an_edge_that_was_begun_is_continued_from_the_middle() -> None:
@@ -82,20 +82,20 @@ def test_an_edge_that_was_begun_is_continued_from_the_middle() -> None:
 @pytest.mark.parametrize("position", [Position.NO_CONTROLLER, Position.RELEASED])
 def test_a_rollback_is_finished_before_a_migration_begins_anew(position: Position) -> None:
     for desired in (Desired.PRE_MIGRATION, Desired.DUAL_WRITE, Desired.FINALIZED):
-        found = next_edge(position, desired, ALL_FLAGGED)
-        assert isinstance(found, NoEdge)
-        assert "RolledBack" in found.remedy
+        edge = next_edge(position, desired, ALL_FLAGGED)
+        assert isinstance(edge, NoEdge)
+        assert "RolledBack" in edge.remedy
 
 
 def test_a_target_below_the_position_that_was_reached_is_refused_with_a_remedy() -> None:
     for position in (Position.FLAGGING, Position.COPYING, Position.COPIED, Position.DUAL_WRITE):
-        found = next_edge(position, Desired.PRE_MIGRATION, ALL_FLAGGED)
-        assert isinstance(found, NoEdge)
-        assert "RolledBack" in found.remedy
+        edge = next_edge(position, Desired.PRE_MIGRATION, ALL_FLAGGED)
+        assert isinstance(edge, NoEdge)
+        assert "RolledBack" in edge.remedy
     for desired in (Desired.PRE_MIGRATION, Desired.DUAL_WRITE):
-        found = next_edge(Position.FINALIZED, desired, ALL_FLAGGED)
-        assert isinstance(found, NoEdge)
-        assert found.remedy == "set spec.migration.desired to Finalized, because finalizing is irreversible"
+        edge = next_edge(Position.FINALIZED, desired, ALL_FLAGGED)
+        assert isinstance(edge, NoEdge)
+        assert edge.remedy == "set spec.migration.desired to Finalized, because finalizing is irreversible"
 
 
 @pytest.mark.parametrize("position", Position)
@@ -103,12 +103,12 @@ def test_a_target_below_the_position_that_was_reached_is_refused_with_a_remedy()
 def test_every_position_has_an_edge_a_refusal_or_nothing_left_to_do_for_every_target(
     position: Position, desired: Desired
 ) -> None:
-    found = next_edge(position, desired, ALL_FLAGGED)
-    if found is None:
+    edge = next_edge(position, desired, ALL_FLAGGED)
+    if edge is None:
         assert position is TARGETS[desired]
-    elif isinstance(found, Edge):
-        assert position in found.start
-        assert found.end is not position
+    elif isinstance(edge, Edge):
+        assert position in edge.start
+        assert edge.end is not position
 
 
 ANSWERS = {
@@ -129,13 +129,13 @@ ANSWERS = {
 @pytest.mark.parametrize("position", Position)
 def test_the_next_edge_from_each_position_to_each_target_is_the_one_of_the_table(position: Position) -> None:
     for desired, expected in zip(TARGETS, ANSWERS[position], strict=True):
-        found = next_edge(position, desired, ALL_FLAGGED)
+        edge = next_edge(position, desired, ALL_FLAGGED)
         if expected is NoEdge:
-            assert isinstance(found, NoEdge), (position, desired)
-            assert found.message
-            assert found.remedy
+            assert isinstance(edge, NoEdge), (position, desired)
+            assert edge.message
+            assert edge.remedy
         else:
-            assert found == expected, (position, desired)
+            assert edge == expected, (position, desired)
 
 
 def test_every_edge_is_taken_from_each_of_its_starts_and_has_a_way_back_entry() -> None:
@@ -171,12 +171,12 @@ def test_znodes_are_deleted_only_at_positions_after_all_controllers_were_stopped
 def test_the_migration_znode_of_a_quorum_that_never_took_over_is_deleted_before_any_other_step() -> None:
     left = replace(ALL_FLAGGED, has_progress=True)
     for position in (P.ZOOKEEPER, P.RELEASED):
-        found = next_edge(position, Desired.ROLLED_BACK, left)
-        assert isinstance(found, Edge)
-        assert (found.deletes, found.end_from(position), str(found)) == (
+        edge = next_edge(position, Desired.ROLLED_BACK, left)
+        assert isinstance(edge, Edge)
+        assert (edge.deletes, edge.end_from(position), str(edge)) == (
             ("/migration",), position, "ZooKeeper or Released: delete /migration",
         )  # fmt: skip
-        assert next_edge(position, Desired.ROLLED_BACK, ALL_FLAGGED) != found
+        assert next_edge(position, Desired.ROLLED_BACK, ALL_FLAGGED) != edge
     assert isinstance(next_edge(P.ZOOKEEPER, Desired.DUAL_WRITE, left), Edge)
     refused = next_edge(P.RELEASED, Desired.DUAL_WRITE, left)
     assert isinstance(refused, NoEdge)

@@ -48,34 +48,34 @@ def lost(*ids: int, **parts: Any) -> Observation:
     return cluster(P.DUAL_WRITE, *(a_node(id_, Shape.CONTROLLER) for id_ in ids), **parts)
 
 
-def in_flight_of(found: Look) -> tuple[RestartInFlight, ...]:
+def in_flight_of(look: Look) -> tuple[RestartInFlight, ...]:
     """The restart that a person was asked for."""
-    assert isinstance(found.decision, Act)
-    assert isinstance(found.decision.step, RestartNode)
-    return (RestartInFlight(found.decision.step, stamp(NOW), Via.PERSON, accepted=True),)
+    assert isinstance(look.decision, Act)
+    assert isinstance(look.decision.step, RestartNode)
+    return (RestartInFlight(look.decision.step, stamp(NOW), Via.PERSON, accepted=True),)
 
 
-def withdrawn_in(found: Look) -> list[str]:
-    return [one.step.target for stage in found.stages for one, _ in stage.withdrawn]
+def withdrawn_in(look: Look) -> list[str]:
+    return [restart.step.target for stage in look.stages for restart, _ in stage.withdrawn]
 
 
 def with_memory(
-    found: Look, status: Status, seen: Observation, sent: tuple[RestartInFlight, ...] = (), **of_wanted: Any
+    look: Look, status: Status, observation: Observation, sent: tuple[RestartInFlight, ...] = (), **of_wanted: Any
 ) -> Look:
     """The next look, of any process, with what the status has."""
     memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
-    wanted = replace(found.wanted, approvals=frozenset({found.proposal.plan.hash}))
-    return looks(replace(wanted, **of_wanted), seen, status=status, memory=memory, sent=sent)
+    wanted = replace(look.wanted, approvals=frozenset({look.proposal.plan.hash}))
+    return looks(replace(wanted, **of_wanted), observation, status=status, memory=memory, sent=sent)
 
 
-def names_only_the_flag(found: Look, *ids: int) -> None:
-    assert isinstance(found.decision, Stalled), found.decision
-    assert found.decision.reason is Reason.MIGRATION_BLOCKED
+def names_only_the_flag(look: Look, *ids: int) -> None:
+    assert isinstance(look.decision, Stalled), look.decision
+    assert look.decision.reason is Reason.MIGRATION_BLOCKED
     for id_ in ids:
-        assert f"controller {id_} runs without {FLAG}, and was not asked to" in said(found)
-        assert f"put the flag back on controller {id_} and restart it" in said(found)
-    assert "desired to Finalized" not in said(found)
-    migration = status_after(found).migration
+        assert f"controller {id_} runs without {FLAG}, and was not asked to" in said(look)
+        assert f"put the flag back on controller {id_} and restart it" in said(look)
+    assert "desired to Finalized" not in said(look)
+    migration = status_after(look).migration
     assert migration is not None
     assert (migration.position, migration.zk_migration_state) == ("DualWrite", "MIGRATION")
 
@@ -110,15 +110,15 @@ def test_a_controller_that_lost_the_flag_replaces_no_consent_hold_or_approval_to
 ) -> None:
     wanted = replace(FINALIZING, may_approve_unseen=True)
     shown = Look(wanted, lost(3001)).proposal.plan.hash
-    given = {"approvals": frozenset({shown}), **lacks}
-    names_only_the_flag(looks(replace(wanted, **given), lost(3001)), 3001)
+    conditions = {"approvals": frozenset({shown}), **lacks}
+    names_only_the_flag(looks(replace(wanted, **conditions), lost(3001)), 3001)
 
 
 def test_while_the_stores_differ_the_remedy_puts_the_flag_back_before_the_active_controller_is_restarted() -> None:
-    found = approved(lost(3001, compared=DIFFERS))
-    names_only_the_flag(found, 3001)
+    look = approved(lost(3001, compared=DIFFERS))
+    names_only_the_flag(look, 3001)
     assert f"first put {FLAG} back on controller 3001, which would end the migration; then restart the active" in said(
-        found
+        look
     )
 
 
@@ -127,8 +127,8 @@ def test_a_consent_to_finalize_that_an_earlier_plan_has_used_does_not_begin_to_f
     shown = Look(wanted, lost(3001)).proposal.plan.hash
     status = Status(cluster_id=CLUSTER, spent_consents=("zk-finalize",))
     spent = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
-    found = looks(replace(wanted, approvals=frozenset({shown})), lost(3001), memory=spent)
-    names_only_the_flag(found, 3001)
+    look = looks(replace(wanted, approvals=frozenset({shown})), lost(3001), memory=spent)
+    names_only_the_flag(look, 3001)
 
 
 def test_finalizing_continues_with_its_consent_and_stops_after_the_consent_was_removed() -> None:
@@ -182,7 +182,7 @@ def test_requested_controllers_are_recorded_until_every_controller_is_without_th
 
 
 @pytest.mark.parametrize(
-    ("seen", "of_wanted"),
+    ("observation", "of_wanted"),
     [
         (cluster(P.DUAL_WRITE), LONGER),
         (cluster(P.DUAL_WRITE, compared=DIFFERS), {}),
@@ -193,19 +193,19 @@ def test_requested_controllers_are_recorded_until_every_controller_is_without_th
     ids=["a longer hold", "stores that differ", "another one lost it", "no consent", "no approval"],
 )
 def test_a_restart_request_to_a_person_is_withdrawn_once_a_blocker_to_finalizing_appears(
-    seen: Observation, of_wanted: dict[str, Any]
+    observation: Observation, of_wanted: dict[str, Any]
 ) -> None:
     status = after(ASKED)
-    found = with_memory(ASKED, status, seen, sent=in_flight_of(ASKED), **of_wanted)
-    assert withdrawn_in(found) == ["controller 3001"]
-    assert not isinstance(found.decision, Act)
+    look = with_memory(ASKED, status, observation, sent=in_flight_of(ASKED), **of_wanted)
+    assert withdrawn_in(look) == ["controller 3001"]
+    assert not isinstance(look.decision, Act)
     assert not withdrawn_in(with_memory(ASKED, status, cluster(P.DUAL_WRITE), sent=in_flight_of(ASKED)))
 
 
 def test_a_controller_that_lost_the_flag_is_named_whatever_the_document_wants() -> None:
     assert "put the flag back on controller 3001" in said(looks(wanting(D.PRE_MIGRATION), lost(3001)))
-    found = looks(replace(FINALIZING, migration=None), lost(3001))
-    assert "put the flag back on controller 3001" in said(found)
+    look = looks(replace(FINALIZING, migration=None), lost(3001))
+    assert "put the flag back on controller 3001" in said(look)
 
 
 def test_finalizing_begins_with_another_controller_although_one_lost_the_flag_before() -> None:
@@ -213,74 +213,74 @@ def test_finalizing_begins_with_another_controller_although_one_lost_the_flag_be
 
 
 def test_once_the_log_is_finalized_no_flag_has_to_be_put_back() -> None:
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.FINALIZED, a_node(3002, Shape.MIGRATING_CONTROLLER)))
-    assert "put the flag back" not in said(found)
-    assert "irreversible" in said(found)
+    look = looks(wanting(D.DUAL_WRITE), cluster(P.FINALIZED, a_node(3002, Shape.MIGRATING_CONTROLLER)))
+    assert "put the flag back" not in said(look)
+    assert "irreversible" in said(look)
 
 
 OFF = Unknown(Failure(FailureKind.UNREACHABLE, "ZooKeeper zk1:2181/kafka", "connection failed", "check that it runs"))
 
 
-@pytest.mark.parametrize("kept", [(), (3002,)], ids=["all without the flag", "one has it"])
-def test_a_finalized_migration_does_not_wait_for_a_zookeeper_that_was_switched_off(kept: tuple[int, ...]) -> None:
-    over = cluster(P.FINALIZED, *(a_node(id_, Shape.MIGRATING_CONTROLLER) for id_ in kept), zookeeper=OFF)
-    if kept:
+@pytest.mark.parametrize("flagged", [(), (3002,)], ids=["all without the flag", "one has it"])
+def test_a_finalized_migration_does_not_wait_for_a_zookeeper_that_was_switched_off(flagged: tuple[int, ...]) -> None:
+    over = cluster(P.FINALIZED, *(a_node(id_, Shape.MIGRATING_CONTROLLER) for id_ in flagged), zookeeper=OFF)
+    if flagged:
         assert restarted(approved(over)) == 3002
         return
-    found = looks(wanting(D.FINALIZED), over).decision
-    assert isinstance(found, Done)
-    assert "remove both spec.migration and spec.cluster.zookeeper from the document" in found.message
-    assert "connection failed" in found.message
+    decision = looks(wanting(D.FINALIZED), over).decision
+    assert isinstance(decision, Done)
+    assert "remove both spec.migration and spec.cluster.zookeeper from the document" in decision.message
+    assert "connection failed" in decision.message
 
 
 def test_a_migration_waits_for_zookeeper_before_it_is_finalized() -> None:
-    found = looks(FINALIZING, cluster(P.DUAL_WRITE, zookeeper=OFF)).decision
-    assert isinstance(found, Wait)
-    assert "ZooKeeper zk1:2181/kafka: connection failed" in found.message
+    decision = looks(FINALIZING, cluster(P.DUAL_WRITE, zookeeper=OFF)).decision
+    assert isinstance(decision, Wait)
+    assert "ZooKeeper zk1:2181/kafka: connection failed" in decision.message
 
 
 def test_flagged_brokers_without_a_controller_are_a_blocker_as_a_migration_starts_with_the_controllers() -> None:
     flagged = (a_node(id_, Shape.FLAGGED_BROKER) for id_ in (1, 2))
-    found = looks(wanting(D.PRE_MIGRATION), cluster(P.ZOOKEEPER, *flagged))
-    assert isinstance(found.decision, Stalled)
-    assert f"brokers run with {FLAG}, but no controller answers: 1, 2" in said(found)
-    assert "a migration starts with the controllers" in said(found)
-    assert f"restart each of these brokers without {FLAG}" in said(found)
+    look = looks(wanting(D.PRE_MIGRATION), cluster(P.ZOOKEEPER, *flagged))
+    assert isinstance(look.decision, Stalled)
+    assert f"brokers run with {FLAG}, but no controller answers: 1, 2" in said(look)
+    assert "a migration starts with the controllers" in said(look)
+    assert f"restart each of these brokers without {FLAG}" in said(look)
 
 
 # --- templates ---
 
 
-def through_pods(seen: Observation, outdated: tuple[int, ...], *approvals: str, **of_wanted: Any) -> Look:
+def through_pods(observation: Observation, outdated: tuple[int, ...], *approvals: str, **of_wanted: Any) -> Look:
     wanted = replace(FINALIZING, rollout=THROUGH_PODS, approvals=frozenset(approvals), **of_wanted)
-    return looks(wanted, in_pods(seen, outdated))
+    return looks(wanted, in_pods(observation, outdated))
 
 
 def test_a_template_that_lacks_the_flag_too_early_and_a_drained_pod_restart_no_second_controller() -> None:
-    found = through_pods(lost(3001), (3002, 3003), "sha256:12345678")
-    assert isinstance(found.decision, Stalled), found.decision
-    assert "controller-3002, controller-3003 would start with it" in said(found)
-    assert "put the flag back on controller 3001" in said(found)
+    look = through_pods(lost(3001), (3002, 3003), "sha256:12345678")
+    assert isinstance(look.decision, Stalled), look.decision
+    assert "controller-3002, controller-3003 would start with it" in said(look)
+    assert "put the flag back on controller 3001" in said(look)
 
 
 def test_a_template_that_is_ahead_is_a_blocker_also_under_an_approval_of_another_plan() -> None:
-    found = through_pods(cluster(P.DUAL_WRITE), CONTROLLERS, "sha256:12345678")
-    assert Reason.TEMPLATE_AHEAD in {one.reason for one in found.decision.blockers}
+    look = through_pods(cluster(P.DUAL_WRITE), CONTROLLERS, "sha256:12345678")
+    assert Reason.TEMPLATE_AHEAD in {blocker.reason for blocker in look.decision.blockers}
 
 
 def test_a_template_that_is_ahead_is_a_blocker_also_while_both_stores_differ() -> None:
     wanted = replace(FINALIZING, rollout=THROUGH_PODS, may_approve_unseen=True)
-    seen = in_pods(replace(cluster(P.DUAL_WRITE), compared=DIFFERS), CONTROLLERS)
-    shown = Look(wanted, seen).proposal.plan.hash
-    found = looks(replace(wanted, approvals=frozenset({shown})), seen)
-    assert {Reason.TEMPLATE_AHEAD, None} <= {one.reason for one in found.decision.blockers}
-    assert not isinstance(found.decision, Act)
+    observation = in_pods(replace(cluster(P.DUAL_WRITE), compared=DIFFERS), CONTROLLERS)
+    shown = Look(wanted, observation).proposal.plan.hash
+    look = looks(replace(wanted, approvals=frozenset({shown})), observation)
+    assert {Reason.TEMPLATE_AHEAD, None} <= {blocker.reason for blocker in look.decision.blockers}
+    assert not isinstance(look.decision, Act)
 
 
 def test_the_template_that_restores_a_lost_flag_does_not_hold_back_the_pod_that_needs_it() -> None:
-    found = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), in_pods(lost(3001), (3001,)))
-    names_only_the_flag(found, 3001)
-    assert "would start with it" not in said(found)
+    look = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), in_pods(lost(3001), (3001,)))
+    names_only_the_flag(look, 3001)
+    assert "would start with it" not in said(look)
 
 
 # --- the way back ---

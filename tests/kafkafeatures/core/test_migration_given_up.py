@@ -43,7 +43,7 @@ def test_znodes_of_a_quorum_that_never_took_over_are_deleted_once_its_controller
     asks = looks(wanting(D.ROLLED_BACK), running)
     assert isinstance(asks.decision, Wait)
     assert "stop the controllers" in said(asks)
-    assert [one for one in steps(asks) if one.endswith("delete /migration")] == steps(asks)[1:2]
+    assert [step for step in steps(asks) if step.endswith("delete /migration")] == steps(asks)[1:2]
 
     gone = without_quorum(running)
     first = Look(wanting(D.ROLLED_BACK), gone)
@@ -68,16 +68,16 @@ def test_a_controller_that_came_back_alone_during_a_rollback_is_a_blocker_with_a
     desired: Desired, stops: bool
 ) -> None:
     """All were to be stopped, and one was started again: without a majority nothing says where the cluster is."""
-    why = Failure(FailureKind.NO_LEADER, "metadata log", "no active controller is known")
+    failure = Failure(FailureKind.NO_LEADER, "metadata log", "no active controller is known")
     silent = (replace(a_node(id_, Shape.MIGRATING_CONTROLLER), answer=Unknown(SILENT)) for id_ in (3002, 3003))
-    asked = Source(SourceKind.API_REQUESTS)
-    alone = replace(cluster(P.PRE_MIGRATION, *silent), source=asked, zk_migration_state=Unknown(why))
-    found = looks(wanting(desired), alone)
-    assert isinstance(found.decision, Wait)
-    assert said(found).startswith(
+    source = Source(SourceKind.API_REQUESTS)
+    alone = replace(cluster(P.PRE_MIGRATION, *silent), source=source, zk_migration_state=Unknown(failure))
+    look = looks(wanting(desired), alone)
+    assert isinstance(look.decision, Wait)
+    assert said(look).startswith(
         "the phase is not known: quorum: only 1 of 3 controllers can be reached (3002, 3003 cannot), and a majority is"
     )
-    remedy = found.decision.blockers[0].remedy
+    remedy = look.decision.blockers[0].remedy
     start = "start controllers 3002, 3003"
     asks = "if you stopped controllers 3002, 3003 for a rollback, stop controller 3001 too; else "
     assert remedy == (f"{asks}{start}" if stops else start)
@@ -85,18 +85,18 @@ def test_a_controller_that_came_back_alone_during_a_rollback_is_a_blocker_with_a
 
 def test_a_migration_is_not_rolled_back_while_a_broker_with_replicas_is_not_registered() -> None:
     """A broker that is down may come back with the flag."""
-    there = cluster(P.ZOOKEEPER)
-    assert isinstance(looks(wanting(D.ROLLED_BACK), there).decision, Done)
+    before = cluster(P.ZOOKEEPER)
+    assert isinstance(looks(wanting(D.ROLLED_BACK), before).decision, Done)
     unread = Unknown(Failure(FailureKind.TIMED_OUT, "partitions", "no answer"))
-    down = tuple(one for one in there.nodes if one.id != 3)
-    for seen, says in (
-        (replace(there, nodes=down), "start broker 3"),
-        (replace(there, partitions=unread), "no answer"),
+    down = tuple(node for node in before.nodes if node.id != 3)
+    for observation, says in (
+        (replace(before, nodes=down), "start broker 3"),
+        (replace(before, partitions=unread), "no answer"),
     ):
-        found = looks(wanting(D.ROLLED_BACK), seen)
-        assert isinstance(found.decision, Wait)
-        assert says in said(found)
-        assert phase(found) == "RollingBack"
+        look = looks(wanting(D.ROLLED_BACK), observation)
+        assert isinstance(look.decision, Wait)
+        assert says in said(look)
+        assert phase(look) == "RollingBack"
 
 
 def phase(look: Look) -> str:
@@ -107,17 +107,17 @@ def phase(look: Look) -> str:
 
 def test_a_migration_is_not_rolled_back_while_znodes_of_the_quorum_exist() -> None:
     gone = without_quorum(cluster(P.PRE_MIGRATION))
-    found = looks(wanting(D.ROLLED_BACK), gone)
-    (stage,) = (stage for stage in found.stages if stage.kind == "Migration")
-    settled = stage.conditions(found.decision)[Condition.MIGRATION_SETTLED]
+    look = looks(wanting(D.ROLLED_BACK), gone)
+    (stage,) = (stage for stage in look.stages if stage.kind == "Migration")
+    settled = stage.conditions(look.decision)[Condition.MIGRATION_SETTLED]
     assert settled is not None
     assert settled[0] == "False"
-    (planned,) = found.proposal.plan.stages
+    (planned,) = look.proposal.plan.stages
     assert dict(planned.start) == {"phase": "RollingBack"}
 
 
 def steps(look: Look) -> list[str]:
-    return [one.detail for work in look.proposal.plan.work for one in work.steps()]
+    return [step.detail for work in look.proposal.plan.work for step in work.steps()]
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
@@ -129,17 +129,17 @@ def test_no_znode_is_deleted_while_a_pod_of_a_controller_is_left(position: Posit
     )
     unread = Unknown(Failure(FailureKind.TIMED_OUT, "pods", "no answer"))
     for workloads, says in ((pods, "controllers to 0 replicas"), (unread, "pods could not be read")):
-        seen = replace(without_quorum(cluster(position)), workloads=workloads)
-        first = Look(wanting(D.ROLLED_BACK), seen)
-        found = Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4, status=compared())
-        assert not isinstance(found.decision, Act)
-        assert says in said(found)
+        observation = replace(without_quorum(cluster(position)), workloads=workloads)
+        first = Look(wanting(D.ROLLED_BACK), observation)
+        look = Look(wanting(D.ROLLED_BACK), observation, before=first, seconds=4, status=compared())
+        assert not isinstance(look.decision, Act)
+        assert says in said(look)
 
 
 def test_a_migration_znode_of_an_earlier_copy_is_a_blocker_before_new_controllers_start() -> None:
     """New controllers would skip the copy, and delete every topic."""
     stale = known(znodes(controller=elected(1), migration=progress(409)), SourceKind.ZOOKEEPER)
-    found = looks(wanting(D.PRE_MIGRATION), replace(cluster(P.ZOOKEEPER), zookeeper=stale))
-    assert isinstance(found.decision, Stalled)
-    assert "delete every topic" in said(found)
-    assert "delete /migration" in said(found)
+    look = looks(wanting(D.PRE_MIGRATION), replace(cluster(P.ZOOKEEPER), zookeeper=stale))
+    assert isinstance(look.decision, Stalled)
+    assert "delete every topic" in said(look)
+    assert "delete /migration" in said(look)

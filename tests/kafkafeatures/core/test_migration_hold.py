@@ -37,82 +37,82 @@ HELD_FOR_AN_HOUR = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelt
 
 def test_dual_write_is_kept_for_as_long_as_the_document_says_by_the_metadata_log() -> None:
     """Whatever a status says of the phase, and whatever this process has lived through."""
-    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     status = Status(migration=MigrationStatus(phase="DualWrite", since=Stamp("2025-01-01T00:00:00Z")))
-    early = looks(held, kept_for(timedelta(hours=23)), status=status, lived=timedelta(hours=25))
+    early = looks(with_hold, kept_for(timedelta(hours=23)), status=status, lived=timedelta(hours=25))
     assert isinstance(early.decision, Wait)
     assert early.decision.reason is Reason.SOAKING
     assert early.decision.message.startswith("dual write is kept for 24 h, of which 60 min remain; ")
-    assert isinstance(looks(held, kept_for(timedelta(hours=25))).decision, Held)
+    assert isinstance(looks(with_hold, kept_for(timedelta(hours=25))).decision, Held)
 
 
 def test_the_hold_stays_while_the_metadata_log_does_not_say_when_dual_write_began() -> None:
-    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     status = Status(migration=MigrationStatus(phase="DualWrite", since=Stamp("2025-01-01T00:00:00Z")))
     unread = replace(cluster(P.DUAL_WRITE), last_registration=None)
-    found = looks(held, unread, status=status, lived=timedelta(hours=25)).decision
-    assert isinstance(found, Wait)
-    assert (found.reason, bool(found.subject), bool(found.remedy)) == (Reason.SOAKING, True, True)
+    decision = looks(with_hold, unread, status=status, lived=timedelta(hours=25)).decision
+    assert isinstance(decision, Wait)
+    assert (decision.reason, bool(decision.subject), bool(decision.remedy)) == (Reason.SOAKING, True, True)
 
 
 def test_a_snapshot_hides_the_time_of_a_registration_and_the_status_remembers_it() -> None:
     """A process that starts reads the newest snapshot: later is safe, and the same registration is known by its
     offset.
     """
-    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
-    status = status_after(looks(held, kept_for(timedelta(hours=23))))
+    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    status = status_after(looks(with_hold, kept_for(timedelta(hours=23))))
     hidden = kept_for(timedelta(minutes=10))
-    known_again = looks(held, hidden, status=status).decision
+    known_again = looks(with_hold, hidden, status=status).decision
     assert known_again.message.startswith("dual write is kept for 24 h, of which 60 min remain")
     another = kept_for(timedelta(minutes=10), offset=104)  # a broker left dual write, or was restarted
-    for unknown in (looks(held, hidden), looks(held, another, status=status)):
+    for unknown in (looks(with_hold, hidden), looks(with_hold, another, status=status)):
         assert unknown.decision.message.startswith("dual write is kept for 24 h, of which 24 h")
 
 
 def test_a_controllers_clock_that_is_set_neither_shortens_the_hold_nor_keeps_it_for_ever() -> None:
-    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
 
     def at(log_time: timedelta) -> Observation:
         return replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, NOW, NOW + log_time))
 
-    first = Look(held, at(timedelta(0)))
-    forward = Look(held, at(timedelta(hours=25)), before=first, seconds=10)
+    first = Look(with_hold, at(timedelta(0)))
+    forward = Look(with_hold, at(timedelta(hours=25)), before=first, seconds=10)
     assert isinstance(forward.decision, Wait)
     assert forward.decision.reason is Reason.SOAKING
-    later = Look(held, at(timedelta(hours=49)), before=forward, seconds=24 * 3600)
+    later = Look(with_hold, at(timedelta(hours=49)), before=forward, seconds=24 * 3600)
     assert isinstance(later.decision, Held)
-    back = Look(held, at(timedelta(days=-900)), before=first, seconds=10)
+    back = Look(with_hold, at(timedelta(days=-900)), before=first, seconds=10)
     assert isinstance(back.decision, Wait)
-    assert isinstance(Look(held, at(timedelta(days=-899)), before=back, seconds=24 * 3600).decision, Held)
+    assert isinstance(Look(with_hold, at(timedelta(days=-899)), before=back, seconds=24 * 3600).decision, Held)
 
 
 def test_a_process_that_starts_after_a_controllers_clock_was_set_forward_counts_by_its_own_clock() -> None:
-    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     ahead = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, NOW, NOW + timedelta(hours=25)))
-    for status in (EMPTY, status_after(looks(held, kept_for(timedelta(0))))):
-        found = looks(held, ahead, status=status).decision
-        assert isinstance(found, Wait)
-        assert found.message.startswith("dual write is kept for 24 h, of which 24 h")
+    for status in (EMPTY, status_after(looks(with_hold, kept_for(timedelta(0))))):
+        decision = looks(with_hold, ahead, status=status).decision
+        assert isinstance(decision, Wait)
+        assert decision.message.startswith("dual write is kept for 24 h, of which 24 h")
 
 
 def test_a_controllers_clock_that_was_behind_at_the_registration_does_not_shorten_the_hold_once_it_is_right() -> None:
     """The next process knows the registration by its offset, and since when it is from the status."""
-    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     hour = timedelta(hours=1)
     begun = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, NOW - 25 * hour, NOW - 25 * hour))
-    first = Look(held, begun)
+    first = Look(with_hold, begun)
     assert isinstance(first.decision, Wait)
     assert first.decision.reason is Reason.SOAKING
-    found = looks(held, kept_for(timedelta(0)), status=status_after(first)).decision
-    assert isinstance(found, Wait)
-    assert found.message.startswith("dual write is kept for 24 h, of which 24 h")
+    decision = looks(with_hold, kept_for(timedelta(0)), status=status_after(first)).decision
+    assert isinstance(decision, Wait)
+    assert decision.message.startswith("dual write is kept for 24 h, of which 24 h")
 
 
 def test_controllers_clocks_that_differ_by_seconds_do_not_lengthen_the_hold() -> None:
-    held = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
+    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     at = NOW - timedelta(hours=24, seconds=3)
     late = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, at, NOW - timedelta(seconds=3)))
-    assert isinstance(looks(held, late).decision, Held)
+    assert isinstance(looks(with_hold, late).decision, Held)
 
 
 # --- a log in which nothing is written for longer than a minute ---
@@ -135,20 +135,20 @@ class SilentLog:
         """
         passed = timedelta(minutes=minute)
         batches = passed // self.every if self.every else 0
-        found = image(brokers={1: (MODERN, False)}, controllers={3001: MODERN}, zk_migration_state=1, offset=200)
-        assert found.registrations is not None
-        found = with_values(
-            found,
-            registrations=with_values(found.registrations, registered={1: 0}),
+        log = image(brokers={1: (MODERN, False)}, controllers={3001: MODERN}, zk_migration_state=1, offset=200)
+        assert log.registrations is not None
+        log = with_values(
+            log,
+            registrations=with_values(log.registrations, registered={1: 0}),
             timestamp_ms=ms(NOW + batches * self.every + clock * (batches > 0)),
             elapsed_ms=batches * min(60_000, self.every // timedelta(milliseconds=1)),
         )
         leader = quorum(voters=(3001,), fetched=ms(NOW + passed + clock))
         answers = probe(controller(3001), quorum=leader if asks else SILENT)
-        read = observe(answers, LogReading(found, 200, 3001, 4, NOW)).last_registration
-        seen = replace(cluster(P.DUAL_WRITE), last_registration=read, at=NOW + passed + wall)
+        read = observe(answers, LogReading(log, 200, 3001, 4, NOW)).last_registration
+        observation = replace(cluster(P.DUAL_WRITE), last_registration=read, at=NOW + passed + wall)
         lived = passed.total_seconds() - (self.process.monotonic if self.process is not None else 0.0)
-        self.process = Look(HELD_FOR_AN_HOUR, seen, status=self.status, before=self.process, seconds=lived)
+        self.process = Look(HELD_FOR_AN_HOUR, observation, status=self.status, before=self.process, seconds=lived)
         self.status = status_after(self.process, self.status)
         return self.process.decision
 
@@ -199,10 +199,10 @@ def test_a_clock_that_is_set_forward_or_runs_too_fast_shortens_no_hold(every: ti
     jumps, runs = SilentLog(every), SilentLog(every)
     for minute in range(59):
         ahead, fast = timedelta(hours=3) * (minute > 20), timedelta(seconds=50) * minute
-        found = jumps.look(minute, clock=ahead, wall=ahead * together)
-        assert (found.reason, minute) == (Reason.SOAKING, minute)
-        found = runs.look(minute, clock=fast, wall=fast * together)
-        assert (found.reason, minute) == (Reason.SOAKING, minute)
+        look = jumps.look(minute, clock=ahead, wall=ahead * together)
+        assert (look.reason, minute) == (Reason.SOAKING, minute)
+        look = runs.look(minute, clock=fast, wall=fast * together)
+        assert (look.reason, minute) == (Reason.SOAKING, minute)
     assert jumps.look(62, clock=ahead, wall=ahead * together).reason is not Reason.SOAKING
     assert runs.look(62, clock=fast, wall=fast * together).reason is not Reason.SOAKING
 

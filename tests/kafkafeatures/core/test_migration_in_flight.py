@@ -44,14 +44,14 @@ FLYING = 2
 FLAGGED = tuple(a_node(id_, Shape.FLAGGED_BROKER) for id_ in BROKERS)
 
 
-def with_znodes(seen: Observation, **parts: Any) -> Observation:
-    assert not isinstance(seen.zookeeper, Unknown)
-    return replace(seen, zookeeper=known(replace(seen.zookeeper.value, **parts)))
+def with_znodes(observation: Observation, **parts: Any) -> Observation:
+    assert not isinstance(observation.zookeeper, Unknown)
+    return replace(observation, zookeeper=known(replace(observation.zookeeper.value, **parts)))
 
 
-def unread(seen: Observation) -> Observation:
+def unread(observation: Observation) -> Observation:
     """No partition can be read."""
-    return replace(seen, partitions=Unknown(SILENT))
+    return replace(observation, partitions=Unknown(SILENT))
 
 
 AT = {
@@ -72,20 +72,22 @@ STATUS = compared()
 
 
 def stage_of(look: Look) -> MigrationState:
-    (stage,) = (one for one in look.stages if isinstance(one, MigrationState))
+    (stage,) = (stage for stage in look.stages if isinstance(stage, MigrationState))
     return stage
 
 
-def looked(desired: Desired, seen: Observation, rollout: Rollout, *sent: RestartInFlight, consents: str = "") -> Look:
+def looked(
+    desired: Desired, observation: Observation, rollout: Rollout, *sent: RestartInFlight, consents: str = ""
+) -> Look:
     """The third look in a row, each a while after the one before, with what is in flight by then."""
     look: Look | None = None
     wanted = wanting(desired, rollout=rollout, consents=frozenset(consents.split()))
-    status = asked_for(wanted, seen, STATUS)
+    status = asked_for(wanted, observation, STATUS)
     for _ in range(3):
         memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
-        look = Look(wanted, seen, before=look, seconds=5.0, sent=sent, status=status, memory=memory)
-        ended = [one for one, _ in (*stage_of(look).over, *stage_of(look).withdrawn)]
-        sent = tuple(one for one in sent if one not in ended)
+        look = Look(wanted, observation, before=look, seconds=5.0, sent=sent, status=status, memory=memory)
+        ended = [restart for restart, _ in (*stage_of(look).over, *stage_of(look).withdrawn)]
+        sent = tuple(step for step in sent if step not in ended)
     assert look is not None
     return look
 
@@ -98,30 +100,32 @@ def in_flight(id_: int, rollout: Rollout) -> RestartInFlight:
     return RestartInFlight(step, SENT, Via.PERSON if rollout is BY_HAND else Via.API_SERVER, stopping_since=SENT)
 
 
-def shown(seen: Observation, rollout: Rollout) -> Observation:
+def shown(observation: Observation, rollout: Rollout) -> Observation:
     if rollout is BY_HAND:
-        return seen
-    there = [one.id for one in seen.nodes]
-    return in_pods(seen, pods=there)
+        return observation
+    ids = [node.id for node in observation.nodes]
+    return in_pods(observation, pods=ids)
 
 
-def without(seen: Observation, id_: int) -> Observation:
+def without(observation: Observation, id_: int) -> Observation:
     """A node that is in no list."""
-    assert not isinstance(seen.zookeeper, Unknown)
-    brokers = seen.zookeeper.value.brokers
+    assert not isinstance(observation.zookeeper, Unknown)
+    brokers = observation.zookeeper.value.brokers
     assert isinstance(brokers, dict)
-    left = {one: broker for one, broker in brokers.items() if one != id_}
-    return with_znodes(replace(seen, nodes=tuple(one for one in seen.nodes if one.id != id_)), brokers=left)
+    left = {broker_id: broker for broker_id, broker in brokers.items() if broker_id != id_}
+    return with_znodes(
+        replace(observation, nodes=tuple(node for node in observation.nodes if node.id != id_)), brokers=left
+    )
 
 
 def restarts_no_node(position: Position, desired: Desired) -> bool:
-    place = stage_of(Look(wanting(desired), AT[position])).progress
-    return isinstance(place, MigrationProgress) and place.way is not None and place.way.restarts is None
+    progress = stage_of(Look(wanting(desired), AT[position])).progress
+    return isinstance(progress, MigrationProgress) and progress.way is not None and progress.way.restarts is None
 
 
 WAYS = [(position, desired) for position, desired in product(AT, D) if desired is not D.NONE]
-RESTARTING_NONE = [one for one in WAYS if restarts_no_node(*one)]
-OTHERS = [one for one in WAYS if one not in RESTARTING_NONE]
+RESTARTING_NONE = [way for way in WAYS if restarts_no_node(*way)]
+OTHERS = [way for way in WAYS if way not in RESTARTING_NONE]
 
 
 def test_the_cases_of_this_file_cover_every_position_but_finalizing() -> None:
@@ -138,10 +142,10 @@ def test_an_edge_that_restarts_no_node_does_not_wait_for_a_broker_that_is_back(
     position: Position, desired: Desired, driver: str, *, is_read: bool
 ) -> None:
     """Nothing tells its partitions any more, or it was not back for long enough: what is next, is next."""
-    seen = shown(AT[position] if is_read else unread(AT[position]), rollout := DRIVERS[driver])
-    expected = looked(desired, seen, rollout)
-    found = looked(desired, seen, rollout, in_flight(FLYING, rollout))
-    assert (type(found.decision), said(found)) == (type(expected.decision), said(expected))
+    observation = shown(AT[position] if is_read else unread(AT[position]), rollout := DRIVERS[driver])
+    expected = looked(desired, observation, rollout)
+    look = looked(desired, observation, rollout, in_flight(FLYING, rollout))
+    assert (type(look.decision), said(look)) == (type(expected.decision), said(expected))
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -150,36 +154,34 @@ def test_an_edge_that_restarts_no_node_does_not_wait_for_a_broker_that_is_back(
 def test_an_edge_that_restarts_no_node_names_a_broker_that_is_away(
     position: Position, desired: Desired, driver: str, *, is_read: bool
 ) -> None:
-    seen = shown(AT[position] if is_read else unread(AT[position]), rollout := DRIVERS[driver])
+    observation = shown(AT[position] if is_read else unread(AT[position]), rollout := DRIVERS[driver])
     survey = known(Survey(assigned={1: "orders-0", FLYING: "orders-1"}, controller_epoch=3))
-    away = replace(without(seen, FLYING), surveyed=survey)
-    found = looked(desired, away, rollout, in_flight(FLYING, rollout))
-    assert isinstance(found.decision, Wait | Stalled)
+    away = replace(without(observation, FLYING), surveyed=survey)
+    look = looked(desired, away, rollout, in_flight(FLYING, rollout))
+    assert isinstance(look.decision, Wait | Stalled)
     unread_partitions = "it is not known whether every broker that has replicas is registered"
-    assert (
-        "broker 2" in said(found) or "pod broker-2" in said(found) or (not is_read and unread_partitions in said(found))
-    )
+    assert "broker 2" in said(look) or "pod broker-2" in said(look) or (not is_read and unread_partitions in said(look))
 
 
 def test_a_broker_in_flight_is_not_waited_for_with_a_consent_to_lose_its_records() -> None:
     away = without(AT[P.NO_CONTROLLER], FLYING)
     away = replace(away, surveyed=known(Survey(assigned={FLYING: "orders-1"}, controller_epoch=3)))
-    found = looked(D.ROLLED_BACK, away, BY_HAND, in_flight(FLYING, BY_HAND), consents="zk-lose-broker:2")
-    assert isinstance(found.decision, Act)
-    assert isinstance(found.decision.step, DeleteZnodes)
+    look = looked(D.ROLLED_BACK, away, BY_HAND, in_flight(FLYING, BY_HAND), consents="zk-lose-broker:2")
+    assert isinstance(look.decision, Act)
+    assert isinstance(look.decision.step, DeleteZnodes)
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
-@pytest.mark.parametrize("position", [one for one, desired in RESTARTING_NONE if desired is D.ROLLED_BACK])
+@pytest.mark.parametrize("position", [position for position, desired in RESTARTING_NONE if desired is D.ROLLED_BACK])
 def test_an_edge_of_the_rollback_that_restarts_no_node_does_not_wait_for_a_controller_in_flight(
     position: Position, driver: str
 ) -> None:
     """Controllers are to stop."""
     desired = D.ROLLED_BACK
-    seen, rollout = shown(AT[position], DRIVERS[driver]), DRIVERS[driver]
-    expected = looked(desired, seen, rollout)
-    found = looked(desired, seen, rollout, in_flight(3002, rollout))
-    assert (type(found.decision), said(found)) == (type(expected.decision), said(expected))
+    observation, rollout = shown(AT[position], DRIVERS[driver]), DRIVERS[driver]
+    expected = looked(desired, observation, rollout)
+    look = looked(desired, observation, rollout, in_flight(3002, rollout))
+    assert (type(look.decision), said(look)) == (type(expected.decision), said(expected))
 
 
 @pytest.mark.parametrize(("position", "desired"), OTHERS)
@@ -189,7 +191,7 @@ def test_a_node_that_is_back_stays_in_flight_until_it_is_stable_where_the_edge_r
     stage = stage_of(Look(wanting(desired), AT[position], sent=(in_flight(FLYING, BY_HAND),)))
     assert stage.over == ()
     assert stage.roll is not None
-    assert [one.step.node_id for one in stage.roll.in_flight] == [FLYING]
+    assert [restart.step.node_id for restart in stage.roll.in_flight] == [FLYING]
 
 
 def test_the_results_of_restarts_that_ended_are_recorded() -> None:
@@ -208,21 +210,21 @@ UNPROVEN: dict[str, Node] = {
 
 @pytest.mark.parametrize("lacks", UNPROVEN)
 def test_a_restart_is_not_over_while_the_new_process_of_its_node_is_unproven(lacks: str) -> None:
-    seen = unread(cluster(P.COPIED, UNPROVEN[lacks]))
-    stage = stage_of(Look(wanting(D.ROLLED_BACK), seen, sent=(in_flight(FLYING, THROUGH_PODS),)))
+    observation = unread(cluster(P.COPIED, UNPROVEN[lacks]))
+    stage = stage_of(Look(wanting(D.ROLLED_BACK), observation, sent=(in_flight(FLYING, THROUGH_PODS),)))
     assert stage.over == ()
 
 
 @pytest.mark.parametrize("position", [P.COPYING, P.COPIED])
 def test_an_eviction_that_was_not_sent_ends_on_an_edge_that_restarts_no_node(position: Position) -> None:
     """A pod that runs as before is not asked for again."""
-    seen = shown(AT[position], THROUGH_PODS)
-    assert not isinstance(seen.workloads, Unknown)
-    pod = seen.workloads.value.pod("broker-2")
+    observation = shown(AT[position], THROUGH_PODS)
+    assert not isinstance(observation.workloads, Unknown)
+    pod = observation.workloads.value.pod("broker-2")
     assert pod is not None
-    one = RestartInFlight(RestartNode(FLYING, "broker 2", "broker-2", pod.uid, czxid=102), SENT, Via.API_SERVER)
-    status = Status(intents=(one.to_intent(),))
-    look = Look(wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), seen, sent=(one,), status=status)
+    restart = RestartInFlight(RestartNode(FLYING, "broker 2", "broker-2", pod.uid, czxid=102), SENT, Via.API_SERVER)
+    status = Status(intents=(restart.to_intent(),))
+    look = Look(wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), observation, sent=(restart,), status=status)
     assert isinstance(look.decision, Wait)
     (intent,) = stage_of(look).decided(look.decision, status).intents
     assert "unwantedSince" in intent.unknown

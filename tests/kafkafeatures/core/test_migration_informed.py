@@ -39,9 +39,9 @@ SILENT = Failure(FailureKind.TIMED_OUT, "10.0.0.3:9092", "no answer within 5 s",
 def released(*plain: int, named: dict[int, frozenset[int] | Failure]) -> Observation:
     """A cluster whose quorum is gone, broker 1 is controller, and all but these have the flag."""
     flagged = (a_node(id_, Shape.FLAGGED_BROKER) for id_ in BROKERS if id_ not in plain)
-    seen = without_quorum(cluster(Position.PRE_MIGRATION, *flagged))
-    there = znodes(controller=elected(1), migration=None)
-    return replace(seen, zookeeper=known(there, SourceKind.ZOOKEEPER), named_controllers=named)
+    observation = without_quorum(cluster(Position.PRE_MIGRATION, *flagged))
+    claimed_by_1 = znodes(controller=elected(1), migration=None)
+    return replace(observation, zookeeper=known(claimed_by_1, SourceKind.ZOOKEEPER), named_controllers=named)
 
 
 INFORMED: dict[int, frozenset[int] | Failure] = dict.fromkeys(BROKERS, frozenset({1}))
@@ -67,40 +67,42 @@ def test_brokers_are_restarted_one_by_one_once_every_broker_names_the_controller
 def test_no_broker_is_restarted_while_another_broker_does_not_report_the_controller_it_follows(
     named: frozenset[int] | Failure | None, says: str, plain: tuple[int, ...]
 ) -> None:
-    others = {id_: one for id_, one in INFORMED.items() if id_ != 3}
-    found = looks(BACK, released(*plain, named=others if named is None else {**others, 3: named}))
-    assert isinstance(found.decision, Wait)
-    assert found.decision.reason is Reason.WAITING_FOR_NODES
-    assert says in said(found)
-    assert [one.nodes[0].id for one in found.decision.blockers] == [3]
+    other_brokers = {id_: controller for id_, controller in INFORMED.items() if id_ != 3}
+    look = looks(BACK, released(*plain, named=other_brokers if named is None else {**other_brokers, 3: named}))
+    assert isinstance(look.decision, Wait)
+    assert look.decision.reason is Reason.WAITING_FOR_NODES
+    assert says in said(look)
+    assert [blocker.nodes[0].id for blocker in look.decision.blockers] == [3]
 
 
 @pytest.mark.parametrize("is_back", [True, False])
 def test_the_message_of_a_restart_warns_of_a_long_stop_only_where_the_controllers_are_gone(is_back: bool) -> None:
-    seen = released(named=INFORMED) if is_back else cluster(Position.PRE_MIGRATION)
-    node = seen.node(2)
+    observation = released(named=INFORMED) if is_back else cluster(Position.PRE_MIGRATION)
+    node = observation.node(2)
     assert node is not None
     step = RestartNode(2, "broker 2", broker_epoch=node.broker_epoch, czxid=node.czxid)
     sent = (RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON),)
-    asked = said(looks(BACK if is_back else wanting(Desired.DUAL_WRITE), seen, sent=sent))
-    assert asked.startswith("restart broker 2 as a broker in ZooKeeper mode")
-    assert ("give it 6 minutes to stop before you kill it" in asked) is is_back
+    message = said(looks(BACK if is_back else wanting(Desired.DUAL_WRITE), observation, sent=sent))
+    assert message.startswith("restart broker 2 as a broker in ZooKeeper mode")
+    assert ("give it 6 minutes to stop before you kill it" in message) is is_back
 
 
 def test_a_broker_that_is_being_restarted_need_not_name_the_controller() -> None:
     look = looks(BACK, released(named={1: frozenset({1}), 2: frozenset({1})}))
-    (stage,) = (one for one in look.stages if one.kind == "Migration")
+    (stage,) = (stage for stage in look.stages if stage.kind == "Migration")
     assert not list(uninformed(stage.progress, frozenset({3})))  # type: ignore[attr-defined]  # of a migration
-    assert [str(one) for one in uninformed(stage.progress, frozenset())]  # type: ignore[attr-defined]
+    assert [str(blocker) for blocker in uninformed(stage.progress, frozenset())]  # type: ignore[attr-defined]
 
 
 def test_brokers_are_asked_for_the_controller_only_before_they_lose_the_flag() -> None:
-    def are_asked(seen: Observation, desired: Desired = Desired.ROLLED_BACK) -> bool:
-        look = looks(wanting(desired), seen)
-        return demands_of(ReadContext(look.wanted, look.facts.remembered, NOT_ASKED, NOW, seen)).named_controllers
+    def are_asked(observation: Observation, desired: Desired = Desired.ROLLED_BACK) -> bool:
+        look = looks(wanting(desired), observation)
+        return demands_of(
+            ReadContext(look.wanted, look.facts.remembered, NOT_ASKED, NOW, observation)
+        ).named_controllers
 
     assert are_asked(released(named={}))
-    there = replace(released(named={}), zookeeper=known(znodes(controller=elected(1), migration=progress(-1))))
-    assert not are_asked(there)
+    without_claim = replace(released(named={}), zookeeper=known(znodes(controller=elected(1), migration=progress(-1))))
+    assert not are_asked(without_claim)
     assert not are_asked(cluster(Position.DUAL_WRITE))
     assert not are_asked(cluster(Position.PRE_MIGRATION), Desired.DUAL_WRITE)

@@ -69,14 +69,14 @@ def test_znodes_are_deleted_where_the_stores_were_equal_until_shortly_before_the
 def test_from_the_stop_of_the_controllers_until_the_deletion_the_operator_observes_every_two_seconds() -> None:
     """Meanwhile no partition gets a new leader."""
     unread = replace(GONE, zookeeper=Unknown(Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time")))
-    for found, most in (
+    for observation, most in (
         (looks(BACK, cluster(Position.COPIED)), 2.0),
         (Look(BACK, GONE, status=compared()), 1.0),
         (Look(BACK, unread, status=compared()), 2.0),
     ):
-        assert isinstance(found.decision, Wait)
-        assert found.decision.delay <= most
-        assert found.decision.steady
+        assert isinstance(observation.decision, Wait)
+        assert observation.decision.delay <= most
+        assert observation.decision.steady
 
 
 def test_controllers_that_all_stop_answering_are_waited_for_for_a_minute_before_the_migration_stalls() -> None:
@@ -90,11 +90,11 @@ def test_controllers_that_all_stop_answering_are_waited_for_for_a_minute_before_
 
 @pytest.mark.parametrize("says", LACKING)
 def test_no_znode_is_deleted_where_the_last_comparison_does_not_show_that_zookeeper_has_all_metadata(says: str) -> None:
-    found = decided(LACKING[says])
-    assert isinstance(found.decision, Stalled)
-    assert says in said(found)
-    assert "if the controllers still have their disks, start them again" in said(found)
-    assert f"add {ZK_ROLLBACK_LOSSY} to consents" in said(found)
+    decision = decided(LACKING[says])
+    assert isinstance(decision.decision, Stalled)
+    assert says in said(decision)
+    assert "if the controllers still have their disks, start them again" in said(decision)
+    assert f"add {ZK_ROLLBACK_LOSSY} to consents" in said(decision)
 
 
 def test_the_reason_is_metadata_differs_only_where_the_last_comparison_showed_differences() -> None:
@@ -105,9 +105,9 @@ def test_the_reason_is_metadata_differs_only_where_the_last_comparison_showed_di
 @pytest.mark.parametrize("says", LACKING)
 def test_a_rollback_consent_allows_the_deletion_of_znodes_and_is_spent_by_it(says: str) -> None:
     status = asked_for(ACCEPTED, GONE, LACKING[says])
-    found = decided(status, ACCEPTED)
-    assert released(found).deletes
-    spent = after(found, status)
+    decision = decided(status, ACCEPTED)
+    assert released(decision).deletes
+    spent = after(decision, status)
     assert ZK_ROLLBACK_LOSSY in spent.spent_consents
     assert ZK_ROLLBACK_LOSSY not in after(decided(compared(), ACCEPTED), compared()).spent_consents
 
@@ -116,14 +116,14 @@ def test_a_rollback_consent_that_was_spent_does_not_allow_the_deletion_of_znodes
     spent = decided(compared(2), ACCEPTED)
     memory = replace(spent.facts.memory, spent=frozenset({ZK_ROLLBACK_LOSSY}))
     before = Look(ACCEPTED, GONE, memory=memory)
-    found = Look(ACCEPTED, GONE, before=before, seconds=5.0, status=compared(2), memory=memory).decision
-    assert found.reason is Reason.CONSENT_SPENT
+    decision = Look(ACCEPTED, GONE, before=before, seconds=5.0, status=compared(2), memory=memory).decision
+    assert decision.reason is Reason.CONSENT_SPENT
 
 
 def test_znodes_are_deleted_without_a_comparison_where_the_quorum_copied_nothing() -> None:
     claims = known(znodes(controller=claimed(), migration=progress(-1)), SourceKind.ZOOKEEPER)
-    seen = replace(GONE, zookeeper=claims)
-    assert released(Look(BACK, seen, before=Look(BACK, seen), seconds=5.0, status=SEEN_VOTERS)).deletes
+    observation = replace(GONE, zookeeper=claims)
+    assert released(Look(BACK, observation, before=Look(BACK, observation), seconds=5.0, status=SEEN_VOTERS)).deletes
 
 
 @pytest.mark.parametrize("left", [None, progress(-1)], ids=["deleted", "written anew"])
@@ -131,28 +131,28 @@ def test_znodes_are_deleted_only_with_a_consent_where_the_migration_znode_was_ch
     left: MigrationZnode | None,
 ) -> None:
     """Controllers that start again would write nothing to ZooKeeper."""
-    seen = replace(GONE, zookeeper=known(znodes(controller=claimed(), migration=left), SourceKind.ZOOKEEPER))
+    observation = replace(GONE, zookeeper=known(znodes(controller=claimed(), migration=left), SourceKind.ZOOKEEPER))
     for status in (compared(), compared(2)):
-        found = Look(BACK, seen, before=Look(BACK, seen), seconds=5.0, status=status)
-        assert isinstance(found.decision, Stalled)
-        assert "start them again" not in said(found)
-        assert f"add {ZK_ROLLBACK_LOSSY} to consents" in said(found)
+        look = Look(BACK, observation, before=Look(BACK, observation), seconds=5.0, status=status)
+        assert isinstance(look.decision, Stalled)
+        assert "start them again" not in said(look)
+        assert f"add {ZK_ROLLBACK_LOSSY} to consents" in said(look)
 
 
 def test_the_stores_are_compared_in_each_reconciliation_while_the_controllers_are_to_be_stopped() -> None:
-    found = looks(BACK, cluster(Position.COPIED))
-    assert isinstance(found.decision, Wait)
-    assert found.decision.reason is Reason.WAITING_FOR_GIT
-    assert found.decision.steady
-    status = after(found)
+    look = looks(BACK, cluster(Position.COPIED))
+    assert isinstance(look.decision, Wait)
+    assert look.decision.reason is Reason.WAITING_FOR_GIT
+    assert look.decision.steady
+    status = after(look)
 
     def compares(later: float, took: float = 0.3, *, tried: datetime = NOW) -> bool:
-        kept = {MIGRATION: MigrationMemory(compared=StoreComparison(NOW, 99, took=took), tried=tried)}
-        asked = ReadContext(
-            BACK, status, NOT_ASKED, NOW + timedelta(seconds=later), observation=found.seen, stage_memory=kept
+        stage_memory = {MIGRATION: MigrationMemory(compared=StoreComparison(NOW, 99, took=took), tried=tried)}
+        context = ReadContext(
+            BACK, status, NOT_ASKED, NOW + timedelta(seconds=later), observation=look.seen, stage_memory=stage_memory
         )
         assert BACK.migration is not None
-        return demands_of(asked, BACK.migration).comparison
+        return demands_of(context, BACK.migration).comparison
 
     assert compares(5)
     assert not compares(4)
@@ -178,8 +178,8 @@ def test_a_comparison_is_remembered_by_the_process_when_its_status_could_not_be_
     )
     unwritten = Look(BACK, differs, status=equal)
     interrupted = Look(BACK, GONE, status=equal, before=unwritten)
-    found = Look(BACK, GONE, status=equal, before=interrupted, seconds=5.0)
-    assert found.decision.reason is Reason.METADATA_DIFFERS
+    look = Look(BACK, GONE, status=equal, before=interrupted, seconds=5.0)
+    assert look.decision.reason is Reason.METADATA_DIFFERS
     assert released(Look(BACK, GONE, status=equal, before=Look(BACK, GONE, status=equal), seconds=5.0)).deletes
 
 
@@ -194,8 +194,8 @@ def test_a_comparison_counts_also_while_the_phase_of_the_migration_is_unknown(en
         BACK, replace(lost, compared=known(StoreComparison(NOW, 99, 2), SourceKind.ZOOKEEPER)), status=equal
     )
     written = after(differing, equal)
-    found = Look(BACK, GONE, status=written, before=Look(BACK, GONE, status=written), seconds=5.0)
-    assert found.decision.reason is Reason.METADATA_DIFFERS
+    look = Look(BACK, GONE, status=written, before=Look(BACK, GONE, status=written), seconds=5.0)
+    assert look.decision.reason is Reason.METADATA_DIFFERS
 
     same = after(
         Look(BACK, replace(lost, compared=known(StoreComparison(NOW, 99, 0), SourceKind.ZOOKEEPER)), status=equal),
@@ -208,8 +208,8 @@ def test_a_later_comparison_of_another_process_in_the_status_counts() -> None:
     equal = after(looks(BACK, cluster(Position.COPIED)))
     ours = Look(BACK, cluster(Position.COPIED), status=equal)
     differs = compared(2, ago=timedelta(seconds=-60))
-    found = Look(BACK, GONE, status=differs, before=Look(BACK, GONE, status=differs, before=ours), seconds=5.0)
-    assert found.decision.reason is Reason.METADATA_DIFFERS
+    look = Look(BACK, GONE, status=differs, before=Look(BACK, GONE, status=differs, before=ours), seconds=5.0)
+    assert look.decision.reason is Reason.METADATA_DIFFERS
 
 
 def test_an_observation_without_an_answer_keeps_the_last_comparison() -> None:
@@ -223,8 +223,8 @@ def test_a_comparison_of_another_cluster_does_not_count() -> None:
         cluster(Position.COPIED), cluster_id=known("another"), zookeeper=known(znodes(cluster_id="another"))
     )
     equal = Look(BACK, other)
-    found = Look(BACK, GONE, before=Look(BACK, GONE, before=equal), seconds=5.0)
-    assert "was not compared" in said(found)
+    look = Look(BACK, GONE, before=Look(BACK, GONE, before=equal), seconds=5.0)
+    assert "was not compared" in said(look)
 
 
 def without_a_result(kind: FailureKind) -> Status:
@@ -252,10 +252,10 @@ def test_controllers_are_not_to_be_stopped_where_the_last_comparison_failed() ->
     first = looks(BACK, cluster(Position.COPIED))
     assert first.decision.reason is Reason.WAITING_FOR_GIT
     failed = Unknown(Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time"))
-    seen = replace(cluster(Position.COPIED), compared=failed)
-    then = Look(BACK, replace(seen, at=NOW + timedelta(seconds=5)), before=first, seconds=5.0)
+    observation = replace(cluster(Position.COPIED), compared=failed)
+    then = Look(BACK, replace(observation, at=NOW + timedelta(seconds=5)), before=first, seconds=5.0)
     assert "no answer in time" in said(then)
-    unread = replace(seen, at=NOW + timedelta(seconds=7), compared=Unknown(NOT_ASKED))
+    unread = replace(observation, at=NOW + timedelta(seconds=7), compared=Unknown(NOT_ASKED))
     assert "it is not known whether ZooKeeper and the metadata log" in said(Look(BACK, unread, before=then))
 
 
@@ -273,12 +273,12 @@ def test_a_comparison_belongs_to_one_migration_and_is_written_to_the_status_once
     assert equality(after(looks(BACK, cluster(Position.ZOOKEEPER), status=first), first)) is None
 
     def later(seconds: float) -> Status:
-        seen = cluster(Position.COPIED)
-        assert isinstance(seen.zookeeper, Known)
+        observation = cluster(Position.COPIED)
+        assert isinstance(observation.zookeeper, Known)
         written = progress()
         moved = replace(written, written_at=written.written_at + timedelta(seconds=seconds))
-        znodes = replace(seen.zookeeper, value=replace(seen.zookeeper.value, migration=moved))
-        return after(looks(BACK, replace(seen, zookeeper=znodes), status=first), first)
+        znodes = replace(observation.zookeeper, value=replace(observation.zookeeper.value, migration=moved))
+        return after(looks(BACK, replace(observation, zookeeper=znodes), status=first), first)
 
     assert equality(later(29)) == equality(first)
     assert equality(later(30)) != equality(first)

@@ -42,60 +42,60 @@ def test_a_cluster_with_an_open_migration_that_the_document_no_longer_asks_for_i
     position: Position, levels: dict[str, int]
 ) -> None:
     """That holds where nothing else is to be done, and where a document never asked for one."""
-    found = looks(replace(NONE_WANTED, levels=levels), cluster(position))
-    assert isinstance(found.decision, Wait)
-    assert found.decision.reason is Reason.MIGRATING
-    assert "a migration from ZooKeeper is in progress, and spec.migration is not set" in said(found)
-    assert "set spec.migration.desired to the phase" in said(found)
-    assert found.proposal.plan.stages == ()
-    ready = next(one for one in status_after(found).conditions if one.type == "Ready")
+    look = looks(replace(NONE_WANTED, levels=levels), cluster(position))
+    assert isinstance(look.decision, Wait)
+    assert look.decision.reason is Reason.MIGRATING
+    assert "a migration from ZooKeeper is in progress, and spec.migration is not set" in said(look)
+    assert "set spec.migration.desired to the phase" in said(look)
+    assert look.proposal.plan.stages == ()
+    ready = next(condition for condition in status_after(look).conditions if condition.type == "Ready")
     assert (ready.status, ready.reason) == ("False", "Migrating")
 
 
 def test_the_status_remembers_a_rollback_that_the_document_no_longer_asks_for_and_the_cluster_does_not_show() -> None:
     """With its quorum stopped a cluster looks like one in ZooKeeper mode, and has no controller."""
-    seen = without_quorum(replace(cluster(P.COPIED), mode=known(MetadataMode.ZOOKEEPER)))
-    before = status_after(Look(wanting(D.ROLLED_BACK), seen))
+    observation = without_quorum(replace(cluster(P.COPIED), mode=known(MetadataMode.ZOOKEEPER)))
+    before = status_after(Look(wanting(D.ROLLED_BACK), observation))
     assert before.migration is not None
     assert before.migration.phase == "RollingBack"
     for _ in range(2):
-        found = Look(NONE_WANTED, seen, status=before)
-        assert isinstance(found.decision, Wait)
-        assert "last seen at RollingBack, and spec.migration is not set" in said(found)
-        before = status_after(found, before)
+        look = Look(NONE_WANTED, observation, status=before)
+        assert isinstance(look.decision, Wait)
+        assert "last seen at RollingBack, and spec.migration is not set" in said(look)
+        before = status_after(look, before)
         assert before.migration is not None
         assert (before.migration.phase, before.migration.since) == ("RollingBack", None)
-    again = status_after(Look(wanting(D.ROLLED_BACK), seen, status=before), before)
+    again = status_after(Look(wanting(D.ROLLED_BACK), observation, status=before), before)
     assert again.migration is not None
     assert again.migration.since == stamp(NOW)  # what happened meanwhile was not watched
 
 
 def test_a_finalized_migration_leaves_the_status_once_no_document_wants_it() -> None:
-    seen = cluster(P.FINALIZED)
-    before = status_after(Look(wanting(D.FINALIZED), seen))
-    found = Look(NONE_WANTED, seen, status=before)
-    assert not any(stage.kind == "Migration" for stage in found.stages)
-    assert isinstance(found.decision, Done)
-    assert status_after(found, before).migration is None
+    observation = cluster(P.FINALIZED)
+    before = status_after(Look(wanting(D.FINALIZED), observation))
+    look = Look(NONE_WANTED, observation, status=before)
+    assert not any(stage.kind == "Migration" for stage in look.stages)
+    assert isinstance(look.decision, Done)
+    assert status_after(look, before).migration is None
 
 
 def test_a_cluster_that_was_finalized_without_some_brokers_is_not_in_sync() -> None:
-    why = Failure(FailureKind.UNSUPPORTED, "", "finalized while brokers were in ZooKeeper mode: 2", "restart it")
-    found = Look(NONE_WANTED, replace(cluster(P.FINALIZED), mode=Unknown(why)))
-    assert isinstance(found.decision, Wait)
-    assert "finalized while brokers were in ZooKeeper mode: 2; restart it" in said(found)
+    failure = Failure(FailureKind.UNSUPPORTED, "", "finalized while brokers were in ZooKeeper mode: 2", "restart it")
+    look = Look(NONE_WANTED, replace(cluster(P.FINALIZED), mode=Unknown(failure)))
+    assert isinstance(look.decision, Wait)
+    assert "finalized while brokers were in ZooKeeper mode: 2; restart it" in said(look)
 
 
 def test_the_message_names_the_phase_of_a_migration_at_its_target() -> None:
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE)).decision
-    assert found == Done(Reason.IN_SYNC, "the migration is at DualWrite")
+    decision = looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE)).decision
+    assert decision == Done(Reason.IN_SYNC, "the migration is at DualWrite")
 
 
 def test_the_migration_waits_without_a_contradiction_while_brokers_elect_a_controller() -> None:
     """Right after the transaction of a way back."""
     released = without_quorum(cluster(P.COPIED, offset=-1))
-    found = replace(released, zookeeper=known(znodes(controller=None, migration=None), SourceKind.ZOOKEEPER))
-    decision = Look(wanting(D.ROLLED_BACK), found).decision
+    observation = replace(released, zookeeper=known(znodes(controller=None, migration=None), SourceKind.ZOOKEEPER))
+    decision = Look(wanting(D.ROLLED_BACK), observation).decision
     assert isinstance(decision, Wait)
     assert decision.message == "the phase is not known yet: no broker is controller: /controller is absent"
     (blocker,) = decision.blockers
@@ -138,10 +138,10 @@ def test_the_status_keeps_the_last_comparison_while_the_rollback_is_removed_susp
 def test_an_observation_without_a_quorum_keeps_the_proof_of_equality_and_the_voters() -> None:
     """No stage of a migration is there that would report it."""
     before = status_after(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=PROOF), PROOF)
-    found = kept_of(before.migration, AT_NO_CONTROLLER)
+    remembered = kept_of(before.migration, AT_NO_CONTROLLER)
     assert before.migration is not None
-    assert found is not None
-    assert (found.equality, found.voters) == (before.migration.equality, before.migration.voters)
+    assert remembered is not None
+    assert (remembered.equality, remembered.voters) == (before.migration.equality, before.migration.voters)
     assert kept_of(before.migration, cluster(P.FINALIZED)) is None
 
 
@@ -158,15 +158,15 @@ def test_a_process_keeps_the_last_comparison_through_a_reconciliation_without_sp
 @pytest.mark.parametrize("slip", SLIPS)
 def test_the_message_of_a_held_rollback_without_controllers_says_that_no_partition_gets_a_leader(slip: str) -> None:
     status = status_after(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=PROOF), PROOF)
-    found = Look(*SLIPS[slip], status=status)
-    assert UNLED in found.decision.message
+    look = Look(*SLIPS[slip], status=status)
+    assert UNLED in look.decision.message
     assert UNLED not in Look(*SLIPS[slip][:1], cluster(P.COPIED)).decision.message
 
 
 @pytest.mark.parametrize("lacks", ["an approval", "proof"])
 def test_a_rollback_that_waits_for_a_person_says_that_no_partition_gets_a_leader(lacks: str) -> None:
     wanted = replace(wanting(D.ROLLED_BACK), policy=ApprovalPolicy.ALWAYS)
-    found = Look(wanted, AT_NO_CONTROLLER, status=PROOF if lacks == "an approval" else Status())
-    found = Look(wanted, AT_NO_CONTROLLER, status=found.facts.remembered, before=found, seconds=5.0)
-    assert not isinstance(found.decision, Act)
-    assert UNLED in found.decision.message
+    look = Look(wanted, AT_NO_CONTROLLER, status=PROOF if lacks == "an approval" else Status())
+    look = Look(wanted, AT_NO_CONTROLLER, status=look.facts.remembered, before=look, seconds=5.0)
+    assert not isinstance(look.decision, Act)
+    assert UNLED in look.decision.message

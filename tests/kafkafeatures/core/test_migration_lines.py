@@ -55,7 +55,7 @@ class Left:
         Left(6, 40, 0, "6 restarts of nodes left, about 4 min of restarts: each has taken 40 s on average"),
         Left(6, 40, 90, "6 restarts of nodes left, about 9 min of restarts: each has taken 90 s on average"),
     ],
-    ids=lambda one: one.says,
+    ids=lambda manifest: manifest.says,
 )
 def test_the_forecast_is_the_number_of_restarts_times_the_duration_of_one(left: Left) -> None:
     now = replace(HALF, restarts_left=left.restarts, node_seconds=left.of_before)

@@ -23,7 +23,7 @@ def test_a_plan_that_was_approved_stands_where_no_controller_runs() -> None:
     assert stopped.proposal.plan.hash == copied.proposal.plan.hash
 
 
-def test_levels_are_planned_once_the_cluster_is_where_the_document_wants_it() -> None:
+def test_levels_are_planned_once_the_migration_has_reached_its_target() -> None:
     wanted = replace(wanting(D.DUAL_WRITE), levels={"metadata.version": 20})
     assert kinds(Look(wanted, cluster(P.COPIED))) == ["Migration"]
     assert kinds(Look(wanted, cluster(P.DUAL_WRITE))) == ["Levels"]

@@ -55,21 +55,23 @@ def ip_of(id_: int) -> str:
     return f"10.0.{id_ // 1000}.{id_ % 1000}"
 
 
-def in_its_pod(one: Node) -> Node:
-    host = f"{name_of(one.id)}.kafka.kafka.svc.cluster.local"
-    return replace(one, host=host, port=9092, listeners=((host, 9092),), proved_at=ip_of(one.id))
+def in_its_pod(node: Node) -> Node:
+    host = f"{name_of(node.id)}.kafka.kafka.svc.cluster.local"
+    return replace(node, host=host, port=9092, listeners=((host, 9092),), proved_at=ip_of(node.id))
 
 
-def in_pods(seen: Observation, outdated: Collection[int] = (), pods: Collection[int] | None = None) -> Observation:
+def in_pods(
+    observation: Observation, outdated: Collection[int] = (), pods: Collection[int] | None = None
+) -> Observation:
     """Each node in a pod; templates of those that are outdated were changed. pods: those that are there."""
-    there = [*BROKERS, *CONTROLLERS] if pods is None else pods
+    ids_of_pods = [*BROKERS, *CONTROLLERS] if pods is None else pods
     made = {
         id_: pod(
             id_, name=name_of(id_), stateful_set=name_of(id_).rpartition("-")[0],
             **({} if id_ in outdated else {"revision": NEW}),
             ips=(ip_of(id_),),
         )
-        for id_ in there
+        for id_ in ids_of_pods
     }  # fmt: skip
     sets = tuple(
         stateful_set(*(made[id_] for id_ in ids if id_ in made), name=name, role=f"{name}s")
@@ -77,34 +79,34 @@ def in_pods(seen: Observation, outdated: Collection[int] = (), pods: Collection[
     )
     reading = WorkloadsReading(NOW, sets, (budget(*made.values()),), namespace="kafka")
     return replace(
-        seen,
-        nodes=tuple(map(in_its_pod, seen.nodes)),
+        observation,
+        nodes=tuple(map(in_its_pod, observation.nodes)),
         workloads=Known(reading, SourceKind.KUBERNETES, "", NOW),
     )
 
 
-def look(desired: Desired, seen: Observation, *, status: Status = EMPTY, **of_wanted: Any) -> Look:
-    return looks(wanting(desired, rollout=THROUGH_PODS, **of_wanted), seen, status=status)
+def look(desired: Desired, observation: Observation, *, status: Status = EMPTY, **of_wanted: Any) -> Look:
+    return looks(wanting(desired, rollout=THROUGH_PODS, **of_wanted), observation, status=status)
 
 
-def restarted(found: Look) -> RestartNode:
-    assert isinstance(found.decision, Act), found.decision
-    assert isinstance(found.decision.step, RestartNode)
-    return found.decision.step
+def restarted(look: Look) -> RestartNode:
+    assert isinstance(look.decision, Act), look.decision
+    assert isinstance(look.decision.step, RestartNode)
+    return look.decision.step
 
 
 def test_a_migration_waits_for_git_to_change_the_template_before_any_pod_is_evicted() -> None:
-    found = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION))).decision
-    assert isinstance(found, Wait)
-    assert found.reason is Reason.WAITING_FOR_GIT
-    assert f"broker 1, broker 2, broker 3 must become {Shape.FLAGGED_BROKER}" in found.message
+    decision = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION))).decision
+    assert isinstance(decision, Wait)
+    assert decision.reason is Reason.WAITING_FOR_GIT
+    assert f"broker 1, broker 2, broker 3 must become {Shape.FLAGGED_BROKER}" in decision.message
 
 
 def test_a_request_to_restart_a_single_pod_changes_nothing_during_a_migration() -> None:
     for outdated in ((), (1, 3)):
-        seen = in_pods(cluster(P.PRE_MIGRATION), outdated)
-        found, before = look(D.DUAL_WRITE, requested(seen, "broker-2")), look(D.DUAL_WRITE, seen)
-        assert (found.decision, found.proposal.plan) == (before.decision, before.proposal.plan)
+        observation = in_pods(cluster(P.PRE_MIGRATION), outdated)
+        requested_look, before = look(D.DUAL_WRITE, requested(observation, "broker-2")), look(D.DUAL_WRITE, observation)
+        assert (requested_look.decision, requested_look.proposal.plan) == (before.decision, before.proposal.plan)
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
@@ -133,10 +135,10 @@ def test_brokers_are_moved_while_a_majority_of_controllers_leads_and_the_missing
     """A broker that is restarted takes nothing from the quorum; to stay half way takes more."""
 
     def found(*controllers: Node) -> Look:
-        seen = cluster(position, *controllers)
+        observation = cluster(position, *controllers)
         if way == "by a person":
-            return looks(wanting(desired), seen)
-        return look(desired, in_pods(seen, BROKERS))
+            return looks(wanting(desired), observation)
+        return look(desired, in_pods(observation, BROKERS))
 
     assert restarted(found(dead(3002))).node_id in BROKERS
     two = found(dead(3001), dead(3002)).decision
@@ -166,17 +168,17 @@ def test_a_broker_that_lost_its_disk_during_a_migration_holds_the_next_broker_an
     )
     begun = replace(EMPTY, rollout=RolloutStatus(id="way", total=6, done=len(moved) + 2, disks=lines))
     assert isinstance(look(D.DUAL_WRITE, in_kraft(lost=False), status=begun).decision, Act if len(moved) < 3 else Done)
-    found = look(D.DUAL_WRITE, in_kraft(lost=True), status=begun)
-    assert isinstance(found.decision, Stalled)
-    assert found.decision.reason is Reason.ROLLOUT_HALTED
-    asked = re.search(r"new-disk:broker-1:[0-9a-f]{8}", found.decision.message)
-    assert asked is not None
-    rollout = after(found, begun).rollout
+    halted = look(D.DUAL_WRITE, in_kraft(lost=True), status=begun)
+    assert isinstance(halted.decision, Stalled)
+    assert halted.decision.reason is Reason.ROLLOUT_HALTED
+    consent = re.search(r"new-disk:broker-1:[0-9a-f]{8}", halted.decision.message)
+    assert consent is not None
+    rollout = after(halted, begun).rollout
     assert rollout is not None
     assert rollout.is_in_progress
-    given = look(D.DUAL_WRITE, in_kraft(lost=True), status=begun, consents=frozenset({asked[0]}))
-    assert not isinstance(given.decision, Stalled)
-    assert after(given, begun).spent_consents == (asked[0],)
+    consented = look(D.DUAL_WRITE, in_kraft(lost=True), status=begun, consents=frozenset({consent[0]}))
+    assert not isinstance(consented.decision, Stalled)
+    assert after(consented, begun).spent_consents == (consent[0],)
 
 
 def test_no_controller_may_be_missing_before_the_quorum_takes_over_and_while_finalizing() -> None:
@@ -190,22 +192,24 @@ def test_no_controller_may_be_missing_before_the_quorum_takes_over_and_while_fin
 def test_the_pod_of_the_broker_that_is_the_controller_is_evicted_last() -> None:
     first = restarted(look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION), BROKERS))).node_id
     assert first != 1
-    others = [a_node(id_, Shape.FLAGGED_BROKER) for id_ in (2, 3)]
-    left = in_pods(cluster(P.PRE_MIGRATION, *others), [1])
+    other_brokers = [a_node(id_, Shape.FLAGGED_BROKER) for id_ in (2, 3)]
+    left = in_pods(cluster(P.PRE_MIGRATION, *other_brokers), [1])
     assert restarted(look(D.DUAL_WRITE, left)).node_id == 1
 
 
 def test_no_second_pod_is_evicted_if_the_first_node_on_the_new_template_lacks_a_setting() -> None:
     """Broker 2 runs the new template, and still has no flag."""
-    found = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION), [1, 3])).decision
-    assert isinstance(found, Stalled)
-    assert found.reason is Reason.MIGRATION_BLOCKED
-    assert f"broker 2 is not yet {Shape.FLAGGED_BROKER}: set zookeeper.metadata.migration.enable=true" in found.message
+    decision = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION), [1, 3])).decision
+    assert isinstance(decision, Stalled)
+    assert decision.reason is Reason.MIGRATION_BLOCKED
+    assert (
+        f"broker 2 is not yet {Shape.FLAGGED_BROKER}: set zookeeper.metadata.migration.enable=true" in decision.message
+    )
 
 
 def test_nodes_are_restarted_again_with_a_template_that_was_corrected() -> None:
-    seen = in_pods(cluster(P.PRE_MIGRATION, a_node(3, Shape.FLAGGED_BROKER)), BROKERS)
-    assert restarted(look(D.DUAL_WRITE, seen)).node_id == 2
+    observation = in_pods(cluster(P.PRE_MIGRATION, a_node(3, Shape.FLAGGED_BROKER)), BROKERS)
+    assert restarted(look(D.DUAL_WRITE, observation)).node_id == 2
 
 
 @pytest.mark.parametrize(
@@ -221,11 +225,11 @@ def test_nodes_are_restarted_again_with_a_template_that_was_corrected() -> None:
 def test_a_template_changed_ahead_of_its_step_stops_the_migration(
     position: Position, desired: Desired, ahead: tuple[int, ...]
 ) -> None:
-    found = look(desired, in_pods(cluster(position), ahead), consents=CONSENT).decision
-    assert isinstance(found, Stalled)
-    assert found.reason is Reason.TEMPLATE_AHEAD
-    assert name_of(ahead[0]) in found.message
-    assert "revert" in found.blockers[0].remedy
+    decision = look(desired, in_pods(cluster(position), ahead), consents=CONSENT).decision
+    assert isinstance(decision, Stalled)
+    assert decision.reason is Reason.TEMPLATE_AHEAD
+    assert name_of(ahead[0]) in decision.message
+    assert "revert" in decision.blockers[0].remedy
 
 
 @pytest.mark.parametrize(
@@ -237,45 +241,45 @@ def test_a_template_of_controllers_is_ahead_while_the_hold_a_consent_or_an_appro
     lacks: dict[str, Any],
 ) -> None:
     """A controller that is drained meanwhile would end the migration."""
-    seen = in_pods(cluster(P.DUAL_WRITE), CONTROLLERS)
-    given: dict[str, Any] = {"consents": CONSENT, "approvals": frozenset({"sha256:0"}), **lacks}
-    found = look(D.FINALIZED, seen, **given)
-    assert Reason.TEMPLATE_AHEAD in {one.reason for one in found.decision.blockers}
-    assert isinstance(found.decision, Stalled)
+    observation = in_pods(cluster(P.DUAL_WRITE), CONTROLLERS)
+    conditions: dict[str, Any] = {"consents": CONSENT, "approvals": frozenset({"sha256:0"}), **lacks}
+    held = look(D.FINALIZED, observation, **conditions)
+    assert Reason.TEMPLATE_AHEAD in {blocker.reason for blocker in held.decision.blockers}
+    assert isinstance(held.decision, Stalled)
 
 
 def test_once_finalizing_is_approved_git_is_asked_for_the_template_and_a_standby_is_evicted_first() -> None:
-    seen = in_pods(cluster(P.DUAL_WRITE))
+    observation = in_pods(cluster(P.DUAL_WRITE))
     wanted = wanting(D.FINALIZED, rollout=THROUGH_PODS, consents=CONSENT, may_approve_unseen=True)
-    shown = Look(wanted, seen).proposal.plan.hash
+    shown = Look(wanted, observation).proposal.plan.hash
     approved = replace(wanted, approvals=frozenset({shown}))
-    asked = looks(approved, seen).decision
-    assert isinstance(asked, Wait)
-    assert asked.reason is Reason.WAITING_FOR_GIT
-    assert f"must become {Shape.CONTROLLER}" in asked.message
+    decision = looks(approved, observation).decision
+    assert isinstance(decision, Wait)
+    assert decision.reason is Reason.WAITING_FOR_GIT
+    assert f"must become {Shape.CONTROLLER}" in decision.message
     assert restarted(looks(approved, in_pods(cluster(P.DUAL_WRITE), CONTROLLERS))).node_id != 3003
 
 
 def test_without_an_approval_git_is_not_asked_for_a_template() -> None:
-    found = look(D.FINALIZED, in_pods(cluster(P.DUAL_WRITE)), consents=CONSENT).decision
-    assert isinstance(found, Held)
+    decision = look(D.FINALIZED, in_pods(cluster(P.DUAL_WRITE)), consents=CONSENT).decision
+    assert isinstance(decision, Held)
 
 
 # --- while a pod is away ---
 
 
-def away(seen: Observation, id_: int) -> Observation:
+def away(observation: Observation, id_: int) -> Observation:
     """The pod of a node stops, and the node is not listed: ZooKeeper has no registration of a process that ended."""
-    assert isinstance(seen.workloads, Known)
-    reading = seen.workloads.value
+    assert isinstance(observation.workloads, Known)
+    reading = observation.workloads.value
     sets = tuple(
-        replace(owner, pods=tuple(replace(one, terminating=one.name == name_of(id_)) for one in owner.pods))
+        replace(owner, pods=tuple(replace(pod, terminating=pod.name == name_of(id_)) for pod in owner.pods))
         for owner in reading.stateful_sets
     )
     return replace(
-        seen,
-        nodes=tuple(one for one in seen.nodes if one.id != id_),
-        workloads=replace(seen.workloads, value=replace(reading, stateful_sets=sets)),
+        observation,
+        nodes=tuple(node for node in observation.nodes if node.id != id_),
+        workloads=replace(observation.workloads, value=replace(reading, stateful_sets=sets)),
     )
 
 
@@ -285,25 +289,27 @@ def sent(step: RestartNode) -> RestartInFlight:
 
 def test_the_restart_of_a_broker_in_zookeeper_mode_is_not_over_while_the_broker_is_not_registered() -> None:
     before = in_pods(cluster(P.PRE_MIGRATION), BROKERS)
-    one = sent(restarted(look(D.DUAL_WRITE, before)))
-    seen = away(before, one.step.node_id)
-    assert isinstance(seen.registered_brokers, Known)
+    restart = sent(restarted(look(D.DUAL_WRITE, before)))
+    observation = away(before, restart.step.node_id)
+    assert isinstance(observation.registered_brokers, Known)
     assert isinstance(
-        one.settle(ObservationPair(before, seen, stamp(NOW), lambda _: timedelta(0), lambda _: timedelta(0))),
+        restart.settle(
+            ObservationPair(before, observation, stamp(NOW), lambda _: timedelta(0), lambda _: timedelta(0))
+        ),
         OpenOutcome,
     )
-    found = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), seen, sent=(one,)).decision
-    assert isinstance(found, Wait), found
-    assert name_of(one.step.node_id) in found.message
+    decision = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), observation, sent=(restart,)).decision
+    assert isinstance(decision, Wait), decision
+    assert name_of(restart.step.node_id) in decision.message
 
 
 def test_the_template_of_a_pod_that_is_being_restarted_is_not_ahead_whatever_edge_comes_next() -> None:
     """One broker in KRaft mode is on its way back, and of those that answer none is left in KRaft mode."""
     step = RestartNode(2, "broker 2", name_of(2), "uid-2", next_revision=NEW, broker_epoch=102)
-    seen = away(in_pods(cluster(P.COPIED, a_node(2, Shape.KRAFT_BROKER)), [2]), 2)
-    found = looks(wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), seen, sent=(sent(step),)).decision
-    assert isinstance(found, Wait), found
-    assert found.reason is Reason.ROLLING_NODES
+    observation = away(in_pods(cluster(P.COPIED, a_node(2, Shape.KRAFT_BROKER)), [2]), 2)
+    decision = looks(wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), observation, sent=(sent(step),)).decision
+    assert isinstance(decision, Wait), decision
+    assert decision.reason is Reason.ROLLING_NODES
 
 
 # --- the way back ---
@@ -311,19 +317,19 @@ def test_the_template_of_a_pod_that_is_being_restarted_is_not_ahead_whatever_edg
 
 def test_git_is_asked_for_the_template_of_a_broker_that_goes_back_before_the_broker_is_restarted() -> None:
     """Broker 2 was the first in KRaft mode, and all others would be the next."""
-    seen = in_pods(cluster(P.COPIED, a_node(2, Shape.KRAFT_BROKER)), [1, 3])
-    found = look(D.ROLLED_BACK, seen).decision
-    assert isinstance(found, Wait), found
-    assert found.reason is Reason.WAITING_FOR_GIT
-    assert f"broker 2 must become {Shape.FLAGGED_BROKER}" in found.message
+    observation = in_pods(cluster(P.COPIED, a_node(2, Shape.KRAFT_BROKER)), [1, 3])
+    decision = look(D.ROLLED_BACK, observation).decision
+    assert isinstance(decision, Wait), decision
+    assert decision.reason is Reason.WAITING_FOR_GIT
+    assert f"broker 2 must become {Shape.FLAGGED_BROKER}" in decision.message
 
 
 def test_controllers_are_not_stopped_while_the_mode_of_a_broker_is_unknown() -> None:
     """A broker in KRaft mode cannot live without them, and this one may be."""
     silent = replace(a_node(2, Shape.KRAFT_BROKER), answer=Unknown(SILENT))
-    found = look(D.ROLLED_BACK, in_pods(cluster(P.COPIED, silent))).decision
-    assert isinstance(found, Wait), found
-    assert "broker 2 is not known to run in ZooKeeper mode" in found.message
+    decision = look(D.ROLLED_BACK, in_pods(cluster(P.COPIED, silent))).decision
+    assert isinstance(decision, Wait), decision
+    assert "broker 2 is not known to run in ZooKeeper mode" in decision.message
 
 
 def gone(pods: Collection[int] = BROKERS) -> Observation:
@@ -331,56 +337,56 @@ def gone(pods: Collection[int] = BROKERS) -> Observation:
     return in_pods(without_quorum(cluster(P.COPIED)), pods=pods)
 
 
-def released(seen: Observation, status: Status | None = None) -> Look:
+def released(observation: Observation, status: Status | None = None) -> Look:
     """What is decided once `/migration` was seen to stand still."""
     wanted = wanting(D.ROLLED_BACK, rollout=THROUGH_PODS)
-    return Look(wanted, seen, before=Look(wanted, seen), seconds=5.0, status=status or compared())
+    return Look(wanted, observation, before=Look(wanted, observation), seconds=5.0, status=status or compared())
 
 
 def test_znodes_of_the_quorum_are_deleted_once_no_controller_has_a_pod() -> None:
-    found = released(gone()).decision
-    assert isinstance(found, Act), found
-    assert isinstance(found.step, DeleteZnodes)
+    decision = released(gone()).decision
+    assert isinstance(decision, Act), decision
+    assert isinstance(decision.step, DeleteZnodes)
 
 
 def test_zookeeper_is_not_released_while_any_pod_of_a_controller_exists() -> None:
-    found = released(gone([*BROKERS, 3002])).decision
-    assert isinstance(found, Wait)
-    assert "controller-3002" in found.message
-    assert "set controller to 0 replicas" in found.blockers[0].remedy
+    decision = released(gone([*BROKERS, 3002])).decision
+    assert isinstance(decision, Wait)
+    assert "controller-3002" in decision.message
+    assert "set controller to 0 replicas" in decision.blockers[0].remedy
 
 
 def test_a_person_who_has_to_start_the_controllers_again_is_not_asked_to_stop_them() -> None:
-    found = "\n".join(map(str, released(gone([*BROKERS, 3002]), compared(2)).decision.blockers))
-    assert "if the controllers still have their disks, start them again" in found
-    assert "0 replicas" not in found
+    messages = "\n".join(map(str, released(gone([*BROKERS, 3002]), compared(2)).decision.blockers))
+    assert "if the controllers still have their disks, start them again" in messages
+    assert "0 replicas" not in messages
 
 
 def test_no_znode_is_deleted_while_a_controller_pod_on_a_lost_kubernetes_node_is_stopping() -> None:
     """Kubernetes shows it as stopping for ever, and cannot know whether its container runs."""
-    seen = gone([*BROKERS, 3002])
-    assert isinstance(seen.workloads, Known)
-    brokers, controllers = seen.workloads.value.stateful_sets
-    stopping = replace(controllers, replicas=0, pods=tuple(replace(one, terminating=True) for one in controllers.pods))
-    reading = replace(seen.workloads.value, stateful_sets=(brokers, stopping))
-    found = released(replace(seen, workloads=replace(seen.workloads, value=reading))).decision
-    assert isinstance(found, Wait)
-    assert "controller-3002 of StatefulSet controller is stopping, and may still write to ZooKeeper" in found.message
-    assert "kubectl delete pod controller-3002 --force" in found.blockers[0].remedy
+    observation = gone([*BROKERS, 3002])
+    assert isinstance(observation.workloads, Known)
+    brokers, controllers = observation.workloads.value.stateful_sets
+    stopping = replace(controllers, replicas=0, pods=tuple(replace(pod, terminating=True) for pod in controllers.pods))
+    reading = replace(observation.workloads.value, stateful_sets=(brokers, stopping))
+    decision = released(replace(observation, workloads=replace(observation.workloads, value=reading))).decision
+    assert isinstance(decision, Wait)
+    assert "controller-3002 of StatefulSet controller is stopping, and may still write to ZooKeeper" in decision.message
+    assert "kubectl delete pod controller-3002 --force" in decision.blockers[0].remedy
 
 
 def test_no_znode_is_deleted_while_a_stateful_set_of_controllers_still_has_replicas() -> None:
     """The pod of a controller was deleted, and another one is about to be made."""
-    seen = gone()
-    assert isinstance(seen.workloads, Known)
-    brokers, controllers = seen.workloads.value.stateful_sets
-    reading = replace(seen.workloads.value, stateful_sets=(brokers, replace(controllers, replicas=1)))
-    found = released(replace(seen, workloads=replace(seen.workloads, value=reading))).decision
-    assert isinstance(found, Wait)
-    assert "a future pod of StatefulSet controller" in found.message
+    observation = gone()
+    assert isinstance(observation.workloads, Known)
+    brokers, controllers = observation.workloads.value.stateful_sets
+    reading = replace(observation.workloads.value, stateful_sets=(brokers, replace(controllers, replicas=1)))
+    decision = released(replace(observation, workloads=replace(observation.workloads, value=reading))).decision
+    assert isinstance(decision, Wait)
+    assert "a future pod of StatefulSet controller" in decision.message
 
 
 def test_no_znode_is_deleted_while_the_pods_cannot_be_read() -> None:
-    found = released(replace(gone(), workloads=Unknown(UNREAD))).decision
-    assert isinstance(found, Wait)
-    assert "connection refused" in found.message
+    decision = released(replace(gone(), workloads=Unknown(UNREAD))).decision
+    assert isinstance(decision, Wait)
+    assert "connection refused" in decision.message

@@ -31,8 +31,12 @@ from tests.kafkafeatures.ensembles import claimed
 from tests.kafkafeatures.worlds import SILENT, known
 
 
-def matching(case: Case, found: tuple[Blocker, ...]) -> list[Blocker]:
-    return [one for one in found if one.kind is case.kind and case.says in one.message and case.remedy in one.remedy]
+def matching(case: Case, reported: tuple[Blocker, ...]) -> list[Blocker]:
+    return [
+        blocker
+        for blocker in reported
+        if blocker.kind is case.kind and case.says in blocker.message and case.remedy in blocker.remedy
+    ]
 
 
 @pytest.mark.parametrize("end", BOTH)
@@ -44,9 +48,9 @@ def test_the_preflight_has_no_finding_for_a_healthy_cluster(end: Position) -> No
 def test_each_preflight_failure_is_reported_with_a_remedy(name: str) -> None:
     case = CASES[name]
     for end in case.ends:
-        found = findings(case.change(healthy(end)))
-        assert matching(case, found), [str(one) for one in found]
-        assert all(one.remedy and one.message for one in found)
+        reported = findings(case.change(healthy(end)))
+        assert matching(case, reported), [str(blocker) for blocker in reported]
+        assert all(blocker.remedy and blocker.message for blocker in reported)
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.ends == (AGAIN,)])
@@ -62,8 +66,8 @@ def test_only_the_first_two_edges_of_a_migration_have_a_preflight() -> None:
 
 def test_nodes_with_the_same_finding_are_one_line() -> None:
     unset = settings()["inter.broker.protocol.version"]
-    (found,) = grouped(findings(with_settings((1, 2), inter__broker__protocol__version=unset)(healthy())))
-    assert str(found) == (
+    (line,) = grouped(findings(with_settings((1, 2), inter__broker__protocol__version=unset)(healthy())))
+    assert str(line) == (
         "2 brokers (1, 2) do not set inter.broker.protocol.version; it follows the binary, and is 3.9-IV0 now; "
         "set inter.broker.protocol.version=3.9 on these brokers"
     )
@@ -102,10 +106,10 @@ def test_scram_is_no_finding_where_the_listener_of_controllers_uses_no_scram() -
 
 
 def test_the_active_controller_in_the_controller_znode_is_not_taken_for_one_of_an_earlier_migration() -> None:
-    asked = with_znodes(controller=claimed(3001, epoch=4))(healthy())
-    assert not findings(asked)
+    preflight = with_znodes(controller=claimed(3001, epoch=4))(healthy())
+    assert not findings(preflight)
     later = with_znodes(controller=claimed(3001, epoch=5))(healthy())
-    assert [one.message for one in findings(later)] == [
+    assert [finding.message for finding in findings(later)] == [
         "/controller names the KRaft controller 3001 at epoch 5, which is left from an earlier migration"
     ]
 
@@ -119,11 +123,11 @@ def test_a_broker_that_is_being_restarted_has_no_preflight_finding() -> None:
 
 
 def test_a_broker_without_a_znode_counts_as_registered_if_it_is_registered_with_the_quorum() -> None:
-    asked = with_znodes(brokers={1: registered(1)})(healthy())
-    assert [one.message for one in findings(asked)] == [
+    preflight = with_znodes(brokers={1: registered(1)})(healthy())
+    assert [finding.message for finding in findings(preflight)] == [
         "broker 2 has replicas, of orders-0 for example, but is not registered"
     ]
-    assert not findings(with_seen(registered_brokers=known(frozenset({2})))(asked))
+    assert not findings(with_seen(registered_brokers=known(frozenset({2})))(preflight))
 
 
 def test_each_preflight_check_has_a_finding_in_some_case() -> None:
@@ -139,16 +143,16 @@ def test_each_preflight_check_has_a_finding_in_some_case() -> None:
 def test_no_preflight_check_raises_or_loses_its_finding_whatever_defects_are_combined(
     names: list[str], end: Position
 ) -> None:
-    asked, done = healthy(end), list[Case]()
+    preflight, done = healthy(end), list[Case]()
     for name in names:
         try:
-            asked = CASES[name].change(asked)
+            preflight = CASES[name].change(preflight)
         except AssertionError:  # there is nothing left to spoil
             continue
         done.append(CASES[name])
-    found = findings(asked)
-    assert bool(found) or not any(end in case.ends for case in done)
-    assert sum(len(one.nodes) or 1 for one in grouped(found)) == len(found)
+    reported = findings(preflight)
+    assert bool(reported) or not any(end in case.ends for case in done)
+    assert sum(len(blocker.nodes) or 1 for blocker in grouped(reported)) == len(reported)
 
 
 INDEPENDENT = (
@@ -162,10 +166,10 @@ INDEPENDENT = (
 
 @given(st.sets(st.sampled_from(INDEPENDENT), min_size=1))
 def test_independent_findings_are_all_reported_together(names: set[str]) -> None:
-    asked = healthy()
+    preflight = healthy()
     for name in INDEPENDENT:
         if name in names:
-            asked = CASES[name].change(asked)
-    found = findings(asked)
+            preflight = CASES[name].change(preflight)
+    reported = findings(preflight)
     for name in names:
-        assert matching(CASES[name], found), name
+        assert matching(CASES[name], reported), name

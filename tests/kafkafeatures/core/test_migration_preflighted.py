@@ -25,12 +25,14 @@ P, D = Position, Desired
 def test_all_preflight_findings_prevent_the_first_step_and_are_reported_at_once() -> None:
     other = replace(a_node(2, Shape.PLAIN_BROKER), settings={})
     for position, desired in ((P.ZOOKEEPER, D.PRE_MIGRATION), (P.PRE_MIGRATION, D.DUAL_WRITE)):
-        seen = cluster(position, other)
-        unread = replace(seen, surveyed=Unknown(Failure(FailureKind.TIMED_OUT, "znode /brokers/topics", "no answer")))
-        found = looks(wanting(desired), unread)
-        assert not isinstance(found.decision, Act)
-        assert "znode /brokers/topics" in said(found)
-        assert "broker 2" in said(found)
+        observation = cluster(position, other)
+        unread = replace(
+            observation, surveyed=Unknown(Failure(FailureKind.TIMED_OUT, "znode /brokers/topics", "no answer"))
+        )
+        look = looks(wanting(desired), unread)
+        assert not isinstance(look.decision, Act)
+        assert "znode /brokers/topics" in said(look)
+        assert "broker 2" in said(look)
 
 
 def test_the_preflight_is_repeated_until_the_quorum_takes_over() -> None:
@@ -40,17 +42,17 @@ def test_the_preflight_is_repeated_until_the_quorum_takes_over() -> None:
     assert not isinstance(looks(wanting(D.DUAL_WRITE), unread).decision, Act)
     controller = a_node(3001, Shape.MIGRATING_CONTROLLER)
     decides = {**controller.settings, "num.partitions": from_file("7")}
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, flagged, replace(controller, settings=decides)))
-    assert isinstance(found.decision, Stalled)
-    assert "controller 3001 has num.partitions 7" in said(found)
+    look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, flagged, replace(controller, settings=decides)))
+    assert isinstance(look.decision, Stalled)
+    assert "controller 3001 has num.partitions 7" in said(look)
 
 
 def test_controllers_that_do_not_use_zookeeper_within_a_minute_stall_the_migration() -> None:
     read = znodes(controller=elected(1), migration=None, brokers={id_: registered(id_) for id_ in BROKERS})
-    seen = replace(cluster(P.PRE_MIGRATION), zookeeper=known(read))
-    first = Look(wanting(D.DUAL_WRITE), seen)
+    observation = replace(cluster(P.PRE_MIGRATION), zookeeper=known(read))
+    first = Look(wanting(D.DUAL_WRITE), observation)
     assert isinstance(first.decision, Wait)
-    later = Look(wanting(D.DUAL_WRITE), seen, before=first, seconds=61)
+    later = Look(wanting(D.DUAL_WRITE), observation, before=first, seconds=61)
     assert isinstance(later.decision, Stalled)
     assert "cannot use ZooKeeper" in said(later)
 
@@ -61,7 +63,7 @@ def test_a_kafka_release_before_3_9_is_refused_with_the_upgrade_as_remedy(positi
     assert isinstance(node.answer, Known)
     apis = {**node.answer.value.apis, 18: VersionRange(0, 3)}
     old = replace(node, answer=replace(node.answer, value=replace(node.answer.value, apis=apis)))
-    found = looks(wanting(D.DUAL_WRITE), cluster(position, old))
-    assert isinstance(found.decision, Stalled)
-    assert found.decision.reason is Reason.MIGRATION_BLOCKED
-    assert "upgrade Kafka on broker 2 to 3.9 first" in said(found)
+    look = looks(wanting(D.DUAL_WRITE), cluster(position, old))
+    assert isinstance(look.decision, Stalled)
+    assert look.decision.reason is Reason.MIGRATION_BLOCKED
+    assert "upgrade Kafka on broker 2 to 3.9 first" in said(look)

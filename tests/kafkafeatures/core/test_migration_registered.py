@@ -34,40 +34,40 @@ def with_level(id_: int, level: str) -> Node:
     return replace(made, settings={**made.settings, IBP: from_file(level)})
 
 
-def without(seen: Observation, id_: int) -> Observation:
+def without(observation: Observation, id_: int) -> Observation:
     """A broker was unregistered: no list has it."""
-    return replace(seen, nodes=tuple(one for one in seen.nodes if one.id != id_))
+    return replace(observation, nodes=tuple(node for node in observation.nodes if node.id != id_))
 
 
 def test_a_broker_with_the_id_of_a_silent_voter_does_not_count_as_the_voter() -> None:
-    place = progress_of(cluster(P.COPIED), D.DUAL_WRITE, frozenset())
-    assert isinstance(place, MigrationProgress)
-    assert list(not_led(place, frozenset())) == []
+    progress = progress_of(cluster(P.COPIED), D.DUAL_WRITE, frozenset())
+    assert isinstance(progress, MigrationProgress)
+    assert list(not_led(progress, frozenset())) == []
     silent = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), state=NodeState.UNREACHABLE)
     namesake = replace(a_node(1, Shape.FLAGGED_BROKER), id=3002)
-    seen = cluster(P.COPIED, silent)
-    both = replace(place, observation=replace(seen, nodes=(*seen.nodes, namesake)))
-    (found,) = not_led(both, frozenset())
-    assert found.message == "controller 3002 is a voter that does not answer"
+    observation = cluster(P.COPIED, silent)
+    both = replace(progress, observation=replace(observation, nodes=(*observation.nodes, namesake)))
+    (blocker,) = not_led(both, frozenset())
+    assert blocker.message == "controller 3002 is a voter that does not answer"
 
 
 def test_no_broker_is_restarted_while_a_voter_does_not_answer_or_has_not_registered() -> None:
     silent = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), state=NodeState.UNREACHABLE)
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED, silent))
-    assert "controller 3002 is a voter that does not answer" in said(found)
+    look = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED, silent))
+    assert "controller 3002 is a voter that does not answer" in said(look)
     unregistered = replace(cluster(P.COPIED), registered_controllers=known(frozenset({3001, 3003})))
-    found = looks(wanting(D.DUAL_WRITE), unregistered)
-    assert "controller 3002 is a voter that has not registered" in said(found)
+    look = looks(wanting(D.DUAL_WRITE), unregistered)
+    assert "controller 3002 is a voter that has not registered" in said(look)
 
 
 def test_a_running_controller_that_is_no_voter_is_reported_before_the_quorum_takes_over() -> None:
     """A quorum that was begun with one controller alone: Kafka does not ask who is to be in it."""
     never_added = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), is_voter=False)
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, never_added))
-    assert isinstance(found.decision, Wait)
-    assert found.decision.reason is Reason.WAITING_FOR_QUORUM
-    assert "controller 3002 runs, but is not a voter of the quorum" in said(found)
-    assert "kafka-metadata-quorum.sh add-controller" in said(found)
+    look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, never_added))
+    assert isinstance(look.decision, Wait)
+    assert look.decision.reason is Reason.WAITING_FOR_QUORUM
+    assert "controller 3002 runs, but is not a voter of the quorum" in said(look)
+    assert "kafka-metadata-quorum.sh add-controller" in said(look)
     stopped = replace(never_added, state=NodeState.GHOST, answer=Unknown(SILENT))
     assert "not a voter" not in said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, stopped)))
 
@@ -90,11 +90,11 @@ def test_a_broker_with_another_protocol_version_is_a_blocker_once_the_quorum_has
 ) -> None:
     """Kafka fences it, and says so in its log alone."""
     moved = a_node(1, Shape.KRAFT_BROKER)
-    found = looks(wanting(desired), cluster(P.COPIED, moved, with_level(2, "3.8")))
-    assert isinstance(found.decision, Stalled)
-    assert found.decision.reason is Reason.MIGRATION_BLOCKED
-    assert f"broker 2 has {IBP} 3.8, and the controllers have metadata.version 3.9-IV0" in said(found)
-    assert f"set {IBP}=3.9 on broker 2, and restart it" in said(found)
+    look = looks(wanting(desired), cluster(P.COPIED, moved, with_level(2, "3.8")))
+    assert isinstance(look.decision, Stalled)
+    assert look.decision.reason is Reason.MIGRATION_BLOCKED
+    assert f"broker 2 has {IBP} 3.8, and the controllers have metadata.version 3.9-IV0" in said(look)
+    assert f"set {IBP}=3.9 on broker 2, and restart it" in said(look)
 
 
 def test_a_protocol_version_with_its_minor_level_equals_its_short_name() -> None:
@@ -102,52 +102,52 @@ def test_a_protocol_version_with_its_minor_level_equals_its_short_name() -> None
 
 
 def test_the_remedy_for_one_broker_with_another_protocol_version_does_not_format_the_quorum_again() -> None:
-    found = said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, with_level(2, "3.8"))))
-    assert f"set {IBP}=3.9 on broker 2, and restart it" in found
-    assert "--release-version" not in found
+    message = said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, with_level(2, "3.8"))))
+    assert f"set {IBP}=3.9 on broker 2, and restart it" in message
+    assert "--release-version" not in message
 
 
 @pytest.mark.parametrize(
     ("position", "desired"), [(P.COPIED, D.DUAL_WRITE), (P.DUAL_WRITE, D.ROLLED_BACK), (P.COPIED, D.ROLLED_BACK)]
 )
 def test_an_unregistered_broker_with_replicas_is_reported_with_a_remedy(position: Position, desired: Desired) -> None:
-    found = looks(wanting(desired), without(cluster(position), 2))
-    assert isinstance(found.decision, Wait)
+    look = looks(wanting(desired), without(cluster(position), 2))
+    assert isinstance(look.decision, Wait)
     assert "broker 2 has replicas but is not registered: it is not known in which mode it would start again" in said(
-        found
+        look
     )
-    assert "start broker 2 in the mode of the other brokers, or move its replicas to other brokers" in said(found)
+    assert "start broker 2 in the mode of the other brokers, or move its replicas to other brokers" in said(look)
 
 
 def test_a_migration_is_not_finalized_while_a_broker_with_replicas_is_not_registered() -> None:
-    found = approved(without(cluster(P.DUAL_WRITE), 2))
-    assert not isinstance(found.decision, Act)
-    assert "broker 2 has replicas but is not registered" in said(found)
+    look = approved(without(cluster(P.DUAL_WRITE), 2))
+    assert not isinstance(look.decision, Act)
+    assert "broker 2 has replicas but is not registered" in said(look)
 
 
 def test_a_broker_that_is_being_restarted_need_not_be_registered() -> None:
     step = RestartNode(2, "broker 2", earlier_support="", czxid=102)
-    one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
-    found = looks(wanting(D.DUAL_WRITE), without(cluster(P.COPIED), 2), sent=(one,))
-    assert "has replicas but is not registered" not in said(found)
+    restart = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    look = looks(wanting(D.DUAL_WRITE), without(cluster(P.COPIED), 2), sent=(restart,))
+    assert "has replicas but is not registered" not in said(look)
 
 
 def test_partitions_are_read_before_the_controllers_are_stopped() -> None:
-    asked = ReadContext(wanting(D.ROLLED_BACK), Status(), NOT_ASKED, NOW, cluster(P.COPIED))
-    assert demands_of(asked, Migration(D.ROLLED_BACK)).partitions
+    context = ReadContext(wanting(D.ROLLED_BACK), Status(), NOT_ASKED, NOW, cluster(P.COPIED))
+    assert demands_of(context, Migration(D.ROLLED_BACK)).partitions
 
 
 def test_the_remedy_for_a_running_unregistered_broker_is_to_restart_it() -> None:
     """A broker that runs does not register again by itself."""
-    one = node(2, state=NodeState.REFUSED, said=SILENT)
-    found = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, one))
-    assert isinstance(found.decision, Wait)
-    assert "these nodes do not answer: 2; brokers that run, but were unregistered: 2" in said(found)
-    (blocker,) = found.decision.blockers
+    broker = node(2, state=NodeState.REFUSED, said=SILENT)
+    look = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, broker))
+    assert isinstance(look.decision, Wait)
+    assert "these nodes do not answer: 2; brokers that run, but were unregistered: 2" in said(look)
+    (blocker,) = look.decision.blockers
     assert blocker.remedy == "restart each of them with its settings, so that it registers again"
 
 
 def test_an_unregistered_broker_is_named_beside_a_broker_that_is_only_away() -> None:
-    away, one = node(1, state=NodeState.UNREACHABLE, said=SILENT), node(2, state=NodeState.REFUSED, said=SILENT)
-    found = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, away, one))
-    assert "these nodes do not answer: 1, 2; brokers that run, but were unregistered: 2" in said(found)
+    away, broker = node(1, state=NodeState.UNREACHABLE, said=SILENT), node(2, state=NodeState.REFUSED, said=SILENT)
+    look = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, away, broker))
+    assert "these nodes do not answer: 1, 2; brokers that run, but were unregistered: 2" in said(look)

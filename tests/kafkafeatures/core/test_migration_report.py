@@ -39,14 +39,14 @@ def how_back(status: Status) -> str:
 
 def test_the_migration_status_has_phase_since_modes_state_and_lag() -> None:
     half = cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER), offset=70)
-    found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), half)))
-    assert (found.phase, found.position, found.since) == ("Migrating", "Copied", "2026-01-02T03:04:05Z")
-    assert found.zk_migration_state == "MIGRATION"
-    assert found.brokers is not None
-    assert (found.brokers.zoo_keeper, found.brokers.flagged, found.brokers.kraft) == (0, 2, 1)
-    assert found.lag_records == half.source.offset - 1 - 70
-    equal = EqualityStatus(at=found.since, state="Equal", differences=0, written_at=found.since)
-    assert (found.equality, found.node_seconds) == (equal, 0)
+    migration = migration_of(status_after(looks(wanting(D.DUAL_WRITE), half)))
+    assert (migration.phase, migration.position, migration.since) == ("Migrating", "Copied", "2026-01-02T03:04:05Z")
+    assert migration.zk_migration_state == "MIGRATION"
+    assert migration.brokers is not None
+    assert (migration.brokers.zoo_keeper, migration.brokers.flagged, migration.brokers.kraft) == (0, 2, 1)
+    assert migration.lag_records == half.source.offset - 1 - 70
+    equal = EqualityStatus(at=migration.since, state="Equal", differences=0, written_at=migration.since)
+    assert (migration.equality, migration.node_seconds) == (equal, 0)
 
 
 def test_after_finalization_no_lag_of_zookeeper_is_reported() -> None:
@@ -58,10 +58,10 @@ def test_after_finalization_no_lag_of_zookeeper_is_reported() -> None:
 
 
 def test_since_is_the_time_at_which_the_phase_began_and_not_the_last_reconciliation() -> None:
-    found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE)), IN_DUAL_WRITE))
-    assert found.since == EARLIER
-    found = migration_of(status_after(looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE)), IN_DUAL_WRITE))
-    assert (found.phase, found.since) == ("RollingBack", "2026-01-02T03:04:05Z")
+    migration = migration_of(status_after(looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE)), IN_DUAL_WRITE))
+    assert migration.since == EARLIER
+    migration = migration_of(status_after(looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE)), IN_DUAL_WRITE))
+    assert (migration.phase, migration.since) == ("RollingBack", "2026-01-02T03:04:05Z")
 
 
 def test_the_last_migration_status_stays_while_the_phase_is_unknown() -> None:
@@ -75,11 +75,11 @@ def test_a_comparison_without_a_result_is_unknown_in_the_status_with_the_time_of
     before = replace(IN_DUAL_WRITE, migration=replace(migration_of(IN_DUAL_WRITE), equality=EqualityStatus(
         at=EARLIER, state="Equal", differences=0,
     )))  # fmt: skip
-    seen = replace(cluster(P.DUAL_WRITE), compared=NOT_COMPARED)
-    found = migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen, status=before), before)).equality
-    assert found == EqualityStatus(at=EARLIER, state="Unknown", differences=0)
-    seen = replace(seen, compared=Unknown(NOT_ASKED))
-    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen, status=before), before)).equality == (
+    observation = replace(cluster(P.DUAL_WRITE), compared=NOT_COMPARED)
+    equality = migration_of(status_after(looks(wanting(D.DUAL_WRITE), observation, status=before), before)).equality
+    assert equality == EqualityStatus(at=EARLIER, state="Unknown", differences=0)
+    observation = replace(observation, compared=Unknown(NOT_ASKED))
+    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), observation, status=before), before)).equality == (
         EqualityStatus(at=EARLIER, state="Equal", differences=0)
     )
 
@@ -105,17 +105,17 @@ def test_the_restarts_left_are_those_of_all_edges_to_the_target(
 
 
 def test_a_node_that_was_already_moved_is_not_among_the_restarts_left() -> None:
-    seen = cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER))
-    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen))).restarts_left == 2
+    observation = cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER))
+    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), observation))).restarts_left == 2
 
 
 def test_remaining_restarts_are_unknown_with_a_node_of_unknown_settings_that_is_not_in_flight() -> None:
     silent = replace(a_node(2, Shape.FLAGGED_BROKER), settings={}, proved_at="")
-    seen = cluster(P.COPIED, silent)
-    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen))).restarts_left is None
+    observation = cluster(P.COPIED, silent)
+    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), observation))).restarts_left is None
     step = RestartNode(2, "broker 2", broker_epoch=102)
     sent = (RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON),)
-    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), seen, sent=sent))).restarts_left == 3
+    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), observation, sent=sent))).restarts_left == 3
 
 
 def test_the_status_keeps_the_seconds_of_a_restart_from_roll_to_roll() -> None:
@@ -191,9 +191,9 @@ def test_the_way_back_of_dual_write_is_open_until_the_hold_of_the_document_ends(
     wanted = wanting(D.FINALIZED, hold=timedelta(hours=48))
 
     def until(hours: float, before: Status, *, is_shown: bool = True) -> str | None:
-        seen = kept_for(timedelta(hours=hours))
-        seen = seen if is_shown else replace(seen, last_registration=None)
-        back = status_after(Look(wanted, seen, status=before), before).way_back
+        observation = kept_for(timedelta(hours=hours))
+        observation = observation if is_shown else replace(observation, last_registration=None)
+        back = status_after(Look(wanted, observation, status=before), before).way_back
         assert back is not None
         return back.until
 
@@ -235,9 +235,9 @@ def test_before_the_controllers_stop_the_status_of_a_rollback_says_how_to_return
 
 @pytest.mark.parametrize(("position", "desired"), [(P.ZOOKEEPER, D.PRE_MIGRATION), (P.COPIED, D.ROLLED_BACK)])
 def test_the_verdict_of_a_migration_plan_that_waits_for_git_is_changes(position: Position, desired: Desired) -> None:
-    found = looks(wanting(desired), cluster(position))
-    assert found.decision.reason is Reason.WAITING_FOR_GIT
-    assert plan_verdict(status_after(found), 1) is PlanVerdict.CHANGES
+    look = looks(wanting(desired), cluster(position))
+    assert look.decision.reason is Reason.WAITING_FOR_GIT
+    assert plan_verdict(status_after(look), 1) is PlanVerdict.CHANGES
 
 
 def test_the_verdict_of_a_migration_plan_is_unknown_while_the_position_is_unknown() -> None:

@@ -49,11 +49,11 @@ def right(shape: Shape, known: SettingFacts = KNOWN) -> dict[str, Setting]:
 def test_a_node_with_the_lines_of_its_shape_has_no_difference_and_each_missing_line_is_one(
     shape: Shape, known: SettingFacts
 ) -> None:
-    found = right(shape, known)
-    assert differences(shape, known, found) == ()
-    for name in found:
-        left = {other: setting for other, setting in found.items() if other != name}
-        assert [one.name for one in differences(shape, known, left)] == [name]
+    node_settings = right(shape, known)
+    assert differences(shape, known, node_settings) == ()
+    for name in node_settings:
+        left = {other: setting for other, setting in node_settings.items() if other != name}
+        assert [difference.name for difference in differences(shape, known, left)] == [name]
 
 
 def test_the_lines_of_each_shape_differ_by_what_the_documentation_of_kafka_changes() -> None:
@@ -79,13 +79,13 @@ def test_the_lines_of_controllers_have_super_users_if_brokers_have_an_authorizer
 
 
 def test_a_default_value_and_a_flag_of_false_do_not_have_to_be_removed() -> None:
-    found = right(Shape.KRAFT_BROKER) | {
+    node_settings = right(Shape.KRAFT_BROKER) | {
         IBP: Setting(SettingSource.DEFAULT, "3.9-IV0"),
         FLAG: Setting(SettingSource.FILE, "false"),
     }
-    assert differences(Shape.KRAFT_BROKER, KNOWN, found) == ()
-    left = found | {IBP: Setting(SettingSource.FILE, "3.9")}
-    assert [str(one) for one in differences(Shape.KRAFT_BROKER, KNOWN, left)] == [f"remove {IBP}"]
+    assert differences(Shape.KRAFT_BROKER, KNOWN, node_settings) == ()
+    left = node_settings | {IBP: Setting(SettingSource.FILE, "3.9")}
+    assert [str(difference) for difference in differences(Shape.KRAFT_BROKER, KNOWN, left)] == [f"remove {IBP}"]
 
 
 def test_a_protocol_version_equals_its_short_name_and_no_other_version() -> None:
@@ -99,13 +99,15 @@ def test_a_protocol_version_equals_its_short_name_and_no_other_version() -> None
 def test_a_flagged_broker_must_map_the_listener_of_the_controllers_to_a_security_protocol() -> None:
     """Seen on Kafka 3.9: else it does not start, also where its map is not set."""
     known = SettingFacts(1, "3.9-IV0", quorum_listener="CONTROLLER")
-    found = right(Shape.FLAGGED_BROKER, known)
+    node_settings = right(Shape.FLAGGED_BROKER, known)
     assert f"{PROTOCOLS}=...,CONTROLLER:..." in lines_of(Shape.FLAGGED_BROKER, known).add
     for mapped, differs in (("INTERNAL:SSL, controller:SSL", False), ("INTERNAL:SSL,MY_CONTROLLER:SSL", True)):
-        there = found | {PROTOCOLS: Setting(SettingSource.FILE, mapped)}
-        assert [one.name for one in differences(Shape.FLAGGED_BROKER, known, there)] == [PROTOCOLS] * differs
-    plain = found | {PROTOCOLS: Setting(SettingSource.DEFAULT, "PLAINTEXT:PLAINTEXT,SSL:SSL")}
-    assert [str(one) for one in differences(Shape.FLAGGED_BROKER, known, plain)] == [
+        mapping = node_settings | {PROTOCOLS: Setting(SettingSource.FILE, mapped)}
+        assert [difference.name for difference in differences(Shape.FLAGGED_BROKER, known, mapping)] == [
+            PROTOCOLS
+        ] * differs
+    plain = node_settings | {PROTOCOLS: Setting(SettingSource.DEFAULT, "PLAINTEXT:PLAINTEXT,SSL:SSL")}
+    assert [str(difference) for difference in differences(Shape.FLAGGED_BROKER, known, plain)] == [
         f"set {PROTOCOLS}=...,CONTROLLER:... (not set)"
     ]
     by_default = SettingFacts(1, "3.9-IV0", quorum_listener="SSL")
@@ -114,12 +116,14 @@ def test_a_flagged_broker_must_map_the_listener_of_the_controllers_to_a_security
 
 def test_the_lines_for_a_dynamic_quorum_set_its_bootstrap_servers() -> None:
     dynamic = SettingFacts(3001, "3.9-IV0", dynamic=True)
-    found = right(Shape.MIGRATING_CONTROLLER, KNOWN) | settings(node_id="3001")
-    assert [one.name for one in differences(Shape.MIGRATING_CONTROLLER, dynamic, found)] == [BOOTSTRAP]
+    node_settings = right(Shape.MIGRATING_CONTROLLER, KNOWN) | settings(node_id="3001")
+    assert [difference.name for difference in differences(Shape.MIGRATING_CONTROLLER, dynamic, node_settings)] == [
+        BOOTSTRAP
+    ]
 
 
 def test_a_secret_counts_as_set_without_its_value() -> None:
-    found = right(Shape.PLAIN_BROKER) | {CONNECT: Setting(SettingSource.FILE, None, is_secret=True)}
-    assert differences(Shape.PLAIN_BROKER, KNOWN, found) == ()
-    empty = found | {CONNECT: Setting(SettingSource.FILE, "")}
-    assert [one.name for one in differences(Shape.PLAIN_BROKER, KNOWN, empty)] == [CONNECT]
+    node_settings = right(Shape.PLAIN_BROKER) | {CONNECT: Setting(SettingSource.FILE, None, is_secret=True)}
+    assert differences(Shape.PLAIN_BROKER, KNOWN, node_settings) == ()
+    empty = node_settings | {CONNECT: Setting(SettingSource.FILE, "")}
+    assert [difference.name for difference in differences(Shape.PLAIN_BROKER, KNOWN, empty)] == [CONNECT]

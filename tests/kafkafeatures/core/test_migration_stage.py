@@ -70,60 +70,60 @@ def test_a_migration_at_the_target_of_the_document_is_done(position: Position) -
 
 @pytest.mark.parametrize("desired", [D.PRE_MIGRATION, D.DUAL_WRITE])
 def test_a_migration_begins_with_controllers_that_have_to_be_started_in_git(desired: Desired) -> None:
-    found = looks(wanting(desired), cluster(P.ZOOKEEPER)).decision
-    assert isinstance(found, Wait)
-    assert found.reason is Reason.WAITING_FOR_GIT
-    assert f"{FLAG}=true" in found.message
+    decision = looks(wanting(desired), cluster(P.ZOOKEEPER)).decision
+    assert isinstance(decision, Wait)
+    assert decision.reason is Reason.WAITING_FOR_GIT
+    assert f"{FLAG}=true" in decision.message
 
 
 @pytest.mark.parametrize("position", [P.ZOOKEEPER, P.PRE_MIGRATION, P.COPIED])
 def test_a_migration_is_finalized_only_from_dual_write(position: Position) -> None:
-    found = looks(FINALIZING, cluster(position)).decision
-    assert isinstance(found, Stalled)
-    assert found.reason is Reason.MIGRATION_BLOCKED
-    assert "can be finalized only from DualWrite" in found.message
+    decision = looks(FINALIZING, cluster(position)).decision
+    assert isinstance(decision, Stalled)
+    assert decision.reason is Reason.MIGRATION_BLOCKED
+    assert "can be finalized only from DualWrite" in decision.message
 
 
 @pytest.mark.parametrize("desired", [D.PRE_MIGRATION, D.DUAL_WRITE, D.ROLLED_BACK])
 def test_a_rollback_of_a_finalized_migration_is_refused_as_irreversible(desired: Desired) -> None:
-    found = looks(wanting(desired), cluster(P.FINALIZED)).decision
-    assert isinstance(found, Stalled)
-    assert "irreversible" in found.message
+    decision = looks(wanting(desired), cluster(P.FINALIZED)).decision
+    assert isinstance(decision, Stalled)
+    assert "irreversible" in decision.message
 
 
 # --- brokers get the flag, and then leave ZooKeeper mode ---
 
 
 def test_the_broker_that_is_the_controller_is_restarted_last() -> None:
-    seen = cluster(P.PRE_MIGRATION)
-    assert restarted(looks(wanting(D.DUAL_WRITE), seen)) == 2
+    observation = cluster(P.PRE_MIGRATION)
+    assert restarted(looks(wanting(D.DUAL_WRITE), observation)) == 2
     flagged = [a_node(id_, Shape.FLAGGED_BROKER) for id_ in (2, 3)]
     assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, flagged[0]))) == 3
     assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, *flagged))) == 1
 
 
 def test_a_person_who_restarts_a_node_gets_the_lines_that_the_node_needs() -> None:
-    seen = cluster(P.PRE_MIGRATION)
+    observation = cluster(P.PRE_MIGRATION)
     step = RestartNode(2, "broker 2", earlier_support="", czxid=102)
-    one = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
-    found = looks(wanting(D.DUAL_WRITE), seen, sent=(one,)).decision
-    assert isinstance(found, Wait)
-    assert "restart broker 2 as a broker in ZooKeeper mode that migrates" in found.message
-    assert f"set {FLAG}=true" in found.message
+    restart = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    decision = looks(wanting(D.DUAL_WRITE), observation, sent=(restart,)).decision
+    assert isinstance(decision, Wait)
+    assert "restart broker 2 as a broker in ZooKeeper mode that migrates" in decision.message
+    assert f"set {FLAG}=true" in decision.message
 
 
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
 def test_the_message_about_a_broker_that_stays_out_of_sync_names_the_log_line_of_its_leader(desired: Desired) -> None:
     """A broker of Kafka 3.9 whose thread for it has ended expands no list of replicas in sync until it is restarted."""
     lacking = (row("orders", 1, 2, 3, isr=(1, 3)), row("orders", 3, 2, 1, isr=(1, 3), number=1))
-    seen = cluster(P.COPIED, partitions=lacking)
+    observation = cluster(P.COPIED, partitions=lacking)
     begun = Stamp("2026-01-02T03:00:00Z")
     step = RestartNode(2, "broker 2", earlier_support="", czxid=50)
     late = RestartInFlight(step, begun, Via.PERSON, stopping_since=begun)
-    found = looks(wanting(desired), seen, sent=(late,), lived=timedelta(hours=1)).decision
-    assert isinstance(found, Stalled)
-    assert (found.reason, found.subject) == (Reason.ROLLOUT_HALTED, "broker 2")
-    assert found.remedy.endswith(
+    decision = looks(wanting(desired), observation, sent=(late,), lived=timedelta(hours=1)).decision
+    assert isinstance(decision, Stalled)
+    assert (decision.reason, decision.subject) == (Reason.ROLLOUT_HALTED, "broker 2")
+    assert decision.remedy.endswith(
         "; broker 1 leads all of these partitions: if the log of broker 1 has `alter-partition-channel-manager]: "
         "Stopped`, restart broker 1"
     )
@@ -140,33 +140,33 @@ def test_the_first_broker_of_an_edge_is_restarted_alone_whatever_max_parallel_is
 
 def test_no_broker_is_restarted_while_a_controller_lacks_the_flag() -> None:
     """With a dynamic quorum Kafka checks nothing."""
-    seen = cluster(P.PRE_MIGRATION, a_node(3002, Shape.CONTROLLER))
-    found = looks(wanting(D.DUAL_WRITE), seen)
-    assert isinstance(found.decision, Stalled)
-    assert "3002" in said(found)
+    observation = cluster(P.PRE_MIGRATION, a_node(3002, Shape.CONTROLLER))
+    look = looks(wanting(D.DUAL_WRITE), observation)
+    assert isinstance(look.decision, Stalled)
+    assert "3002" in said(look)
 
 
 def test_no_broker_is_restarted_while_a_setting_of_a_controller_differs() -> None:
-    there = a_node(3002, Shape.MIGRATING_CONTROLLER)
-    lacks = replace(there, settings={**there.settings, "zookeeper.connect": Setting(SettingSource.DEFAULT)})
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, lacks))
-    assert isinstance(found.decision, Stalled)
-    assert found.decision.reason is Reason.MIGRATION_BLOCKED
-    assert "set zookeeper.connect" in said(found)
+    flagged = a_node(3002, Shape.MIGRATING_CONTROLLER)
+    lacks = replace(flagged, settings={**flagged.settings, "zookeeper.connect": Setting(SettingSource.DEFAULT)})
+    look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, lacks))
+    assert isinstance(look.decision, Stalled)
+    assert look.decision.reason is Reason.MIGRATION_BLOCKED
+    assert "set zookeeper.connect" in said(look)
 
 
 def test_no_broker_is_restarted_while_the_settings_of_a_broker_are_unknown() -> None:
     silent = replace(a_node(3, Shape.PLAIN_BROKER), settings={}, proved_at="")
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent))
-    assert isinstance(found.decision, Wait)
-    assert "settings of broker 3 are not known" in said(found)
+    look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent))
+    assert isinstance(look.decision, Wait)
+    assert "settings of broker 3 are not known" in said(look)
 
 
 def test_no_broker_is_moved_to_kraft_mode_while_a_broker_is_not_registered_with_the_quorum() -> None:
-    seen = cluster(P.COPIED)
-    found = looks(wanting(D.DUAL_WRITE), replace(seen, registered_brokers=known(frozenset({1, 2}))))
-    assert isinstance(found.decision, Wait)
-    assert "broker 3 is not registered" in said(found)
+    observation = cluster(P.COPIED)
+    look = looks(wanting(D.DUAL_WRITE), replace(observation, registered_brokers=known(frozenset({1, 2}))))
+    assert isinstance(look.decision, Wait)
+    assert "broker 3 is not registered" in said(look)
 
 
 # --- the last door ---
@@ -174,9 +174,9 @@ def test_no_broker_is_moved_to_kraft_mode_while_a_broker_is_not_registered_with_
 
 def test_finalizing_needs_an_approval_under_every_policy() -> None:
     for policy in ApprovalPolicy:
-        found = looks(replace(FINALIZING, policy=policy), cluster(P.DUAL_WRITE)).decision
-        assert isinstance(found, Held)
-        assert found.condition == (Condition.APPROVAL_REQUIRED, Reason.MIGRATION_FINALIZE)
+        decision = looks(replace(FINALIZING, policy=policy), cluster(P.DUAL_WRITE)).decision
+        assert isinstance(decision, Held)
+        assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.MIGRATION_FINALIZE)
 
 
 def test_approved_finalizing_begins_with_a_controller_that_is_not_the_leader() -> None:
@@ -186,7 +186,7 @@ def test_approved_finalizing_begins_with_a_controller_that_is_not_the_leader() -
 
 
 @pytest.mark.parametrize(
-    ("seen", "says"),
+    ("observation", "says"),
     [
         (
             cluster(P.DUAL_WRITE, partitions=(row("a", 1, 2, 3, isr=(1, 2), number=0),)),
@@ -197,60 +197,60 @@ def test_approved_finalizing_begins_with_a_controller_that_is_not_the_leader() -
     ],
     ids=["a partition", "a broker still registered from ZooKeeper mode", "ZooKeeper lags"],
 )
-def test_a_migration_is_not_finalized_while_metadata_would_be_lost(seen: Observation, says: str) -> None:
-    found = approved(seen)
-    assert not isinstance(found.decision, Act)
-    assert says in said(found)
+def test_a_migration_is_not_finalized_while_metadata_would_be_lost(observation: Observation, says: str) -> None:
+    look = approved(observation)
+    assert not isinstance(look.decision, Act)
+    assert says in said(look)
 
 
 def test_a_migration_is_not_finalized_without_a_consent() -> None:
-    found = approved(cluster(P.DUAL_WRITE), consents=frozenset())
-    assert isinstance(found.decision, Stalled)
-    assert (found.decision.reason, found.decision.blockers[0].remedy) == (
+    look = approved(cluster(P.DUAL_WRITE), consents=frozenset())
+    assert isinstance(look.decision, Stalled)
+    assert (look.decision.reason, look.decision.blockers[0].remedy) == (
         Reason.CONSENT_REQUIRED,
         "add zk-finalize to consents",
     )
 
 
 def test_a_migration_waits_for_an_ensemble_that_cannot_be_read_and_names_its_failure() -> None:
-    why = Failure(FailureKind.UNREACHABLE, "ZooKeeper zk:2181", "connection refused", "start it")
-    found = looks(wanting(D.DUAL_WRITE), replace(cluster(P.COPIED), zookeeper=Unknown(why)))
-    assert isinstance(found.decision, Wait)
-    assert "ZooKeeper zk:2181: connection refused" in said(found)
+    failure = Failure(FailureKind.UNREACHABLE, "ZooKeeper zk:2181", "connection refused", "start it")
+    look = looks(wanting(D.DUAL_WRITE), replace(cluster(P.COPIED), zookeeper=Unknown(failure)))
+    assert isinstance(look.decision, Wait)
+    assert "ZooKeeper zk:2181: connection refused" in said(look)
 
 
 def test_a_contradiction_stalls_the_migration_only_after_a_minute() -> None:
     """An election: /controller still names the leader of before."""
-    seen = cluster(P.DUAL_WRITE)
+    observation = cluster(P.DUAL_WRITE)
     other = known(znodes(controller=claimed(3001, epoch=2), migration=progress(99)))
-    first = Look(wanting(D.DUAL_WRITE), replace(seen, zookeeper=other))
+    first = Look(wanting(D.DUAL_WRITE), replace(observation, zookeeper=other))
     assert isinstance(first.decision, Wait)
-    later = Look(wanting(D.DUAL_WRITE), replace(seen, zookeeper=other), before=first, seconds=61)
+    later = Look(wanting(D.DUAL_WRITE), replace(observation, zookeeper=other), before=first, seconds=61)
     assert isinstance(later.decision, Stalled)
     assert later.decision.reason is Reason.MIGRATION_FAILED
-    again = Look(wanting(D.DUAL_WRITE), seen, before=later)
+    again = Look(wanting(D.DUAL_WRITE), observation, before=later)
     assert isinstance(again.decision, Done)
 
 
 def test_a_state_that_kafka_does_not_leave_by_itself_stalls_the_migration_at_once() -> None:
-    seen = cluster(P.PRE_MIGRATION)
+    observation = cluster(P.PRE_MIGRATION)
     stale = known(znodes(controller=claimed(3003, epoch=3), migration=progress(409)))
     flagged = [a_node(id_, Shape.FLAGGED_BROKER) for id_ in BROKERS]
-    found = looks(wanting(D.DUAL_WRITE), replace(cluster(P.PRE_MIGRATION, *flagged), zookeeper=stale))
-    assert isinstance(found.decision, Stalled)
-    assert "delete every topic" in found.decision.message
-    assert seen.zookeeper != stale
+    look = looks(wanting(D.DUAL_WRITE), replace(cluster(P.PRE_MIGRATION, *flagged), zookeeper=stale))
+    assert isinstance(look.decision, Stalled)
+    assert "delete every topic" in look.decision.message
+    assert observation.zookeeper != stale
 
 
 # --- beside other stages ---
 
 
-@pytest.mark.parametrize("position", [one for one in AT if one is not P.FINALIZED])
+@pytest.mark.parametrize("position", [position for position in AT if position is not P.FINALIZED])
 def test_no_level_is_changed_and_no_roll_is_planned_during_a_migration(position: Position) -> None:
     wanted = replace(wanting(GOALS.get(position, D.DUAL_WRITE)), levels={"metadata.version": 22})
-    found = looks(wanted, cluster(position))
-    assert not isinstance(found.decision, Act) or found.decision.step.kind == RestartNode.kind
-    assert not any(stage.kind == "Roll" for stage in found.proposal.plan.stages)
+    look = looks(wanted, cluster(position))
+    assert not isinstance(look.decision, Act) or look.decision.step.kind == RestartNode.kind
+    assert not any(stage.kind == "Roll" for stage in look.proposal.plan.stages)
 
 
 def test_a_migration_plan_has_its_start_and_target_phase_and_stands_while_nodes_are_restarted() -> None:
@@ -260,23 +260,23 @@ def test_a_migration_plan_has_its_start_and_target_phase_and_stands_while_nodes_
     assert (stage.kind, dict(stage.start), dict(stage.target)) == (
         "Migration", {"phase": "PreMigration"}, {"phase": "DualWrite"},
     )  # fmt: skip
-    steps = [one.detail for work in first.proposal.plan.work for one in work.steps()]
+    steps = [step.detail for work in first.proposal.plan.work for step in work.steps()]
     assert len(steps) == 2
     assert first.proposal.plan.is_safe_to_undo
 
 
 def test_the_plan_of_a_rollback_shows_all_its_steps_before_it_begins() -> None:
-    found = Look(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE)).proposal.plan
-    steps = [one.detail for work in found.work for one in work.steps()]
+    plan = Look(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE)).proposal.plan
+    steps = [step.detail for work in plan.work for step in work.steps()]
     assert len(steps) == 4
     assert "delete /controller and /migration" in steps[2]
 
 
 def test_a_migration_stage_is_not_over_while_a_node_is_being_restarted() -> None:
-    one = RestartInFlight(RestartNode(3, "broker 3", broker_epoch=90), Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE), sent=(one,)).decision
-    assert isinstance(found, Wait)
-    assert "broker 3 is in sync" in found.message
+    restart = RestartInFlight(RestartNode(3, "broker 3", broker_epoch=90), Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
+    decision = looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE), sent=(restart,)).decision
+    assert isinstance(decision, Wait)
+    assert "broker 3 is in sync" in decision.message
 
 
 LOST = known(
@@ -300,24 +300,24 @@ def test_the_next_edge_is_held_while_the_stores_differ_or_were_not_compared() ->
 
 def test_a_rollback_to_a_zookeeper_that_lacks_metadata_needs_a_consent() -> None:
     consents = frozenset({"zk-rollback-lossy"})
-    seen = replace(cluster(P.DUAL_WRITE), compared=LOST)
+    observation = replace(cluster(P.DUAL_WRITE), compared=LOST)
     wanted = wanting(D.ROLLED_BACK, consents=consents)
-    assert restarted(looks(wanted, seen, status=asked_for(wanted, seen))) == 1
+    assert restarted(looks(wanted, observation, status=asked_for(wanted, observation))) == 1
     forward = looks(wanting(D.DUAL_WRITE, consents=consents), replace(cluster(P.COPIED), compared=LOST))
     assert isinstance(forward.decision, Stalled)
 
 
 def test_a_process_that_has_just_started_compares_the_stores_at_once_and_then_once_a_minute() -> None:
     """What another process has seen closes no door, however short ago that was."""
-    found = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED))
-    status = status_after(found)
+    look = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED))
+    status = status_after(look)
     assert status.migration is not None
     assert status.migration.equality is not None
 
     def compares(later: timedelta, *, started: bool) -> bool:
-        kept = {} if started else {name: kept for one in found.stages for name, kept in one.stage_memory.items()}
-        asked = ReadContext(found.wanted, status, NOT_ASKED, NOW + later, observation=found.seen, stage_memory=kept)
-        return demands_of(asked, Migration(D.DUAL_WRITE, timedelta(0))).comparison
+        memory = {name: memory for stage in look.stages for name, memory in stage.stage_memory.items()}
+        context = ReadContext(look.wanted, status, NOT_ASKED, NOW + later, look.seen, {} if started else memory)
+        return demands_of(context, Migration(D.DUAL_WRITE, timedelta(0))).comparison
 
     assert compares(timedelta(seconds=1), started=True)
     assert not compares(timedelta(seconds=1), started=False)
@@ -335,12 +335,12 @@ def test_the_stores_are_compared_again_after_a_minute_also_where_the_clock_was_s
     def compares(wanted: DesiredState, **ago: timedelta) -> bool:
         tried = NOW - ago.get("compared", timedelta(minutes=5))
         since = NOW - ago.get("reached", timedelta(hours=1))
-        seen = cluster(P.DUAL_WRITE)
+        observation = cluster(P.DUAL_WRITE)
         assert wanted.migration is not None
         dual_write = DualWrite(103, since, NOW, 0.0, 0.0, (NOW, 0.0))
-        kept = {MIGRATION: MigrationMemory(compared=StoreComparison(tried, 99), tried=tried, dual_write=dual_write)}
-        asked = ReadContext(wanted, EMPTY, NOT_ASKED, NOW, seen, kept)
-        return demands_of(asked, wanted.migration).comparison
+        memory = MigrationMemory(compared=StoreComparison(tried, 99), tried=tried, dual_write=dual_write)
+        context = ReadContext(wanted, EMPTY, NOT_ASKED, NOW, observation, {MIGRATION: memory})
+        return demands_of(context, wanted.migration).comparison
 
     back = wanting(D.ROLLED_BACK)
     finalizing = wanting(D.FINALIZED, hold=timedelta(minutes=1), approvals=frozenset({"sha256:12345678"}))
@@ -356,39 +356,39 @@ def test_the_stores_are_compared_again_after_a_minute_also_where_the_clock_was_s
 
 
 def test_znodes_of_a_quorum_without_controllers_are_deleted_once_unchanged_for_three_seconds() -> None:
-    seen = without_quorum(cluster(P.COPIED))
-    first = Look(wanting(D.ROLLED_BACK), seen, status=compared())
+    observation = without_quorum(cluster(P.COPIED))
+    first = Look(wanting(D.ROLLED_BACK), observation, status=compared())
     assert isinstance(first.decision, Wait)
     assert "/migration must stay unchanged for 3 s" in said(first)
-    later = Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=3.5, status=compared())
+    later = Look(wanting(D.ROLLED_BACK), observation, before=first, seconds=3.5, status=compared())
     assert set(released(later).deletes) == {"/controller", "/migration"}
     moved = without_quorum(cluster(P.COPIED, offset=101))
     assert isinstance(Look(wanting(D.ROLLED_BACK), moved, before=first, seconds=3.5, status=compared()).decision, Wait)
 
 
 def test_the_controller_epoch_is_raised_above_that_of_every_partition() -> None:
-    seen = replace(without_quorum(cluster(P.COPIED)), surveyed=known(Survey(controller_epoch=41)))
-    first = Look(wanting(D.ROLLED_BACK), seen, status=compared())
-    assert released(Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4, status=compared())).raise_to == 42
+    lost = replace(without_quorum(cluster(P.COPIED)), surveyed=known(Survey(controller_epoch=41)))
+    first = Look(wanting(D.ROLLED_BACK), lost, status=compared())
+    assert released(Look(wanting(D.ROLLED_BACK), lost, before=first, seconds=4, status=compared())).raise_to == 42
 
 
 def test_no_znode_is_deleted_while_the_epochs_of_partitions_are_unknown() -> None:
-    seen = replace(without_quorum(cluster(P.COPIED)), surveyed=Unknown(NOT_ASKED))
-    first = Look(wanting(D.ROLLED_BACK), seen, status=compared())
-    assert isinstance(Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=4, status=compared()).decision, Stalled)
+    lost = replace(without_quorum(cluster(P.COPIED)), surveyed=Unknown(NOT_ASKED))
+    first = Look(wanting(D.ROLLED_BACK), lost, status=compared())
+    assert isinstance(Look(wanting(D.ROLLED_BACK), lost, before=first, seconds=4, status=compared()).decision, Stalled)
 
 
 def test_a_quorum_that_has_just_elected_its_leader_is_waited_for_and_not_taken_for_a_new_cluster() -> None:
     """A new leader writes the state of the migration a moment later."""
-    seen = replace(cluster(P.PRE_MIGRATION), zk_migration_state=known(0))
-    first = Look(wanting(D.DUAL_WRITE), seen)
+    observation = replace(cluster(P.PRE_MIGRATION), zk_migration_state=known(0))
+    first = Look(wanting(D.DUAL_WRITE), observation)
     assert isinstance(first.decision, Wait)
     assert "wipe" not in said(first)
     said_first = said(first)
     assert "phase is not known yet: the controllers have not written yet that they migrate" in said_first
     assert "were once started without it" not in said_first
     assert first.decision.blockers  # so that no plan says that all is well
-    later = Look(wanting(D.DUAL_WRITE), seen, before=first, seconds=61)
+    later = Look(wanting(D.DUAL_WRITE), observation, before=first, seconds=61)
     assert isinstance(later.decision, Stalled)
     assert "wipe" in later.decision.message
 

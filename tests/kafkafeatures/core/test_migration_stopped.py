@@ -52,10 +52,10 @@ def consenting(*consents: str) -> DesiredState:
     return wanting(D.ROLLED_BACK, consents=frozenset(consents))
 
 
-def still(seen: Observation, seconds: float, wanted: DesiredState = BACK, *, status: Status = COMPARED) -> Look:
+def still(observation: Observation, seconds: float, wanted: DesiredState = BACK, *, status: Status = COMPARED) -> Look:
     """A look so long after `/migration` was last seen to move."""
-    first = Look(wanted, seen, status=status)
-    return Look(wanted, seen, before=first, seconds=seconds, status=status)
+    first = Look(wanted, observation, status=status)
+    return Look(wanted, observation, before=first, seconds=seconds, status=status)
 
 
 def forgotten(status: Status) -> Status:
@@ -67,41 +67,41 @@ def forgotten(status: Status) -> Status:
 def in_their_pods(status: Status) -> Status:
     """Each voter was last seen in its pod."""
     assert status.migration is not None
-    voters = tuple(replace(one, pod=f"controller-{one.node_id}") for one in status.migration.voters)
+    voters = tuple(replace(voter, pod=f"controller-{voter.node_id}") for voter in status.migration.voters)
     return replace(status, migration=replace(status.migration, voters=voters))
 
 
 @pytest.mark.parametrize("kind", [K.UNREACHABLE, K.TIMED_OUT, K.DISCONNECTED, K.TLS, K.AUTHENTICATION, K.FORBIDDEN])
 @pytest.mark.parametrize("position", BEGUN)
 def test_no_znode_is_deleted_while_controllers_are_only_silent(position: str, kind: FailureKind) -> None:
-    found = still(without_quorum(BEGUN[position], silent(kind)), 600)
-    assert isinstance(found.decision, Wait)
-    assert "controllers may still run: c:9093: no connection within 10 s" in said(found)
-    assert "stop every controller" in said(found)
-    assert "or, if every controller has certainly stopped, add zk-controllers-stopped to consents" in said(found)
+    look = still(without_quorum(BEGUN[position], silent(kind)), 600)
+    assert isinstance(look.decision, Wait)
+    assert "controllers may still run: c:9093: no connection within 10 s" in said(look)
+    assert "stop every controller" in said(look)
+    assert "or, if every controller has certainly stopped, add zk-controllers-stopped to consents" in said(look)
 
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_no_znode_is_deleted_where_the_document_names_no_controller_to_try(position: str) -> None:
     none_named = Failure(K.NOT_ASKED, "bootstrapControllers", "no address")
-    seen = replace(without_quorum(BEGUN[position], none_named), former_controllers={})
-    found = still(seen, 600, status=forgotten(compared()))
-    assert isinstance(found.decision, Wait)
-    assert "name every controller in spec.cluster.bootstrapControllers" in said(found)
+    observation = replace(without_quorum(BEGUN[position], none_named), former_controllers={})
+    look = still(observation, 600, status=forgotten(compared()))
+    assert isinstance(look.decision, Wait)
+    assert "name every controller in spec.cluster.bootstrapControllers" in said(look)
 
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_a_consent_confirms_that_silent_controllers_have_stopped_and_is_spent(position: str) -> None:
-    seen = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
-    assert isinstance(still(seen, 600, LOSSY).decision, Wait)  # which is for something else
-    status = asked_for(SURE, seen, COMPARED)
-    early = still(seen, 59, SURE, status=status)
+    observation = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
+    assert isinstance(still(observation, 600, LOSSY).decision, Wait)  # which is for something else
+    status = asked_for(SURE, observation, COMPARED)
+    early = still(observation, 59, SURE, status=status)
     assert isinstance(early.decision, Wait)
     assert "/migration must stay unchanged for 60 s first" in said(early)
-    found = still(seen, 60, SURE, status=status)
-    assert isinstance(found.decision, Act)
-    assert isinstance(found.decision.step, DeleteZnodes)
-    assert spent_by(found) == {ZK_CONTROLLERS_STOPPED}
+    look = still(observation, 60, SURE, status=status)
+    assert isinstance(look.decision, Act)
+    assert isinstance(look.decision.step, DeleteZnodes)
+    assert spent_by(look) == {ZK_CONTROLLERS_STOPPED}
 
 
 def test_hosts_that_refuse_the_connection_prove_that_the_controllers_have_stopped() -> None:
@@ -109,66 +109,70 @@ def test_hosts_that_refuse_the_connection_prove_that_the_controllers_have_stoppe
 
 
 def test_a_stateful_set_without_pods_proves_that_its_controllers_have_stopped_whatever_their_addresses_do() -> None:
-    seen = without_quorum(gone(), silent(K.UNREACHABLE))
+    observation = without_quorum(gone(), silent(K.UNREACHABLE))
     status = in_their_pods(compared())
     assert (
-        "/controller" in released(still(seen, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)).deletes
+        "/controller"
+        in released(still(observation, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)).deletes
     )
 
 
-@pytest.mark.parametrize("why", [silent(K.UNREACHABLE), silent(K.NOT_LISTENING)])
-def test_a_missing_stateful_set_does_not_prove_that_its_controllers_have_stopped(why: Failure) -> None:
-    seen = without_quorum(gone(), why)
-    assert isinstance(seen.workloads, Known)
-    brokers, _ = seen.workloads.value.stateful_sets
-    reading = replace(seen.workloads.value, stateful_sets=(brokers,), missing=("controller",))
-    seen = replace(seen, workloads=replace(seen.workloads, value=reading))
-    found = still(seen, 600, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))
-    assert isinstance(found.decision, Wait)
-    assert "StatefulSet controller does not exist or is being deleted; its pods may still run" in said(found)
+@pytest.mark.parametrize("failure", [silent(K.UNREACHABLE), silent(K.NOT_LISTENING)])
+def test_a_missing_stateful_set_does_not_prove_that_its_controllers_have_stopped(failure: Failure) -> None:
+    observation = without_quorum(gone(), failure)
+    assert isinstance(observation.workloads, Known)
+    brokers, _ = observation.workloads.value.stateful_sets
+    reading = replace(observation.workloads.value, stateful_sets=(brokers,), missing=("controller",))
+    observation = replace(observation, workloads=replace(observation.workloads, value=reading))
+    look = still(observation, 600, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))
+    assert isinstance(look.decision, Wait)
+    assert "StatefulSet controller does not exist or is being deleted; its pods may still run" in said(look)
 
 
 def test_pods_of_brokers_do_not_prove_that_controllers_have_stopped() -> None:
-    seen = without_quorum(gone(), silent(K.UNREACHABLE))
-    assert isinstance(seen.workloads, Known)
-    reading = replace(seen.workloads.value, stateful_sets=seen.workloads.value.stateful_sets[:1])
-    found = still(replace(seen, workloads=replace(seen.workloads, value=reading)), 600)
-    assert "controllers may still run" in said(found)
+    observation = without_quorum(gone(), silent(K.UNREACHABLE))
+    assert isinstance(observation.workloads, Known)
+    reading = replace(observation.workloads.value, stateful_sets=observation.workloads.value.stateful_sets[:1])
+    look = still(replace(observation, workloads=replace(observation.workloads, value=reading)), 600)
+    assert "controllers may still run" in said(look)
 
 
 def test_the_controller_znode_is_not_deleted_while_a_broker_may_run_in_kraft_mode() -> None:
     """A znode below `/brokers/ids` shows that it does not, also before it answers."""
-    seen = without_quorum(cluster(P.COPIED, replace(a_node(2, Shape.FLAGGED_BROKER), answer=Unknown(SILENT))))
-    assert "/controller" in released(still(seen, 3)).deletes
-    assert isinstance(seen.zookeeper, Known)
-    assert not isinstance(seen.zookeeper.value.brokers, Failure)
-    others = {id_: one for id_, one in seen.zookeeper.value.brokers.items() if id_ != 2}
-    seen = replace(seen, zookeeper=replace(seen.zookeeper, value=replace(seen.zookeeper.value, brokers=others)))
-    found = still(seen, 600)
-    assert isinstance(found.decision, Wait)
-    assert "broker 2 is not known to run in ZooKeeper mode" in said(found)
-    assert "start it in ZooKeeper mode" in said(found)
-    assert "add zk-lose-broker:2 to consents, if what only this broker has may be lost" in said(found)
-    status = asked_for(BACK, seen, COMPARED)
+    observation = without_quorum(cluster(P.COPIED, replace(a_node(2, Shape.FLAGGED_BROKER), answer=Unknown(SILENT))))
+    assert "/controller" in released(still(observation, 3)).deletes
+    assert isinstance(observation.zookeeper, Known)
+    assert not isinstance(observation.zookeeper.value.brokers, Failure)
+    other_brokers = {id_: broker for id_, broker in observation.zookeeper.value.brokers.items() if id_ != 2}
+    observation = replace(
+        observation,
+        zookeeper=replace(observation.zookeeper, value=replace(observation.zookeeper.value, brokers=other_brokers)),
+    )
+    look = still(observation, 600)
+    assert isinstance(look.decision, Wait)
+    assert "broker 2 is not known to run in ZooKeeper mode" in said(look)
+    assert "start it in ZooKeeper mode" in said(look)
+    assert "add zk-lose-broker:2 to consents, if what only this broker has may be lost" in said(look)
+    status = asked_for(BACK, observation, COMPARED)
     for consent in (ZK_ROLLBACK_LOSSY, "zk-lose-broker:3"):  # for metadata, and for another broker
-        assert isinstance(still(seen, 600, consenting(consent), status=status).decision, Wait)
-    accepted = still(seen, 3, consenting("zk-lose-broker:2"), status=status)
+        assert isinstance(still(observation, 600, consenting(consent), status=status).decision, Wait)
+    accepted = still(observation, 3, consenting("zk-lose-broker:2"), status=status)
     assert "/controller" in released(accepted).deletes
     assert spent_by(accepted) == {"zk-lose-broker:2"}
 
 
 def spent_by(look: Look) -> set[str]:
-    return {one for stage in look.stages for one in stage.decided(look.decision, compared()).spent_consents}
+    return {consent for stage in look.stages for consent in stage.decided(look.decision, compared()).spent_consents}
 
 
 def test_a_controller_that_still_writes_to_zookeeper_is_reported_although_none_answers() -> None:
     """One that cannot be reached may be meant to run: the remedy has both."""
-    seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+    observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
     wanted, look, offset = wanting(D.ROLLED_BACK), None, 100
     for _ in range(10):
         offset += 4
-        seen = moved(seen, offset)
-        look = Look(wanted, seen, before=look, seconds=2.0 if look else 0.0, status=compared())
+        observation = moved(observation, offset)
+        look = Look(wanted, observation, before=look, seconds=2.0 if look else 0.0, status=compared())
     assert look is not None
     assert "a controller still writes to ZooKeeper, although none can be reached" in said(look)
     assert "spec.cluster.bootstrapControllers, the network and TLS" in said(look)
@@ -176,8 +180,8 @@ def test_a_controller_that_still_writes_to_zookeeper_is_reported_although_none_a
     forward = None
     for _ in range(10):
         offset += 4
-        seen = moved(seen, offset)
-        forward = Look(wanting(D.DUAL_WRITE), seen, before=forward, seconds=2.0 if forward else 0.0)
+        observation = moved(observation, offset)
+        forward = Look(wanting(D.DUAL_WRITE), observation, before=forward, seconds=2.0 if forward else 0.0)
     assert forward is not None
     assert isinstance(forward.decision, Stalled)
     assert "a controller writes to ZooKeeper, but none can be reached" in said(forward)
@@ -185,62 +189,64 @@ def test_a_controller_that_still_writes_to_zookeeper_is_reported_although_none_a
 
 def test_a_single_late_write_and_an_unread_zookeeper_are_no_sign_of_a_running_controller() -> None:
     """What has stood still since, or was deleted by us, is not written either."""
-    seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
-    unread = replace(seen, zookeeper=Unknown(silent(K.TIMED_OUT)))
+    observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+    unread = replace(observation, zookeeper=Unknown(silent(K.TIMED_OUT)))
     wanted, look = wanting(D.DUAL_WRITE), None
     for offset, seconds, read in ((100, 0, True), (101, 5, True), (101, 10, False), (101, 20, True)):
-        shown = moved(seen, offset) if read else unread
+        shown = moved(observation, offset) if read else unread
         look = Look(wanted, shown, before=look, seconds=seconds)
         assert "a controller writes" not in said(look)
     for offset, seconds in ((105, 5), (105, 90)):
-        look = Look(wanted, moved(seen, offset), before=look, seconds=seconds)
+        look = Look(wanted, moved(observation, offset), before=look, seconds=seconds)
         assert ("a controller writes" in said(look)) is (seconds == 5)
     assert look is not None
     assert "start the controllers with their disks" in said(look)
 
 
 def test_the_rollback_has_to_be_completed_after_its_own_transaction_deleted_the_znodes() -> None:
-    seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
-    before = Look(wanting(D.ROLLED_BACK), moved(seen, 100), status=compared())
-    gone_ = replace(seen, zookeeper=known(reading(controller=elected(1), migration=None), SourceKind.ZOOKEEPER))
-    found = Look(wanting(D.DUAL_WRITE), gone_, before=before, seconds=20)
-    assert isinstance(found.decision, Stalled)
-    assert "its rollback must be complete" in said(found)
+    observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+    before = Look(wanting(D.ROLLED_BACK), moved(observation, 100), status=compared())
+    gone_ = replace(observation, zookeeper=known(reading(controller=elected(1), migration=None), SourceKind.ZOOKEEPER))
+    look = Look(wanting(D.DUAL_WRITE), gone_, before=before, seconds=20)
+    assert isinstance(look.decision, Stalled)
+    assert "its rollback must be complete" in said(look)
 
 
 def test_a_missing_stateful_set_of_brokers_does_not_hold_the_deletion_of_znodes() -> None:
-    seen = without_quorum(gone(), silent(K.UNREACHABLE))
-    assert isinstance(seen.workloads, Known)
-    workloads = replace(seen.workloads.value, missing=("broker",))
-    seen = replace(seen, workloads=replace(seen.workloads, value=workloads))
+    observation = without_quorum(gone(), silent(K.UNREACHABLE))
+    assert isinstance(observation.workloads, Known)
+    workloads = replace(observation.workloads.value, missing=("broker",))
+    observation = replace(observation, workloads=replace(observation.workloads, value=workloads))
     status = in_their_pods(compared())
     assert (
-        "/controller" in released(still(seen, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)).deletes
+        "/controller"
+        in released(still(observation, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)).deletes
     )
 
 
-def moved(seen: Observation, offset: int) -> Observation:
-    assert isinstance(seen.zookeeper, Known)
+def moved(observation: Observation, offset: int) -> Observation:
+    assert isinstance(observation.zookeeper, Known)
     return replace(
-        seen, zookeeper=known(replace(seen.zookeeper.value, migration=progress(offset)), SourceKind.ZOOKEEPER)
+        observation,
+        zookeeper=known(replace(observation.zookeeper.value, migration=progress(offset)), SourceKind.ZOOKEEPER),
     )
 
 
 @pytest.mark.parametrize("position", ["Flagging", "Copied"])
 def test_the_remedy_for_controllers_that_do_not_answer_is_first_to_start_them(position: str) -> None:
     """Not to be given up: that is the last thing to do for a quorum that only restarts."""
-    seen = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
-    first = Look(wanting(D.DUAL_WRITE), seen)
+    observation = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
+    first = Look(wanting(D.DUAL_WRITE), observation)
     assert isinstance(first.decision, Wait)
     assert "no controller answers; this may pass within a minute" in said(first)
-    later = Look(wanting(D.DUAL_WRITE), seen, before=first, seconds=60)
+    later = Look(wanting(D.DUAL_WRITE), observation, before=first, seconds=60)
     assert isinstance(later.decision, Stalled)
     assert "start the controllers with their disks, or make them reachable; or, to go back" in said(later)
 
 
 def test_the_remedy_for_silent_controllers_is_to_check_bootstrap_controllers_if_they_run() -> None:
-    found = looks(wanting(D.DUAL_WRITE), without_quorum(cluster(P.PRE_MIGRATION), silent(K.UNREACHABLE)))
-    assert "there is a znode /migration: if they run already, check spec.cluster.bootstrapControllers" in said(found)
+    look = looks(wanting(D.DUAL_WRITE), without_quorum(cluster(P.PRE_MIGRATION), silent(K.UNREACHABLE)))
+    assert "there is a znode /migration: if they run already, check spec.cluster.bootstrapControllers" in said(look)
 
 
 CONTRADICTIONS = {
@@ -255,62 +261,62 @@ CONTRADICTIONS = {
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 def test_each_contradiction_that_concerns_a_node_names_the_node_and_a_remedy(name: str) -> None:
-    seen, text, remedy = CONTRADICTIONS[name]
-    first = Look(wanting(D.ROLLED_BACK), seen)
-    found = Look(wanting(D.ROLLED_BACK), seen, before=first, seconds=61)
-    assert isinstance(found.decision, Stalled)
-    assert text in said(found)
-    assert ": 2" in said(found)
-    assert remedy in found.decision.blockers[0].remedy
+    observation, text, remedy = CONTRADICTIONS[name]
+    first = Look(wanting(D.ROLLED_BACK), observation)
+    look = Look(wanting(D.ROLLED_BACK), observation, before=first, seconds=61)
+    assert isinstance(look.decision, Stalled)
+    assert text in said(look)
+    assert ": 2" in said(look)
+    assert remedy in look.decision.blockers[0].remedy
 
 
 # --- a person vouches for it ---
 
 
-def next_(status: Status, seen: Observation, *consents: str) -> tuple[Look, Status]:
+def next_(status: Status, observation: Observation, *consents: str) -> tuple[Look, Status]:
     """The next look, by any process, long after `/migration` moved; and the status after it."""
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
-    first = Look(consenting(*consents), seen, status=status, memory=memory)
-    found = Look(consenting(*consents), seen, before=first, seconds=600, status=status, memory=memory)
-    return found, after(found, status)
+    first = Look(consenting(*consents), observation, status=status, memory=memory)
+    look = Look(consenting(*consents), observation, before=first, seconds=600, status=status, memory=memory)
+    return look, after(look, status)
 
 
 def test_a_consent_that_stood_in_the_document_before_the_request_does_not_count() -> None:
-    seen = without_quorum(cluster(P.PRE_MIGRATION), silent(K.UNREACHABLE))
-    found, status = next_(COMPARED, seen, ZK_CONTROLLERS_STOPPED)
-    found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
-    assert isinstance(found.decision, Wait)
-    assert "the consent zk-controllers-stopped does not count, as it was given before this was shown" in said(found)
-    found, status = next_(status, seen)  # as it says, it is taken out
-    found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
-    assert released(found).deletes
+    observation = without_quorum(cluster(P.PRE_MIGRATION), silent(K.UNREACHABLE))
+    look, status = next_(COMPARED, observation, ZK_CONTROLLERS_STOPPED)
+    look, status = next_(status, observation, ZK_CONTROLLERS_STOPPED)
+    assert isinstance(look.decision, Wait)
+    assert "the consent zk-controllers-stopped does not count, as it was given before this was shown" in said(look)
+    look, status = next_(status, observation)  # as it says, it is taken out
+    look, status = next_(status, observation, ZK_CONTROLLERS_STOPPED)
+    assert released(look).deletes
 
 
 def test_a_consent_that_controllers_have_stopped_does_not_count_after_they_have_run_again() -> None:
-    seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
-    _, status = next_(COMPARED, seen)
+    observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+    _, status = next_(COMPARED, observation)
     _, status = next_(status, cluster(P.COPIED), ZK_CONTROLLERS_STOPPED)
-    found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
-    assert isinstance(found.decision, Wait)
-    assert "does not count" in said(found)
+    look, status = next_(status, observation, ZK_CONTROLLERS_STOPPED)
+    assert isinstance(look.decision, Wait)
+    assert "does not count" in said(look)
 
 
 def test_the_request_for_a_consent_is_remembered_while_the_phase_is_unknown() -> None:
-    seen = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
-    _, status = next_(COMPARED, seen)
-    _, status = next_(status, replace(seen, zookeeper=Unknown(silent(K.TIMED_OUT))))
-    found, status = next_(status, seen, ZK_CONTROLLERS_STOPPED)
-    assert released(found).deletes
+    observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+    _, status = next_(COMPARED, observation)
+    _, status = next_(status, replace(observation, zookeeper=Unknown(silent(K.TIMED_OUT))))
+    look, status = next_(status, observation, ZK_CONTROLLERS_STOPPED)
+    assert released(look).deletes
 
 
 def test_an_unregistered_broker_with_replicas_holds_the_deletion_until_a_consent_to_lose_it() -> None:
     """Without a controller no partition can be read."""
     survey = Survey(assigned={1: "orders-0", 7: "orders-1"}, controller_epoch=3)
-    seen = replace(without_quorum(cluster(P.COPIED)), partitions=Unknown(SILENT), surveyed=known(survey))
-    found, status = next_(COMPARED, seen)
-    assert "broker 7 has replicas but is not registered" in said(found)
-    found, status = next_(status, seen, "zk-lose-broker:7")
-    assert released(found).deletes
+    observation = replace(without_quorum(cluster(P.COPIED)), partitions=Unknown(SILENT), surveyed=known(survey))
+    look, status = next_(COMPARED, observation)
+    assert "broker 7 has replicas but is not registered" in said(look)
+    look, status = next_(status, observation, "zk-lose-broker:7")
+    assert released(look).deletes
 
 
 def silent_controllers(*ids: int) -> Observation:
@@ -318,15 +324,15 @@ def silent_controllers(*ids: int) -> Observation:
     gone_ = without_quorum(cluster(P.COPIED), silent(K.TIMED_OUT))
     refuses = silent(K.NOT_LISTENING)
     addresses = {id_: f"h:{id_}" for id_ in (3001, 3002, 3003)}
-    told = {at: silent(K.TIMED_OUT) if id_ in ids else refuses for id_, at in addresses.items()}
-    return replace(gone_, former_controllers=told)
+    attempts = {at: silent(K.TIMED_OUT) if id_ in ids else refuses for id_, at in addresses.items()}
+    return replace(gone_, former_controllers=attempts)
 
 
 def test_a_consent_that_some_controllers_have_stopped_does_not_count_for_further_silent_controllers() -> None:
     status = asked_for(SURE, silent_controllers(3001, 3002), COMPARED)
     assert isinstance(still(silent_controllers(3001, 3002), 60, SURE, status=status).decision, Act)
     assert isinstance(still(silent_controllers(3001), 60, SURE, status=status).decision, Act)
-    found = still(silent_controllers(3001, 3002, 3003), 60, SURE, status=status)
-    assert isinstance(found.decision, Wait)
-    assert "not proven to have stopped: controllers 3001, 3002, 3003" in said(found)
-    assert "given before this was shown" in said(found)
+    look = still(silent_controllers(3001, 3002, 3003), 60, SURE, status=status)
+    assert isinstance(look.decision, Wait)
+    assert "not proven to have stopped: controllers 3001, 3002, 3003" in said(look)
+    assert "given before this was shown" in said(look)

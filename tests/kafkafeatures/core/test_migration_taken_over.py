@@ -30,39 +30,42 @@ def with_every_flag() -> Observation:
 
 
 def copying() -> Observation:
-    seen = with_every_flag()
-    assert isinstance(seen.zookeeper, Known)
+    observation = with_every_flag()
+    assert isinstance(observation.zookeeper, Known)
     return replace(
-        seen, zookeeper=replace(seen.zookeeper, value=replace(seen.zookeeper.value, controller=claimed(3003, epoch=3)))
+        observation,
+        zookeeper=replace(
+            observation.zookeeper, value=replace(observation.zookeeper.value, controller=claimed(3003, epoch=3))
+        ),
     )
 
 
-def decided(seen: Observation) -> Wait:
-    found = looks(wanting(D.DUAL_WRITE), seen).decision
-    assert isinstance(found, Wait), found
-    return found
+def decided(observation: Observation) -> Wait:
+    decision = looks(wanting(D.DUAL_WRITE), observation).decision
+    assert isinstance(decision, Wait), decision
+    return decision
 
 
 def test_a_quorum_that_does_not_take_over_is_reported_with_its_leader_and_the_log_lines_to_look_for() -> None:
-    found = decided(with_every_flag())
-    assert "controller 3003 has not taken over yet" in found.message
+    decision = decided(with_every_flag())
+    assert "controller 3003 has not taken over yet" in decision.message
     for line in ("controller 3003", "Still waiting for", "CLUSTER_ACTION", "cannot write to ZooKeeper", "RolledBack"):
-        assert line in found.remedy
+        assert line in decision.remedy
     unled = decided(replace(with_every_flag(), active_controller=known(3001)))
     assert "controller 3001" in unled.remedy
 
 
 def test_a_broker_that_the_quorum_misses_is_reported_before_the_log_of_the_leader() -> None:
-    seen = with_every_flag()
-    unregistered = replace(seen, registered_brokers=known(frozenset({1, 3})))
+    observation = with_every_flag()
+    unregistered = replace(observation, registered_brokers=known(frozenset({1, 3})))
     assert decided(unregistered).message.startswith("broker 2 is not registered with the controllers yet")
-    nodes = (replace(one, state=NodeState.FENCED) if one.id == 2 else one for one in seen.nodes)
-    found = decided(replace(seen, nodes=tuple(nodes)))
-    assert (found.subject, found.remedy) == ("broker 2", "bring broker 2 back")
-    controllers = replace(seen, registered_controllers=known(frozenset({3001, 3003})))
-    found = decided(controllers)
-    assert (found.reason, found.subject) == (Reason.WAITING_FOR_QUORUM, "controller 3002")
-    assert "has not registered" in found.message
+    nodes = (replace(node, state=NodeState.FENCED) if node.id == 2 else node for node in observation.nodes)
+    decision = decided(replace(observation, nodes=tuple(nodes)))
+    assert (decision.subject, decision.remedy) == ("broker 2", "bring broker 2 back")
+    controllers = replace(observation, registered_controllers=known(frozenset({3001, 3003})))
+    decision = decided(controllers)
+    assert (decision.reason, decision.subject) == (Reason.WAITING_FOR_QUORUM, "controller 3002")
+    assert "has not registered" in decision.message
 
 
 def test_a_copy_of_zookeeper_that_does_not_end_is_waited_for_with_the_log_lines_to_look_for() -> None:
@@ -114,11 +117,11 @@ DO_FIRST = "first restart the active controller, with its settings unchanged"
 def test_a_znode_that_was_deleted_or_changed_by_hand_is_a_contradiction_with_a_remedy(
     changed: MigrationEvidence, subject: str, says: str, remedy: str
 ) -> None:
-    found = position_of(changed)
-    assert isinstance(found, Misplaced)
-    assert found.subject == subject
-    assert says in found.message
-    assert remedy in found.remedy
+    position = position_of(changed)
+    assert isinstance(position, Misplaced)
+    assert position.subject == subject
+    assert says in position.message
+    assert remedy in position.remedy
 
 
 @pytest.mark.parametrize(
@@ -127,9 +130,9 @@ def test_a_znode_that_was_deleted_or_changed_by_hand_is_a_contradiction_with_a_r
 def test_the_remedy_puts_a_missing_flag_back_before_another_controller_becomes_active(
     changed: MigrationEvidence,
 ) -> None:
-    found = position_of(replace(changed, controllers={**FLAGS, 3002: False}))
-    assert isinstance(found, Misplaced)
-    assert found.remedy.startswith("first put zookeeper.metadata.migration.enable back on controller 3002")
+    position = position_of(replace(changed, controllers={**FLAGS, 3002: False}))
+    assert isinstance(position, Misplaced)
+    assert position.remedy.startswith("first put zookeeper.metadata.migration.enable back on controller 3002")
 
 
 def test_the_remedy_for_a_broker_that_is_controller_names_the_topics_that_are_lost() -> None:
@@ -137,10 +140,12 @@ def test_the_remedy_for_a_broker_that_is_controller_names_the_topics_that_are_lo
     deposed one gave them, and none registers twice.
     """
     for changed in (facts(ClaimKind.BROKER, FLAGGED), facts(ClaimKind.BROKER, KRAFT, -1)):
-        found = position_of(changed)
-        assert isinstance(found, Misplaced)
-        assert "topics that were created through the broker since it became the controller are deleted" in found.remedy
-        assert "then restart each broker in ZooKeeper mode, one after the other" in found.remedy
+        position = position_of(changed)
+        assert isinstance(position, Misplaced)
+        assert (
+            "topics that were created through the broker since it became the controller are deleted" in position.remedy
+        )
+        assert "then restart each broker in ZooKeeper mode, one after the other" in position.remedy
     both = position_of(facts(ClaimKind.BROKER, FLAGGED, -1))
     assert isinstance(both, Misplaced)
     assert "restart each broker that has the flag, with its settings unchanged" in both.remedy
@@ -148,23 +153,23 @@ def test_the_remedy_for_a_broker_that_is_controller_names_the_topics_that_are_lo
 
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
 def test_two_controllers_at_once_stall_the_migration_for_any_target(desired: Desired) -> None:
-    seen = cluster(P.COPIED)
-    assert isinstance(seen.zookeeper, Known)
-    both = replace(seen.zookeeper, value=replace(seen.zookeeper.value, controller=elected(1)))
-    found = looks(wanting(desired), replace(seen, zookeeper=both))
-    assert isinstance(found.decision, Stalled)
-    assert (found.decision.reason, found.decision.subject) == (Reason.MIGRATION_FAILED, "/controller")
-    assert DO_FIRST in said(found)
+    observation = cluster(P.COPIED)
+    assert isinstance(observation.zookeeper, Known)
+    both = replace(observation.zookeeper, value=replace(observation.zookeeper.value, controller=elected(1)))
+    look = looks(wanting(desired), replace(observation, zookeeper=both))
+    assert isinstance(look.decision, Stalled)
+    assert (look.decision.reason, look.decision.subject) == (Reason.MIGRATION_FAILED, "/controller")
+    assert DO_FIRST in said(look)
 
 
-def without(seen: Observation, id_: int, *, flag: bool | None) -> Observation:
+def without(observation: Observation, id_: int, *, flag: bool | None) -> Observation:
     return replace(
-        seen,
+        observation,
         nodes=tuple(
-            replace(one, answer=Unknown(SILENT), state=NodeState.UNREACHABLE, registered_flag=flag)
-            if one.id == id_
-            else one
-            for one in seen.nodes
+            replace(node, answer=Unknown(SILENT), state=NodeState.UNREACHABLE, registered_flag=flag)
+            if node.id == id_
+            else node
+            for node in observation.nodes
         ),
     )
 
@@ -176,8 +181,8 @@ def test_a_node_that_is_away_does_not_hide_the_phase_where_its_registration_is_k
 ) -> None:
     look = None
     for seconds in (2.0, 2.0, 3600.0):
-        seen = without(cluster(position), id_, flag=True if id_ > 3000 else None)
-        look = Look(wanting(D.ROLLED_BACK), seen, before=look, seconds=seconds)
+        observation = without(cluster(position), id_, flag=True if id_ > 3000 else None)
+        look = Look(wanting(D.ROLLED_BACK), observation, before=look, seconds=seconds)
     assert look is not None
     assert not isinstance(look.decision, Stalled), look.decision
     assert "unknown" not in said(look)
@@ -191,7 +196,7 @@ def test_a_node_that_is_away_does_not_hide_the_phase_where_its_registration_is_k
 
 def test_a_node_that_is_away_is_not_reported_as_cause_where_no_phase_fits_any_state_of_it() -> None:
     wrong = replace(facts(ClaimKind.BROKER, FLAGGED, state=S.NONE), controllers={3001: None})
-    found = position_of(wrong)
-    assert isinstance(found, Misplaced)
-    assert "the phase cannot be determined" in found.message
-    assert "do not answer" not in found.message
+    position = position_of(wrong)
+    assert isinstance(position, Misplaced)
+    assert "the phase cannot be determined" in position.message
+    assert "do not answer" not in position.message

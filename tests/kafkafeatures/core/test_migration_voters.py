@@ -40,16 +40,18 @@ AT = {id_: f"h:{id_}" for id_ in CONTROLLERS}
 
 def tried(position: str, **parts: Failure | None) -> Observation:
     """No controller answers at an address of the document. parts: what came of trying the others, by id."""
-    found: dict[str, Failure | None] = {**dict.fromkeys(AT.values(), REFUSES)}
-    found |= {AT[int(id_[1:])]: one for id_, one in parts.items()}
-    return replace(without_quorum(BEGUN[position]), former_controllers=found)
+    attempts: dict[str, Failure | None] = {**dict.fromkeys(AT.values(), REFUSES)}
+    attempts |= {AT[int(id_[1:])]: part for id_, part in parts.items()}
+    return replace(without_quorum(BEGUN[position]), former_controllers=attempts)
 
 
-def brokers_name(seen: Observation, name: str, value: str) -> Observation:
+def brokers_name(observation: Observation, name: str, value: str) -> Observation:
     """Every broker with this setting."""
     return replace(
-        seen,
-        nodes=tuple(replace(one, settings={**one.settings, name: preflights.from_file(value)}) for one in seen.nodes),
+        observation,
+        nodes=tuple(
+            replace(node, settings={**node.settings, name: preflights.from_file(value)}) for node in observation.nodes
+        ),
     )
 
 
@@ -63,10 +65,10 @@ def remembering(*voters: VoterStatus) -> Status:
 def test_controllers_that_refuse_the_connection_do_not_prove_that_a_silent_voter_has_stopped(position: str) -> None:
     """One is not named in the document, or is silent."""
     assert released(still(tried(position), 3)).deletes
-    found = still(tried(position, _3002=silent(K.UNREACHABLE)), 600)
-    assert isinstance(found.decision, Wait)
-    assert "controllers may still run: c:9093: no connection within 10 s" in said(found)
-    assert "not proven to have stopped: controller 3002" in said(found)
+    look = still(tried(position, _3002=silent(K.UNREACHABLE)), 600)
+    assert isinstance(look.decision, Wait)
+    assert "controllers may still run: c:9093: no connection within 10 s" in said(look)
+    assert "not proven to have stopped: controller 3002" in said(look)
 
 
 @pytest.mark.parametrize("position", BEGUN)
@@ -75,40 +77,40 @@ def test_no_consent_allows_the_deletion_while_a_controller_that_the_document_doe
 ) -> None:
     """A wrong port in the document refuses as well."""
     consents = frozenset({"zk-controllers-stopped"})
-    found = still(tried(position, _3002=None), 600, wanting(D.ROLLED_BACK, consents=consents))
-    assert isinstance(found.decision, Wait)
-    assert "a controller answers at h:3002; stop every controller" in said(found)
+    look = still(tried(position, _3002=None), 600, wanting(D.ROLLED_BACK, consents=consents))
+    assert isinstance(look.decision, Wait)
+    assert "a controller answers at h:3002; stop every controller" in said(look)
 
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_refused_connections_prove_nothing_where_the_status_remembers_no_voter(position: str) -> None:
     """A status that was lost, or one of an older release."""
-    found = still(tried(position), 600, status=forgotten(compared()))
-    assert isinstance(found.decision, Wait)
-    assert "which controllers the quorum has is not known" in said(found)
-    assert "add zk-controllers-stopped to consents" in said(found)
+    look = still(tried(position), 600, status=forgotten(compared()))
+    assert isinstance(look.decision, Wait)
+    assert "which controllers the quorum has is not known" in said(look)
+    assert "add zk-controllers-stopped to consents" in said(look)
 
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_a_voter_without_a_confirmed_address_is_not_proven_to_have_stopped(position: str) -> None:
     voters = [VoterStatus(node_id=id_, address=AT[id_]) for id_ in CONTROLLERS[:2]]
-    found = still(tried(position), 600, status=remembering(*voters, VoterStatus(node_id=3003)))
-    assert "not proven to have stopped: controller 3003" in said(found)
+    look = still(tried(position), 600, status=remembering(*voters, VoterStatus(node_id=3003)))
+    assert "not proven to have stopped: controller 3003" in said(look)
 
 
 def test_an_address_that_two_voters_share_proves_of_neither_that_it_has_stopped() -> None:
     """One address of a Service leads to whichever is there."""
     voters = [VoterStatus(node_id=id_, address="h:3001") for id_ in (3001, 3002)]
-    found = still(tried("PreMigration"), 600, status=remembering(*voters))
-    assert "not proven to have stopped: controllers 3001, 3002" in said(found)
+    look = still(tried("PreMigration"), 600, status=remembering(*voters))
+    assert "not proven to have stopped: controllers 3001, 3002" in said(look)
 
 
 def test_a_voter_that_brokers_name_and_that_was_never_seen_is_not_proven_to_have_stopped() -> None:
-    seen = brokers_name(tried("Copied"), VOTERS, "3001@h:3001,3002@h:3002,3003@h:3003,3004@h:3004")
-    found = still(seen, 600)
-    assert isinstance(found.decision, Wait)
-    assert "not proven to have stopped: controller 3004" in said(found)
-    refuses = replace(seen, former_controllers={**seen.former_controllers, "h:3004": REFUSES})
+    observation = brokers_name(tried("Copied"), VOTERS, "3001@h:3001,3002@h:3002,3003@h:3003,3004@h:3004")
+    look = still(observation, 600)
+    assert isinstance(look.decision, Wait)
+    assert "not proven to have stopped: controller 3004" in said(look)
+    refuses = replace(observation, former_controllers={**observation.former_controllers, "h:3004": REFUSES})
     assert not isinstance(still(refuses, 600).decision, Act)  # it may be a wrong port there
     named = brokers_name(tried("Copied"), BOOTSTRAP, "h:3001,h:3002")
     assert isinstance(still(named, 3).decision, Act)
@@ -117,21 +119,23 @@ def test_a_voter_that_brokers_name_and_that_was_never_seen_is_not_proven_to_have
 
 
 def test_a_stateful_set_without_a_pod_proves_only_of_its_own_voters_that_they_have_stopped() -> None:
-    seen = without_quorum(gone(), silent(K.UNREACHABLE))
+    observation = without_quorum(gone(), silent(K.UNREACHABLE))
     wanted = wanting(D.ROLLED_BACK, rollout=THROUGH_PODS)
     status = in_their_pods(compared())
-    assert isinstance(still(seen, 3, wanted, status=status).decision, Act)
+    assert isinstance(still(observation, 3, wanted, status=status).decision, Act)
     assert status.migration is not None
     other = replace(status.migration.voters[2], pod="quorum-0")
     status = replace(status, migration=replace(status.migration, voters=(*status.migration.voters[:2], other)))
-    found = still(seen, 600, wanted, status=status)
-    assert "not proven to have stopped: controller 3003" in said(found)
+    look = still(observation, 600, wanted, status=status)
+    assert "not proven to have stopped: controller 3003" in said(look)
 
 
 def test_the_status_keeps_voters_until_no_znode_of_the_quorum_is_left() -> None:
     status = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION)))
     assert status.migration is not None
-    assert [(one.node_id, one.address) for one in status.migration.voters] == [(id_, AT[id_]) for id_ in CONTROLLERS]
+    assert [(voter.node_id, voter.address) for voter in status.migration.voters] == [
+        (id_, AT[id_]) for id_ in CONTROLLERS
+    ]
     gone_ = without_quorum(cluster(P.PRE_MIGRATION))
     status = status_after(looks(wanting(D.ROLLED_BACK), gone_, status=status), status)
     assert status.migration is not None
@@ -144,25 +148,25 @@ def test_the_status_keeps_voters_until_no_znode_of_the_quorum_is_left() -> None:
 
 def test_the_voters_to_account_for_are_those_of_the_current_quorum() -> None:
     before = (VoterStatus(node_id=3001, address="old:1"), VoterStatus(node_id=3009, address="gone:1"))
-    seen = cluster(P.COPIED)
+    observation = cluster(P.COPIED)
     grown = replace(quorum(), voters=(*quorum().voters, ReplicaProgress(3004, 100, 1000, 1000)))
-    found = voters_of(replace(seen, quorum=known(grown)), before)
-    assert [(one.node_id, one.address) for one in found] == [
+    recorded = voters_of(replace(observation, quorum=known(grown)), before)
+    assert [(voter.node_id, voter.address) for voter in recorded] == [
         (3001, "h:3001"), (3002, "h:3002"), (3003, "h:3003"), (3004, ""),
     ]  # fmt: skip
     unproved = replace(a_node(3001, Shape.MIGRATING_CONTROLLER), proved_at="")
-    seen = replace(seen, nodes=tuple(unproved if one.id == 3001 else one for one in seen.nodes))
-    assert voters_of(seen, before)[0] == before[0]
-    assert voters_of(replace(seen, quorum=Unknown(SILENT)), before) == before
+    observation = replace(observation, nodes=tuple(unproved if node.id == 3001 else node for node in observation.nodes))
+    assert voters_of(observation, before)[0] == before[0]
+    assert voters_of(replace(observation, quorum=Unknown(SILENT)), before) == before
 
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_all_remembered_voters_are_probed_only_before_znodes_are_deleted(position: str) -> None:
     wanted, status = wanting(D.ROLLED_BACK), compared()
-    seen = brokers_name(without_quorum(BEGUN[position]), VOTERS, "3001@h:3001,3004@[::1]:3004")
-    asked = ReadContext(wanted, status, NOT_ASKED, NOW, observation=seen)
-    assert demands_of(asked).former_controllers == {*AT.values(), "[::1]:3004"}
-    assert demands_of(replace(asked, observation=BEGUN[position])).former_controllers == frozenset()
+    observation = brokers_name(without_quorum(BEGUN[position]), VOTERS, "3001@h:3001,3004@[::1]:3004")
+    context = ReadContext(wanted, status, NOT_ASKED, NOW, observation=observation)
+    assert demands_of(context).former_controllers == {*AT.values(), "[::1]:3004"}
+    assert demands_of(replace(context, observation=BEGUN[position])).former_controllers == frozenset()
 
 
 @pytest.mark.parametrize("value", ["", "@", "x@h:1", "3001@", ",,", "3001", "\u00b2@h:1", f"{'9' * 5000}@h:1"])

@@ -28,10 +28,10 @@ def node_with(id_: int, **layers: str) -> Node:
     """A broker, or from 3000 on a controller, with a value by each of these sources, the strongest first: own, all,
     file.
     """
-    found = {source: layers[name] for name, source in (("own", OWN), ("all", ALL), ("file", FILE)) if name in layers}
-    found[DEFAULT] = "1"
-    source = next(iter(found))
-    setting = Setting(source, found[source], layers=found)
+    layered = {source: layers[name] for name, source in (("own", OWN), ("all", ALL), ("file", FILE)) if name in layers}
+    layered[DEFAULT] = "1"
+    source = next(iter(layered))
+    setting = Setting(source, layered[source], layers=layered)
     return replace(node(id_), proved_at="198.18.0.1", settings={MIN_INSYNC_REPLICAS: setting})
 
 
@@ -41,10 +41,10 @@ def found_in(*nodes: Node, change: UpdateFeature = RAISE) -> list[Blocker]:
 
 def test_a_value_that_only_files_of_brokers_have_is_a_blocker_as_the_raise_would_lose_it() -> None:
     """The usual place; seen on Kafka 4.1.1: 2 became 1 for every topic without a value of its own."""
-    (one,) = found_in(node_with(3001), node_with(3002), node_with(1, file="2"), node_with(2, file="2"))
-    assert "makes min.insync.replicas 1 for all brokers; 2 brokers (1, 2) use 2 today" in one.message
-    assert one.remedy.endswith("--entity-type brokers --entity-default --alter --add-config min.insync.replicas=2")
-    assert [each.id for each in one.nodes] == [1, 2]
+    (blocker,) = found_in(node_with(3001), node_with(3002), node_with(1, file="2"), node_with(2, file="2"))
+    assert "makes min.insync.replicas 1 for all brokers; 2 brokers (1, 2) use 2 today" in blocker.message
+    assert blocker.remedy.endswith("--entity-type brokers --entity-default --alter --add-config min.insync.replicas=2")
+    assert [each.id for each in blocker.nodes] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -67,34 +67,34 @@ def test_a_raise_is_not_blocked_where_every_broker_keeps_its_min_insync_replicas
 
 
 def test_the_blocker_names_the_value_of_every_controller_that_may_write_it() -> None:
-    (one,) = found_in(node_with(3001, file="2"), node_with(3002), node_with(1, file="2"))
-    assert "makes min.insync.replicas 1 or 2 for all brokers" in one.message
+    (blocker,) = found_in(node_with(3001, file="2"), node_with(3002), node_with(1, file="2"))
+    assert "makes min.insync.replicas 1 or 2 for all brokers" in blocker.message
 
 
 def test_a_value_that_a_request_set_for_one_broker_is_a_blocker_as_kafka_would_remove_it() -> None:
-    (one,) = found_in(node_with(3001), node_with(1, all="2"), node_with(2, own="3", all="2"))
-    assert "2 for all brokers, and removes what requests set for single ones; broker 2 uses 3 today" in one.message
-    assert one.remedy.endswith("--entity-name 2 --alter --delete-config min.insync.replicas")
+    (blocker,) = found_in(node_with(3001), node_with(1, all="2"), node_with(2, own="3", all="2"))
+    assert "2 for all brokers, and removes what requests set for single ones; broker 2 uses 3 today" in blocker.message
+    assert blocker.remedy.endswith("--entity-name 2 --alter --delete-config min.insync.replicas")
 
 
 def test_brokers_with_several_values_need_a_choice() -> None:
-    (one,) = found_in(node_with(3001), node_with(1, file="2"), node_with(2, file="3"))
-    assert "use 2 or 3 today" in one.message
-    assert "choose one value N for all brokers" in one.remedy
+    (blocker,) = found_in(node_with(3001), node_with(1, file="2"), node_with(2, file="3"))
+    assert "use 2 or 3 today" in blocker.message
+    assert "choose one value N for all brokers" in blocker.remedy
 
 
 def test_an_unknown_value_of_a_controller_blocks_the_raise_until_a_value_is_set_for_all_brokers() -> None:
     silent = node(3001)
-    (one,) = found_in(silent, node_with(1, file="2"))[:1]
-    assert "min.insync.replicas of controller 3001 is not known" in one.message
-    assert "or set a value for all brokers" in one.remedy
+    (blocker,) = found_in(silent, node_with(1, file="2"))[:1]
+    assert "min.insync.replicas of controller 3001 is not known" in blocker.message
+    assert "or set a value for all brokers" in blocker.remedy
     assert not found_in(silent, node_with(1, all="2"))
 
 
 def test_an_unknown_value_of_a_broker_blocks_the_raise() -> None:
-    (one,) = found_in(node_with(3001), node_with(1, all="2"), node(2))
-    assert "min.insync.replicas of broker 2 is not known" in one.message
-    assert "DESCRIBE_CONFIGS" in one.remedy
+    (blocker,) = found_in(node_with(3001), node_with(1, all="2"), node(2))
+    assert "min.insync.replicas of broker 2 is not known" in blocker.message
+    assert "DESCRIBE_CONFIGS" in blocker.remedy
 
 
 def test_a_ghost_needs_no_known_value_of_min_insync_replicas() -> None:
@@ -124,9 +124,9 @@ def test_the_value_of_a_combined_node_counts_for_broker_and_controller() -> None
 def test_the_values_are_read_with_the_nodes_and_not_in_a_second_reading(finalized: int) -> None:
     """By the levels of the last status; those of the nodes have the last word."""
     status = replace(EMPTY, features=(FeatureStatus(name=ELIGIBLE_LEADER_REPLICAS, finalized=finalized),))
-    asked = ReadContext(DesiredState({ELIGIBLE_LEADER_REPLICAS: 1}), status, NOT_ASKED, NOW)
+    context = ReadContext(DesiredState({ELIGIBLE_LEADER_REPLICAS: 1}), status, NOT_ASKED, NOW)
     of_raise = frozenset({MIN_INSYNC_REPLICAS})
-    assert Levels().demands(asked).settings == (frozenset() if finalized else of_raise)
+    assert Levels().demands(context).settings == (frozenset() if finalized else of_raise)
     raised = observation(node(3001), levels={"metadata.version": 27, ELIGIBLE_LEADER_REPLICAS: 1})
-    assert not Levels().demands(replace(asked, observation=raised)).settings
-    assert Levels().demands(replace(asked, observation=observation(node(3001)))).settings == of_raise
+    assert not Levels().demands(replace(context, observation=raised)).settings
+    assert Levels().demands(replace(context, observation=observation(node(3001)))).settings == of_raise

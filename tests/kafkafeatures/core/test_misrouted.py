@@ -13,11 +13,11 @@ from tests.kafkafeatures.worlds import NEW, OLD, SILENT, asked, image
 def test_a_fenced_registration_is_a_ghost_if_the_process_at_its_address_is_another_broker() -> None:
     listed = BrokerList(tuple(Host(id_, "h", 99, is_fenced=True) for id_ in (3, 13)), lists_fenced=True)
     denied = Failure(FailureKind.ANOTHER_NODE, "h:99", "its address h:99 is that of broker 13 now")
-    brokers = [replace(asked(id_, one), port=99) for id_, one in ((3, denied), (13, AS_BROKER))]
-    it = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
-    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.GHOST, NodeState.FENCED)
-    assert "broker 13 now" in str(it.nodes[-2].answer)
-    assert isinstance(it.nodes[-1].answer, Known)
+    brokers = [replace(asked(id_, node_answer), port=99) for id_, node_answer in ((3, denied), (13, AS_BROKER))]
+    observation = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
+    assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.GHOST, NodeState.FENCED)
+    assert "broker 13 now" in str(observation.nodes[-2].answer)
+    assert isinstance(observation.nodes[-1].answer, Known)
 
 
 def test_an_address_belongs_to_the_older_registration_if_its_process_denies_the_newer_one() -> None:
@@ -25,18 +25,18 @@ def test_an_address_belongs_to_the_older_registration_if_its_process_denies_the_
         image({3: (OLD, False), 13: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 99), 13: (50, 99)}
     )
     denied = Failure(FailureKind.ANOTHER_NODE, "h:99", "its address h:99 is that of broker 3 now")
-    brokers = [replace(asked(id_, one), port=99) for id_, one in ((3, AS_BROKER), (13, denied))]
-    it = seen(*brokers, *map(asked, CONTROLLERS), log=log)
-    assert (it.nodes[-2].state, it.nodes[-1].state) == (NodeState.LIVE, NodeState.UNREACHABLE)
-    assert "broker 3 now" in str(it.nodes[-1].answer)
+    brokers = [replace(asked(id_, node_answer), port=99) for id_, node_answer in ((3, AS_BROKER), (13, denied))]
+    observation = seen(*brokers, *map(asked, CONTROLLERS), log=log)
+    assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.LIVE, NodeState.UNREACHABLE)
+    assert "broker 3 now" in str(observation.nodes[-1].answer)
 
 
 def test_an_address_whose_process_denies_all_registrations_belongs_to_none_of_them() -> None:
     listed = BrokerList(tuple(Host(id_, "h", 99, is_fenced=True) for id_ in (3, 13)), lists_fenced=True)
     denied = Failure(FailureKind.ANOTHER_NODE, "h:99", "its address h:99 is that of broker 7 now")
     brokers = [replace(asked(id_, denied), port=99) for id_ in (3, 13)]
-    it = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
-    assert [node.replaced_by for node in it.nodes[-2:]] == [denied, denied]
+    observation = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
+    assert [node.replaced_by for node in observation.nodes[-2:]] == [denied, denied]
 
 
 def test_the_remedy_for_a_broker_whose_address_leads_elsewhere_is_not_to_start_it() -> None:
@@ -58,5 +58,8 @@ def test_brokers_whose_addresses_lead_elsewhere_are_one_blocker() -> None:
 
 def test_the_remedy_for_silent_brokers_is_to_start_them() -> None:
     log = registered(image({1: (NEW, False), 2: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {})
-    it = seen(asked(1, SILENT), asked(2, SILENT), *map(asked, CONTROLLERS), log=log)
-    assert check(it, {}, "FLAGS").blockers[0].remedy == "start them, or see whether they listen at their addresses"
+    observation = seen(asked(1, SILENT), asked(2, SILENT), *map(asked, CONTROLLERS), log=log)
+    assert (
+        check(observation, {}, "FLAGS").blockers[0].remedy
+        == "start them, or see whether they listen at their addresses"
+    )

@@ -19,14 +19,14 @@ def test_a_node_set_holds_the_nodes_that_were_added_and_no_other_node(ids: set[i
 
 @given(st.sets(st.integers(0, 60)), st.sets(st.integers(0, 60)))
 def test_a_set_of_node_ids_as_text_holds_the_added_ids_without_the_removed_ones(
-    ids: set[int], others: set[int]
+    ids: set[int], removed: set[int]
 ) -> None:
     text = ""
     for id_ in ids:
         text = with_node(text, id_)
-    for id_ in others:
+    for id_ in removed:
         text = without_node(text, id_)
-    assert {id_ for id_ in range(61) if holds(text, id_)} == ids - others
+    assert {id_ for id_ in range(61) if holds(text, id_)} == ids - removed
 
 
 def test_consecutive_ids_of_a_node_set_are_one_range_and_invalid_parts_are_ignored() -> None:

@@ -43,12 +43,12 @@ def log(at: Image) -> LogReading:
     return LogReading(at, at.offset, 3001, 4, NOW)
 
 
-def seen(it: ClusterProbe, at: Image | Failure) -> Observation:
-    return observe(it, at if isinstance(at, Failure) else log(at))
+def seen(probe: ClusterProbe, at: Image | Failure) -> Observation:
+    return observe(probe, at if isinstance(at, Failure) else log(at))
 
 
-def state(it: Observation, id_: int) -> NodeState:
-    return next(node.state for node in it.nodes if node.id == id_)
+def state(observation: Observation, id_: int) -> NodeState:
+    return next(node.state for node in observation.nodes if node.id == id_)
 
 
 def fetching(*ids: int, since_ms: int = 100) -> object:
@@ -65,7 +65,7 @@ REGISTERED = image(
 
 
 @pytest.mark.parametrize(
-    ("found", "says"),
+    ("ensemble_id", "says"),
     [
         ("of-another", "it is the ensemble of cluster of-another"),
         (None, "it has no znode /cluster/id"),
@@ -73,26 +73,26 @@ REGISTERED = image(
     ],
 )
 def test_an_ensemble_that_is_not_certainly_the_one_of_this_cluster_is_ignored(
-    found: str | Failure | None, says: str
+    ensemble_id: str | Failure | None, says: str
 ) -> None:
     """Neither its brokers, nor who is controller there."""
-    here = replace(probe(asked(1, role=Role.BROKER)), controllers=SILENT)
-    other = reading(cluster_id=found, brokers={77: registered(77)})
-    read = observe(here, NO_LOG, zookeeper=other)
+    cluster_probe = replace(probe(asked(1, role=Role.BROKER)), controllers=SILENT)
+    other = reading(cluster_id=ensemble_id, brokers={77: registered(77)})
+    read = observe(cluster_probe, NO_LOG, zookeeper=other)
     assert isinstance(read.zookeeper, Unknown)
     assert says in str(read.zookeeper.failure)
     assert 77 not in {node.id for node in read.nodes}
-    own = reading(cluster_id=here.cluster_id, brokers={77: registered(77)}, controller=elected())
-    assert 77 in {node.id for node in observe(here, NO_LOG, zookeeper=own).nodes}
+    own = reading(cluster_id=cluster_probe.cluster_id, brokers={77: registered(77)}, controller=elected())
+    assert 77 in {node.id for node in observe(cluster_probe, NO_LOG, zookeeper=own).nodes}
 
 
 def test_an_ensemble_is_ignored_while_the_cluster_id_is_unknown() -> None:
-    here = replace(probe(asked(1, role=Role.BROKER)), cluster_id=SILENT)
-    assert observe(here, NO_LOG, zookeeper=reading()).zookeeper == Unknown(SILENT)
+    cluster_probe = replace(probe(asked(1, role=Role.BROKER)), cluster_id=SILENT)
+    assert observe(cluster_probe, NO_LOG, zookeeper=reading()).zookeeper == Unknown(SILENT)
 
 
 @pytest.mark.parametrize(
-    ("id_", "said", "voting", "expected"),
+    ("id_", "node_answer", "voting", "expected"),
     [
         (1, answer(), quorum(), NodeState.LIVE),
         (2, answer(), quorum(), NodeState.FENCED),
@@ -108,63 +108,67 @@ def test_an_ensemble_is_ignored_while_the_cluster_id_is_unknown() -> None:
     ],
 )
 def test_the_state_of_a_registered_node_follows_from_log_answer_and_quorum(
-    id_: int, said: object, voting: object, expected: NodeState
+    id_: int, node_answer: object, voting: object, expected: NodeState
 ) -> None:
-    it = probe(C1, asked(id_, said), quorum=voting)  # type: ignore[arg-type]
-    assert state(seen(it, REGISTERED), id_) is expected
+    cluster_probe = probe(C1, asked(id_, node_answer), quorum=voting)  # type: ignore[arg-type]
+    assert state(seen(cluster_probe, REGISTERED), id_) is expected
 
 
 def test_an_unregistered_node_that_only_fetches_the_metadata_log_is_refused() -> None:
-    it = probe(C1, asked(1), quorum=fetching(9))
-    assert state(seen(it, image({1: (NEW, False)}, {3001: NEW})), 9) is NodeState.REFUSED
+    cluster_probe = probe(C1, asked(1), quorum=fetching(9))
+    assert state(seen(cluster_probe, image({1: (NEW, False)}, {3001: NEW})), 9) is NodeState.REFUSED
 
 
-@pytest.mark.parametrize(("since_ms", "there"), [(2_000, False), (1_000, False), (999, True)])
-def test_an_observer_that_fetched_last_before_it_was_unregistered_is_no_node(since_ms: int, there: bool) -> None:
+@pytest.mark.parametrize(("since_ms", "is_node"), [(2_000, False), (1_000, False), (999, True)])
+def test_an_observer_that_fetched_last_before_it_was_unregistered_is_no_node(since_ms: int, is_node: bool) -> None:
     """The leader's list of observers keeps a controller for minutes that was stopped and then unregistered."""
-    it = probe(C1, asked(1), quorum=fetching(3002, since_ms=since_ms))
-    found = seen(it, image({1: (NEW, False)}, {3001: NEW}, unregistered={3002: 98_000}))
-    assert (3002 in [node.id for node in found.nodes]) is there
-    assert not there or state(found, 3002) is NodeState.REFUSED
+    cluster_probe = probe(C1, asked(1), quorum=fetching(3002, since_ms=since_ms))
+    observation = seen(cluster_probe, image({1: (NEW, False)}, {3001: NEW}, unregistered={3002: 98_000}))
+    assert (3002 in [node.id for node in observation.nodes]) is is_node
+    assert not is_node or state(observation, 3002) is NodeState.REFUSED
 
 
 def test_an_observer_that_may_be_a_registered_controller_is_not_refused() -> None:
-    it = seen(probe(C1, asked(1), quorum=fetching(3002), controllers=SILENT), NO_LOG)
-    (found,) = (node for node in it.nodes if node.id == 3002)
-    assert (found.state, found.roles, found.title) == (NodeState.UNREACHABLE, (), "node 3002")
+    observation = seen(probe(C1, asked(1), quorum=fetching(3002), controllers=SILENT), NO_LOG)
+    (observer,) = (node for node in observation.nodes if node.id == 3002)
+    assert (observer.state, observer.roles, observer.title) == (NodeState.UNREACHABLE, (), "node 3002")
 
 
 def test_without_the_log_an_observer_that_is_registered_nowhere_is_refused_without_a_role() -> None:
-    it = seen(probe(C1, asked(1), quorum=fetching(9)), NO_LOG)
-    (found,) = (node for node in it.nodes if node.id == 9)
-    assert (found.state, found.roles) == (NodeState.REFUSED, ())
+    observation = seen(probe(C1, asked(1), quorum=fetching(9)), NO_LOG)
+    (observer,) = (node for node in observation.nodes if node.id == 9)
+    assert (observer.state, observer.roles) == (NodeState.REFUSED, ())
 
 
 def test_an_observer_that_fetched_last_a_minute_ago_is_no_node() -> None:
-    it = probe(C1, asked(1), quorum=fetching(9, since_ms=60_000))
-    assert [node.id for node in seen(it, image({1: (NEW, False)}, {3001: NEW})).nodes] == [3001, 1]
+    cluster_probe = probe(C1, asked(1), quorum=fetching(9, since_ms=60_000))
+    assert [node.id for node in seen(cluster_probe, image({1: (NEW, False)}, {3001: NEW})).nodes] == [3001, 1]
 
 
 def test_without_lists_of_fenced_brokers_a_silent_broker_is_unreachable_and_a_gap_is_reported() -> None:
     old_list = BrokerList((Host(1, "h", 1),), lists_fenced=False)
-    it = seen(probe(C1, asked(1), asked(2, SILENT), brokers=old_list), NO_LOG)
-    assert state(it, 2) is NodeState.UNREACHABLE
-    assert any("do not list fenced brokers" in gap.message for gap in it.gaps)
-    assert NO_LOG in it.gaps
+    observation = seen(probe(C1, asked(1), asked(2, SILENT), brokers=old_list), NO_LOG)
+    assert state(observation, 2) is NodeState.UNREACHABLE
+    assert any("do not list fenced brokers" in gap.message for gap in observation.gaps)
+    assert NO_LOG in observation.gaps
 
 
 def test_without_the_metadata_log_a_fenced_silent_broker_is_a_ghost() -> None:
     listed = BrokerList((Host(1, "h", 1), Host(4, "h", 4, is_fenced=True)), lists_fenced=True)
-    it = seen(probe(C1, asked(1), asked(4, SILENT), brokers=listed), NO_LOG)
-    assert state(it, 4) is NodeState.GHOST
-    assert it.source.kind is SourceKind.API_REQUESTS
+    observation = seen(probe(C1, asked(1), asked(4, SILENT), brokers=listed), NO_LOG)
+    assert state(observation, 4) is NodeState.GHOST
+    assert observation.source.kind is SourceKind.API_REQUESTS
 
 
 def test_an_observation_with_the_metadata_log_has_its_offset_and_levels() -> None:
-    it = seen(probe(C1, asked(1)), REGISTERED)
-    assert (it.source.kind, it.source.offset, it.source.epoch) == (SourceKind.METADATA_LOG, 100, 4)
-    assert isinstance(it.finalized, Known)
-    assert it.finalized.value["metadata.version"] == 21
+    observation = seen(probe(C1, asked(1)), REGISTERED)
+    assert (observation.source.kind, observation.source.offset, observation.source.epoch) == (
+        SourceKind.METADATA_LOG,
+        100,
+        4,
+    )
+    assert isinstance(observation.finalized, Known)
+    assert observation.finalized.value["metadata.version"] == 21
 
 
 def test_past_levels_have_the_time_at_which_the_log_gave_them_up_and_the_start_of_the_log() -> None:
@@ -172,10 +176,13 @@ def test_past_levels_have_the_time_at_which_the_log_gave_them_up_and_the_start_o
     at = image(offset=500)
     assert at.finalized is not None
     former = FormerLevels({("share.version", 2): 1_000, ("share.version", 1): 1 << 62}, 400, 500)
-    told = seen(probe(C1), replace(at, finalized=replace(at.finalized, former=former))).past_levels
-    assert told is not None
-    assert (told.given_up_at["share.version", 2].timestamp(), told.since and told.since.timestamp()) == (1, 0.5)
-    assert told.given_up_at["share.version", 1].year == 2100
+    past_levels = seen(probe(C1), replace(at, finalized=replace(at.finalized, former=former))).past_levels
+    assert past_levels is not None
+    assert (
+        past_levels.given_up_at["share.version", 2].timestamp(),
+        past_levels.since and past_levels.since.timestamp(),
+    ) == (1, 0.5)
+    assert past_levels.given_up_at["share.version", 1].year == 2100
     whole = seen(probe(C1), at).past_levels
     assert whole is not None
     assert (whole.given_up_at, whole.since) == ({}, None)
@@ -183,16 +190,16 @@ def test_past_levels_have_the_time_at_which_the_log_gave_them_up_and_the_start_o
 
 
 def test_a_log_and_a_controller_that_disagree_make_the_levels_unknown() -> None:
-    it = seen(probe(asked(3001, answer(NEW, {"metadata.version": 20})), asked(1)), REGISTERED)
-    assert isinstance(it.finalized, Unknown)
-    assert "metadata.version 21 in the log, 20 on the controller" in it.finalized.failure.message
+    observation = seen(probe(asked(3001, answer(NEW, {"metadata.version": 20})), asked(1)), REGISTERED)
+    assert isinstance(observation.finalized, Unknown)
+    assert "metadata.version 21 in the log, 20 on the controller" in observation.finalized.failure.message
 
 
 def test_the_level_of_kraft_version_is_the_one_that_the_controller_reports() -> None:
     says_one = answer(NEW, {"metadata.version": 21, "kraft.version": 1})
-    it = seen(probe(asked(3001, says_one), asked(1)), REGISTERED)
-    assert isinstance(it.finalized, Known)
-    assert it.finalized.value["kraft.version"] == 1
+    observation = seen(probe(asked(3001, says_one), asked(1)), REGISTERED)
+    assert isinstance(observation.finalized, Known)
+    assert observation.finalized.value["kraft.version"] == 1
 
 
 def test_without_log_and_leader_the_levels_are_known_only_if_all_nodes_report_the_same() -> None:
@@ -203,7 +210,7 @@ def test_without_log_and_leader_the_levels_are_known_only_if_all_nodes_report_th
 
 
 @pytest.mark.parametrize(
-    ("it", "at", "expected"),
+    ("probe", "at", "expected"),
     [
         (probe(C1, asked(1)), REGISTERED, MetadataMode.KRAFT),
         (probe(C1, asked(1)), image(zk_migration_state=1), MetadataMode.MIGRATING),
@@ -215,16 +222,16 @@ def test_without_log_and_leader_the_levels_are_known_only_if_all_nodes_report_th
     ],
 )
 def test_the_metadata_mode_follows_from_the_migration_state_of_the_log_and_the_answers_of_nodes(
-    it: ClusterProbe, at: Image | Failure, expected: MetadataMode
+    probe: ClusterProbe, at: Image | Failure, expected: MetadataMode
 ) -> None:
-    mode = seen(it, at).mode
+    mode = seen(probe, at).mode
     assert isinstance(mode, Known)
     assert mode.value is expected
 
 
 def test_a_combined_node_is_one_node() -> None:
-    it = probe(asked(1), asked(1, role=Role.CONTROLLER), quorum=quorum(voters=(1,)))
-    (node,) = seen(it, image({1: (NEW, False)}, {1: NEW})).nodes
+    cluster_probe = probe(asked(1), asked(1, role=Role.CONTROLLER), quorum=quorum(voters=(1,)))
+    (node,) = seen(cluster_probe, image({1: (NEW, False)}, {1: NEW})).nodes
     assert node.roles == (Role.CONTROLLER, Role.BROKER)
     assert set(node.registered) == {Role.BROKER, Role.CONTROLLER}
     assert node.title == "node 1"
@@ -245,22 +252,27 @@ def test_controllers_that_may_be_of_another_cluster_leave_its_id_unknown(
     parts: dict[str, object], read: Image | Failure, expected: FailureKind | None
 ) -> None:
     silent = Failure(FailureKind.UNSUPPORTED, "DescribeCluster", "metadata.version is below 3.7-IV0")
-    here = probe(asked(1), C1, **{"controllers": silent, "named_apart": True, **parts})
-    found = seen(here, read).cluster_id
-    assert (found.failure.kind if isinstance(found, Unknown) else None) == expected
+    cluster_probe = probe(asked(1), C1, **{"controllers": silent, "named_apart": True, **parts})
+    cluster_id = seen(cluster_probe, read).cluster_id
+    assert (cluster_id.failure.kind if isinstance(cluster_id, Unknown) else None) == expected
 
 
 # --- ZooKeeper ---
 
 
 def test_znodes_have_their_ensemble_as_origin_and_are_unknown_where_no_ensemble_was_read() -> None:
-    it, at, znodes = probe(C1), log(image()), reading(cluster_id=probe(C1).cluster_id)
-    found = observe(it, at, zookeeper=znodes).zookeeper
-    assert isinstance(found, Known)
-    assert (found.value, found.source, found.origin, found.at) == (znodes, SourceKind.ZOOKEEPER, ENSEMBLE, NOW)
+    cluster_probe, at, znodes = probe(C1), log(image()), reading(cluster_id=probe(C1).cluster_id)
+    zookeeper = observe(cluster_probe, at, zookeeper=znodes).zookeeper
+    assert isinstance(zookeeper, Known)
+    assert (zookeeper.value, zookeeper.source, zookeeper.origin, zookeeper.at) == (
+        znodes,
+        SourceKind.ZOOKEEPER,
+        ENSEMBLE,
+        NOW,
+    )
     away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
-    assert observe(it, at, zookeeper=away).zookeeper == Unknown(away)
-    assert observe(it, at).zookeeper == Unknown(NOT_ASKED)
+    assert observe(cluster_probe, at, zookeeper=away).zookeeper == Unknown(away)
+    assert observe(cluster_probe, at).zookeeper == Unknown(NOT_ASKED)
 
 
 # --- pods ---
@@ -270,20 +282,20 @@ def test_only_the_first_eight_pods_whose_restart_is_requested_count() -> None:
     """A plan names each of them. The others count once these are over."""
     names = [f"broker-{number}" for number in range(10, 20)]
     pods = [pod(number, name=name, restart_requested=True) for number, name in enumerate(names)]
-    for there, counted in ((pods[:8], names[:8]), (pods, names[:8]), (pods[2:], names[2:])):
-        reading_of = WorkloadsReading(NOW, (stateful_set(*there),))
-        found = observe(probe(C1), log(image()), workloads=reading_of).workloads
-        assert isinstance(found, Known)
-        assert [one.name for one in found.value.stateful_sets[0].pods if one.restart_requested] == counted
+    for pods_read, counted in ((pods[:8], names[:8]), (pods, names[:8]), (pods[2:], names[2:])):
+        reading_of = WorkloadsReading(NOW, (stateful_set(*pods_read),))
+        workloads = observe(probe(C1), log(image()), workloads=reading_of).workloads
+        assert isinstance(workloads, Known)
+        assert [pod.name for pod in workloads.value.stateful_sets[0].pods if pod.restart_requested] == counted
 
 
 def test_the_time_of_a_nodes_return_is_counted_from_the_end_of_the_log() -> None:
     """A broker registered 10 s ago, a controller 90 s ago, by the time that passed between batches since."""
-    found = image(brokers={1: (NEW, False), 2: (NEW, False)}, controllers={3001: NEW})
+    log_image = image(brokers={1: (NEW, False), 2: (NEW, False)}, controllers={3001: NEW})
     end_ms = int(NOW.timestamp() * 1000)
-    assert found.registrations is not None
-    times = replace(found.registrations, registered={1: 110_000, 2: 30_000}, returned={1: 110_000, 3001: 30_000})
-    returns = seen(probe(), replace(found, registrations=times, timestamp_ms=end_ms, elapsed_ms=120_000))
+    assert log_image.registrations is not None
+    times = replace(log_image.registrations, registered={1: 110_000, 2: 30_000}, returned={1: 110_000, 3001: 30_000})
+    returns = seen(probe(), replace(log_image, registrations=times, timestamp_ms=end_ms, elapsed_ms=120_000))
     back = {1: NOW - timedelta(seconds=10), 3001: NOW - timedelta(seconds=90)}
     assert returns.returns == Returns(back, NOW, {1: (0, 110_000), 3001: (0, 30_000)})
     assert returns.last_registration is not None
@@ -295,18 +307,18 @@ def test_the_time_of_a_nodes_return_is_counted_from_the_end_of_the_log() -> None
 def test_a_silent_log_adds_at_most_a_minute_of_the_leaders_clock_to_the_time_since_a_return(
     silent_s: int, counted_s: int
 ) -> None:
-    found = image(brokers={1: (NEW, False)}, controllers={3001: NEW})
+    log_image = image(brokers={1: (NEW, False)}, controllers={3001: NEW})
     end_ms = int(NOW.timestamp() * 1000)
-    assert found.registrations is not None
-    times = replace(found.registrations, registered={1: 110_000}, returned={1: 110_000})
-    at = replace(found, registrations=times, timestamp_ms=end_ms, elapsed_ms=120_000)
+    assert log_image.registrations is not None
+    times = replace(log_image.registrations, registered={1: 110_000}, returned={1: 110_000})
+    at = replace(log_image, registrations=times, timestamp_ms=end_ms, elapsed_ms=120_000)
     now, asked_at = NOW + timedelta(seconds=silent_s), end_ms + silent_s * 1000
     back = now - timedelta(seconds=10 + counted_s)
-    told = seen(probe(C1, quorum=quorum(fetched=asked_at)), at)
-    assert told.returns == Returns({1: back}, now, {1: (0, 110_000)})
-    assert told.last_registration is not None
-    assert (told.last_registration.at, told.last_registration.read_at) == (back, now)
+    observation = seen(probe(C1, quorum=quorum(fetched=asked_at)), at)
+    assert observation.returns == Returns({1: back}, now, {1: (0, 110_000)})
+    assert observation.last_registration is not None
+    assert (observation.last_registration.at, observation.last_registration.read_at) == (back, now)
     for unread in (SILENT, quorum(epoch=5, fetched=asked_at), quorum(fetched=-1)):  # there was an election meanwhile
-        told = seen(probe(C1, quorum=unread), at)
-        assert told.returns == Returns({1: NOW - timedelta(seconds=10)}, NOW, {1: (0, 110_000)})
-        assert told.last_registration is None
+        observation = seen(probe(C1, quorum=unread), at)
+        assert observation.returns == Returns({1: NOW - timedelta(seconds=10)}, NOW, {1: (0, 110_000)})
+        assert observation.last_registration is None

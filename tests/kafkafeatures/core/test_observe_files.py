@@ -26,52 +26,56 @@ def seen(*batches: bytes, cluster_id: str = "abc") -> Observation:
 
 
 def leader(*voters: int) -> bytes:
-    data: dict[str, Any] = {"voters": tuple({"voterId": one} for one in voters), "grantingVoters": ()}
+    data: dict[str, Any] = {"voters": tuple({"voterId": voter} for voter in voters), "grantingVoters": ()}
     return control_batch(0, (table.LEADER_CHANGE, {"leaderId": voters[0], **data}))
 
 
 def test_no_node_of_a_log_in_files_is_live_and_each_has_the_failure_not_asked() -> None:
     nodes = [controller(3001), broker(1, 1), broker(2, 2, fenced=False)]
-    found = seen(leader(3001), log(nodes, [level("metadata.version", 21)], start=1))
-    assert [(node.id, node.roles, node.state) for node in found.nodes] == [
+    observation = seen(leader(3001), log(nodes, [level("metadata.version", 21)], start=1))
+    assert [(node.id, node.roles, node.state) for node in observation.nodes] == [
         (3001, (Role.CONTROLLER,), NodeState.UNREACHABLE),
         (1, (Role.BROKER,), NodeState.FENCED),
         (2, (Role.BROKER,), NodeState.UNREACHABLE),
     ]
-    for node in found.nodes:
+    for node in observation.nodes:
         assert isinstance(node.answer, Unknown)
         assert str(node.answer.failure) == "a/folder: read from files; no node was asked"
-        held = node.range_of("metadata.version")
-        assert isinstance(held, Known)
-        assert (held.value.min, held.value.max, held.source) == (7, 29, SourceKind.METADATA_LOG)
+        supported_range = node.range_of("metadata.version")
+        assert isinstance(supported_range, Known)
+        assert (supported_range.value.min, supported_range.value.max, supported_range.source) == (
+            7,
+            29,
+            SourceKind.METADATA_LOG,
+        )
 
 
 def test_levels_mode_leader_and_source_are_those_of_the_log_in_files() -> None:
-    found = seen(leader(3001, 3002), log([level("metadata.version", 21)], start=1))
-    assert isinstance(found.finalized, Known)
-    assert dict(found.finalized.value) == {"metadata.version": 21}
-    assert isinstance(found.mode, Known)
-    assert found.mode.value is MetadataMode.KRAFT
-    assert isinstance(found.active_controller, Known)
-    assert found.active_controller.value == 3001
-    assert (found.source.files, found.source.offset, found.source.at) == ("a/folder", 2, AT)
-    assert found.gaps == ()
-    assert isinstance(found.partitions, Unknown)
-    assert isinstance(found.quorum, Unknown)
+    observation = seen(leader(3001, 3002), log([level("metadata.version", 21)], start=1))
+    assert isinstance(observation.finalized, Known)
+    assert dict(observation.finalized.value) == {"metadata.version": 21}
+    assert isinstance(observation.mode, Known)
+    assert observation.mode.value is MetadataMode.KRAFT
+    assert isinstance(observation.active_controller, Known)
+    assert observation.active_controller.value == 3001
+    assert (observation.source.files, observation.source.offset, observation.source.at) == ("a/folder", 2, AT)
+    assert observation.gaps == ()
+    assert isinstance(observation.partitions, Unknown)
+    assert isinstance(observation.quorum, Unknown)
 
 
 def test_the_cluster_id_and_the_leader_are_unknown_where_the_files_do_not_have_them() -> None:
-    found = seen(log([level("metadata.version", 21)]), cluster_id="")
-    assert isinstance(found.cluster_id, Unknown)
-    assert "no meta.properties" in str(found.cluster_id.failure)
-    assert isinstance(found.active_controller, Unknown)
-    assert found.active_controller.failure.kind is FailureKind.NOT_ASKED
+    observation = seen(log([level("metadata.version", 21)]), cluster_id="")
+    assert isinstance(observation.cluster_id, Unknown)
+    assert "no meta.properties" in str(observation.cluster_id.failure)
+    assert isinstance(observation.active_controller, Unknown)
+    assert observation.active_controller.failure.kind is FailureKind.NOT_ASKED
 
 
 def test_a_registration_of_voters_does_not_make_a_controller_live() -> None:
     ranges = {"minSupportedVersion": 0, "maxSupportedVersion": 1}
     voter = {"voterId": 1, "voterDirectoryId": UUID(int=1), "endpoints": (), "kRaftVersionFeature": ranges}
     voters = control_batch(0, (table.KRAFT_VOTERS, {"voters": (voter,)}))
-    (one, other) = seen(voters, log([controller(1), controller(2)], start=1)).nodes
-    assert (one.state, one.is_voter) == (NodeState.UNREACHABLE, True)
+    (first, other) = seen(voters, log([controller(1), controller(2)], start=1)).nodes
+    assert (first.state, first.is_voter) == (NodeState.UNREACHABLE, True)
     assert (other.state, other.is_voter) == (NodeState.UNREACHABLE, False)

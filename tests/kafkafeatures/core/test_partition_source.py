@@ -43,11 +43,11 @@ def log(state: int | None) -> LogReading:
 
 def nodes(*brokers: int, flagged: bool = False) -> ClusterProbe:
     """Brokers 1, 2, ... in KRaft mode or not, and a controller, which may have the flag."""
-    said = [answer(keys=(3, 18, 55) if mode == KRAFT else (3, 18)) for mode in brokers]
+    answers = [answer(keys=(3, 18, 55) if mode == KRAFT else (3, 18)) for mode in brokers]
     controller = replace(answer(keys=(1, 18, 55)), zk_migration_ready=flagged)
     return probe(
         asked(3003, controller, Role.CONTROLLER),
-        *(asked(number, one, Role.BROKER) for number, one in enumerate(said, start=1)),
+        *(asked(number, node_answer, Role.BROKER) for number, node_answer in enumerate(answers, start=1)),
     )
 
 
@@ -78,8 +78,8 @@ HELD: dict[str, tuple[ClusterProbe, LogReading | Failure, Read[ControllerClaim],
 
 @pytest.mark.parametrize("name", HELD)
 def test_partitions_are_read_from_the_current_controller(name: str) -> None:
-    seen, read, claim, source = HELD[name]
-    assert partition_source(seen, read, claim) == source
+    cluster_probe, read, claim, source = HELD[name]
+    assert partition_source(cluster_probe, read, claim) == source
 
 
 UNKNOWN: dict[str, tuple[ClusterProbe, LogReading | Failure, Read[ControllerClaim], FailureKind, str]] = {
@@ -128,11 +128,11 @@ UNKNOWN: dict[str, tuple[ClusterProbe, LogReading | Failure, Read[ControllerClai
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_the_source_of_partitions_is_a_failure_with_its_reason_where_no_controller_is_certain(name: str) -> None:
-    seen, read, claim, kind, words = UNKNOWN[name]
-    found = partition_source(seen, read, claim)
-    assert isinstance(found, Failure)
-    assert found.kind is kind
-    assert words in found.message
+    cluster_probe, read, claim, kind, words = UNKNOWN[name]
+    source = partition_source(cluster_probe, read, claim)
+    assert isinstance(source, Failure)
+    assert source.kind is kind
+    assert words in source.message
 
 
 def test_a_missing_partition_source_is_reported_with_its_remedy() -> None:
@@ -161,19 +161,19 @@ AFTER: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("before", BEFORE)
 def test_partitions_count_only_if_the_claim_is_the_same_afterwards(before: str) -> None:
-    found = reading(BEFORE[before])
-    assert while_claimed(found, BEFORE[before]) is found
+    partitions = reading(BEFORE[before])
+    assert while_claimed(partitions, BEFORE[before]) is partitions
     for changes in AFTER.values():
-        moved = while_claimed(found, replace(BEFORE[before], **changes))
+        moved = while_claimed(partitions, replace(BEFORE[before], **changes))
         assert isinstance(moved, Failure)
         assert moved.message == "the controller changed while they were read"
     for after in (None, UNREADABLE, NOT_ASKED):
-        assert isinstance(while_claimed(found, after), Failure)
+        assert isinstance(while_claimed(partitions, after), Failure)
 
 
 def test_partitions_that_were_read_without_a_claim_do_not_depend_on_a_later_claim() -> None:
-    found = reading(None)
-    assert while_claimed(found, None) is found
+    partitions = reading(None)
+    assert while_claimed(partitions, None) is partitions
     assert while_claimed(NO_LOG, elected()) is NO_LOG
 
 

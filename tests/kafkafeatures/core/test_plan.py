@@ -29,11 +29,11 @@ from tests.kafkafeatures.worlds import SILENT, answer, node, observation, tellin
 
 def test_dependents_are_raised_after_metadata_version_and_lowered_before_it() -> None:
     up = changes_between({"share.version": 1, "metadata.version": 29, "group.version": 1}, {"metadata.version": 25})
-    assert [one.feature for one in up] == ["metadata.version", "group.version", "share.version"]
+    assert [change.feature for change in up] == ["metadata.version", "group.version", "share.version"]
     down = changes_between(
         {"share.version": 0, "metadata.version": 24, "kraft.version": 1}, {"metadata.version": 25, "share.version": 1}
     )
-    assert [one.feature for one in down] == ["share.version", "metadata.version", "kraft.version"]
+    assert [change.feature for change in down] == ["share.version", "metadata.version", "kraft.version"]
 
 
 def test_a_level_that_is_already_finalized_is_in_no_plan() -> None:
@@ -53,7 +53,9 @@ def test_every_state_on_the_way_keeps_what_depends_on_metadata_version(
         return all(levels.get(n, 0) >= m for f, v in levels.items() for n, m in dependencies(f, v).items())
 
     changes = changes_between(desired, finalized)
-    states = list(itertools.accumulate(changes, lambda now, one: {**now, one.feature: one.to_level}, initial=finalized))
+    states = list(
+        itertools.accumulate(changes, lambda now, change: {**now, change.feature: change.to_level}, initial=finalized)
+    )
     if in_order(states[0]) and in_order(states[-1]):
         assert all(in_order(state) for state in states)
     assert {**finalized, **desired} == states[-1] | {k: v for k, v in desired.items() if v == 0}
@@ -64,9 +66,9 @@ def test_every_state_on_the_way_keeps_what_depends_on_metadata_version(
 
 def test_a_bundle_never_contains_kraft_version_and_never_lowers_a_level() -> None:
     for version in METADATA_VERSIONS.values():
-        found = bundle(version.name)
-        assert found is not None
-        assert "kraft.version" not in found
+        levels = bundle(version.name)
+        assert levels is not None
+        assert "kraft.version" not in levels
     old = DesiredState({}, bundle("3.9") or {})
     assert old.desired({"metadata.version": 25}) == {"metadata.version": 25}
     assert isinstance(deciding(old), Done)
@@ -118,10 +120,10 @@ def test_a_downgrade_says_whether_metadata_may_be_lost_and_is_approved_by_its_co
     feature: str, level: int, consent: str, undo: str
 ) -> None:
     wanted = DesiredState({feature: level}, consents=frozenset({consent}))
-    seen = world(group_version=1)
-    (step,) = steps_of(propose(wanted, seen, Memory()).plan)
+    observation = world(group_version=1)
+    (step,) = steps_of(propose(wanted, observation, Memory()).plan)
     assert (step.undo, step.reversible) == (undo, undo == "Safe")
-    assert isinstance(decide(wanted, seen, verdict=DryRunAccepted()), Act)
+    assert isinstance(decide(wanted, observation, verdict=DryRunAccepted()), Act)
 
 
 @pytest.mark.parametrize(
@@ -155,9 +157,9 @@ def test_a_consent_for_another_change_does_not_allow_a_downgrade(consent: str) -
 
 def test_a_consent_is_used_once() -> None:
     wanted = DesiredState({"transaction.version": 1}, consents=frozenset({CONSENT}))
-    seen = world(transaction_version=2)
-    assert deciding(wanted, seen) == Act(change("transaction.version 2->1"))
-    spent = deciding(wanted, seen, Memory(spent=frozenset({CONSENT})))
+    observation = world(transaction_version=2)
+    assert deciding(wanted, observation) == Act(change("transaction.version 2->1"))
+    spent = deciding(wanted, observation, Memory(spent=frozenset({CONSENT})))
     assert isinstance(spent, Stalled)
     assert spent.reason is Reason.CONSENT_SPENT
 
@@ -169,7 +171,7 @@ def test_no_consent_allows_a_downgrade_below_a_level_that_changed_metadata_and_n
     decision = deciding(DesiredState({"metadata.version": 22}, consents=consents))
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.DOWNGRADE_REFUSED
-    assert "consent" not in "".join(one.remedy for one in decision.blockers)
+    assert "consent" not in "".join(blocker.remedy for blocker in decision.blockers)
     allowed = DesiredState({"metadata.version": 23}, consents=frozenset({"metadata.version:25->23"}))
     assert deciding(allowed) == Act(change("metadata.version 25->23"))
 
@@ -183,8 +185,8 @@ def test_kraft_version_is_never_downgraded_and_not_raised_while_controllers_are_
     assert deciding(up) == Act(change("kraft.version 0->1"))
     assert kinds(deciding(DesiredState({"kraft.version": 1}))) == {BlockerKind.CONSENT}
     old = {**EVERY, "metadata.version": (7, 25)}
-    seen = observation(node(3001, said=answer(old), written=old), levels={"metadata.version": 25})
-    assert kinds(deciding(up, seen)) == {BlockerKind.NODE_RANGE}
+    observed = observation(node(3001, said=answer(old), written=old), levels={"metadata.version": 25})
+    assert kinds(deciding(up, observed)) == {BlockerKind.NODE_RANGE}
 
 
 def test_kraft_version_is_raised_after_all_other_features() -> None:
@@ -198,20 +200,22 @@ def test_the_kraft_version_that_brokers_report_does_not_count() -> None:
     levels = {"metadata.version": 25, "kraft.version": 1}
     controllers = [node(i, said=answer(EVERY, levels), written=EVERY) for i in (3001, 3002)]
     broker = node(1, said=answer(EVERY, {"metadata.version": 25}), written=EVERY)
-    seen = observation(*controllers, broker, levels=levels)
-    assert isinstance(deciding(DesiredState({"kraft.version": 1}), seen), Done)
+    observed = observation(*controllers, broker, levels=levels)
+    assert isinstance(deciding(DesiredState({"kraft.version": 1}), observed), Done)
 
 
 # --- dependencies ---
 
 
 def test_a_missing_dependency_is_a_blocker_unless_the_same_plan_raises_it() -> None:
-    seen = world(metadata_version=22)
-    seen = replace(seen, nodes=tuple(telling(one, min__insync__replicas="1") for one in seen.nodes))
+    observation = world(metadata_version=22)
+    observation = replace(
+        observation, nodes=tuple(telling(node, min__insync__replicas="1") for node in observation.nodes)
+    )
     alone = DesiredState({"eligible.leader.replicas.version": 1})
-    assert kinds(deciding(alone, seen)) == {BlockerKind.DEPENDENCY}
+    assert kinds(deciding(alone, observation)) == {BlockerKind.DEPENDENCY}
     together = DesiredState({"eligible.leader.replicas.version": 1, "metadata.version": 23})
-    assert deciding(together, seen) == Act(change("metadata.version 22->23"))
+    assert deciding(together, observation) == Act(change("metadata.version 22->23"))
 
 
 def test_a_downgrade_of_a_level_that_another_feature_needs_is_a_blocker_though_kafka_would_accept_it() -> None:
@@ -231,9 +235,9 @@ def test_a_resource_that_observes_or_is_suspended_never_acts(verdict: Any) -> No
     assert isinstance(observed, Done)
     assert observed.reason is Reason.OBSERVED
     assert "would change share.version 0 -> 1" in observed.message
-    held = deciding(DesiredState(SHARE, suspend=True), verdict=verdict)
-    assert isinstance(held, Held)
-    assert held.reason is Reason.SUSPENDED
+    decision = deciding(DesiredState(SHARE, suspend=True), verdict=verdict)
+    assert isinstance(decision, Held)
+    assert decision.reason is Reason.SUSPENDED
 
 
 def test_a_suspended_resource_with_nothing_to_do_is_in_sync() -> None:

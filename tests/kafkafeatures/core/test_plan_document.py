@@ -60,8 +60,8 @@ VERDICTS: tuple[DryRun, ...] = (
     DryRunUnavailable("no ALTER", rights=True),
 )
 BEFORE = tuple(
-    read_status(one)[0]
-    for one in ({}, statuses.in_sync(), statuses.waiting_for_approval(), statuses.unreachable(statuses.acting()))
+    read_status(status)[0]
+    for status in ({}, statuses.in_sync(), statuses.waiting_for_approval(), statuses.unreachable(statuses.acting()))
 )
 WANTED = st.builds(
     DesiredState,
@@ -94,29 +94,33 @@ UNSETTLED: tuple[tuple[Step | UnknownStep, ...], ...] = (
 @st.composite
 def evaluations(draw: st.DrawFn) -> Evaluation:
     """Evaluations of drawn parts, made as `evaluate` makes them."""
-    wanted, seen, before = draw(WANTED), draw(st.sampled_from(SEEN)), draw(st.sampled_from(BEFORE))
+    wanted, observation, before = draw(WANTED), draw(st.sampled_from(SEEN)), draw(st.sampled_from(BEFORE))
     server, unsettled = draw(st.sampled_from(VERDICTS)), draw(st.sampled_from(UNSETTLED))
     resource = Resource("kafka/orders", 1, wanted, before)
     memory = memory_of(before, lambda _: timedelta(0), lambda _: timedelta(0))
-    proposal = propose(wanted, seen, memory)
-    soak = soak_of(wanted, seen, changes_in(proposal), before, current_stamp=stamp(NOW), monotonic=0.0, read_at=0.0)
+    proposal = propose(wanted, observation, memory)
+    soak = soak_of(
+        wanted, observation, changes_in(proposal), before, current_stamp=stamp(NOW), monotonic=0.0, read_at=0.0
+    )
     if soak is not None and soak.started_at and draw(st.sampled_from((False, False, True))):
         soak = replace(soak, remaining=timedelta(0))
-    decision = decide(wanted, seen, memory, proposal=proposal, unsettled=unsettled, verdict=server, soak=soak)
+    decision = decide(wanted, observation, memory, proposal=proposal, unsettled=unsettled, verdict=server, soak=soak)
     before = with_soak(before, soak)
-    stages = stages_of(facts_of(wanted, seen, memory), proposal, verdict=server, soak=soak)
-    return Evaluation(resource, seen, before, proposal, stages, decision, server, is_ours(resource, seen), NOW)
+    stages = stages_of(facts_of(wanted, observation, memory), proposal, verdict=server, soak=soak)
+    return Evaluation(
+        resource, observation, before, proposal, stages, decision, server, is_ours(resource, observation), NOW
+    )
 
 
 TIME = (Reason.SOAKING, Reason.WAITING_FOR_WINDOW)
 
 
-def decided(found: Evaluation) -> PlanVerdict:
+def decided(evaluation: Evaluation) -> PlanVerdict:
     """What the decision itself means, said without any status."""
-    decision, seen = found.decision, found.observation
+    decision, observation = evaluation.decision, evaluation.observation
     if isinstance(decision, Stalled):
         return PlanVerdict.BLOCKED
-    if isinstance(seen.finalized, Unknown) or isinstance(seen.cluster_id, Unknown):
+    if isinstance(observation.finalized, Unknown) or isinstance(observation.cluster_id, Unknown):
         return PlanVerdict.UNKNOWN
     if isinstance(decision, Act):
         return PlanVerdict.CHANGES
@@ -126,22 +130,22 @@ def decided(found: Evaluation) -> PlanVerdict:
     if isinstance(decision, Done):
         if decision.blockers:
             return PlanVerdict.BLOCKED
-        return PlanVerdict.CHANGES if changes_in(found.proposal) else PlanVerdict.IN_SYNC
+        return PlanVerdict.CHANGES if changes_in(evaluation.proposal) else PlanVerdict.IN_SYNC
     if decision.reason in TIME:
         return PlanVerdict.APPROVAL_REQUIRED if decision.condition else PlanVerdict.CHANGES
-    return PlanVerdict.BLOCKED if decision.blockers and changes_in(found.proposal) else PlanVerdict.UNKNOWN
+    return PlanVerdict.BLOCKED if decision.blockers and changes_in(evaluation.proposal) else PlanVerdict.UNKNOWN
 
 
 @given(evaluations())
-def test_the_verdict_of_a_file_equals_that_of_its_stored_status_and_the_decision(found: Evaluation) -> None:
-    of_file = plan_verdict(found.status, 1)
-    stored = json.loads(json.dumps(found.status.as_json()))
-    assert of_file == plan_document_of(statuses.resource(stored))["verdict"] == decided(found)
+def test_the_verdict_of_a_file_equals_that_of_its_stored_status_and_the_decision(evaluation: Evaluation) -> None:
+    of_file = plan_verdict(evaluation.status, 1)
+    stored = json.loads(json.dumps(evaluation.status.as_json()))
+    assert of_file == plan_document_of(statuses.resource(stored))["verdict"] == decided(evaluation)
 
 
 @given(evaluations())
-def test_the_verdict_agrees_with_the_conditions_that_the_operator_writes(found: Evaluation) -> None:
-    status = found.status
+def test_the_verdict_agrees_with_the_conditions_that_the_operator_writes(evaluation: Evaluation) -> None:
+    status = evaluation.status
     verdict, ready = plan_verdict(status, 1), status.condition(Condition.READY)
     assert ready is not None
     if verdict is PlanVerdict.IN_SYNC:
@@ -165,9 +169,9 @@ def test_without_a_leader_and_without_a_level_to_change_the_verdict_is_unknown()
 
 
 @given(evaluations())
-def test_a_user_who_only_plans_needs_no_right_to_change_levels(found: Evaluation) -> None:
+def test_a_user_who_only_plans_needs_no_right_to_change_levels(evaluation: Evaluation) -> None:
     """The operator without the right is blocked; a person without it reads what would be done."""
-    decision, status = found.decision, found.status
+    decision, status = evaluation.decision, evaluation.status
     only_a_right = isinstance(decision, Stalled) and decision.reason is Reason.NOT_AUTHORIZED
     expected = PlanVerdict.CHANGES if only_a_right else plan_verdict(status, 1)
     assert plan_verdict(status, 1, sends=False) is expected

@@ -123,8 +123,8 @@ def fewest(left: frozenset[int], conflicts: set[frozenset[int]], most: int) -> i
     """By trying everything."""
     if not left:
         return 0
-    first, *others = sorted(left)
-    mates = [other for other in others if frozenset((first, other)) not in conflicts]
+    first, *remaining = sorted(left)
+    mates = [other for other in remaining if frozenset((first, other)) not in conflicts]
     rounds = len(left)
     for count in range(min(most - 1, len(mates)) + 1):
         for chosen in combinations(mates, count):
@@ -145,9 +145,9 @@ def test_the_order_takes_at_most_one_round_more_than_the_fewest_possible(
 def test_the_order_has_every_outdated_node_once_with_stuck_nodes_first(
     replicas: list[list[int]], needing: frozenset[int], stuck: frozenset[int], rule: Availability, most: int
 ) -> None:
-    found = order(placed(replicas), needing, stuck, most=most, availability=rule)
-    assert sorted(found) == sorted(needing)
-    assert set(found[: len(needing & stuck)]) == needing & stuck
+    ordered = order(placed(replicas), needing, stuck, most=most, availability=rule)
+    assert sorted(ordered) == sorted(needing)
+    assert set(ordered[: len(needing & stuck)]) == needing & stuck
 
 
 @given(placements, st.frozensets(st.integers(1, 8)), st.integers(1, 4))
@@ -172,9 +172,9 @@ def test_moving_the_partitions_of_the_advice_saves_the_rounds_that_it_promises(
 ) -> None:
     """Many copies of each partition are not misplaced; one more of some random kind is."""
     common = [[1, 4], [1, 5], [2, 4], [2, 5], [3, 4], [3, 5]] * 200
-    found = advice_on_moves(placed(common + replicas), range(1, 8), most=most, limit=99)
-    if found is not None:
-        named = {int(name.removeprefix("t-")) for name in found.names}
-        assert len(named) == found.partitions
-        kept = [each for number, each in enumerate(common + replicas) if number not in named]
-        assert planned_rounds(placed(kept), range(1, 8), most=most) <= found.then < found.rounds
+    advice = advice_on_moves(placed(common + replicas), range(1, 8), most=most, limit=99)
+    if advice is not None:
+        named = {int(name.removeprefix("t-")) for name in advice.names}
+        assert len(named) == advice.partitions
+        unmoved = [each for number, each in enumerate(common + replicas) if number not in named]
+        assert planned_rounds(placed(unmoved), range(1, 8), most=most) <= advice.then < advice.rounds

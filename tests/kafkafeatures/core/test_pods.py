@@ -25,16 +25,16 @@ def judged(*nodes: Node, pods: tuple[Pod, ...], flying: dict[int, str] | None = 
     return fleet_of(seen(*nodes, sets=(stateful_set(*pods, **of_set),), budgets=(budget(*pods),)), ROLLOUT, flying)
 
 
-def fleet_of(found: Observation, rollout: Rollout, flying: dict[int, str] | None = None) -> Fleet:
-    return driver_of(rollout).fleet(found, rollout, (), flying or {})
+def fleet_of(observation: Observation, rollout: Rollout, flying: dict[int, str] | None = None) -> Fleet:
+    return driver_of(rollout).fleet(observation, rollout, (), flying or {})
 
 
 def where(fleet: Fleet) -> dict[int, str]:
-    return {id_: one.name for id_, one in fleet.pods.items()}
+    return {id_: pod.name for id_, pod in fleet.pods.items()}
 
 
 def texts(fleet: Fleet) -> list[str]:
-    return [one.message for one in fleet.blockers]
+    return [blocker.message for blocker in fleet.blockers]
 
 
 def test_a_node_runs_in_the_pod_whose_name_it_advertises_even_if_their_numbers_differ() -> None:
@@ -57,22 +57,22 @@ def test_a_node_runs_in_the_pod_whose_name_it_advertises_even_if_their_numbers_d
     ],
 )
 def test_every_dns_name_of_a_pod_that_a_node_advertises_leads_to_the_pod(host: str) -> None:
-    one = replace(in_pod(1), host=host, listeners=())
-    assert where(judged(one, pods=(pod(1),))) == {1: "broker-1"}
+    advertising = replace(in_pod(1), host=host, listeners=())
+    assert where(judged(advertising, pods=(pod(1),))) == {1: "broker-1"}
 
 
 @pytest.mark.parametrize("host", ["broker-1.kafka.staging.svc.cluster.local", "broker-1.other.kafka.svc", "kafka", ""])
 def test_a_node_that_advertises_a_name_of_no_pod_is_a_blocker(host: str) -> None:
     fleet = judged(replace(in_pod(1), host=host, listeners=()), pods=(pod(1),))
     assert not fleet.pods
-    assert {one.reason for one in fleet.blockers} == {Reason.INVALID_SPEC}
+    assert {blocker.reason for blocker in fleet.blockers} == {Reason.INVALID_SPEC}
     assert any("broker 1" in text and "is in no pod" in text for text in texts(fleet))
     assert any("pod broker-1 of broker is ready, and no node" in text for text in texts(fleet))
 
 
 def test_one_listener_with_the_name_of_a_pod_is_enough_to_find_the_pod_of_a_node() -> None:
-    one = replace(in_pod(1), host="kafka.example.com", port=443)
-    assert where(judged(one, pods=(pod(1),))) == {1: "broker-1"}
+    advertising = replace(in_pod(1), host="kafka.example.com", port=443)
+    assert where(judged(advertising, pods=(pod(1),))) == {1: "broker-1"}
 
 
 def test_a_port_of_a_kubernetes_node_leads_to_the_pod_that_owns_the_port() -> None:
@@ -101,10 +101,12 @@ def test_a_node_that_has_not_confirmed_its_id_is_not_restarted_and_a_missing_rig
     silent = replace(in_pod(1), proved_at="")
     fleet = judged(silent, pods=(pod(1),))
     assert not fleet.needing
-    assert [one.text for one in fleet.waits] == ["broker 1 has not confirmed its node id at an address of pod broker-1"]
+    assert [wait.text for wait in fleet.waits] == [
+        "broker 1 has not confirmed its node id at an address of pod broker-1"
+    ]
     denied = Unknown(Failure(FailureKind.AUTHORIZATION, "h:1", "needs DESCRIBE_CONFIGS on the cluster"))
-    told = replace(seen(silent, sets=(stateful_set(pod(1)),)), partitions=denied)
-    (blocker,) = fleet_of(told, ROLLOUT).blockers
+    observation = replace(seen(silent, sets=(stateful_set(pod(1)),)), partitions=denied)
+    (blocker,) = fleet_of(observation, ROLLOUT).blockers
     assert blocker.reason is Reason.NOT_AUTHORIZED
     assert blocker.remedy.endswith("--operation DescribeConfigs --cluster")
 
@@ -113,7 +115,7 @@ def test_an_address_that_two_pods_share_does_not_prove_which_pod_runs_a_node() -
     pods = (pod(1, ips=("192.0.2.1",)), pod(2, ips=("192.0.2.1",)))
     fleet = judged(in_pod(1, ip="192.0.2.1"), in_pod(2, ip="192.0.2.1"), pods=pods)
     assert not fleet.needing
-    assert [one.partition(" shares ")[0] for one in texts(fleet)] == [
+    assert [text.partition(" shares ")[0] for text in texts(fleet)] == [
         "broker 1 answers at 192.0.2.1, which pod broker-1",
         "broker 2 answers at 192.0.2.1, which pod broker-2",
     ]
@@ -135,7 +137,9 @@ def test_a_node_in_a_pod_of_phase_unknown_is_not_restarted_without_a_confirmed_i
 def test_a_node_that_starts_in_a_pod_of_an_old_revision_is_waited_for() -> None:
     fleet = judged(in_pod(1, state=NodeState.FENCED, said=SILENT), pods=(pod(1, ready=False),))
     assert not fleet.needing
-    assert [one.text for one in fleet.waits] == ["broker 1 has not confirmed its node id at an address of pod broker-1"]
+    assert [wait.text for wait in fleet.waits] == [
+        "broker 1 has not confirmed its node id at an address of pod broker-1"
+    ]
 
 
 def test_a_node_that_needs_no_restart_needs_no_confirmed_id() -> None:
@@ -199,9 +203,9 @@ def test_a_ghost_of_a_controller_that_is_no_voter_is_no_blocker() -> None:
 
 
 def test_controllers_are_ignored_if_the_document_names_no_stateful_set_of_controllers() -> None:
-    told = seen(in_pod(1), node(3001), sets=(stateful_set(pod(1)),), budgets=(budget(pod(1)),))
-    assert fleet_of(told, ROLLOUT).blockers
-    fleet = fleet_of(told, replace(ROLLOUT, controllers=()))
+    observation = seen(in_pod(1), node(3001), sets=(stateful_set(pod(1)),), budgets=(budget(pod(1)),))
+    assert fleet_of(observation, ROLLOUT).blockers
+    fleet = fleet_of(observation, replace(ROLLOUT, controllers=()))
     assert not fleet.blockers
     assert list(fleet.needing) == [1]
 
@@ -218,7 +222,7 @@ def test_a_new_pod_is_waited_for_until_its_node_registers_and_is_a_blocker_if_th
     young = pod(2, created_at=NOW - timedelta(minutes=1))
     for new in (young, pod(2, ready=False)):
         fleet = judged(in_pod(1), pods=(pod(1), new))
-        assert [(one.pod.name, one.owner.name) for one in fleet.without_node] == [("broker-2", "broker")]
+        assert [(pod.pod.name, pod.owner.name) for pod in fleet.without_node] == [("broker-2", "broker")]
         assert not fleet.blockers
     assert texts(judged(in_pod(1), pods=(pod(1), pod(2)))) == [
         "pod broker-2 of broker is ready, and no node of the cluster advertises it"
@@ -249,7 +253,7 @@ def test_a_pod_of_another_revision_needs_a_restart_and_the_cause_names_both_revi
 def test_no_pod_needs_a_restart_while_the_status_of_its_stateful_set_is_of_an_older_template() -> None:
     fleet = judged(in_pod(1), pods=(pod(1),), observed=False)
     assert not fleet.needing
-    assert [one.text for one in fleet.waits] == ["Kubernetes has not processed the change of StatefulSet broker yet"]
+    assert [wait.text for wait in fleet.waits] == ["Kubernetes has not processed the change of StatefulSet broker yet"]
     assert not judged(in_pod(1), pods=(pod(1),), update_revision="").needing
 
 
@@ -269,9 +273,9 @@ def test_a_fleet_is_empty_if_the_pods_could_not_be_read() -> None:
 # --- what the document and the StatefulSets say ---
 
 
-def of(one: StatefulSet, **reading: Any) -> tuple[tuple[Reason | None, str, str], ...]:
-    found: Observation = seen(in_pod(1), sets=(one,), budgets=(budget(*one.pods),), **reading)
-    return tuple((each.reason, each.message, each.remedy) for each in fleet_of(found, ROLLOUT).blockers)
+def of(stateful_set: StatefulSet, **reading: Any) -> tuple[tuple[Reason | None, str, str], ...]:
+    observation: Observation = seen(in_pod(1), sets=(stateful_set,), budgets=(budget(*stateful_set.pods),), **reading)
+    return tuple((each.reason, each.message, each.remedy) for each in fleet_of(observation, ROLLOUT).blockers)
 
 
 def test_a_stateful_set_with_rolling_update_is_a_blocker_with_the_patch_as_remedy() -> None:
@@ -291,8 +295,8 @@ def test_another_operator_that_restarts_the_pods_is_a_blocker() -> None:
 
 
 def test_a_missing_stateful_set_and_a_missing_container_are_blockers() -> None:
-    found = of(stateful_set(pod(1), image=""), missing=("brokre",))
-    assert [(reason, message) for reason, message, _ in found] == [
+    texts_of_blockers = of(stateful_set(pod(1), image=""), missing=("brokre",))
+    assert [(reason, message) for reason, message, _ in texts_of_blockers] == [
         (Reason.INVALID_SPEC, "StatefulSet kafka/brokre not found"),
         (Reason.INVALID_SPEC, "StatefulSet broker has no container 'kafka'"),
     ]

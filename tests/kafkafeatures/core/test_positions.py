@@ -30,8 +30,8 @@ def brokers(*modes: BrokerMode | None) -> dict[int, BrokerMode | None]:
     return dict(enumerate(modes, start=1))
 
 
-def flags(*found: bool | None) -> dict[int, bool | None]:
-    return dict(enumerate(found, start=3001))
+def flags(*values: bool | None) -> dict[int, bool | None]:
+    return dict(enumerate(values, start=3001))
 
 
 ALL, NO = flags(True, True, True), flags(False, False, False)
@@ -89,10 +89,10 @@ NEW_CLUSTER = MigrationEvidence(S.NONE, ClaimKind.BROKER, -1, brokers(PLAIN, PLA
 def test_a_state_that_kafka_does_not_leave_by_itself_is_a_contradiction_with_a_remedy(
     evidence: MigrationEvidence, says: str, remedy: str
 ) -> None:
-    found = position_of(evidence)
-    assert isinstance(found, Misplaced)
-    assert says in found.message
-    assert remedy in found.remedy
+    position = position_of(evidence)
+    assert isinstance(position, Misplaced)
+    assert says in position.message
+    assert remedy in position.remedy
 
 
 def test_the_position_is_no_controller_where_a_claim_and_a_copy_or_a_flag_are_left_of_a_quorum() -> None:
@@ -104,10 +104,10 @@ def test_a_silent_broker_makes_the_phase_unknown_only_where_its_mode_could_decid
     flagging = MigrationEvidence(S.PRE_MIGRATION, ClaimKind.BROKER, -1, brokers(FLAGGED, None, PLAIN), ALL)
     assert position_of(flagging) == Position.FLAGGING
     either = MigrationEvidence(S.MIGRATION, ClaimKind.LEADER, 409, brokers(KRAFT, KRAFT, None), ALL)
-    found = position_of(either)
-    assert isinstance(found, Misplaced)
-    assert found.message.endswith("these nodes do not answer: 3")
-    assert found.remedy == "bring each of them back"
+    derived = position_of(either)
+    assert isinstance(derived, Misplaced)
+    assert derived.message.endswith("these nodes do not answer: 3")
+    assert derived.remedy == "bring each of them back"
     for last, position in ((KRAFT, Position.DUAL_WRITE), (FLAGGED, Position.COPIED)):
         assert position_of(replace(either, registered={3: last})) == position
 
@@ -123,11 +123,11 @@ def test_controllers_without_the_flag_do_not_end_dual_write_while_the_log_says_m
 
 
 MODES = [brokers(*modes) for size in (1, 2) for modes in product(BrokerMode, repeat=size)]
-FLAGS = [flags(*found) for found in ((True, True), (True, False), (False, False))]
+FLAGS = [flags(*values) for values in ((True, True), (True, False), (False, False))]
 
 
 def test_any_evidence_fits_at_most_one_position() -> None:
-    found = set()
+    positions = set()
     for state, claim, offset, modes, flagged in product((*S, None), ClaimKind, (-1, 0, 7), MODES, FLAGS):
         facts = MigrationEvidence(state, claim, offset, modes, flagged)
         fitting = {row.position for row in ROWS if row.fits(facts)}
@@ -139,8 +139,8 @@ def test_any_evidence_fits_at_most_one_position() -> None:
             assert position.subject
             assert position.remedy
             assert "{" not in f"{position.message}{position.subject}"
-        found |= fitting
-    assert found == set(Position)
+        positions |= fitting
+    assert positions == set(Position)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_the_controller_znode_names_the_leader_only_if_both_id_and_epoch_match(
     claim: ControllerClaim | None, named: ClaimKind
 ) -> None:
     """A leader that was elected anew has claimed nothing yet, and one that was deposed still stands there."""
-    seen = cluster(Position.COPIED)
-    assert isinstance(seen.zookeeper, Known)
-    found = facts_of(seen, replace(seen.zookeeper.value, controller=claim))
-    assert isinstance(found, MigrationEvidence)
-    assert found.claim is named
+    observation = cluster(Position.COPIED)
+    assert isinstance(observation.zookeeper, Known)
+    evidence = facts_of(observation, replace(observation.zookeeper.value, controller=claim))
+    assert isinstance(evidence, MigrationEvidence)
+    assert evidence.claim is named

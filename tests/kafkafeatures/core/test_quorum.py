@@ -18,8 +18,8 @@ THEN, LATER = 1_000_000, 1_002_000
 def voting(*fetched: int, clock: int = THEN, high_watermark: int = 100, end: int = 100, epoch: int = 4) -> QuorumAnswer:
     """The leader 3001 at a time of its clock, and the others, who fetched at these times."""
     leader = ReplicaProgress(3001, end, clock, clock)
-    others = (ReplicaProgress(3002 + at, high_watermark, when, when) for at, when in enumerate(fetched))
-    return QuorumAnswer(3001, epoch, high_watermark, (leader, *others), ())
+    followers = (ReplicaProgress(3002 + at, high_watermark, when, when) for at, when in enumerate(fetched))
+    return QuorumAnswer(3001, epoch, high_watermark, (leader, *followers), ())
 
 
 def seen(answer: QuorumAnswer) -> Observation:

@@ -46,15 +46,15 @@ def test_two_brokers_may_be_away_under_respect_min_isr_with_two_replicas_above_m
 
 
 def test_at_min_isr_in_sync_brokers_stay_and_a_broker_in_sync_with_no_partition_may_restart() -> None:
-    one = row("orders", 1, 2, 3, isr=(1, 2))
-    assert allowed(one) == {3}
-    assert allowed(one, down=frozenset({3})) == {3}
-    assert allowed(one, rule=STRICT) == {3}  # its restart takes nothing away
+    partition = row("orders", 1, 2, 3, isr=(1, 2))
+    assert allowed(partition) == {3}
+    assert allowed(partition, down=frozenset({3})) == {3}
+    assert allowed(partition, rule=STRICT) == {3}  # its restart takes nothing away
 
 
 def test_a_broker_that_is_behind_is_judged_by_its_in_sync_partitions_only() -> None:
-    behind, others = row("orders", 1, 2, 3, isr=(1, 2)), row("orders", 3, 4, 5, number=1)
-    assert allowed(behind, others, rule=STRICT) == {3, 4, 5}
+    behind, other = row("orders", 1, 2, 3, isr=(1, 2)), row("orders", 3, 4, 5, number=1)
+    assert allowed(behind, other, rule=STRICT) == {3, 4, 5}
     lacks = row("orders", 3, 4, 5, isr=(3, 4), number=1)
     assert allowed(behind, lacks, rule=STRICT) == {5}
     moved = row("orders", 3, 4, 5, 6, adding={6}, number=1)
@@ -72,9 +72,9 @@ def test_a_broker_that_is_away_may_restart_where_no_other_broker_leads_its_parti
 
 def test_a_replica_in_the_elr_is_no_replica_to_spare() -> None:
     """ELR. Set on the columns themselves: the rows of these tests do not know it."""
-    seen = reading(row("orders", 1, 2, 3, isr=(1, 2)))
-    seen.partitions.chunks[0].flags[0, 2] |= 2
-    assert may_go(Replication(seen), NOBODY, RESPECT) == {3}
+    partitions = reading(row("orders", 1, 2, 3, isr=(1, 2)))
+    partitions.partitions.chunks[0].flags[0, 2] |= 2
+    assert may_go(Replication(partitions), NOBODY, RESPECT) == {3}
 
 
 def test_a_replica_that_is_being_removed_does_not_count_as_in_sync() -> None:
@@ -124,7 +124,7 @@ def test_a_broker_without_replicas_may_restart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "down", "rule", "why"),
+    ("rows", "down", "rule", "reason"),
     [
         pytest.param(
             [row("t", 1, 2, 3)], {2}, RESPECT, InadmissibleReason.REPLICA_IN_FLIGHT, id="one away, still in sync"
@@ -169,11 +169,15 @@ def test_a_broker_without_replicas_may_restart() -> None:
     ],
 )
 def test_the_reason_that_forbids_a_restart_is_the_most_lasting_one(
-    rows: list[Row], down: set[int], rule: Availability, why: InadmissibleReason
+    rows: list[Row], down: set[int], rule: Availability, reason: InadmissibleReason
 ) -> None:
-    found = Replication(reading(*rows)).judge(frozenset(down), rule).forbidding(1)
-    lacking = {broker for one in rows for broker in set(one.replicas) - one.isr - one.adding - set(down)}
-    assert found == Forbidding(1, ("t-0",), why, frozenset(lacking))
+    forbidding = Replication(reading(*rows)).judge(frozenset(down), rule).forbidding(1)
+    lacking = {
+        broker
+        for partition in rows
+        for broker in set(partition.replicas) - partition.isr - partition.adding - set(down)
+    }
+    assert forbidding == Forbidding(1, ("t-0",), reason, frozenset(lacking))
 
 
 def test_the_most_lasting_reason_names_its_partitions_and_all_forbidding_partitions_are_counted() -> None:
@@ -277,12 +281,12 @@ def test_the_judgement_of_all_brokers_equals_a_simple_model_with_sets(
             if forbids(each, broker, down, rule, least_of(each, default, least), excused=excused)
         }
         assert judged.allows(broker) is (not names)
-        told = judged.forbidding(broker, most=99)
-        assert (told is None) is (not names)
-        if told is not None:
-            assert told.count == len(names)
-            assert set(told.names) <= names
-            assert told.names == judged.forbidding(broker, most=len(told.names)).names  # type: ignore[union-attr]
+        forbidding = judged.forbidding(broker, most=99)
+        assert (forbidding is None) is (not names)
+        if forbidding is not None:
+            assert forbidding.count == len(names)
+            assert set(forbidding.names) <= names
+            assert forbidding.names == judged.forbidding(broker, most=len(forbidding.names)).names  # type: ignore[union-attr]
 
 
 @given(cases(), st.booleans())

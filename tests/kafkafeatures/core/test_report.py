@@ -47,32 +47,32 @@ status_of_unreachable = in_json(report.status_of_unreachable)
 status_of_wrong_cluster = in_json(report.status_of_wrong_cluster)
 
 
-def decided(seen: Observation) -> Decision:
-    return decide(WANTED, seen, verdict=DryRunAccepted())
+def decided(observation: Observation) -> Decision:
+    return decide(WANTED, observation, verdict=DryRunAccepted())
 
 
 def status(
     decision: Decision,
-    seen: Observation,
+    observation: Observation,
     *,
     previous: dict[str, Any] | None = None,
     generation: int = 7,
     later: int = 0,
 ) -> dict[str, Any]:
     return status_of(
-        decision, seen, propose(WANTED, seen, Memory()),
+        decision, observation, propose(WANTED, observation, Memory()),
         generation=generation, previous=previous or {}, version="0.1.0", now=NOW + timedelta(seconds=later),
     )  # fmt: skip
 
 
 def conditions(document: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    return {one["type"]: (one["status"], one["reason"]) for one in document["conditions"]}
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in document["conditions"]}
 
 
 def test_three_hundred_half_upgraded_nodes_are_one_blocker_in_a_status() -> None:
     half = [node(i, said=answer(OLD if i % 2 else NEW), written=OLD if i % 2 else NEW) for i in range(1, 301)]
-    seen = observation(node(3001), *half)
-    made = status(decided(seen), seen)
+    observed = observation(node(3001), *half)
+    made = status(decided(observed), observed)
     (blocker,) = made["blockers"]
     assert blocker["message"] == (
         "150 brokers (1, 3, 5, ... 299) support metadata.version 1-21; 27 (4.1-IV1) is required"
@@ -80,14 +80,16 @@ def test_three_hundred_half_upgraded_nodes_are_one_blocker_in_a_status() -> None
     assert blocker["remedy"] == "upgrade Kafka on these brokers"
     assert "nodeId" not in blocker
     assert made["blockersTotal"] == 1
-    assert [one["message"] for one in made["conditions"] if one["type"] == "Ready"] == [blocker["message"]]
+    assert [condition["message"] for condition in made["conditions"] if condition["type"] == "Ready"] == [
+        blocker["message"]
+    ]
 
 
 def test_a_status_of_three_hundred_kinds_of_old_nodes_has_twenty_blockers_and_a_total_below_32_kib() -> None:
     kinds = {i: {"metadata.version": (i, 2 * i)} for i in range(28, 328)}
     old = [node(i, said=answer(of), written=of) for i, of in kinds.items()]
-    seen = observation(node(3001), *old)
-    made = status(decided(seen), seen)
+    observed = observation(node(3001), *old)
+    made = status(decided(observed), observed)
     assert len(made["blockers"]) == 20
     assert made["blockersTotal"] == 300
     assert len(json.dumps(made).encode()) < 32 * 1024
@@ -96,30 +98,30 @@ def test_a_status_of_three_hundred_kinds_of_old_nodes_has_twenty_blockers_and_a_
 
 def test_a_status_stays_below_32_kib_whatever_features_and_failures_nodes_report() -> None:
     many = {f"feature.{i}": (0, 9) for i in range(60)}
-    why = Failure(FailureKind.AUTHENTICATION, "node:1", "x" * 1200, "y" * 600)
+    failure = Failure(FailureKind.AUTHENTICATION, "node:1", "x" * 1200, "y" * 600)
     silent = [
         node(3000 + i, said=Failure(kind, "node:1", "x" * 1200, "y" * 600), written=None)
         for i, kind in enumerate(FailureKind)
     ]
-    seen = observation(node(1, said=answer(NEW | many | {"z" * 32_000: (0, 1)})), *silent, gaps=(why,) * 5)
+    observed = observation(node(1, said=answer(NEW | many | {"z" * 32_000: (0, 1)})), *silent, gaps=(failure,) * 5)
     entry = {
         "at": "2026-01-02T03:04:05Z",
         "action": "metadata.version 21 -> 27",
         "result": "Rejected",
         "message": "r" * 512,
     }
-    made = status(decide(WANTED, seen), seen, previous={"history": [entry] * 10})
+    made = status(decide(WANTED, observed), observed, previous={"history": [entry] * 10})
     assert len(json.dumps(made).encode()) < 32 * 1024
     assert 0 < len(made["blockers"]) < len(FailureKind)
     assert made["blockersTotal"] == len(FailureKind)
 
 
 def test_long_messages_are_cut_before_they_make_a_status_too_large() -> None:
-    seen = observation(gaps=tuple(Failure(FailureKind.TIMED_OUT, f"node:{i}", "x" * 900) for i in range(300)))
+    observed = observation(gaps=tuple(Failure(FailureKind.TIMED_OUT, f"node:{i}", "x" * 900) for i in range(300)))
     assert (
         len(
             json.dumps(
-                status(Stalled(Reason.INVALID_SPEC, "y" * 5000, subject="broker 1", remedy="see its log"), seen)
+                status(Stalled(Reason.INVALID_SPEC, "y" * 5000, subject="broker 1", remedy="see its log"), observed)
             ).encode()
         )
         < 32 * 1024
@@ -128,21 +130,21 @@ def test_long_messages_are_cut_before_they_make_a_status_too_large() -> None:
 
 def test_the_condition_reachable_names_a_node_that_is_down_also_where_it_blocks_no_step() -> None:
     levels = {"metadata.version": 27}
-    seen = observation(node(1, said=answer(NEW, levels)), node(2, said=SILENT), levels=levels)
-    made = status(decided(seen), seen)
+    observed = observation(node(1, said=answer(NEW, levels)), node(2, said=SILENT), levels=levels)
+    made = status(decided(observed), observed)
     assert conditions(made)["Ready"] == ("True", "InSync")
     assert conditions(made)["Reachable"] == ("True", "PartiallyConnected")
-    (told,) = [one["message"] for one in made["conditions"] if one["type"] == "Reachable"]
-    assert told.startswith("broker 2 (")
-    assert told.endswith("does not answer")
+    (message,) = [condition["message"] for condition in made["conditions"] if condition["type"] == "Reachable"]
+    assert message.startswith("broker 2 (")
+    assert message.endswith("does not answer")
 
 
 def crowded(*, wanted: int, names: str = "f") -> tuple[DesiredState, Observation, dict[str, Any]]:
     """Many features with long names, words of three bytes a character, and a history of refusals."""
     many = {f"{names * 58}{i:04d}": (0, 1) for i in range(80)}
-    said = answer(NEW | many, {"metadata.version": 21})
+    node_answer = answer(NEW | many, {"metadata.version": 21})
     gap = Failure(FailureKind.REJECTED, "h", "拒" * 1200)
-    seen = observation(*(node(i, said=said, written=NEW | many) for i in (3001, 1)), gaps=(gap,))
+    observed = observation(*(node(i, said=node_answer, written=NEW | many) for i in (3001, 1)), gaps=(gap,))
     entry = {
         "at": "2026-01-02T03:04:05Z",
         "action": "metadata.version 21 -> 27",
@@ -151,13 +153,13 @@ def crowded(*, wanted: int, names: str = "f") -> tuple[DesiredState, Observation
     }
     corrected = {"at": entry["at"], "action": entry["action"], "result": "Corrected"}
     names_wanted = dict.fromkeys(sorted(many)[80 - wanted :], 1)
-    return DesiredState({"metadata.version": 27, **names_wanted}), seen, {"history": [corrected, *[entry] * 9]}
+    return DesiredState({"metadata.version": 27, **names_wanted}), observed, {"history": [corrected, *[entry] * 9]}
 
 
-def refused(wanted: DesiredState, seen: Observation, previous: dict[str, Any]) -> dict[str, Any]:
-    proposal = propose(wanted, seen, Memory())
+def refused(wanted: DesiredState, observation: Observation, previous: dict[str, Any]) -> dict[str, Any]:
+    proposal = propose(wanted, observation, Memory())
     return status_of(
-        decide(wanted, seen, proposal=proposal, verdict=DryRunRejected(95, "拒" * 1200)), seen, proposal,
+        decide(wanted, observation, proposal=proposal, verdict=DryRunRejected(95, "拒" * 1200)), observation, proposal,
         generation=1, previous=previous, version="0.1.0", now=NOW,
     )  # fmt: skip
 
@@ -166,32 +168,32 @@ def refused(wanted: DesiredState, seen: Observation, previous: dict[str, Any]) -
 def test_a_status_with_names_of_any_language_stays_at_28_kib_to_leave_room_for_an_intent(
     names: str, asked_for: int
 ) -> None:
-    wanted, seen, previous = crowded(wanted=asked_for, names=names)
-    made = refused(wanted, seen, previous)
+    wanted, observed, previous = crowded(wanted=asked_for, names=names)
+    made = refused(wanted, observed, previous)
     assert len(json.dumps(made).encode()) <= 28 * 1024
-    assert all(len(one["message"].encode()) <= 1024 for one in made["conditions"])
-    assert {one["name"] for one in made["features"]} >= set(wanted.levels)  # they are remembered by being here
+    assert all(len(condition["message"].encode()) <= 1024 for condition in made["conditions"])
+    assert {feature["name"] for feature in made["features"]} >= set(wanted.levels)  # they are remembered by being here
 
 
 def test_features_that_are_left_out_of_a_status_are_counted_and_the_next_status_is_the_same() -> None:
-    wanted, seen, previous = crowded(wanted=5)
-    made = refused(wanted, seen, previous)
-    (ready,) = [one for one in made["conditions"] if one["type"] == "Ready"]
+    wanted, observed, previous = crowded(wanted=5)
+    made = refused(wanted, observed, previous)
+    (ready,) = [condition for condition in made["conditions"] if condition["type"] == "Ready"]
     assert ready["message"].endswith(f" ({len(made['features'])} of 83 features shown)")
-    assert {one["name"] for one in made["features"]} >= set(wanted.levels)
-    assert refused(wanted, seen, made) == made
+    assert {feature["name"] for feature in made["features"]} >= set(wanted.levels)
+    assert refused(wanted, observed, made) == made
 
 
 def test_corrections_stay_longest_in_a_history_that_is_too_long() -> None:
-    wanted, seen, previous = crowded(wanted=20)
-    kept = refused(wanted, seen, previous)["history"]
-    assert 0 < len(kept) < 10
-    assert kept[0] == previous["history"][0]
+    wanted, observed, previous = crowded(wanted=20)
+    history = refused(wanted, observed, previous)["history"]
+    assert 0 < len(history) < 10
+    assert history[0] == previous["history"][0]
 
 
 def test_a_status_without_a_new_reading_is_bounded_as_well() -> None:
-    wanted, seen, previous = crowded(wanted=31)
-    before = {**refused(wanted, seen, {}), **previous}
+    wanted, observed, previous = crowded(wanted=31)
+    before = {**refused(wanted, observed, {}), **previous}
     made = status_of_unreachable(Failure(FailureKind.TLS, "h", "拒" * 1200), generation=1, previous=before, at=NOW)
     assert len(json.dumps(made).encode()) <= 28 * 1024
     assert len(before["history"]) == 10  # what was read is left as it is
@@ -204,60 +206,63 @@ def test_a_status_without_a_new_reading_is_bounded_as_well() -> None:
 def test_fields_of_another_release_shorten_no_other_field_of_the_status_however_large_they_are(
     foreign: dict[str, Any],
 ) -> None:
-    wanted, seen, previous = crowded(wanted=5)
-    ours = refused(wanted, seen, previous)
-    assert refused(wanted, seen, {**previous, **foreign}) == {**ours, **foreign}
+    wanted, observed, previous = crowded(wanted=5)
+    ours = refused(wanted, observed, previous)
+    assert refused(wanted, observed, {**previous, **foreign}) == {**ours, **foreign}
 
 
 def test_fields_of_another_release_near_the_limit_of_the_api_server_are_reported_and_kept() -> None:
     foreign = {"fleet": ["x" * 1024] * 1024, "moves\x1b": {}}
-    seen = observation()
-    made = status(decided(seen), seen, previous=foreign)
+    observed = observation()
+    made = status(decided(observed), observed, previous=foreign)
     assert {name: made[name] for name in foreign} == foreign
-    (ready,) = [one["message"] for one in made["conditions"] if one["type"] == "Ready"]
+    (ready,) = [condition["message"] for condition in made["conditions"] if condition["type"] == "Ready"]
     assert " (other releases wrote 1028 KiB of this status: fleet, moves�; above" in ready
     assert len(ready.encode()) <= 1024
-    assert status(decided(seen), seen, previous=made) == made
+    assert status(decided(observed), observed, previous=made) == made
 
 
 def test_the_text_of_a_blocker_is_printable_and_has_at_most_512_bytes() -> None:
     gap = Failure(FailureKind.AUTHENTICATION, "h", "no\x1b[2J" + "拒" * 600, "拒" * 600)
-    seen = observation(node(1), node(3001, said=gap, written=None), gaps=(gap,))
-    made = status(decide(WANTED, seen), seen)
+    observed = observation(node(1), node(3001, said=gap, written=None), gaps=(gap,))
+    made = status(decide(WANTED, observed), observed)
     assert made["blockers"]
-    for words in (one[key] for one in made["blockers"] for key in ("message", "remedy") if key in one):
+    for words in (blocker[key] for blocker in made["blockers"] for key in ("message", "remedy") if key in blocker):
         assert words.isprintable()
         assert len(words.encode()) <= 512
-    assert all(one["message"].isprintable() for one in made["conditions"])
+    assert all(condition["message"].isprintable() for condition in made["conditions"])
 
 
 def test_the_status_and_every_condition_have_the_observed_generation() -> None:
-    seen = observation()
-    made = status(decided(seen), seen, generation=12)
+    observed = observation()
+    made = status(decided(observed), observed, generation=12)
     assert made["observedGeneration"] == 12
-    assert {one["observedGeneration"] for one in made["conditions"]} == {12}
+    assert {condition["observedGeneration"] for condition in made["conditions"]} == {12}
 
 
 def test_a_condition_keeps_its_transition_time_until_its_status_changes() -> None:
-    seen = observation()
-    first = status(Wait(Reason.VERIFYING, "a", delay=1, subject="broker 1", remedy="see its log"), seen)
+    observed = observation()
+    first = status(Wait(Reason.VERIFYING, "a", delay=1, subject="broker 1", remedy="see its log"), observed)
     second = status(
         Wait(Reason.WAITING_FOR_NODES, "b", delay=1, subject="broker 1", remedy="see its log"),
-        seen,
+        observed,
         previous=first,
         later=60,
     )
-    third = status(Done(Reason.IN_SYNC, "c"), seen, previous=second, later=120)
-    times = [{one["type"]: one["lastTransitionTime"] for one in made["conditions"]} for made in (first, second, third)]
+    third = status(Done(Reason.IN_SYNC, "c"), observed, previous=second, later=120)
+    times = [
+        {condition["type"]: condition["lastTransitionTime"] for condition in made["conditions"]}
+        for made in (first, second, third)
+    ]
     assert times[0]["Ready"] == times[1]["Ready"] == "2026-01-02T03:04:05Z"
     assert times[2]["Ready"] == "2026-01-02T03:06:05Z"
     assert times[2]["Reachable"] == "2026-01-02T03:04:05Z"
 
 
 def test_the_same_reconciliation_again_makes_the_same_status() -> None:
-    seen = observation()
-    first = status(decided(seen), seen)
-    assert status(decided(seen), seen, previous=first, later=3600) == first
+    observed = observation()
+    first = status(decided(observed), observed)
+    assert status(decided(observed), observed, previous=first, later=3600) == first
 
 
 @pytest.mark.parametrize(
@@ -286,16 +291,16 @@ def test_the_conditions_reconciling_and_stalled_exist_only_while_they_are_true(
 
 
 def test_a_gap_in_the_reading_makes_the_condition_reachable_partially_connected() -> None:
-    seen = observation(gaps=(Failure(FailureKind.AUTHORIZATION, "metadata log", "needs X", "grant X"),))
-    made = status(decided(seen), seen)
-    reachable = next(one for one in made["conditions"] if one["type"] == "Reachable")
+    observed = observation(gaps=(Failure(FailureKind.AUTHORIZATION, "metadata log", "needs X", "grant X"),))
+    made = status(decided(observed), observed)
+    reachable = next(condition for condition in made["conditions"] if condition["type"] == "Reachable")
     assert reachable["reason"] == "PartiallyConnected"
     assert "metadata log: needs X; grant X" in reachable["message"]
 
 
 def test_the_features_of_a_status_stay_when_the_cluster_is_unreachable_and_the_conditions_are_unknown() -> None:
-    seen = observation()
-    before = status(Done(Reason.IN_SYNC, "m"), seen)
+    observed = observation()
+    before = status(Done(Reason.IN_SYNC, "m"), observed)
     made = status_of_unreachable(SILENT, generation=8, previous=before, at=NOW)
     assert made["features"] == before["features"]
     assert conditions(made) == {
@@ -321,7 +326,7 @@ def test_each_kind_of_failure_to_reach_a_cluster_has_its_reason(kind: FailureKin
 
 def test_levels_that_the_document_does_not_name_are_unmanaged() -> None:
     made = status(decided(observation()), observation())
-    assert {one["name"]: one["state"] for one in made["features"]} == {
+    assert {feature["name"]: feature["state"] for feature in made["features"]} == {
         "metadata.version": "Pending",
         "group.version": "Unmanaged",
         "kraft.version": "Unmanaged",
@@ -329,16 +334,20 @@ def test_levels_that_the_document_does_not_name_are_unmanaged() -> None:
 
 
 def test_a_ghost_is_in_the_cluster_document_with_the_range_that_it_registered() -> None:
-    seen = observation(node(3001), node(1), node(3003, state=NodeState.GHOST, said=SILENT, written=OLD, voter=False))
-    (ghost,) = [one for one in cluster_document(seen)["nodes"] if one["state"] == "Ghost"]
+    observed = observation(
+        node(3001), node(1), node(3003, state=NodeState.GHOST, said=SILENT, written=OLD, voter=False)
+    )
+    (ghost,) = [node for node in cluster_document(observed)["nodes"] if node["state"] == "Ghost"]
     assert ghost["id"] == 3003
     assert ghost["features"]["metadata.version"] == {"min": 1, "max": 21}
     assert ghost["why"] == "h:1: connection refused; start it"
-    assert next(f for f in cluster_document(seen)["features"] if f["name"] == "metadata.version")["supportedMax"] == 21
+    assert (
+        next(f for f in cluster_document(observed)["features"] if f["name"] == "metadata.version")["supportedMax"] == 21
+    )
 
 
 def test_nodes_of_unknown_range_are_listed_beside_the_supported_range_of_the_known_nodes() -> None:
-    seen = observation(node(3001), node(1), node(2, said=SILENT, written=None, state=NodeState.UNREACHABLE))
-    shape = next(f for f in cluster_document(seen)["features"] if f["name"] == "metadata.version")
+    observed = observation(node(3001), node(1), node(2, said=SILENT, written=None, state=NodeState.UNREACHABLE))
+    shape = next(f for f in cluster_document(observed)["features"] if f["name"] == "metadata.version")
     assert shape["unknownNodes"] == [2]
     assert shape["supportedMax"] == NEW["metadata.version"][1]

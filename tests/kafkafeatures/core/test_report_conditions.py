@@ -36,22 +36,22 @@ from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observati
 
 def waiting(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
     """A plan that waits for its approval."""
-    wanted, seen = DesiredState({}, {"metadata.version": 27}), observation()
-    proposal = propose(wanted, seen, Memory())
-    decision = decide(wanted, seen, proposal=proposal, verdict=DryRunAccepted())
+    wanted, observed = DesiredState({}, {"metadata.version": 27}), observation()
+    proposal = propose(wanted, observed, Memory())
+    decision = decide(wanted, observed, proposal=proposal, verdict=DryRunAccepted())
     return status_of(
-        decision, seen, proposal,
+        decision, observed, proposal,
         generation=1, previous=previous, version="0.1.0", now=NOW + timedelta(seconds=later),
     )  # fmt: skip
 
 
 def drifted(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
     """A level that was reached and then changed outside KafkaFeatures."""
-    memory, seen = Memory(reached={"metadata.version": 27}), observation()
-    proposal = propose(WANTED, seen, memory)
-    decision = decide(WANTED, seen, memory, proposal=proposal, verdict=DryRunAccepted())
+    memory, observed = Memory(reached={"metadata.version": 27}), observation()
+    proposal = propose(WANTED, observed, memory)
+    decision = decide(WANTED, observed, memory, proposal=proposal, verdict=DryRunAccepted())
     return status_of(
-        decision, seen, proposal,
+        decision, observed, proposal,
         generation=1, previous=previous, version="0.1.0", now=NOW + timedelta(seconds=later),
     )  # fmt: skip
 
@@ -75,14 +75,17 @@ def unread(previous: dict[str, Any], generation: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("came_to", [failed, invalid, away, unread])
-@pytest.mark.parametrize(("said", "kind"), [(waiting, "ApprovalRequired"), (drifted, "DriftDetected")])
+@pytest.mark.parametrize(("decision", "kind"), [(waiting, "ApprovalRequired"), (drifted, "DriftDetected")])
 def test_a_reconciliation_without_a_reading_keeps_the_conditions_of_approval_and_drift(
-    said: Any, kind: str, came_to: Any
+    decision: Any, kind: str, came_to: Any
 ) -> None:
-    before = said({})
+    before = decision({})
     between = came_to(before, 1)
-    after = said(between, later=3600)
-    stands = [next(one for one in made["conditions"] if one["type"] == kind) for made in (before, between, after)]
+    after = decision(between, later=3600)
+    stands = [
+        next(condition for condition in made["conditions"] if condition["type"] == kind)
+        for made in (before, between, after)
+    ]
     assert stands[0] == stands[1] == stands[2]
     assert kind not in conditions(came_to(before, 2))  # of another document it says nothing
 
@@ -103,36 +106,42 @@ def test_a_condition_with_a_reason_of_a_newer_release_is_dropped(came_to: Any) -
 # --- whether the levels are there ---
 
 
-def finalized(decision: Decision, seen: Observation, wanted: DesiredState) -> tuple[str, str, str]:
+def finalized(decision: Decision, observation: Observation, wanted: DesiredState) -> tuple[str, str, str]:
     made = status_of(
-        decision, seen, propose(wanted, seen, Memory()), generation=1, previous={}, version="0.1.0", now=NOW
+        decision,
+        observation,
+        propose(wanted, observation, Memory()),
+        generation=1,
+        previous={},
+        version="0.1.0",
+        now=NOW,
     )
-    (one,) = [one for one in made["conditions"] if one["type"] == "FeaturesFinalized"]
-    return one["status"], one["reason"], one["message"]
+    (condition,) = [condition for condition in made["conditions"] if condition["type"] == "FeaturesFinalized"]
+    return condition["status"], condition["reason"], condition["message"]
 
 
 def test_the_condition_features_finalized_is_true_at_the_target_levels_whatever_was_decided() -> None:
-    wanted, seen = DesiredState({"metadata.version": 21}), observation()
+    wanted, observed = DesiredState({"metadata.version": 21}), observation()
     slow = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
-    there = ("True", "AllAtTarget", "finalized: metadata.version 21 (3.9-IV0)")
-    rival = decide(wanted, seen, owner=Owner("kafka/older", is_same_cluster=True))
-    standing = decide(wanted, seen, unsettled=(UpdateFeature("metadata.version", 21, 27),))
+    finalized_condition = ("True", "AllAtTarget", "finalized: metadata.version 21 (3.9-IV0)")
+    rival = decide(wanted, observed, owner=Owner("kafka/older", is_same_cluster=True))
+    standing = decide(wanted, observed, unsettled=(UpdateFeature("metadata.version", 21, 27),))
     verifying = decide(wanted, slow)
-    assert [one.reason for one in (rival, standing, verifying) if not isinstance(one, Act)] == [
+    assert [decision.reason for decision in (rival, standing, verifying) if not isinstance(decision, Act)] == [
         "DuplicateOwner",
         "Verifying",
         "Verifying",
     ]
-    assert finalized(rival, seen, wanted) == there
-    assert finalized(standing, seen, wanted) == there
-    assert finalized(verifying, slow, wanted) == there
+    assert finalized(rival, observed, wanted) == finalized_condition
+    assert finalized(standing, observed, wanted) == finalized_condition
+    assert finalized(verifying, slow, wanted) == finalized_condition
 
 
 def test_the_condition_features_finalized_is_false_for_a_feature_that_no_node_supports() -> None:
-    wanted, seen = DesiredState({"no.such": 0}), observation()
+    wanted, observed = DesiredState({"no.such": 0}), observation()
     rival = Owner("kafka/older", is_same_cluster=True)
-    assert finalized(decide(wanted, seen), seen, wanted)[:2] == ("False", "Blocked")
-    assert finalized(decide(wanted, seen, owner=rival), seen, wanted) == (
+    assert finalized(decide(wanted, observed), observed, wanted)[:2] == ("False", "Blocked")
+    assert finalized(decide(wanted, observed, owner=rival), observed, wanted) == (
         "False", "BehindTarget", "no node supports no.such",
     )  # fmt: skip
 
@@ -147,8 +156,8 @@ def test_the_age_of_the_reason_of_ready_is_kept_while_the_reason_stays() -> None
     first = after(Reason.INVALID_SPEC, EMPTY, NOW)
     same = after(Reason.INVALID_SPEC, first, later)
     other = after(Reason.UNKNOWN_RELEASE, same, later)
-    told = [one.ready_reason for one in (first, same, other)]
-    assert [(one.reason, one.since) for one in told if one] == [
+    reasons = [status.ready_reason for status in (first, same, other)]
+    assert [(reason.reason, reason.since) for reason in reasons if reason] == [
         ("InvalidSpec", stamp(NOW)), ("InvalidSpec", stamp(NOW)), ("UnknownRelease", stamp(later)),
     ]  # fmt: skip
     assert other.conditions[0].last_transition_time == stamp(NOW)

@@ -29,9 +29,9 @@ SETS = {"brokers": ["orders-a", "orders-b"], "controllers": ["orders-c"]}
 
 
 def test_by_default_no_node_is_restarted_and_nothing_soaks() -> None:
-    found = wanted()
-    assert found.finalize_after == timedelta(0)
-    assert found.rollout == Rollout()
+    desired = wanted()
+    assert desired.finalize_after == timedelta(0)
+    assert desired.rollout == Rollout()
     assert wanted(workload={}).rollout.driver == NOBODY.name
 
 
@@ -46,16 +46,16 @@ def test_the_stateful_set_driver_is_read_with_its_stateful_sets_and_container() 
 
 
 @pytest.mark.parametrize(
-    ("workload", "said"),
+    ("workload", "words"),
     [
         ({"driver": "Strimzi"}, "driver: invalid value 'Strimzi'; expected 'None', 'Manual' or 'StatefulSet'"),
         ({"driver": "StatefulSet"}, "spec.workload: driver StatefulSet needs workload.statefulSet"),
     ],
 )
 def test_an_unknown_driver_and_a_driver_without_its_stateful_sets_are_refused(
-    workload: dict[str, Any], said: str
+    workload: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(InvalidDocument, match=said):
+    with pytest.raises(InvalidDocument, match=words):
         wanted(workload=workload)
 
 
@@ -89,21 +89,21 @@ ENSEMBLE = {"bootstrapServers": "a:1", "zookeeper": {"connect": "zk:2181/kafka"}
 
 @pytest.mark.parametrize("desired", Desired)
 def test_a_document_asks_for_a_migration_only_if_desired_names_a_phase(desired: Desired) -> None:
-    found = wanted(cluster=ENSEMBLE, migration={"desired": desired.value}).migration
-    assert found == (None if desired is Desired.NONE else Migration(desired, timedelta(hours=24)))
+    migration = wanted(cluster=ENSEMBLE, migration={"desired": desired.value}).migration
+    assert migration == (None if desired is Desired.NONE else Migration(desired, timedelta(hours=24)))
     assert wanted(cluster=ENSEMBLE).migration is None
 
 
 def test_hold_dual_write_for_is_read_as_a_duration() -> None:
-    found = wanted(cluster=ENSEMBLE, migration={"desired": "Finalized", "holdDualWriteFor": "90m"}).migration
-    assert found == Migration(Desired.FINALIZED, timedelta(minutes=90))
+    migration = wanted(cluster=ENSEMBLE, migration={"desired": "Finalized", "holdDualWriteFor": "90m"}).migration
+    assert migration == Migration(Desired.FINALIZED, timedelta(minutes=90))
 
 
 @pytest.mark.parametrize("workload", [{"driver": "Manual"}, {"driver": "StatefulSet", "statefulSet": SETS}])
 def test_a_migration_accepts_every_driver_that_restarts_nodes(workload: dict[str, Any]) -> None:
-    found = wanted(cluster=ENSEMBLE, migration={"desired": "DualWrite"}, workload=workload)
-    assert found.migration is not None
-    assert found.rollout.driver == workload["driver"]
+    desired = wanted(cluster=ENSEMBLE, migration={"desired": "DualWrite"}, workload=workload)
+    assert desired.migration is not None
+    assert desired.rollout.driver == workload["driver"]
 
 
 @pytest.mark.parametrize("version", ["4.0", "3.9-IV7", "9.9", "0.10"])
@@ -113,8 +113,8 @@ def test_an_inter_broker_protocol_version_that_kafka_never_had_is_refused(versio
 
 
 def test_an_inter_broker_protocol_version_is_kept_as_it_was_written() -> None:
-    found = wanted(interBrokerProtocolVersion="3.9", cluster=IN_ZOOKEEPER)
-    assert (found.ibp, found.rests_on_zookeeper) == ("3.9", True)
+    desired = wanted(interBrokerProtocolVersion="3.9", cluster=IN_ZOOKEEPER)
+    assert (desired.ibp, desired.rests_on_zookeeper) == ("3.9", True)
 
 
 @pytest.mark.parametrize(("name", "kafka"), [("7.9", "3.9"), ("7.4", "3.4"), ("8.0", "4.0"), ("8.3", "4.3")])

@@ -55,11 +55,11 @@ def test_a_new_process_of_a_node_is_recognized_by_its_mode_and_its_czxid_or_epoc
 
 def test_the_restart_of_a_process_in_zookeeper_mode_remembers_its_czxid_and_no_epoch() -> None:
     node = replace(a_node(2, FLAGGED, epoch=77), czxid=500)
-    seen = cluster(Position.COPIED, a_node(1, KRAFT), node)
-    decision = looks(wanting(Desired.DUAL_WRITE), seen).decision
+    observation = cluster(Position.COPIED, a_node(1, KRAFT), node)
+    decision = looks(wanting(Desired.DUAL_WRITE), observation).decision
     assert isinstance(decision, Act)
     step = decision.step
     assert isinstance(step, RestartNode)
     assert (step.node_id, step.czxid, step.broker_epoch) == (2, 500, -1)
-    begun = step.begin(Stamp("2026-01-02T03:00:00Z"), Via.PERSON, seen)
+    begun = step.begin(Stamp("2026-01-02T03:00:00Z"), Via.PERSON, observation)
     assert RestartNode.read(begun.to_intent()).step == step

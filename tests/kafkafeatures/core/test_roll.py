@@ -74,7 +74,7 @@ def test_a_controller_is_restarted_alone_and_only_while_a_majority_without_it_ha
 
 
 def of_voters(*ids: int, leader: int = 3001) -> QuorumAnswer:
-    return replace(voting(leader), voters=tuple(one for one in voting().voters if one.id in ids))
+    return replace(voting(leader), voters=tuple(voter for voter in voting().voters if voter.id in ids))
 
 
 def test_the_only_voter_is_restarted_with_a_consent_that_is_used_once_and_names_the_outage() -> None:
@@ -84,7 +84,7 @@ def test_the_only_voter_is_restarted_with_a_consent_that_is_used_once_and_names_
     assert "controller 3001 is the only voter of the quorum; without it the cluster has no active controller" in message
     assert message.endswith("add controllers, or if this is acceptable, add quorum-of-one to consents")
     assert isinstance(roll.decision, Stalled)
-    assert [one.kind for one in roll.decision.blockers] == [BlockerKind.QUORUM]
+    assert [blocker.kind for blocker in roll.decision.blockers] == [BlockerKind.QUORUM]
     consents = frozenset({"quorum-of-one"})
     step = restart_in(rolled(alone, consents=consents))
     assert (step.node_id, step.consent) == (3001, "quorum-of-one")
@@ -158,7 +158,7 @@ def test_a_node_that_is_away_without_a_restart_counts_towards_max_parallel() -> 
         (cluster(update_strategy="RollingUpdate"), Reason.UPDATE_STRATEGY_UNSAFE),
         (cluster(conflict="Strimzi"), Reason.DRIVER_CONFLICT),
     ],
-    ids=lambda one: str(one) if isinstance(one, Reason) else "seen",
+    ids=lambda case: str(case) if isinstance(case, Reason) else "seen",
 )
 def test_no_node_is_restarted_while_partitions_quorum_levels_or_pods_are_unknown_or_unsafe(
     observation: Observation, reason: Reason
@@ -171,8 +171,8 @@ def test_the_status_has_a_note_if_max_parallel_allows_more_than_64_nodes_in_flig
     pods, nodes = {id_: a_pod(id_) for id_ in ids}, {id_: a_node(id_) for id_ in ids}
     many = cluster({**ROLLED_CONTROLLERS, **pods}, nodes, replicas=70)
     for wanted, notes in ((MaxParallel(100), 1), (MaxParallel(64), 0), (MaxParallel(39, percent=True), 0)):
-        found = rolled(many, rollout=replace(ROLLOUT, max_parallel=wanted)).limits.notes
-        assert sum("at most 64 nodes at a time: rollout.maxParallel is 100" in note for note in found) == notes
+        limit_notes = rolled(many, rollout=replace(ROLLOUT, max_parallel=wanted)).limits.notes
+        assert sum("at most 64 nodes at a time: rollout.maxParallel is 100" in note for note in limit_notes) == notes
 
 
 def test_the_consent_single_replica_topics_excuses_such_partitions_for_one_roll() -> None:
@@ -188,8 +188,8 @@ def test_a_topic_that_becomes_unavailable_during_a_roll_is_not_covered_by_an_ear
     excused = excused_by({"one": 1})
     roll = rolled(cluster(ROLLED_CONTROLLERS))
     begun = replace(EMPTY, rollout=RolloutStatus(id=roll.id, total=9, done=3, excused=excused))
-    given = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
-    assert who(rolled(given, consents=consents, status=begun)) in BROKERS
+    with_consent = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
+    assert who(rolled(with_consent, consents=consents, status=begun)) in BROKERS
     gone = cluster(ROLLED_CONTROLLERS, partitions=PARTITIONS)
     assert who(rolled(gone, consents=consents, status=begun)) in BROKERS
     another = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
@@ -199,7 +199,7 @@ def test_a_topic_that_becomes_unavailable_during_a_roll_is_not_covered_by_an_ear
     assert "topics: orders" in refused(rolled(raised, consents=consents, status=begun), Reason.CONSENT_REQUIRED)
     assert begun.rollout is not None
     other = replace(begun, rollout=replace(begun.rollout, id="of another image"), spent_consents=tuple(consents))
-    refused(rolled(given, consents=consents, status=other), Reason.CONSENT_SPENT)
+    refused(rolled(with_consent, consents=consents, status=other), Reason.CONSENT_SPENT)
 
 
 SINGLE = frozenset({"single-replica-topics"})
@@ -249,16 +249,16 @@ def test_brokers_of_a_revision_without_consent_wait_until_the_brokers_with_conse
     status = begun_with_the_consent(in_two_sets(observation))
     later = {"update_revision": "later"}
     assert who(rolled(in_two_sets(observation, **later), consents=SINGLE, status=status)) in (1, 2, 3)
-    others = cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3)}, partitions=(*PARTITIONS, row("one", 2)))
-    refused(rolled(in_two_sets(others, **later), consents=SINGLE, status=status), Reason.CONSENT_SPENT)
-    assert who(rolled(in_two_sets(others), consents=SINGLE, status=status)) in (4, 5, 6)
+    rolled_others = cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3)}, partitions=(*PARTITIONS, row("one", 2)))
+    refused(rolled(in_two_sets(rolled_others, **later), consents=SINGLE, status=status), Reason.CONSENT_SPENT)
+    assert who(rolled(in_two_sets(rolled_others), consents=SINGLE, status=status)) in (4, 5, 6)
 
 
 def test_a_stuck_broker_of_a_revision_without_consent_waits() -> None:
     observation = cluster(
         {**ROLLED_CONTROLLERS, 5: a_pod(5, waiting="ImagePullBackOff", phase="Pending", ready=False)},
         {5: replace(a_node(5), state=NodeState.GHOST)},
-        tuple(replace(one, in_sync=one.isr - {5}) for one in (*PARTITIONS, row("one", 2))),
+        tuple(replace(partition, in_sync=partition.isr - {5}) for partition in (*PARTITIONS, row("one", 2))),
     )
     status = begun_with_the_consent(in_two_sets(observation))
     assert who(rolled(in_two_sets(observation), consents=SINGLE, status=status)) == 5
@@ -288,9 +288,9 @@ def test_a_consent_for_very_many_topics_covers_exactly_these_topics() -> None:
 
 
 def test_no_node_is_restarted_while_a_partition_has_no_leader_however_low_its_min_isr_is() -> None:
-    one = reading(*PARTITIONS, row("lost", 3, 5, 6, isr=[3], offline=True), least={"lost": 1})
+    partitions = reading(*PARTITIONS, row("lost", 3, 5, 6, isr=[3], offline=True), least={"lost": 1})
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
-    message = refused(rolled(cluster(ROLLED_CONTROLLERS, partitions=one), rollout=rule), Reason.ROLLING_NODES)
+    message = refused(rolled(cluster(ROLLED_CONTROLLERS, partitions=partitions), rollout=rule), Reason.ROLLING_NODES)
     assert "1 partition (lost-0) has no leader" in message
 
 
@@ -323,8 +323,8 @@ def test_a_broker_whose_disruption_budget_allows_no_eviction_is_passed_over_for_
     first = who(rolled(observation))
     (every,) = workloads_of(observation).budgets
     spent = replace(every, pods=frozenset({f"broker-{first}"}), disruptions_allowed=0)
-    others = replace(every, pods=every.pods - spent.pods)
-    assert who(rolled(with_workloads(observation, budgets=(spent, others)))) in {*BROKERS} - {first}
+    other_pods = replace(every, pods=every.pods - spent.pods)
+    assert who(rolled(with_workloads(observation, budgets=(spent, other_pods)))) in {*BROKERS} - {first}
 
 
 # --- a pod that runs no registered node ---

@@ -75,7 +75,7 @@ def two_images(*done: int, **images: str) -> Observation:
             replicas=3,
             release="",
             image=images.get(name, name),
-            pods=tuple(replace(one, stateful_set=name) for one in pods),
+            pods=tuple(replace(pod, stateful_set=name) for pod in pods),
         )
         for name, pods in (("broker", brokers.pods[:3]), ("more", brokers.pods[3:]))
     ]
@@ -84,10 +84,10 @@ def two_images(*done: int, **images: str) -> Observation:
 
 def test_the_first_node_of_each_unknown_image_is_restarted_alone_and_later_nodes_as_usual() -> None:
     first = who(rolled(two_images()))
-    others = {1, 2, 3} if first in {4, 5, 6} else {4, 5, 6}
+    other_brokers = {1, 2, 3} if first in {4, 5, 6} else {4, 5, 6}
     refused(rolled(two_images(first), sent(first, uid="older", stable=True)), Reason.ROLLING_NODES)
     second = who(rolled(two_images(first)))
-    assert second in others
+    assert second in other_brokers
     refused(rolled(two_images(first, second), sent(second, uid="older", stable=True)), Reason.ROLLING_NODES)
     third = who(rolled(two_images(first, second)))
     in_flight = sent(third, uid="older", stable=True)
@@ -144,7 +144,7 @@ def test_no_ordered_pod_is_restarted_below_a_pod_in_flight_that_is_not_created_y
 def test_the_message_about_a_pod_that_is_not_created_again_names_the_pod_that_has_to_be_ready_first() -> None:
     observation = ordered(current(*BROKERS))
     controllers, brokers = workloads_of(observation).stateful_sets
-    pods = tuple(replace(one, ready=one.name != "broker-2") for one in brokers.pods if one.name != "broker-3")
+    pods = tuple(replace(pod, ready=pod.name != "broker-2") for pod in brokers.pods if pod.name != "broker-3")
     lacking = with_workloads(observation, stateful_sets=(controllers, replace(brokers, pods=pods)))
     message = refused(rolled(lacking, sent(3, minutes=60)), Reason.ROLLOUT_HALTED)
     assert (
@@ -165,7 +165,7 @@ def test_the_status_keeps_all_unconfirmed_controllers_however_many_brokers_are_u
     assert roll.decision is not None
     status = rollout_status(roll, roll.decision, None, ago(0))
     assert status is not None
-    kept = [one.node_id for one in status.unconfirmed]
-    assert {*CONTROLLERS} < {*kept}
-    assert kept == sorted(kept)
-    assert len(kept) == 8
+    recorded = [node.node_id for node in status.unconfirmed]
+    assert {*CONTROLLERS} < {*recorded}
+    assert recorded == sorted(recorded)
+    assert len(recorded) == 8

@@ -96,16 +96,18 @@ def test_without_the_metadata_log_a_node_restarted_by_hand_is_back_once_it_suppo
 
 
 def test_a_person_is_not_asked_again_to_restart_a_node_that_was_restarted() -> None:
-    asked = RestartInFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON)
+    request = RestartInFlight(
+        RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON
+    )
     for nodes, asks in (({}, True), (fresh(1), False)):
         observation = replace(cluster(nodes=nodes), workloads=Unknown(SILENT))
         roll = rolled(
-            observation, asked, rollout=Rollout(MANUAL.name), changes=(UpdateFeature("metadata.version", 27, 30),)
+            observation, request, rollout=Rollout(MANUAL.name), changes=(UpdateFeature("metadata.version", 27, 30),)
         )
         assert roll.decision is not None
-        said = nodes_rolled(roll, roll.decision)
-        assert said is not None
-        assert (said[1] is Reason.RESTART_REQUESTED) is asks
+        condition = nodes_rolled(roll, roll.decision)
+        assert condition is not None
+        assert (condition[1] is Reason.RESTART_REQUESTED) is asks
 
 
 def test_a_request_to_restart_a_node_by_hand_is_withdrawn_once_the_document_no_longer_needs_it() -> None:
@@ -129,15 +131,15 @@ ASKED = RestartInFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation
 
 DEAD = {5: replace(a_node(5), state=NodeState.GHOST)}
 
-WITHOUT_5 = tuple(replace(one, in_sync=one.isr - {5}) for one in PARTITIONS)
+WITHOUT_5 = tuple(replace(partition, in_sync=partition.isr - {5}) for partition in PARTITIONS)
 
-WITHOUT_1 = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
+WITHOUT_1 = tuple(replace(partition, in_sync=partition.isr - {1}) for partition in PARTITIONS)
 
 LATE = Failure(FailureKind.WAITING_FOR_BUDGET, "partitions", "others have theirs in memory")
 
 
 @pytest.mark.parametrize(
-    ("nodes", "partitions", "why"),
+    ("nodes", "partitions", "cause"),
     [
         ({}, PARTITIONS, ""),
         (DEAD, PARTITIONS, "broker 5 is unavailable"),
@@ -151,15 +153,15 @@ LATE = Failure(FailureKind.WAITING_FOR_BUDGET, "partitions", "others have theirs
     ],
 )
 def test_a_request_to_restart_a_node_by_hand_is_withdrawn_once_a_partition_forbids_the_restart(
-    nodes: dict[int, Any], partitions: Any, why: str
+    nodes: dict[int, Any], partitions: Any, cause: str
 ) -> None:
     """A person may take days."""
     observation = replace(cluster(nodes=nodes, partitions=partitions), workloads=Unknown(NOT_ASKED))
     raised = UpdateFeature("metadata.version", 27, 30)
     roll = rolled(observation, ASKED, rollout=Rollout(MANUAL.name), changes=(raised,))
-    assert [one for one, _ in roll.withdrawn] == ([ASKED] if why else [])
-    assert all(why in said for _, said in roll.withdrawn)
-    assert (roll.in_flight == ()) is bool(why)
+    assert [restart for restart, _ in roll.withdrawn] == ([ASKED] if cause else [])
+    assert all(cause in reason for _, reason in roll.withdrawn)
+    assert (roll.in_flight == ()) is bool(cause)
 
 
 def test_a_node_that_was_restarted_with_the_old_kafka_halts_the_roll_and_asks_for_a_newer_one() -> None:
@@ -178,7 +180,9 @@ def test_a_ghost_broker_is_a_blocker_with_its_unregistration_in_the_remedy() -> 
     decision = rolled(observation, rollout=by_hand, changes=(raised,)).decision
     assert isinstance(decision, Wait)
     assert "kafkafeatures unregister --broker 4" in decision.remedy
-    assert [(one.kind, one.subject) for one in decision.blockers] == [(BlockerKind.GHOST_REGISTRATION, "broker 4")]
+    assert [(blocker.kind, blocker.subject) for blocker in decision.blockers] == [
+        (BlockerKind.GHOST_REGISTRATION, "broker 4")
+    ]
 
 
 def test_a_person_is_not_asked_to_upgrade_a_node_while_a_level_is_too_low_for_the_new_kafka() -> None:

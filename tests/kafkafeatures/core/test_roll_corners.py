@@ -55,7 +55,7 @@ def phase(flying: InFlight, observation: Observation) -> ReturnPhase:
 
 
 def behind(*ids: int) -> Any:
-    return tuple(replace(one, in_sync=one.isr - {*ids}) for one in PARTITIONS)
+    return tuple(replace(partition, in_sync=partition.isr - {*ids}) for partition in PARTITIONS)
 
 
 @pytest.mark.parametrize(
@@ -120,28 +120,28 @@ def test_the_time_for_which_a_node_is_stable_is_measured_by_one_process_and_not_
 ) -> None:
     """A node that was back before the operator was restarted may have stopped once more meanwhile."""
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
-    found = looks(observation, timedelta(seconds=seconds), stable_for=timedelta(seconds=30))
-    assert sent(1, minutes=60, stable=True).settle(found) == result
+    look = looks(observation, timedelta(seconds=seconds), stable_for=timedelta(seconds=30))
+    assert sent(1, minutes=60, stable=True).settle(look) == result
 
 
 @pytest.mark.parametrize(("seconds", "result"), [(0, OpenOutcome()), (60, OpenOutcome()), (61, Result.NOT_APPLIED)])
 def test_the_time_for_which_an_eviction_may_be_on_its_way_is_measured_by_one_process(
     seconds: int, result: Result | OpenOutcome
 ) -> None:
-    found = looks(cluster(ROLLED_CONTROLLERS), timedelta(seconds=seconds))
-    assert sent(1, minutes=60, unwanted=60).settle(found) == result
+    look = looks(cluster(ROLLED_CONTROLLERS), timedelta(seconds=seconds))
+    assert sent(1, minutes=60, unwanted=60).settle(look) == result
 
 
 def test_a_restart_whose_pod_was_not_replaced_yet_is_not_superseded_by_another_image() -> None:
     """The eviction may be on its way: that the former pod crashes, and is not wanted, does not end the restart."""
     crashes = {1: a_pod(1, **CRASHES)}
     observation = cluster({**ROLLED_CONTROLLERS, **crashes}, {1: replace(a_node(1), state=NodeState.GHOST)}, behind(1))
-    one = sent(1, minutes=20, after="in-between")
-    assert isinstance(one.settle(looks(observation)), OpenOutcome)
+    restart = sent(1, minutes=20, after="in-between")
+    assert isinstance(restart.settle(looks(observation)), OpenOutcome)
     new = replace(
         observation, workloads=cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="bad", **CRASHES)}).workloads
     )
-    assert one.settle(looks(new)) is Result.SUPERSEDED
+    assert restart.settle(looks(new)) is Result.SUPERSEDED
 
 
 # --- who may go beside what is away ---
@@ -194,16 +194,16 @@ def test_levels_are_changed_before_the_roll_only_if_the_new_binary_needs_the_cha
     assert not rolled(both, changes=(down,)).levels_first
 
 
-@pytest.mark.parametrize("there", [Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.COPIED])
+@pytest.mark.parametrize("position", [Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.COPIED])
 def test_the_restart_of_an_unregistered_broker_in_a_migration_is_in_flight_while_the_broker_is_stopped(
-    there: Position,
+    position: Position,
 ) -> None:
     """The restart is still in flight: no other node goes, and it is waited for. One that a person has unregistered
     looks the same, and what helps is said for both.
     """
-    seen = _without(2, migrations.cluster(there))
-    assert not AwayNode(2, "broker 2").is_overtaken(seen)
-    state = AwayNode(2, "broker 2").state_in(seen, None)
+    observation = _without(2, migrations.cluster(position))
+    assert not AwayNode(2, "broker 2").is_overtaken(observation)
+    state = AwayNode(2, "broker 2").state_in(observation, None)
     assert state.phase is ReturnPhase.STARTING
     assert (
         "broker 2 is not registered: start it; if it runs, see its log, and if that shows no reason, restart it"
@@ -215,10 +215,10 @@ def test_the_restart_of_a_broker_that_was_unregistered_in_kraft_mode_is_over() -
     assert AwayNode(2, "broker 2").is_overtaken(_without(2, migrations.cluster(Position.FINALIZED)))
 
 
-def _without(id_: int, seen: Observation) -> Observation:
+def _without(id_: int, observation: Observation) -> Observation:
     return replace(
-        seen,
-        nodes=tuple(one for one in seen.nodes if one.id != id_),
+        observation,
+        nodes=tuple(node for node in observation.nodes if node.id != id_),
         registered_brokers=known(frozenset({1, 2, 3} - {id_})),
         registered_controllers=known(frozenset(migrations.CONTROLLERS)),
     )

@@ -102,7 +102,7 @@ def test_a_crash_on_the_second_image_does_not_halt_the_roll_to_a_third_image() -
 
 
 def test_a_stuck_node_is_not_restarted_into_a_revision_that_crashes() -> None:
-    isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
+    isr = tuple(replace(partition, in_sync=partition.isr - {4}) for partition in PARTITIONS)
     stuck = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
     steady = cluster({**ROLLED_CONTROLLERS, **current(1), **stuck}, away, isr)
@@ -113,7 +113,7 @@ def test_a_stuck_node_is_not_restarted_into_a_revision_that_crashes() -> None:
 
 def test_a_stuck_node_is_restarted_into_an_image_that_crashed_before_it_was_chosen_again() -> None:
     """One node ran out of memory, another fails on the new image: it must still get the image that all others run."""
-    isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
+    isr = tuple(replace(partition, in_sync=partition.isr - {4}) for partition in PARTITIONS)
     made = NOW - timedelta(minutes=10)
     bad = {4: a_pod(4, revision="bad", waiting="ImagePullBackOff", phase="Pending", ready=False, created_at=made)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
@@ -121,7 +121,10 @@ def test_a_stuck_node_is_restarted_into_an_image_that_crashed_before_it_was_chos
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: crashed}, away, isr)
     before = replace(EMPTY, workloads=(WorkloadStatus(name="broker", update_revision=NEW, updated=6, total=6),))
     left = rolled(with_template(observation, "bad"), status=before).revisions
-    assert [(one.revision, one.reached) for one in left if one.name == "broker"] == [(NEW, True), ("bad", False)]
+    assert [(revision.revision, revision.reached) for revision in left if revision.name == "broker"] == [
+        (NEW, True),
+        ("bad", False),
+    ]
     status = replace(EMPTY, rollout=RolloutStatus(id="r", total=9, revisions=left))
     assert who(rolled(observation, status=status)) == 4
     refused(rolled(observation), Reason.ROLLOUT_HALTED)  # the status was lost: it may be what halted the roll
@@ -135,7 +138,7 @@ def test_a_change_of_another_stateful_set_restarts_no_stuck_node_into_a_revision
     change: str,
 ) -> None:
     """The old pod is stuck, and is an hour old; the new one crashed."""
-    isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
+    isr = tuple(replace(partition, in_sync=partition.isr - {4}) for partition in PARTITIONS)
     stuck = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
     crashing = {1: a_pod(1, revision=NEW, **CRASHES["was started again"], created_at=NOW - timedelta(minutes=5))}
@@ -143,12 +146,12 @@ def test_a_change_of_another_stateful_set_restarts_no_stuck_node_into_a_revision
     status = status_after(rolled(observation))
     refused(rolled(observation, status=status), Reason.ROLLOUT_HALTED)
     controllers, brokers = workloads_of(observation).stateful_sets
-    others = {
+    other_pods = {
         "another template": (replace(controllers, update_revision="label"), brokers),
         "away": (brokers,),
         "one more": (controllers, brokers, replace(brokers, name="more", pods=(), replicas=0)),
     }[change]
-    changed = with_workloads(observation, stateful_sets=others, missing=("controller",) if change == "away" else ())
+    changed = with_workloads(observation, stateful_sets=other_pods, missing=("controller",) if change == "away" else ())
     for _ in range(2):
         halted = rolled(changed, status=status)
         assert isinstance(halted.decision, Stalled)
@@ -189,9 +192,9 @@ def test_no_level_is_raised_while_a_node_crashes_although_the_roll_is_over(of_po
     assert decision.reason is Reason.ROLLOUT_HALTED
 
 
-@pytest.mark.parametrize("which", ["has run for an hour since", "is a new pod", "was evicted by kubelet"])
-def test_an_end_of_a_container_that_is_no_crash_does_not_hold_the_raise_of_a_level(which: str) -> None:
-    assert rolled(after_the_roll(**STEADY[which]), changes=(RAISE,)).decision is None
+@pytest.mark.parametrize("end", ["has run for an hour since", "is a new pod", "was evicted by kubelet"])
+def test_an_end_of_a_container_that_is_no_crash_does_not_hold_the_raise_of_a_level(end: str) -> None:
+    assert rolled(after_the_roll(**STEADY[end]), changes=(RAISE,)).decision is None
 
 
 def test_a_crash_after_the_roll_holds_no_downgrade_and_halts_no_finished_roll() -> None:

@@ -78,12 +78,12 @@ DRAINED = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision=BEFORE)}, back(1
 LAST = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, back(1, "new"))
 
 
-@pytest.mark.parametrize("seen", [LOST, DRAINED, LAST])
+@pytest.mark.parametrize("observation", [LOST, DRAINED, LAST])
 @pytest.mark.parametrize("flying", [(), (sent(1),)])
 def test_a_broker_that_comes_back_without_any_former_directory_halts_the_roll(
-    seen: Observation, flying: tuple[RestartInFlight, ...]
+    observation: Observation, flying: tuple[RestartInFlight, ...]
 ) -> None:
-    roll = rolled(seen, *flying, disks=OLD)
+    roll = rolled(observation, *flying, disks=OLD)
     message = refused(roll, Reason.ROLLOUT_HALTED)
     assert "no other node is restarted: broker 1 came back on a new disk" in message
     assert "see the volumes of pod broker-1" in message
@@ -112,15 +112,15 @@ def test_the_disks_of_a_node_in_flight_are_not_recorded_before_its_return() -> N
 
 def test_a_lost_disk_is_reported_at_once_even_while_the_broker_is_fenced_and_as_long_as_it_lasts() -> None:
     fenced = {1: replace(back(1, "new")[1], state=NodeState.FENCED)}
-    seen = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fenced)
+    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fenced)
     late = replace(sent(1), at=ago(900), stopping_since=ago(900))
-    for one in (sent(1), late):
-        assert "came back on a new disk" in refused(rolled(seen, one, disks=OLD), Reason.ROLLOUT_HALTED)
+    for restart in (sent(1), late):
+        assert "came back on a new disk" in refused(rolled(observation, restart, disks=OLD), Reason.ROLLOUT_HALTED)
 
 
 def test_a_broker_with_one_former_directory_is_back_and_its_new_directories_are_recorded() -> None:
-    seen = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, back(1, "old", "new"))
-    roll = rolled(seen, sent(1), disks=OLD)
+    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, back(1, "old", "new"))
+    roll = rolled(observation, sent(1), disks=OLD)
     assert who(roll) == 4
     moved = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, back(1, "new"))
     assert rolled(moved, disks=roll.disks.earlier).disks.lost_ids == set()
@@ -145,8 +145,10 @@ def test_the_directory_of_the_metadata_log_identifies_the_disk_of_a_broker_witho
 
 
 def test_a_controller_or_combined_node_that_lost_its_metadata_log_is_on_a_new_disk() -> None:
-    seen = cluster({**current(3002), **replaced(3001)}, back(3001, metadata="new"))
-    message = refused(rolled(seen, sent(3001), disks=had(with_dirs(3001, metadata="old"))), Reason.ROLLOUT_HALTED)
+    observation = cluster({**current(3002), **replaced(3001)}, back(3001, metadata="new"))
+    message = refused(
+        rolled(observation, sent(3001), disks=had(with_dirs(3001, metadata="old"))), Reason.ROLLOUT_HALTED
+    )
     assert "controller 3001 came back on a new disk" in message
     combined = replace(with_dirs(3001, "d", metadata="new"), roles=(Role.CONTROLLER, Role.BROKER))
     assert is_on_new_disk(disks_of(replace(combined, metadata_dir="old")), combined)
@@ -162,13 +164,13 @@ def test_a_consent_accepts_one_new_disk_of_one_node_and_is_spent_by_it() -> None
 
 
 def test_a_consent_to_another_disk_or_another_node_accepts_no_new_disk() -> None:
-    others = (
+    other_consents = (
         consent_to_disk(OLD[1], with_dirs(1, "third")),
         consent_to_disk(disks_of(with_dirs(2, "old")), with_dirs(2, "new")),
         "quorum-of-one",
     )
-    assert consent_to_disk(OLD[1], LOST.node(1) or a_node(1)) not in others
-    assert rolled(LOST, disks=OLD, consents=frozenset(others)).disks.lost_ids == {1}
+    assert consent_to_disk(OLD[1], LOST.node(1) or a_node(1)) not in other_consents
+    assert rolled(LOST, disks=OLD, consents=frozenset(other_consents)).disks.lost_ids == {1}
 
 
 def test_a_consent_to_a_new_disk_that_was_spent_has_to_be_given_again() -> None:
@@ -214,8 +216,8 @@ def test_the_directories_of_a_broker_are_forgotten_once_it_was_unregistered_with
     stopped = cluster(ROLLED_CONTROLLERS, {1: with_dirs(1, node=replace(a_node(1), state=NodeState.GHOST))})
     unread = replace(without, registered_brokers=Unknown(UNREAD))
     in_zookeeper = replace(without, mode=known(MetadataMode.ZOOKEEPER))
-    for seen, is_forgotten in ((without, True), (stopped, False), (unread, False), (in_zookeeper, False)):
-        before = rolled(seen, disks=OLD).disks.earlier
+    for observation, is_forgotten in ((without, True), (stopped, False), (unread, False), (in_zookeeper, False)):
+        before = rolled(observation, disks=OLD).disks.earlier
         assert (before.get(1) is None) is is_forgotten
         assert (rolled(LOST, disks=before).disks.lost_ids == {1}) is not is_forgotten
 
@@ -275,9 +277,9 @@ def test_a_reconciliation_without_readable_pods_keeps_the_recorded_directories()
     roll = rolled(observation, disks=OLD)
     assert not roll.needing
     facts = SimpleNamespace(observation=observation, stage_memory={}, monotonic=0.0)
-    kept = RollState(facts, None, roll, ()).stage_memory[ROLL]  # type: ignore[arg-type]
-    assert isinstance(kept, RollMemory)
-    assert kept.disks[1] == OLD[1]
+    memory = RollState(facts, None, roll, ()).stage_memory[ROLL]  # type: ignore[arg-type]
+    assert isinstance(memory, RollMemory)
+    assert memory.disks[1] == OLD[1]
 
 
 NODES = st.dictionaries(

@@ -93,7 +93,7 @@ def down(*ids: int) -> Mapping[int, Node]:
 
 def without(*ids: int) -> tuple[Row, ...]:
     """All partitions, with these brokers in sync with none."""
-    return tuple(replace(one, in_sync=one.isr - {*ids}) for one in PARTITIONS)
+    return tuple(replace(partition, in_sync=partition.isr - {*ids}) for partition in PARTITIONS)
 
 
 def halted_by_1(pods: Mapping[int, Pod], nodes: Mapping[int, Node], **of_brokers: Any) -> Observation:
@@ -131,12 +131,12 @@ def two_sets(*, image: str) -> Observation:
     """Brokers 1 and 4 are a StatefulSet of their own; 1 halted the roll, and 2 of the other one is stuck."""
     observation = halted_by_1(lasting(2, OLD), down(2))
     controllers, brokers = workloads_of(observation).stateful_sets
-    few = tuple(replace(one, stateful_set="few") for one in brokers.pods if one.name in ("broker-1", "broker-4"))
-    rest = tuple(one for one in brokers.pods if one.name not in ("broker-1", "broker-4"))
+    few = tuple(replace(pod, stateful_set="few") for pod in brokers.pods if pod.name in ("broker-1", "broker-4"))
+    other_pods = tuple(pod for pod in brokers.pods if pod.name not in ("broker-1", "broker-4"))
     sets = (
         controllers,
         replace(brokers, name="few", pods=few, replicas=2),
-        replace(brokers, pods=rest, replicas=4, update_revision="rest-1", image=image),
+        replace(brokers, pods=other_pods, replicas=4, update_revision="rest-1", image=image),
     )
     return with_workloads(observation, stateful_sets=sets)
 
@@ -236,8 +236,8 @@ def test_the_remedy_for_a_node_that_recovers_for_ever_on_a_reverted_image_is_to_
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **replaced(1, revision="bad")}, fenced, without(1))
     message = refused(rolled(observation, sent(1, after="bad", minutes=90)), Reason.ROLLING_NODES)
     assert message.startswith("broker 1 is fenced: it recovers its log, or catches up; delete pod broker-1 if it does")
-    asked = cluster({**current(*CONTROLLERS, *BROKERS), **replaced(1)}, fenced, without(1))
-    assert "delete" not in refused(rolled(asked, sent(1, minutes=9)), Reason.ROLLING_NODES)
+    recovering = cluster({**current(*CONTROLLERS, *BROKERS), **replaced(1)}, fenced, without(1))
+    assert "delete" not in refused(rolled(recovering, sent(1, minutes=9)), Reason.ROLLING_NODES)
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,10 @@ def test_the_remedy_for_a_pod_that_hangs_while_it_stops_is_to_delete_it_with_for
         f"`kubectl -n kafka delete pod broker-{id_} --force`"
     )
     in_time = {id_: replace(hung, stops_by=NOW - timedelta(minutes=15))}
-    recently = [replace(one, stopping_since=one.at) for one in map(sent, (one.step.node_id for one in flying))]
+    recently = [
+        replace(restart, stopping_since=restart.at)
+        for restart in map(sent, (restart.step.node_id for restart in flying))
+    ]
     assert "taint" not in refused(rolled(observation(in_time), *recently, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
 
 

@@ -60,9 +60,9 @@ from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW, SILENT
 
 
-def is_not_wanted(one: RestartInFlight, told: Observation) -> bool:
-    assert isinstance(one.step, RestartNode)
-    return one.step.is_not_wanted(told)
+def is_not_wanted(restart: RestartInFlight, observation: Observation) -> bool:
+    assert isinstance(restart.step, RestartNode)
+    return restart.step.is_not_wanted(observation)
 
 
 def test_an_eviction_that_may_not_have_been_sent_is_sent_again_before_any_other_step() -> None:
@@ -71,44 +71,44 @@ def test_an_eviction_that_may_not_have_been_sent_is_sent_again_before_any_other_
     assert roll.decision.step == sent(3).step
 
 
-def combined_of(told: Observation) -> Observation:
+def combined_of(observation: Observation) -> Observation:
     """With controllers that are brokers as well, whose StatefulSet is listed as one of brokers."""
     both = (Role.CONTROLLER, Role.BROKER)
-    nodes = tuple(replace(one, roles=both) if one.id >= 3000 else one for one in told.nodes)
-    sets = tuple(replace(one, role="brokers") for one in workloads_of(told).stateful_sets)
-    return with_workloads(replace(told, nodes=nodes), stateful_sets=sets)
+    nodes = tuple(replace(node, roles=both) if node.id >= 3000 else node for node in observation.nodes)
+    sets = tuple(replace(stateful_set, role="brokers") for stateful_set in workloads_of(observation).stateful_sets)
+    return with_workloads(replace(observation, nodes=nodes), stateful_sets=sets)
 
 
 def test_an_eviction_for_a_former_image_is_not_sent_again_but_decided_anew() -> None:
     """With the newer image, controllers may have to go before this broker; and a follower may lead by now."""
-    for told, one in (
+    for observation, restart in (
         (cluster(ROLLED_CONTROLLERS), sent(3, after="another")),
         (cluster(), sent(3)),
         (cluster(), sent(3001)),
         (combined_of(cluster()), sent(3)),
     ):
-        assert "was not evicted yet" in refused(rolled(told, one), Reason.ROLLING_NODES)
-        assert is_not_wanted(one, told)
-    for told, one in ((cluster(ROLLED_CONTROLLERS), sent(3)), (cluster(), sent(3002))):
-        assert not is_not_wanted(one, told)
+        assert "was not evicted yet" in refused(rolled(observation, restart), Reason.ROLLING_NODES)
+        assert is_not_wanted(restart, observation)
+    for observation, restart in ((cluster(ROLLED_CONTROLLERS), sent(3)), (cluster(), sent(3002))):
+        assert not is_not_wanted(restart, observation)
 
 
 def test_an_eviction_that_was_not_sent_waits_while_the_template_of_controllers_is_not_processed() -> None:
     """Whether controllers have to go before this broker is not known yet."""
-    told = cluster(ROLLED_CONTROLLERS)
-    controllers, brokers = workloads_of(told).stateful_sets
-    changed = with_workloads(told, stateful_sets=(replace(controllers, observed=False), brokers))
+    observation = cluster(ROLLED_CONTROLLERS)
+    controllers, brokers = workloads_of(observation).stateful_sets
+    changed = with_workloads(observation, stateful_sets=(replace(controllers, observed=False), brokers))
     message = refused(rolled(changed, sent(3)), Reason.ROLLING_NODES)
     assert "Kubernetes has not processed the change of StatefulSet controller yet" in message
 
 
 def test_an_eviction_that_was_not_sent_waits_if_a_node_that_went_away_since_uses_up_max_parallel() -> None:
     """By maxParallel, of which it needs one itself."""
-    isr = tuple(replace(one, in_sync=one.isr - {6}) for one in PARTITIONS)
-    told = cluster({**ROLLED_CONTROLLERS, **current(6)}, {6: replace(a_node(6), state=NodeState.UNREACHABLE)}, isr)
-    assert who(rolled(told, sent(3))) == 3
+    isr = tuple(replace(partition, in_sync=partition.isr - {6}) for partition in PARTITIONS)
+    away = cluster({**ROLLED_CONTROLLERS, **current(6)}, {6: replace(a_node(6), state=NodeState.UNREACHABLE)}, isr)
+    assert who(rolled(away, sent(3))) == 3
     alone = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    message = refused(rolled(told, sent(3), rollout=alone), Reason.ROLLING_NODES)
+    message = refused(rolled(away, sent(3), rollout=alone), Reason.ROLLING_NODES)
     assert "broker 6 is unavailable; bring broker 6 back" in message
 
 
@@ -118,7 +118,7 @@ def test_a_node_that_is_not_back_in_time_halts_the_roll_unless_it_recovers_its_l
     assert "CrashLoopBackOff, restarted 7 times" in message
     assert "kubectl logs broker-1" in message
     assert "delete the pod" not in message
-    unnamed = replace(crashing, nodes=tuple(one for one in crashing.nodes if one.id != 1))
+    unnamed = replace(crashing, nodes=tuple(node for node in crashing.nodes if node.id != 1))
     assert "then delete the pod" in refused(rolled(unnamed, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     homeless = cluster({**ROLLED_CONTROLLERS, **replaced(1, phase="Pending", waiting="Unschedulable", ready=False)})
     message = refused(rolled(homeless, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
@@ -134,8 +134,8 @@ def test_node_timeout_counts_from_the_stop_of_the_pod_and_not_from_the_decision(
     day = 23.0 * 60
     assert who(rolled(crashing, sent(1, minutes=day, stopped=14))) == 4
     refused(rolled(crashing, sent(1, minutes=day, stopped=16)), Reason.ROLLOUT_HALTED)
-    asked = replace(sent(1, minutes=day), stopping_since=None)
-    assert asked.remembering(replace(asked, stopping_since=ago(1))) != asked
+    unstopped = replace(sent(1, minutes=day), stopping_since=None)
+    assert unstopped.remembering(replace(unstopped, stopping_since=ago(1))) != unstopped
 
 
 def test_a_broker_is_back_once_it_is_in_sync_with_the_partitions_of_before_its_restart() -> None:
@@ -148,12 +148,12 @@ def test_a_broker_is_back_once_it_is_in_sync_with_the_partitions_of_before_its_r
     assert (step.node_id, step.out_of_sync) == (1, 1)
     back = {**pods, **replaced(1)}
     in_sync, behind = ReturnPhase.BACK, ReturnPhase.CATCHING_UP
-    for seen, phase in ((before, in_sync), (after, behind), ((), in_sync), (after[:1], in_sync)):
-        told = cluster(back, fresh(1), seen)
+    for partitions, phase in ((before, in_sync), (after, behind), ((), in_sync), (after[:1], in_sync)):
+        observation = cluster(back, fresh(1), partitions)
         again = in_flight(RestartInFlight(step, sent(1).at, Via.API_SERVER).to_intent())
         assert isinstance(again, RestartInFlight)
         assert isinstance(again.step, RestartNode)
-        assert again.step.state_in(told, replication_of(told)).phase is phase
+        assert again.step.state_in(observation, replication_of(observation)).phase is phase
 
 
 def test_a_broker_has_to_be_in_sync_with_all_partitions_if_only_their_number_is_remembered() -> None:
@@ -163,8 +163,8 @@ def test_a_broker_has_to_be_in_sync_with_all_partitions_if_only_their_number_is_
     pods = {**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6)}
     step = restart_in(rolled(cluster(pods, partitions=many), rollout=rule))
     assert (step.out_of_sync, step.lagging) == (13, frozenset())
-    told = cluster({**pods, **replaced(1)}, fresh(1), many[:1])
-    state = step.state_in(told, replication_of(told))
+    observation = cluster({**pods, **replaced(1)}, fresh(1), many[:1])
+    state = step.state_in(observation, replication_of(observation))
     assert state.phase is ReturnPhase.CATCHING_UP
     assert state.detail == (
         "broker 1 is not in sync with 1 partition yet (a-0); it is not known which of them were out of sync before"
@@ -173,11 +173,11 @@ def test_a_broker_has_to_be_in_sync_with_all_partitions_if_only_their_number_is_
 
 def test_the_message_of_a_halt_for_a_missing_pod_says_where_to_look_instead() -> None:
     """The StatefulSet of the pod was scaled down while the node was restarted."""
-    told = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=NodeState.GHOST)})
-    controllers, brokers = workloads_of(told).stateful_sets
+    observation = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=NodeState.GHOST)})
+    controllers, brokers = workloads_of(observation).stateful_sets
     left = replace(brokers, pods=brokers.pods[1:], replicas=5)
-    told = with_workloads(told, stateful_sets=(controllers, left))
-    message = refused(rolled(told, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+    observation = with_workloads(observation, stateful_sets=(controllers, left))
+    message = refused(rolled(observation, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     assert message == (
         "no other node is restarted: broker 1 is not back after 15 min: pod broker-1 was not created again yet; see "
         "`kubectl describe statefulset broker`; if it was scaled down, scale it up again, or unregister broker 1 once "
@@ -192,34 +192,34 @@ def test_unconfirmed_controllers_are_waited_for_also_while_a_broker_is_in_flight
     known = cluster({**current(*CONTROLLERS), **stopping}, gone)
     assert who(rolled(known, sent(1))) in BROKERS  # the node in flight itself confirms nothing while it stops
     silent = {id_: replace(a_node(id_), proved_at="") for id_ in CONTROLLERS}
-    told = cluster(stopping, {**gone, **silent})
-    assert "broker-1 is stopping" in refused(rolled(told, sent(1)), Reason.ROLLING_NODES)
+    observation = cluster(stopping, {**gone, **silent})
+    assert "broker-1 is stopping" in refused(rolled(observation, sent(1)), Reason.ROLLING_NODES)
     assert "has not confirmed its node id" in refused(rolled(cluster(None, silent)), Reason.ROLLING_NODES)
 
 
 def test_a_node_is_restarted_only_once_for_one_revision() -> None:
     """A pod that is of another revision again after its restart is not restarted for ever."""
-    told = cluster(ROLLED_CONTROLLERS)
+    observation = cluster(ROLLED_CONTROLLERS)
     restarted = RevisionStatus(name="broker", revision=NEW, nodes="1", left=6)
     before = RolloutStatus(id="r", total=9, done=3, revisions=(restarted,))
     status = replace(EMPTY, rollout=before)
-    assert "was restarted in this roll" in refused(rolled(told, status=status), Reason.ROLLOUT_HALTED)
+    assert "was restarted in this roll" in refused(rolled(observation, status=status), Reason.ROLLOUT_HALTED)
     for other in (replace(restarted, revision="taken-back"), replace(restarted, name="another")):
-        assert who(rolled(told, status=replace(status, rollout=replace(before, revisions=(other,))))) in BROKERS
+        assert who(rolled(observation, status=replace(status, rollout=replace(before, revisions=(other,))))) in BROKERS
 
 
 def test_the_restarted_nodes_of_an_older_release_are_known_while_no_target_has_changed() -> None:
     """In that release one set of nodes, and one hash of all targets, are in the status."""
-    told = cluster(ROLLED_CONTROLLERS)
-    before = RolloutStatus(id=rolled(told).id, started_at=ago(5), total=9, done=3, nodes="1")
+    observation = cluster(ROLLED_CONTROLLERS)
+    before = RolloutStatus(id=rolled(observation).id, started_at=ago(5), total=9, done=3, nodes="1")
     status = replace(EMPTY, rollout=before)
-    halted = rolled(told, status=status)
+    halted = rolled(observation, status=status)
     assert "was restarted in this roll" in refused(halted, Reason.ROLLOUT_HALTED)
-    kept = rollout_status(halted, WAITING, before, ago(0))
-    assert kept is not None
-    assert (kept.id, kept.nodes, kept.started_at) == (before.id, "1", before.started_at)
-    assert [(one.name, one.nodes, one.since) for one in kept.revisions if one.left] == [("broker", "1", ago(5))]
-    assert who(rolled(told, status=replace(status, rollout=replace(before, id="older")))) in BROKERS
+    rollout = rollout_status(halted, WAITING, before, ago(0))
+    assert rollout is not None
+    assert (rollout.id, rollout.nodes, rollout.started_at) == (before.id, "1", before.started_at)
+    assert [(rev.name, rev.nodes, rev.since) for rev in rollout.revisions if rev.left] == [("broker", "1", ago(5))]
+    assert who(rolled(observation, status=replace(status, rollout=replace(before, id="older")))) in BROKERS
 
 
 def test_no_node_is_restarted_twice_for_one_revision_however_many_restarts_end_at_once() -> None:
@@ -243,12 +243,12 @@ def test_no_node_is_restarted_twice_for_one_revision_however_many_restarts_end_a
 
 
 def test_the_limits_of_a_roll_are_worked_out_when_it_begins_and_remembered_until_it_ends() -> None:
-    told = cluster(ROLLED_CONTROLLERS)
-    begun = rolled(told)
+    observation = cluster(ROLLED_CONTROLLERS)
+    begun = rolled(observation)
     assert "6 brokers in about 3 rounds of 2 at most" in begun.limits.notes
     before = RolloutStatus(id=begun.id, total=9, done=4, rounds=5, notes=("as it was",))
-    assert rolled(told, status=replace(EMPTY, rollout=before)).limits.notes == ("as it was",)
-    assert rolled(told, status=replace(EMPTY, rollout=replace(before, done=9))).limits == begun.limits
+    assert rolled(observation, status=replace(EMPTY, rollout=before)).limits.notes == ("as it was",)
+    assert rolled(observation, status=replace(EMPTY, rollout=replace(before, done=9))).limits == begun.limits
 
 
 def test_a_roll_of_which_the_pods_cannot_be_read_is_not_over() -> None:
@@ -274,30 +274,30 @@ def test_an_observer_that_only_fetches_the_metadata_log_is_no_node_that_is_away(
 def test_a_node_that_came_back_on_the_image_in_between_does_not_halt_the_roll_to_the_next_image() -> None:
     """The node came back of the image in between: it needs one more restart, and was not restarted in vain."""
     passing = sent(1, stable=True, after="in-between")
-    told = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="in-between")}, fresh(1))
+    mixed = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="in-between")}, fresh(1))
     begun = Stamp((NOW - timedelta(seconds=30)).isoformat())
     status = replace(EMPTY, intents=(passing.to_intent(),))
-    status = replace(status, rollout=RolloutStatus(id=rolled(told, passing).id, started_at=begun, total=9, done=3))
-    result = passing.settle(looks(told))
+    status = replace(status, rollout=RolloutStatus(id=rolled(mixed, passing).id, started_at=begun, total=9, done=3))
+    result = passing.settle(looks(mixed))
     assert result is Result.SUPERSEDED
     status = with_result(status, passing, result, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0))
-    assert who(rolled(told, status=status)) in BROKERS
+    assert who(rolled(mixed, status=status)) in BROKERS
 
 
 def test_an_unsent_restart_is_held_by_windows_and_halts_and_dropped_once_its_pod_is_current() -> None:
     night = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
-    told = cluster(ROLLED_CONTROLLERS)
-    refused(behind_gates(told, rolled(told, sent(3), rollout=night), night), Reason.ROLLING_NODES)
+    observation = cluster(ROLLED_CONTROLLERS)
+    refused(behind_gates(observation, rolled(observation, sent(3), rollout=night), night), Reason.ROLLING_NODES)
     crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff")})
     refused(rolled(crashing, sent(3), sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     refused(rolled(cluster(current(*CONTROLLERS, *BROKERS)), sent(3)), Reason.ROLLING_NODES)
 
 
 def test_a_roll_keeps_its_id_while_a_stateful_set_has_no_pods() -> None:
-    told = cluster(ROLLED_CONTROLLERS)
-    controllers, brokers = workloads_of(told).stateful_sets
-    gone = with_workloads(told, stateful_sets=(replace(controllers, pods=()), brokers))
-    assert rolled(gone, sent(3001)).id == rolled(told).id
+    observation = cluster(ROLLED_CONTROLLERS)
+    controllers, brokers = workloads_of(observation).stateful_sets
+    gone = with_workloads(observation, stateful_sets=(replace(controllers, pods=()), brokers))
+    assert rolled(gone, sent(3001)).id == rolled(observation).id
 
 
 def test_a_roll_with_nodes_in_flight_keeps_its_status_while_the_pods_cannot_be_read() -> None:
@@ -306,19 +306,19 @@ def test_a_roll_with_nodes_in_flight_keeps_its_status_while_the_pods_cannot_be_r
     assert isinstance(roll.decision, Wait)
     after = rollout_status(roll, roll.decision, before, Stamp((NOW + timedelta(minutes=1)).isoformat()))
     assert after == replace(before, waiting_for=roll.decision.message)
-    said = nodes_rolled(roll, roll.decision)
-    assert said is not None
-    assert said[0] == "Unknown"
+    condition = nodes_rolled(roll, roll.decision)
+    assert condition is not None
+    assert condition[0] == "Unknown"
 
 
 def test_an_eviction_that_is_no_longer_wanted_ends_once_it_cannot_be_on_its_way() -> None:
     """An eviction may have been asked for until it was no longer wanted, however long ago it was asked for first."""
-    told = replace(cluster(), workloads=Unknown(NOT_ASKED))
+    observation = replace(cluster(), workloads=Unknown(NOT_ASKED))
     for unwanted, result in ((None, OpenOutcome()), (0.5, OpenOutcome()), (2, Result.NOT_APPLIED)):
-        one = sent(3, minutes=20, unwanted=unwanted)
-        assert one.settle(looks(told)) == result
-    gone = replace(told, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
-    assert is_not_wanted(sent(3), told)
+        restart = sent(3, minutes=20, unwanted=unwanted)
+        assert restart.settle(looks(observation)) == result
+    gone = replace(observation, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
+    assert is_not_wanted(sent(3), observation)
     assert not is_not_wanted(sent(3), gone)
 
 
@@ -338,20 +338,20 @@ def test_of_combined_nodes_the_next_follower_that_may_be_restarted_goes_and_the_
 
 
 @pytest.mark.parametrize(
-    ("away", "told"),
+    ("away", "message"),
     [
         ({"node": {"state": NodeState.UNREACHABLE}}, "it may recover its log for hours; see `kubectl logs broker-1`"),
         ({"pod": {"waiting": "CrashLoopBackOff"}}, "answers, but the container of its pod broker-1 waits"),
     ],
 )
-def test_a_combined_node_that_is_away_does_not_wait_for_itself(away: dict[str, Any], told: str) -> None:
+def test_a_combined_node_that_is_away_does_not_wait_for_itself(away: dict[str, Any], message: str) -> None:
     both = (Role.CONTROLLER, Role.BROKER)
     nodes = {id_: replace(a_node(id_), roles=both, is_voter=True) for id_ in (1, 2, 3)}
     nodes[1] = replace(nodes[1], **away.get("node", {}))
     pods = {**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6), 1: a_pod(1, **away.get("pod", {}))}
     progress = tuple(ReplicaProgress(id_, 100, 50_000, 50_000) for id_ in (1, 2, 3))
     quorum = QuorumAnswer(2, 4, 100, progress, ())
-    assert told in refused(rolled(cluster(pods, nodes, quorum=quorum)), Reason.ROLLING_NODES)
+    assert message in refused(rolled(cluster(pods, nodes, quorum=quorum)), Reason.ROLLING_NODES)
 
 
 def test_an_intent_that_names_the_pod_of_another_node_evicts_nothing() -> None:
@@ -361,7 +361,7 @@ def test_an_intent_that_names_the_pod_of_another_node_evicts_nothing() -> None:
 
 
 def test_the_message_of_a_wait_names_the_node_that_is_away_and_a_remedy_if_it_hangs() -> None:
-    isr = tuple(replace(one, in_sync=one.isr - {3}) for one in PARTITIONS)
+    isr = tuple(replace(partition, in_sync=partition.isr - {3}) for partition in PARTITIONS)
     hangs = {3: replace(a_node(3), state=NodeState.UNREACHABLE)}
     needs_it = cluster({**ROLLED_CONTROLLERS, **current(3, 4, 5, 6)}, hangs, isr)
     assert refused(rolled(needs_it), Reason.ROLLING_NODES).endswith("; unavailable: broker 3")
@@ -370,8 +370,8 @@ def test_the_message_of_a_wait_names_the_node_that_is_away_and_a_remedy_if_it_ha
 
 
 def test_a_long_missing_reading_is_reported_as_missing_and_not_as_a_node_that_is_not_back() -> None:
-    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1), UNREAD)
-    refused(rolled(told, sent(1, minutes=60)), Reason.NOT_AUTHORIZED)
+    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1), UNREAD)
+    refused(rolled(observation, sent(1, minutes=60)), Reason.NOT_AUTHORIZED)
     last = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, fresh(1), UNREAD)
     assert "the partitions are not known" in refused(rolled(last, sent(1, minutes=60)), Reason.ROLLING_NODES)
 
@@ -385,15 +385,15 @@ def test_controllers_that_host_no_partition_need_no_consent_for_single_replicas(
 def test_a_node_that_does_not_run_has_to_come_back_in_sync_with_every_partition() -> None:
     """All its partitions are out of sync before: that is no measure for it."""
     bad = replaced(1, revision="bad", **CRASHES)
-    isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
+    isr = tuple(replace(partition, in_sync=partition.isr - {1}) for partition in PARTITIONS)
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
     assert restart_in(rolled(cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr))).out_of_sync == 0
 
 
 def test_in_mode_observe_a_restart_in_flight_is_followed_and_the_decision_is_not_done() -> None:
-    told = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
-    roll = rolled(told, sent(1, stable=True))
+    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
+    roll = rolled(observation, sent(1, stable=True))
     wanted = DesiredState({}, rollout=ROLLOUT, mode=Mode.OBSERVE)
-    decision = decide(wanted, told, roll=roll)
+    decision = decide(wanted, observation, roll=roll)
     assert isinstance(decision, Wait)
     assert "broker 1" in decision.message

@@ -34,7 +34,7 @@ from tests.kafkafeatures.core.rolls import (
 )
 from tests.kafkafeatures.worlds import NOW
 
-BEHIND = tuple(replace(one, in_sync=one.isr - {5}) for one in PARTITIONS)
+BEHIND = tuple(replace(partition, in_sync=partition.isr - {5}) for partition in PARTITIONS)
 """Broker 5 is in sync with none of the partitions that it hosts."""
 BOTH = pytest.mark.parametrize("availability", Availability)
 DAY_AGO = stamp(NOW - timedelta(days=1))

@@ -45,8 +45,8 @@ BY_HAND = Rollout(MANUAL.name)
 OLD: Mapping[str, Any] = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
 
 
-def mode(observation: Observation, found: MetadataMode) -> Observation:
-    return replace(observation, mode=known(found))
+def mode(observation: Observation, metadata_mode: MetadataMode) -> Observation:
+    return replace(observation, mode=known(metadata_mode))
 
 
 def open_(observation: Observation) -> Observation:
@@ -54,7 +54,7 @@ def open_(observation: Observation) -> Observation:
 
 
 def still_in_zookeeper(observation: Observation) -> Observation:
-    nodes = tuple(replace(one, migrating_from_zookeeper=one.id == 2) for one in observation.nodes)
+    nodes = tuple(replace(node, migrating_from_zookeeper=node.id == 2) for node in observation.nodes)
     return replace(observation, nodes=nodes)
 
 
@@ -68,15 +68,15 @@ OPEN = {
 }
 
 
-@pytest.mark.parametrize(("so", "said"), OPEN.values(), ids=OPEN)
-def test_no_node_is_restarted_while_a_migration_may_be_open_and_the_message_has_the_cause(so: Any, said: str) -> None:
+@pytest.mark.parametrize(("so", "words"), OPEN.values(), ids=OPEN)
+def test_no_node_is_restarted_while_a_migration_may_be_open_and_the_message_has_the_cause(so: Any, words: str) -> None:
     """The first controller that starts without its flag would finalize it."""
     for observation in (cluster(), cluster(ROLLED_CONTROLLERS), cluster(current(*BROKERS))):
         decision = rolled(so(observation)).decision
         assert isinstance(decision, Wait)
         assert decision.reason is Reason.MIGRATING
-        assert said in decision.message
-        assert [one.kind for one in decision.blockers] == [BlockerKind.MIGRATION]
+        assert words in decision.message
+        assert [blocker.kind for blocker in decision.blockers] == [BlockerKind.MIGRATION]
         assert decide(DesiredState({}, rollout=ROLLOUT), so(observation), roll=rolled(so(observation))) == decision
 
 
@@ -105,27 +105,27 @@ def test_no_person_is_asked_to_restart_a_node_in_a_migration_and_an_earlier_requ
     assert who(rolled(observation, rollout=BY_HAND, changes=(RAISE,))) == 3002
     refused(rolled(open_(observation), rollout=BY_HAND, changes=(RAISE,)), Reason.MIGRATING)
     step = RestartNode(3002, "controller 3002", incarnation="first-3002", earlier_support="7-27")
-    asked = RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
-    assert not rolled(observation, asked, rollout=BY_HAND, changes=(RAISE,)).withdrawn
+    request = RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
+    assert not rolled(observation, request, rollout=BY_HAND, changes=(RAISE,)).withdrawn
     for partitions in (observation.partitions, Unknown(NOT_ASKED)):
         standing = replace(open_(observation), partitions=partitions)
-        withdrawn = rolled(standing, asked, rollout=BY_HAND, changes=(RAISE,)).withdrawn
-        assert [one for one, _ in withdrawn] == [asked]
+        withdrawn = rolled(standing, request, rollout=BY_HAND, changes=(RAISE,)).withdrawn
+        assert [restart for restart, _ in withdrawn] == [request]
 
 
 def test_without_the_log_brokers_of_a_release_with_migrations_do_not_prove_that_none_is_open() -> None:
     """In dual write those that run in KRaft mode already answer as they do after it."""
-    asked = replace(cluster(ROLLED_CONTROLLERS), source=Source(SourceKind.API_REQUESTS))
-    assert who(rolled(asked)) in BROKERS
+    without_log = replace(cluster(ROLLED_CONTROLLERS), source=Source(SourceKind.API_REQUESTS))
+    assert who(rolled(without_log)) in BROKERS
 
     def observation(of_controllers: NodeState, supported: Mapping[str, Any]) -> Observation:
-        def changed(one: Node) -> Node:
-            if Role.BROKER in one.roles:
-                return replace(one, answer=known(answer(supported), SourceKind.API_REQUESTS), registered={})
+        def changed(node: Node) -> Node:
+            if Role.BROKER in node.roles:
+                return replace(node, answer=known(answer(supported), SourceKind.API_REQUESTS), registered={})
             silent = of_controllers is not NodeState.LIVE
-            return replace(one, state=of_controllers, answer=Unknown(SILENT) if silent else one.answer)
+            return replace(node, state=of_controllers, answer=Unknown(SILENT) if silent else node.answer)
 
-        return replace(asked, nodes=tuple(map(changed, asked.nodes)))
+        return replace(without_log, nodes=tuple(map(changed, without_log.nodes)))
 
     silent = refused(rolled(observation(NodeState.UNREACHABLE, OLD)), Reason.MIGRATING)
     assert "no controller answers, so a migration from ZooKeeper may be in progress" in silent

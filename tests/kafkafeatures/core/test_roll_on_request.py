@@ -117,7 +117,7 @@ def test_a_requested_restart_waits_while_the_next_pod_is_unknown_even_of_a_stuck
 ) -> None:
     cannot = a_pod(4, revision=NEW, waiting="ImagePullBackOff", phase="Pending", ready=False)
     away = replace(a_node(4, state=NodeState.UNREACHABLE), proved_at="")
-    isr = tuple(replace(one, in_sync=one.isr - {4}) for one in PARTITIONS)
+    isr = tuple(replace(partition, in_sync=partition.isr - {4}) for partition in PARTITIONS)
     of_pod: dict[str, Any] = {"pods": {4: cannot}, "nodes": {4: away}, "partitions": isr}
     assert who(rolled(asked(4, **of_pod))) == 4
     assert not rolled(asked(4, **of_pod, **unknown)).needing
@@ -182,10 +182,10 @@ def test_a_requested_restart_waits_for_its_own_approval_where_every_plan_needs_o
         wanted = DesiredState({}, rollout=ROLLOUT, policy=ApprovalPolicy.ALWAYS, may_approve_unseen=True, **approvals)
         return decide(wanted, observation, roll=rolled(observation))
 
-    held = decided()
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
-    assert held.message.endswith(": restart pod broker-4, as requested")
+    decision = decided()
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    assert decision.message.endswith(": restart pod broker-4, as requested")
     assert isinstance(decided(approvals=frozenset({planned(observation).hash})), Act)
     assert isinstance(decided(approvals=frozenset({planned(asked(5)).hash})), Held)
 

@@ -50,7 +50,7 @@ from tests.kafkafeatures.worlds import NOW, SILENT
 def test_a_stuck_node_is_restarted_once_its_image_is_reverted_although_the_roll_is_halted() -> None:
     bad = replaced(1, revision="bad", **CRASHES)
     away = replace(a_node(1), state=NodeState.GHOST)
-    isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
+    isr = tuple(replace(partition, in_sync=partition.isr - {1}) for partition in PARTITIONS)
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, isr)
     step = restart_in(rolled(observation, sent(1, minutes=20)))
     assert (step.node_id, step.pod_uid) == (1, "another")
@@ -60,7 +60,7 @@ def test_a_stuck_node_is_restarted_although_it_is_the_last_replica_in_sync_of_le
     """Kafka never takes the last replica out of an ISR. Only the restart brings these partitions back."""
     bad = replaced(1, revision="bad", **CRASHES)
     away = replace(a_node(1), state=NodeState.GHOST)
-    isr = [replace(one, in_sync=one.isr - {1}) for one in PARTITIONS]
+    isr = [replace(partition, in_sync=partition.isr - {1}) for partition in PARTITIONS]
     lost = row("single", 1, offline=True), row("lost", 1, 2, 3, isr=[1], offline=True)
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, (*isr, *lost))
     assert who(rolled(observation, sent(1, minutes=20))) == 1
@@ -113,13 +113,13 @@ def test_a_pod_that_two_nodes_advertise_is_not_evicted_even_in_an_outage() -> No
 
 def test_a_stuck_node_whose_budget_allows_no_eviction_is_held_with_the_patch_as_remedy() -> None:
     bad = replaced(1, revision="bad", ready=False, **CRASHES)
-    isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
+    isr = tuple(replace(partition, in_sync=partition.isr - {1}) for partition in PARTITIONS)
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr, allowed=0)
     assert who(rolled(observation, sent(1, minutes=20))) == 1
     (several,) = workloads_of(observation).budgets
-    kept = with_workloads(observation, budgets=(replace(several, always_allows_unhealthy=False),))
-    message = refused(rolled(kept, sent(1, minutes=20)), Reason.WAITING_FOR_BUDGET)
+    strict_budgets = with_workloads(observation, budgets=(replace(several, always_allows_unhealthy=False),))
+    message = refused(rolled(strict_budgets, sent(1, minutes=20)), Reason.WAITING_FOR_BUDGET)
     assert """pod broker-1 now, which does not run (CrashLoopBackOff); in Git, or: kubectl -n kafka patch""" in message
     assert '"unhealthyPodEvictionPolicy":"AlwaysAllow"' in message
 
@@ -127,7 +127,7 @@ def test_a_stuck_node_whose_budget_allows_no_eviction_is_held_with_the_patch_as_
 @pytest.mark.parametrize("unsent", [2, 3])
 def test_a_stuck_node_is_restarted_before_an_unsent_restart(unsent: int) -> None:
     """The stuck node may be what the other restart waits for, and may be the same node."""
-    isr = tuple(replace(one, in_sync=one.isr - {2}) for one in PARTITIONS)
+    isr = tuple(replace(partition, in_sync=partition.isr - {2}) for partition in PARTITIONS)
     away = {2: replace(a_node(2), state=NodeState.GHOST)}
     observation = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, **CRASHES)}, away, isr)
     step = restart_in(rolled(observation, sent(unsent)))
@@ -153,9 +153,9 @@ def hung(*done: int, **of_node: Any) -> Observation:
 def test_a_broker_with_unconfirmed_id_holds_only_brokers_that_share_a_partition_with_it() -> None:
     assert who(rolled(hung())) == 2
     assert who(rolled(hung(state=NodeState.LIVE))) == 2
-    one = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    assert who(rolled(hung(state=NodeState.LIVE), rollout=one)) == 2
-    assert "broker 5 is unavailable" in refused(rolled(hung(), rollout=one), Reason.ROLLING_NODES)
+    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    assert who(rolled(hung(state=NodeState.LIVE), rollout=one_at_a_time)) == 2
+    assert "broker 5 is unavailable" in refused(rolled(hung(), rollout=one_at_a_time), Reason.ROLLING_NODES)
     message = refused(rolled(hung(2)), Reason.ROLLING_NODES)
     beginning = (
         f"broker 5 has not confirmed its node id at an address of pod broker-5 since {NOW:%Y-%m-%dT%H:%M:%SZ}; see "
@@ -175,14 +175,16 @@ def test_a_broker_with_unconfirmed_id_holds_only_brokers_that_share_a_partition_
 
 def at_first(status: RolloutStatus) -> RolloutStatus:
     """The status as it was first reported, long ago."""
-    assert [one.node_id for one in status.unconfirmed] == [5]
+    assert [node.node_id for node in status.unconfirmed] == [5]
     return replace(status, unconfirmed=(NodeSince(node_id=5, since=Stamp("2020-01-01T00:00:00Z")),))
 
 
 def test_a_silent_broker_without_partitions_counts_as_away_while_it_has_a_pod() -> None:
     """A pod may start it again at any moment, and no ghost has one."""
-    others = tuple(row("orders", *(id_ for id_ in BROKERS if id_ not in (5, 6)), number=number) for number in range(3))
+    partitions = tuple(
+        row("orders", *(id_ for id_ in BROKERS if id_ not in (5, 6)), number=number) for number in range(3)
+    )
     silent = replace(a_node(5), state=NodeState.GHOST, answer=Unknown(SILENT), proved_at="")
-    one = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    found = rolled(cluster(ROLLED_CONTROLLERS, {5: silent}, others), rollout=one)
-    assert "broker 5 is unavailable" in refused(found, Reason.ROLLING_NODES)
+    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    roll = rolled(cluster(ROLLED_CONTROLLERS, {5: silent}, partitions), rollout=one_at_a_time)
+    assert "broker 5 is unavailable" in refused(roll, Reason.ROLLING_NODES)

@@ -49,21 +49,23 @@ class Process:
     def __init__(self) -> None:
         self.kept: Mapping[str, StageMemory] = {}
 
-    def look(self, second: float, seen: Observation, *flying: Any, status: Status = EMPTY) -> Roll:
+    def look(self, second: float, observation: Observation, *flying: Any, status: Status = EMPTY) -> Roll:
         """A look so long after the process began."""
-        facts = self.facts(second, seen, status)
+        facts = self.facts(second, observation, status)
         up_for = remembered_of(facts).up_for
-        roll = rolled(seen, *flying, known_for=timedelta(0), up_for=up_for, disks=disks_before(facts), status=status)
+        roll = rolled(
+            observation, *flying, known_for=timedelta(0), up_for=up_for, disks=disks_before(facts), status=status
+        )
         self.kept = kept_of_roll(facts, roll.disks.earlier, is_over=not roll.is_active)
         return roll
 
-    def facts(self, second: float, seen: Observation, status: Status = EMPTY) -> StageInput:
+    def facts(self, second: float, observation: Observation, status: Status = EMPTY) -> StageInput:
         def no_time(_: str) -> timedelta:
             return timedelta(0)
 
         wanted = DesiredState({}, rollout=ROLLOUT)
         return StageInput(
-            wanted, seen, NO_MEMORY, status, (), NOW, no_time, no_time, monotonic=second, stage_memory=self.kept
+            wanted, observation, NO_MEMORY, status, (), NOW, no_time, no_time, monotonic=second, stage_memory=self.kept
         )
 
 
@@ -111,7 +113,7 @@ def test_the_time_a_node_is_up_survives_an_unread_reconciliation_and_not_another
     process = Process()
     process.look(0, returned({5: 1}))
     process.look(20, TOLD)
-    process.kept = {name: kept.interrupted("no node answered") for name, kept in process.kept.items()}
+    process.kept = {name: memory.interrupted("no node answered") for name, memory in process.kept.items()}
     assert isinstance(process.look(30, returned({5: 1})).decision, Act)
     other = replace(returned({5: 1}), cluster_id=known("another"))
     assert remembered_of(process.facts(40, other)).up_for[5] == timedelta(0)
@@ -123,9 +125,9 @@ def test_the_process_keeps_recorded_disks_until_the_roll_is_over() -> None:
     process = Process()
     begun = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), log_dirs=frozenset({"old"}))})
     process.look(0, begun)
-    kept = kept_of_roll(process.facts(1, begun), None, is_over=False)[ROLL]
-    assert isinstance(kept, RollMemory)
-    assert kept.disks[1] == disks_of(replace(a_node(1), log_dirs=frozenset({"old"})))
+    memory = kept_of_roll(process.facts(1, begun), None, is_over=False)[ROLL]
+    assert isinstance(memory, RollMemory)
+    assert memory.disks[1] == disks_of(replace(a_node(1), log_dirs=frozenset({"old"})))
     over = kept_of_roll(process.facts(1, begun), None, is_over=True)[ROLL]
     assert isinstance(over, RollMemory)
     assert over.disks == {}
@@ -137,9 +139,11 @@ def test_the_process_keeps_recorded_disks_until_the_roll_is_over() -> None:
 )  # fmt: skip
 def test_a_migration_whose_status_is_lost_still_recognizes_a_new_disk(desired: Desired, position: Position) -> None:
     def with_dirs(*log_dirs: str) -> Observation:
-        seen = migrating(position)
-        nodes = tuple(replace(node, log_dirs=frozenset(log_dirs)) if node.id == 2 else node for node in seen.nodes)
-        return replace(seen, nodes=nodes)
+        observation = migrating(position)
+        nodes = tuple(
+            replace(node, log_dirs=frozenset(log_dirs)) if node.id == 2 else node for node in observation.nodes
+        )
+        return replace(observation, nodes=nodes)
 
     first = Look(wanting(desired), with_dirs("old"))
     second = Look(wanting(desired), with_dirs("old"), before=first)

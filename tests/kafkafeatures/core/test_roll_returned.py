@@ -86,8 +86,10 @@ def test_one_of_several_brokers_that_do_not_stay_up_is_restarted_if_they_share_n
     observation = cluster({**ROLLED_CONTROLLERS, **current(1, 3, 4, 6)})
     first = who(rolled(up_for({2: 12, 5: 12}, observation), known_for=AT_ONCE))
     assert first in (2, 5)
-    others = {1: 12, 3: 12, 4: 12, 6: 12}  # which need no restart: they have no end of their own to wait for
-    text = refused(rolled(up_for({2: 12, 5: 12, **others}, observation), known_for=AT_ONCE), Reason.ROLLING_NODES)
+    seconds_of_others = {1: 12, 3: 12, 4: 12, 6: 12}  # which need no restart: they have no end of their own to wait for
+    text = refused(
+        rolled(up_for({2: 12, 5: 12, **seconds_of_others}, observation), known_for=AT_ONCE), Reason.ROLLING_NODES
+    )
     assert "cannot be restarted now" in text
     alone = cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3, 4, 6)})
     assert who(rolled(up_for({2: 12, 5: 12}, alone), known_for=AT_ONCE)) == 5
@@ -151,7 +153,7 @@ def test_a_returned_node_in_flight_that_counts_as_stable_does_not_hold_back_the_
 
 @pytest.mark.parametrize("state", [NodeState.GHOST, NodeState.FENCED])
 def test_a_node_that_does_not_run_is_not_waited_for_as_one_that_returned(state: NodeState) -> None:
-    isr = tuple(replace(one, in_sync=one.isr - {1}) for one in PARTITIONS)
+    isr = tuple(replace(partition, in_sync=partition.isr - {1}) for partition in PARTITIONS)
     observation = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=state)}, isr)
     assert "has been up only" not in str(rolled(up_for({1: 5}, observation), known_for=AT_ONCE).decision)
 

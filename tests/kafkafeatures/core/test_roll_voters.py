@@ -40,8 +40,8 @@ RAISE = UpdateFeature("metadata.version", 27, 30)
 
 
 def silent(*ids: int, kind: FailureKind = FailureKind.UNREACHABLE) -> Mapping[int, Node]:
-    why = Unknown(Failure(kind, "controller", "no answer"))
-    return {id_: replace(a_node(id_), state=NodeState.UNREACHABLE, answer=why, proved_at="") for id_ in ids}
+    unanswered = Unknown(Failure(kind, "controller", "no answer"))
+    return {id_: replace(a_node(id_), state=NodeState.UNREACHABLE, answer=unanswered, proved_at="") for id_ in ids}
 
 
 def crashed(id_: int, **fields: Any) -> Mapping[int, Any]:
@@ -67,19 +67,19 @@ MISSING: Mapping[str, tuple[Observation, str]] = {
 }
 
 
-@pytest.mark.parametrize(("observation", "said"), MISSING.values(), ids=MISSING)
+@pytest.mark.parametrize(("observation", "words"), MISSING.values(), ids=MISSING)
 def test_no_broker_is_restarted_while_a_voter_is_missing_and_the_voter_is_named_with_a_remedy(
-    observation: Observation, said: str
+    observation: Observation, words: str
 ) -> None:
     decision = rolled(observation).decision
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.WAITING_FOR_QUORUM
-    assert decision.message.startswith(f"no node is restarted while a voter is missing: {said}; ")
+    assert decision.message.startswith(f"no node is restarted while a voter is missing: {words}; ")
     (blocker,) = decision.blockers
     assert (blocker.kind, [node.id for node in blocker.nodes]) == (BlockerKind.QUORUM, [3002])
     assert blocker.remedy in decision.message
     assert "kubectl logs controller-3002" in blocker.remedy
-    assert ("delete the pod if it does not run" in blocker.remedy) is ("does not run" in said)
+    assert ("delete the pod if it does not run" in blocker.remedy) is ("does not run" in words)
 
 
 def test_a_restart_that_is_decided_and_not_sent_waits_while_a_voter_is_missing() -> None:
@@ -115,12 +115,12 @@ def test_a_voter_that_crashed_within_ten_minutes_counts_as_missing_whatever_revi
 
 def test_the_time_since_a_voter_crashed_does_not_depend_on_a_clock_that_is_ahead() -> None:
     crash = NOW - timedelta(hours=2, minutes=1)
-    one, other = (crashed(id_, revision=OLD, started_at=crash) for id_ in (3002, 3003))
+    crashing, other = (crashed(id_, revision=OLD, started_at=crash) for id_ in (3002, 3003))
     observation = cluster({**current(3001, 3002), **other})
     assert who(rolled(cluster(other))) == 3002
     assert who(rolled(read_at(cluster(other), NOW - timedelta(hours=2)))) == 3003
     assert who(rolled(read_at(observation, NOW - timedelta(hours=2)))) == 3003
-    both = read_at(cluster({**current(3001), **one, **other}), NOW - timedelta(hours=2))
+    both = read_at(cluster({**current(3001), **crashing, **other}), NOW - timedelta(hours=2))
     assert who(rolled(both)) == 3002  # each may, or they would wait for each other
 
 
@@ -157,8 +157,8 @@ def test_a_silent_controller_that_is_no_voter_holds_no_restart() -> None:
 @pytest.mark.parametrize("is_half_done", [True, False])
 def test_brokers_are_restarted_without_a_voter_only_in_a_migration_edge_that_is_half_done(is_half_done: bool) -> None:
     permit = Permit("PreMigration -> Copying", dict.fromkeys(BROKERS, "another file"), is_half_done=is_half_done)
-    found = rolled(cluster(ROLLED_CONTROLLERS, silent(3002)), permit=permit)
+    roll = rolled(cluster(ROLLED_CONTROLLERS, silent(3002)), permit=permit)
     if is_half_done:
-        assert who(found) in BROKERS
+        assert who(roll) in BROKERS
     else:
-        assert "controller 3002 does not answer" in refused(found, Reason.WAITING_FOR_QUORUM)
+        assert "controller 3002 does not answer" in refused(roll, Reason.WAITING_FOR_QUORUM)

@@ -66,20 +66,20 @@ def going(
     return PlannedAbsence(node, started_at, ranges(supports))
 
 
-def minutes(found: Any) -> float:
+def minutes(wait: Any) -> float:
     """From now on."""
-    assert found is not None
-    assert found.until is not None
-    return float((found.until - NOW) / MINUTE)
+    assert wait is not None
+    assert wait.until is not None
+    return float((wait.until - NOW) / MINUTE)
 
 
 def test_a_controller_waits_until_a_snapshot_after_the_downgrade_must_exist() -> None:
     """An hour, and a tenth of it."""
-    found = awaited([going()], TWO, None, NOW)
-    assert minutes(found) == pytest.approx(56)
-    assert found is not None
-    assert "share.version 2 was finalized until " in found.replayed
-    assert found.replayed.endswith("its new image supports 0-1")
+    wait = awaited([going()], TWO, None, NOW)
+    assert minutes(wait) == pytest.approx(56)
+    assert wait is not None
+    assert "share.version 2 was finalized until " in wait.replayed
+    assert wait.replayed.endswith("its new image supports 0-1")
     assert awaited([going()], TWO, None, NOW + 56 * MINUTE) is None
 
 
@@ -96,23 +96,23 @@ def test_the_start_of_a_controller_restarts_the_interval_to_its_next_snapshot() 
 def test_the_start_of_a_controller_restarts_also_a_snapshot_interval_of_days(days: int) -> None:
     """A level is given up, and a day and an hour later the node starts: it had written no snapshot."""
     began, interval = NOW + timedelta(hours=25), timedelta(days=days)
-    found = awaited([going(began, interval=interval)], {(SHARE, 2): NOW}, None, NOW + 1.1 * interval)
-    assert found is not None
-    assert found.until == began + 1.1 * interval
+    wait = awaited([going(began, interval=interval)], {(SHARE, 2): NOW}, None, NOW + 1.1 * interval)
+    assert wait is not None
+    assert wait.until == began + 1.1 * interval
 
 
 def test_the_controller_with_the_longest_wait_for_a_snapshot_is_reported_and_brokers_need_no_snapshot() -> None:
     several = [going(), going(NOW - MINUTE, id_=3002), going(NOW, id_=1)]
-    found = awaited(several, TWO, None, NOW)
-    assert found is not None
-    assert found.node.id == 3002
+    wait = awaited(several, TWO, None, NOW)
+    assert wait is not None
+    assert wait.node.id == 3002
     assert awaited([going(NOW, id_=1)], TWO, None, NOW) is None
 
 
 def test_a_short_snapshot_interval_has_a_margin_of_half_a_minute() -> None:
     """For a node that has yet to catch up when its process is counted as started."""
-    found = awaited([going(interval=timedelta(seconds=20))], {(SHARE, 2): NOW}, None, NOW)
-    assert minutes(found) == pytest.approx(50 / 60)
+    wait = awaited([going(interval=timedelta(seconds=20))], {(SHARE, 2): NOW}, None, NOW)
+    assert minutes(wait) == pytest.approx(50 / 60)
 
 
 def test_past_levels_that_the_new_binary_supports_need_no_snapshot() -> None:
@@ -129,9 +129,9 @@ def test_a_past_level_that_is_too_low_for_a_newer_binary_needs_a_snapshot_as_wel
 
 def test_without_a_snapshot_interval_the_end_of_the_wait_is_unknown() -> None:
     for interval in (None, timedelta()):
-        found = awaited([going(interval=interval)], TWO, None, NOW)
-        assert found is not None
-        assert found.until is None
+        wait = awaited([going(interval=interval)], TWO, None, NOW)
+        assert wait is not None
+        assert wait.until is None
     assert minutes(awaited([going(interval=timedelta(days=400_000))], TWO, None, NOW)) > 60 * 24 * 300
 
 
@@ -184,12 +184,12 @@ def test_a_controller_that_may_be_restarted_replays_no_level_that_its_new_binary
         if level and until >= read_from:
             left[SHARE, level] = NOW + until * STEP
     node = going(NOW + lives[-1] * STEP, interval=every * STEP)
-    found = awaited([node], left, NOW + read_from * STEP if read_from else None, NOW + now * STEP)
+    wait = awaited([node], left, NOW + read_from * STEP if read_from else None, NOW + now * STEP)
     undisturbed = all(begin <= read_from or read_from + every <= begin for begin in lives[:-1])
     if 2 in replayed and (read_from == 0 or undisturbed) and read_from <= now:
-        assert found is not None
+        assert wait is not None
     if not any(level == 2 for _, level in changes) and not read_from:
-        assert found is None
+        assert wait is None
 
 
 # --- the check ---
@@ -201,9 +201,12 @@ PODS = {id_: a_pod(id_, started_at=LONG_AGO) for id_ in EVERY}
 
 def back(past: PastLevels | None, pods: Any = PODS, nodes: Any = NODES) -> Observation:
     """The images were changed to an older release."""
-    found = replace(cluster(pods, nodes), past_levels=past, finalized=known({METADATA: 27, SHARE: 1}))
-    sets = (replace(one, image="kafka:4.1.2", release="4.1") for one in workloads_of(found).stateful_sets)
-    return with_workloads(found, stateful_sets=tuple(sets))
+    observation = replace(cluster(pods, nodes), past_levels=past, finalized=known({METADATA: 27, SHARE: 1}))
+    sets = (
+        replace(stateful_set, image="kafka:4.1.2", release="4.1")
+        for stateful_set in workloads_of(observation).stateful_sets
+    )
+    return with_workloads(observation, stateful_sets=tuple(sets))
 
 
 def test_the_message_of_a_roll_that_waits_for_a_snapshot_has_the_level_and_the_time() -> None:
@@ -225,29 +228,29 @@ def test_brokers_are_restarted_without_waiting_for_a_snapshot() -> None:
 
 
 def test_without_the_metadata_log_the_wait_for_a_snapshot_counts_from_the_start_of_the_roll() -> None:
-    seen = back(None)
-    text = refused(rolled(seen), Reason.ROLLING_NODES)
+    observation = back(None)
+    text = refused(rolled(observation), Reason.ROLLING_NODES)
     assert "are not known" in text
-    roll = rolled(seen)
+    roll = rolled(observation)
     begun = Stamp((NOW - timedelta(hours=2)).isoformat())
     status = replace(EMPTY, rollout=RolloutStatus(id=roll.id, started_at=begun, total=9))
-    assert who(rolled(seen, status=status)) == 3002
-    text = refused(rolled(seen, status=status, known_for=5 * MINUTE), Reason.ROLLING_NODES)
+    assert who(rolled(observation, status=status)) == 3002
+    text = refused(rolled(observation, status=status, known_for=5 * MINUTE), Reason.ROLLING_NODES)
     assert f"finalized before {NOW - 5 * MINUTE:%Y-%m-%d %H:%M:%S} UTC are not known" in text  # whatever a clock said
 
 
 def test_a_clock_of_the_operator_that_is_ahead_does_not_shorten_the_wait_for_a_snapshot() -> None:
     """A node that was started 50 minutes ago, in the course of the roll, writes its next snapshot in 16."""
     begun = Stamp((NOW - 100 * MINUTE).isoformat())
-    pods = {id_: replace(one, started_at=NOW - 110 * MINUTE) for id_, one in PODS.items()}
-    seen = back(None, pods)
-    status = replace(EMPTY, rollout=RolloutStatus(id=rolled(seen).id, started_at=begun, total=9))
-    assert who(rolled(seen, status=status)) == 3002
-    refused(rolled(read_at(seen, NOW - HOUR), status=status), Reason.ROLLING_NODES)
+    pods = {id_: replace(started, started_at=NOW - 110 * MINUTE) for id_, started in PODS.items()}
+    observation = back(None, pods)
+    status = replace(EMPTY, rollout=RolloutStatus(id=rolled(observation).id, started_at=begun, total=9))
+    assert who(rolled(observation, status=status)) == 3002
+    refused(rolled(read_at(observation, NOW - HOUR), status=status), Reason.ROLLING_NODES)
 
 
 def test_a_controller_that_never_writes_a_snapshot_halts_the_roll_with_its_remedy() -> None:
-    never = {id_: replace(one, settings=every(timedelta())) for id_, one in NODES.items()}
+    never = {id_: replace(controller, settings=every(timedelta())) for id_, controller in NODES.items()}
     text = refused(rolled(back(PastLevels(TWO, None, NOW), nodes=never)), Reason.ROLLOUT_HALTED)
     assert "set metadata.log.max.snapshot.interval.ms on it above 0" in text
 
@@ -261,22 +264,22 @@ def test_a_controller_that_does_not_run_needs_no_newer_snapshot() -> None:
 
 def test_finalized_levels_that_the_new_binary_lacks_are_reported_before_the_wait_for_a_snapshot() -> None:
     """Without the log, its beginning is what the wait counts from."""
-    seen = replace(back(None), finalized=known({METADATA: 27, SHARE: 2}))
-    roll = rolled(seen)
+    observation = replace(back(None), finalized=known({METADATA: 27, SHARE: 2}))
+    roll = rolled(observation)
     refused(roll, Reason.NODES_BEHIND)
-    first = rolled(seen, changes=(UpdateFeature(SHARE, 2, 1),))
+    first = rolled(observation, changes=(UpdateFeature(SHARE, 2, 1),))
     assert first.levels_first
     begun = Stamp((NOW - timedelta(hours=2)).isoformat())
     before = RolloutStatus(id=roll.id, started_at=begun, total=9)
     assert isinstance(roll.decision, Stalled)
-    for one in (roll, first):
-        held = rollout_status(one, roll.decision, before, stamp(NOW))
-        assert held is not None
-        assert held.started_at is None
-    after = rolled(back(None), status=replace(EMPTY, rollout=held))
+    for decided_roll in (roll, first):
+        rollout = rollout_status(decided_roll, roll.decision, before, stamp(NOW))
+        assert rollout is not None
+        assert rollout.started_at is None
+    after = rolled(back(None), status=replace(EMPTY, rollout=rollout))
     assert "are not known" in refused(after, Reason.ROLLING_NODES)
     assert isinstance(after.decision, Wait)
-    begins = rollout_status(after, after.decision, held, stamp(NOW))
+    begins = rollout_status(after, after.decision, rollout, stamp(NOW))
     assert begins is not None
     assert begins.started_at == stamp(NOW)
 

@@ -31,14 +31,14 @@ BEGAN = Status(soak_started_at=stamp(NOW - timedelta(hours=1)))  # by a process 
 
 def a_look(processes: dict[int, str] | None = None, **levels: int) -> Observation:
     """A world whose every node registered: which process it was, by id."""
-    seen = world(**levels)
-    lives = {node.id: "a" for node in seen.nodes} | (processes or {})
-    nodes = (replace(node, incarnation=lives[node.id]) for node in seen.nodes)
-    return replace(seen, nodes=tuple(nodes))
+    observation = world(**levels)
+    lives = {node.id: "a" for node in observation.nodes} | (processes or {})
+    nodes = (replace(node, incarnation=lives[node.id]) for node in observation.nodes)
+    return replace(observation, nodes=tuple(nodes))
 
 
 def soaking(
-    seen: Observation | None = None,
+    observation: Observation | None = None,
     remembered: Status = EMPTY,
     wanted: DesiredState = WANTED,
     *,
@@ -49,12 +49,12 @@ def soaking(
     """The soak after a reading, so long after the first one of this process. `before`: what the last reading found.
     `took`: seconds for which it was read.
     """
-    seen = seen or a_look()
-    changes = changes_in(propose(wanted, seen, Memory()))
+    observation = observation or a_look()
+    changes = changes_in(propose(wanted, observation, Memory()))
     at = 1000.0 + after.total_seconds()
     return soak_of(
         wanted,
-        seen,
+        observation,
         changes,
         remembered,
         current_stamp=stamp(NOW + after),
@@ -64,17 +64,17 @@ def soaking(
     )
 
 
-def watched(lasts: timedelta, *, wanted: DesiredState = WANTED, seen: Observation | None = None) -> Soak:
+def watched(lasts: timedelta, *, wanted: DesiredState = WANTED, observation: Observation | None = None) -> Soak:
     """After looks every half a minute for so long."""
-    soak, after = soaking(seen, wanted=wanted), timedelta(0)
+    soak, after = soaking(observation, wanted=wanted), timedelta(0)
     while after < lasts:
         after = min(after + timedelta(seconds=LOOKS_WITHIN), lasts)
-        soak = soaking(seen, wanted=wanted, before=soak, after=after)
+        soak = soaking(observation, wanted=wanted, before=soak, after=after)
     return holding(soak)
 
 
-def deciding(wanted: DesiredState, soak: Soak | None, seen: Observation | None = None) -> Decision:
-    return decide(wanted, seen or world(), verdict=DryRunAccepted(), soak=soak)
+def deciding(wanted: DesiredState, soak: Soak | None, observation: Observation | None = None) -> Decision:
+    return decide(wanted, observation or world(), verdict=DryRunAccepted(), soak=soak)
 
 
 def holding(soak: Soak | None) -> Soak:
@@ -125,17 +125,17 @@ UNHEALTHY: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("why", UNHEALTHY)
-def test_an_unhealthy_node_restarts_the_soak(why: str) -> None:
+@pytest.mark.parametrize("defect", UNHEALTHY)
+def test_an_unhealthy_node_restarts_the_soak(defect: str) -> None:
     nodes = [node(i, said=answer(EVERY, LEVELS), written=EVERY) for i in (3001, 1)]
-    seen = observation(*nodes, node(2, **{"written": EVERY, **UNHEALTHY[why]}), levels=LEVELS)
-    ended = holding(soaking(seen, before=watched(HOUR), after=HOUR))
-    assert (ended.started_at, ended.until, ended.why_not) == (None, None, why)
+    observed = observation(*nodes, node(2, **{"written": EVERY, **UNHEALTHY[defect]}), levels=LEVELS)
+    ended = holding(soaking(observed, before=watched(HOUR), after=HOUR))
+    assert (ended.started_at, ended.until, ended.why_not) == (None, None, defect)
     assert with_soak(BEGAN, ended).soak_started_at is None
-    still = holding(soaking(seen, before=ended, after=HOUR + SOON))
+    still = holding(soaking(observed, before=ended, after=HOUR + SOON))
     again = holding(soaking(before=still, after=HOUR + 2 * SOON))
     assert (again.started_at, again.remaining) == (stamp(NOW + HOUR + 2 * SOON), DAY)
-    assert str(again).endswith(f"; started over at {again.started_at}: {why}")
+    assert str(again).endswith(f"; started over at {again.started_at}: {defect}")
 
 
 def test_a_soak_that_has_begun_no_longer_reports_its_former_blocker() -> None:
@@ -160,10 +160,12 @@ def test_a_soak_of_another_target_counts_nothing_of_the_former_one() -> None:
 @pytest.mark.parametrize("of", [{"uid": "2"}, {"cluster": "another"}], ids=str)
 def test_another_resource_or_another_cluster_starts_the_soak_again(of: dict[str, str]) -> None:
     wanted = replace(WANTED, uid=of.get("uid", WANTED.uid))
-    seen = a_look()
+    observation = a_look()
     if "cluster" in of:
-        seen = replace(seen, cluster_id=known(of["cluster"]))
-    assert holding(soaking(seen, wanted=wanted, before=watched(HOUR), after=HOUR)).started_at == stamp(NOW + HOUR)
+        observation = replace(observation, cluster_id=known(of["cluster"]))
+    assert holding(soaking(observation, wanted=wanted, before=watched(HOUR), after=HOUR)).started_at == stamp(
+        NOW + HOUR
+    )
 
 
 def test_a_start_in_the_status_from_another_process_does_not_continue_a_soak() -> None:
@@ -173,22 +175,28 @@ def test_a_start_in_the_status_from_another_process_does_not_continue_a_soak() -
 
 
 def test_an_election_restarts_the_soak_as_controllers_answer_before_their_registration_is_in_the_log() -> None:
-    seen, before = a_look(), watched(HOUR)
-    assert isinstance(seen.quorum, Known)
-    elected = replace(seen, quorum=known(replace(seen.quorum.value, leader_epoch=seen.quorum.value.leader_epoch + 1)))
+    observation, before = a_look(), watched(HOUR)
+    assert isinstance(observation.quorum, Known)
+    elected = replace(
+        observation,
+        quorum=known(replace(observation.quorum.value, leader_epoch=observation.quorum.value.leader_epoch + 1)),
+    )
     soak = holding(soaking(elected, before=before, after=HOUR))
     assert soak.started_at == stamp(NOW + HOUR)
     assert str(soak).endswith("another controller became active, or the same one anew")
 
 
 def test_an_election_restarts_the_soak_also_across_an_observation_without_a_quorum() -> None:
-    seen, before = a_look(), watched(HOUR)
-    assert isinstance(seen.quorum, Known)
-    elected = replace(seen, quorum=known(replace(seen.quorum.value, leader_epoch=seen.quorum.value.leader_epoch + 1)))
-    blind = holding(soaking(replace(seen, quorum=Unknown(SILENT)), before=before, after=HOUR))
+    observation, before = a_look(), watched(HOUR)
+    assert isinstance(observation.quorum, Known)
+    elected = replace(
+        observation,
+        quorum=known(replace(observation.quorum.value, leader_epoch=observation.quorum.value.leader_epoch + 1)),
+    )
+    blind = holding(soaking(replace(observation, quorum=Unknown(SILENT)), before=before, after=HOUR))
     assert blind.started_at == stamp(NOW)  # the nodes were healthy; who leads was not known
     assert holding(soaking(elected, before=blind, after=HOUR + SOON)).started_at == stamp(NOW + HOUR + SOON)
-    assert holding(soaking(seen, before=blind, after=HOUR + SOON)).started_at == stamp(NOW)
+    assert holding(soaking(observation, before=blind, after=HOUR + SOON)).started_at == stamp(NOW)
 
 
 def test_two_intervals_without_an_observation_restart_the_soak() -> None:
@@ -278,8 +286,8 @@ def test_an_irreversible_change_waits_while_it_soaks_and_then_goes() -> None:
 def test_a_soak_that_cannot_begin_names_the_node_that_prevents_it() -> None:
     nodes = [node(i, said=answer(EVERY, LEVELS), written=EVERY) for i in (3001, 3002, 1)]
     away = node(2, state=NodeState.UNREACHABLE, said=SILENT, written=EVERY)
-    seen = observation(*nodes, away, levels=LEVELS)
-    waiting = deciding(WANTED, soaking(seen), seen)
+    observed = observation(*nodes, away, levels=LEVELS)
+    waiting = deciding(WANTED, soaking(observed), observed)
     assert isinstance(waiting, Wait)
     assert waiting.message.endswith("healthy for 24h; not begun yet: broker 2 is Unreachable")
 
@@ -295,8 +303,8 @@ def test_a_soak_schedules_the_next_observation_within_its_interval_and_before_it
 def test_reversible_steps_before_a_soak_do_not_wait_for_the_soak() -> None:
     wanted = replace(WANTED, levels={"transaction.version": 0, "metadata.version": 30},
                      consents=frozenset({"transaction.version:2->0"}))  # fmt: skip
-    seen = world(transaction_version=2)
-    assert deciding(wanted, soaking(seen, wanted=wanted), seen) == Act(change("transaction.version 2->0"))
+    observation = world(transaction_version=2)
+    assert deciding(wanted, soaking(observation, wanted=wanted), observation) == Act(change("transaction.version 2->0"))
 
 
 def test_a_plan_may_be_approved_while_it_soaks() -> None:
@@ -317,9 +325,9 @@ def test_a_plan_may_be_approved_while_it_soaks() -> None:
 @pytest.mark.parametrize(("mode", "suspend"), [(Mode.OBSERVE, False), (Mode.APPLY, True)])
 def test_a_read_only_plan_shows_the_soak(mode: Mode, suspend: bool) -> None:
     wanted = replace(WANTED, mode=mode, suspend=suspend)
-    said = deciding(wanted, soaking(wanted=wanted))
-    assert isinstance(said, Done | Held)
-    assert "would change metadata.version 25 -> 30; soaking: metadata.version 30 (4.3-IV0) is" in said.message
+    decision = deciding(wanted, soaking(wanted=wanted))
+    assert isinstance(decision, Done | Held)
+    assert "would change metadata.version 25 -> 30; soaking: metadata.version 30 (4.3-IV0) is" in decision.message
     over = deciding(wanted, OVER)
     assert "soaking" not in getattr(over, "message", "")
 

@@ -81,8 +81,8 @@ def test_a_roll_or_levels_with_nothing_to_do_are_no_stage(
 
 
 def test_steps_are_reported_by_stateful_set_and_not_by_node() -> None:
-    told = [(step.id, step.action, step.detail, step.undo, step.state) for step in steps_of(planned())]
-    assert told == [
+    reported = [(step.id, step.action, step.detail, step.undo, step.state) for step in steps_of(planned())]
+    assert reported == [
         ("1", "RestartNode", f"restart the pods of broker with revision {NEW}", "Safe", "Pending"),
         ("2", "UpdateFeature", "metadata.version 25 (4.0-IV3) -> 30 (4.3-IV0)", "Impossible", "Pending"),
     ]
@@ -95,8 +95,8 @@ def test_a_roll_is_reported_in_the_order_of_the_pods_however_a_status_was_sorted
     (roll,) = RollProposal(pods).stages
     by_name = replace(roll, target=dict(sorted(roll.target.items())))
     for stage in (roll, by_name):
-        assert [one.name for one in pods_rolled_by(stage, pods)] == ["controllers", "brokers"]
-    assert [one.name for one in pods_rolled_by(by_name, None)] == ["brokers", "controllers"]
+        assert [stateful_set.name for stateful_set in pods_rolled_by(stage, pods)] == ["controllers", "brokers"]
+    assert [stateful_set.name for stateful_set in pods_rolled_by(by_name, None)] == ["brokers", "controllers"]
 
 
 def test_the_hash_of_a_plan_of_levels_alone_does_not_depend_on_a_driver() -> None:
@@ -115,11 +115,11 @@ def consenting(topics: Mapping[str, int], before: PlanStatus | None = None, *, k
 
 def test_partitions_that_a_consent_makes_unavailable_are_in_the_plan_and_its_hash() -> None:
     plan = consenting({"one": 2, "two": 1})
-    told = "; 3 partitions of 2 topics (one, two) unavailable while a broker restarts"
-    assert str(plan).endswith(told)
+    unavailability = "; 3 partitions of 2 topics (one, two) unavailable while a broker restarts"
+    assert str(plan).endswith(unavailability)
     first, second = steps_of(plan)
     assert (first.consent, second.consent) == ("single-replica-topics", "")
-    assert first.detail.endswith(told)
+    assert first.detail.endswith(unavailability)
     assert len({plan.hash, planned().hash, consenting({"one": 2}).hash, consenting({"one": 2, "three": 1}).hash}) == 4
     assert consenting({}).hash == planned().hash
 
@@ -158,10 +158,10 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("what", OTHERS)
-def test_a_plan_with_other_revisions_or_stateful_sets_has_another_hash_and_no_approval(what: str) -> None:
+@pytest.mark.parametrize("case", OTHERS)
+def test_a_plan_with_other_revisions_or_stateful_sets_has_another_hash_and_no_approval(case: str) -> None:
     plan = planned()
-    other = planned(pods=OTHERS[what], before=standing(plan), approvals=frozenset({plan.hash}))
+    other = planned(pods=OTHERS[case], before=standing(plan), approvals=frozenset({plan.hash}))
     assert other.hash != plan.hash
     assert not other.is_approved_by(frozenset({plan.hash}))
 
@@ -262,17 +262,19 @@ TO_ROLL = seen(in_pod(1), in_pod(2), sets=(stateful_set(pod(1), pod(2)),))
 
 def deciding(wanted: DesiredState, *in_flight: RestartNode, step: RestartNode = RESTART) -> Decision:
     stopping = RestartState(ReturnPhase.STOPPING, "stopping")
-    flying = tuple(Restarting(one, RestartInFlight(one, stamp(NOW), Via.API_SERVER), stopping) for one in in_flight)
+    flying = tuple(
+        Restarting(restart, RestartInFlight(restart, stamp(NOW), Via.API_SERVER), stopping) for restart in in_flight
+    )
     roll = Roll("id", 2, {1: OLD, 2: OLD}, flying, Fleet.EMPTY, Act(step))
     return decide(wanted, TO_ROLL, roll=roll)
 
 
 def test_a_restart_needs_no_approval_unless_every_plan_does() -> None:
     assert deciding(DesiredState({})) == Act(RESTART)
-    held = deciding(DesiredState({}, policy=ApprovalPolicy.ALWAYS))
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
-    assert held.message.endswith(f": restart the pods of broker with revision {NEW}")
+    decision = deciding(DesiredState({}, policy=ApprovalPolicy.ALWAYS))
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
+    assert decision.message.endswith(f": restart the pods of broker with revision {NEW}")
     approved = frozenset({proposed(TO_ROLL).plan.hash})
     assert deciding(DesiredState({}, policy=ApprovalPolicy.ALWAYS, approvals=approved, may_approve_unseen=True)) == Act(
         RESTART
@@ -286,21 +288,21 @@ def test_levels_that_wait_for_approval_do_not_keep_nodes_from_being_restarted() 
 def test_an_approval_of_another_plan_holds_restarts_and_follows_those_in_flight() -> None:
     """The image was changed again after the plan was approved."""
     wanted = DesiredState({}, approvals=frozenset({"sha256:0123456789"}))
-    held = deciding(wanted)
-    assert isinstance(held, Held)
-    assert held.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
+    decision = deciding(wanted)
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_CHANGED)
     waits = deciding(wanted, RESTART, step=NEXT)
     assert isinstance(waits, Wait)
-    assert waits.condition == held.condition
+    assert waits.condition == decision.condition
     assert waits.message.endswith("; still in flight: broker 1")
     assert deciding(wanted, RESTART, step=RESTART) == waits  # nor is it asked for again
 
 
 def test_the_read_requirements_of_all_kinds_of_stages_are_combined() -> None:
-    one, other = (
+    first, other = (
         ReadRequirements(partitions=True, settings=frozenset({"a", "b"})),
         ReadRequirements(settings=frozenset({"c"})),
     )
-    assert one | other == ReadRequirements(partitions=True, settings=frozenset({"a", "b", "c"}))
+    assert first | other == ReadRequirements(partitions=True, settings=frozenset({"a", "b", "c"}))
     assert ReadRequirements() | ReadRequirements(znodes=True) == ReadRequirements(znodes=True)
     assert ReadRequirements() | ReadRequirements() == ReadRequirements()

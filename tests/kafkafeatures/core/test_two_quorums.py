@@ -40,19 +40,19 @@ OURS = quorum(voters=CONTROLLERS)
 def test_two_leaders_are_of_one_quorum_only_if_there_may_have_been_an_election(
     other: QuorumAnswer, is_another: bool
 ) -> None:
-    why = two_quorums(QuorumView("a:1", OURS), QuorumView("b:1", other))
-    assert (why is not None) is is_another
-    if why is not None:
-        assert why.kind is FailureKind.WRONG_CLUSTER
-        assert "a:1 to controller 3001 (voters 3001, 3002, 3003, epoch 4)" in why.message
-        assert f"b:1 to controller {other.leader_id} (voters " in why.message
+    contradiction = two_quorums(QuorumView("a:1", OURS), QuorumView("b:1", other))
+    assert (contradiction is not None) is is_another
+    if contradiction is not None:
+        assert contradiction.kind is FailureKind.WRONG_CLUSTER
+        assert "a:1 to controller 3001 (voters 3001, 3002, 3003, epoch 4)" in contradiction.message
+        assert f"b:1 to controller {other.leader_id} (voters " in contradiction.message
 
 
 def test_voters_with_the_same_ids_at_other_addresses_are_another_quorum() -> None:
     first = QuorumView("a:1", OURS, {3001: ("a", 9093)})
-    why = two_quorums(first, QuorumView("b:1", OURS, {3001: ("b", 9093)}))
-    assert why is not None
-    assert "b:1 to controller 3001 at b:9093 (voters 3001, 3002, 3003, epoch 4)" in why.message
+    contradiction = two_quorums(first, QuorumView("b:1", OURS, {3001: ("b", 9093)}))
+    assert contradiction is not None
+    assert "b:1 to controller 3001 at b:9093 (voters 3001, 3002, 3003, epoch 4)" in contradiction.message
     assert two_quorums(first, QuorumView("b:1", OURS)) is None
 
 
@@ -71,9 +71,9 @@ def test_a_log_of_another_quorum_is_reported_as_another_cluster_and_not_as_an_el
     known_voters = tuple(Voter(id_, UUID(int=id_), (), (0, 1)) for id_ in voters) if voters is not None else None
     log = image({1: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW), voters=known_voters)
     reading = LogReading(log, log.offset, leader, epoch, NOW)
-    it = observe(probe(asked(1), *map(asked, CONTROLLERS), quorum=OURS), reading)
-    assert isinstance(it.cluster_id, Known) is not is_another
-    decided = decide(DesiredState({"metadata.version": 22}), it)
+    observation = observe(probe(asked(1), *map(asked, CONTROLLERS), quorum=OURS), reading)
+    assert isinstance(observation.cluster_id, Known) is not is_another
+    decided = decide(DesiredState({"metadata.version": 22}), observation)
     if is_another:
         assert isinstance(decided, Stalled)
         assert decided.reason is Reason.CLUSTER_ID_MISMATCH

@@ -37,7 +37,7 @@ def test_a_ghost_controller_may_be_unregistered_from_the_metadata_version_on_tha
 
 
 @pytest.mark.parametrize(
-    ("seen", "controller", "words"),
+    ("observation", "controller", "words"),
     [
         (cluster(), 3009, "controller 3009 is not registered"),
         (cluster(), 1, "controller 1 is not registered"),
@@ -56,9 +56,9 @@ def test_a_ghost_controller_may_be_unregistered_from_the_metadata_version_on_tha
     ],
 )  # fmt: skip
 def test_a_controller_that_may_still_be_needed_is_not_unregistered_and_the_message_has_the_reason(
-    seen: Observation, controller: int, words: str
+    observation: Observation, controller: int, words: str
 ) -> None:
-    assert words in objection(seen, controller)
+    assert words in objection(observation, controller)
 
 
 def test_a_voter_that_only_the_quorum_names_is_not_unregistered() -> None:

@@ -36,11 +36,11 @@ class Process:
     def look(self, decision: Decision, now: datetime, after: timedelta = timedelta(0)) -> str:
         """The message of Ready; `after`: by the clock that is never set."""
         self.seconds += after.total_seconds()
-        said = explained(decision, self.status, stamp(now), lambda moment: self.ages.of(moment, now))
-        status = status_of_wrong_cluster(said, generation=1, previous=self.status, at=now)
+        message = explained(decision, self.status, stamp(now), lambda moment: self.ages.of(moment, now))
+        status = status_of_wrong_cluster(message, generation=1, previous=self.status, at=now)
         self.writes += status != self.status
         self.status = status
-        return said.message
+        return message.message
 
 
 def test_the_message_of_a_wait_has_its_start_and_remedy_after_two_minutes_and_is_written_once() -> None:
@@ -49,18 +49,18 @@ def test_the_message_of_a_wait_has_its_start_and_remedy_after_two_minutes_and_is
     assert process.look(WAIT, NOW + 1.9 * MINUTE, 1.9 * MINUTE) == "broker 2 is stopping"
     assert process.writes == 1
     for minutes in range(2, 20):
-        said = process.look(WAIT, NOW + minutes * MINUTE, MINUTE)
-        assert said == "broker 2 is stopping; since 2026-01-02 03:04 UTC; see its log"
+        message = process.look(WAIT, NOW + minutes * MINUTE, MINUTE)
+        assert message == "broker 2 is stopping; since 2026-01-02 03:04 UTC; see its log"
     assert process.writes == 2
-    assert without_time(said) == "broker 2 is stopping"
+    assert without_time(message) == "broker 2 is stopping"
 
 
 def test_the_start_of_a_wait_survives_a_new_process_and_another_message() -> None:
     process = Process()
     process.look(WAIT, NOW)
     successor = Process(process.status)
-    said = successor.look(replace(WAIT, message="broker 2 has stopped"), NOW + 3 * MINUTE)
-    assert said == "broker 2 has stopped; since 2026-01-02 03:04 UTC; see its log"
+    message = successor.look(replace(WAIT, message="broker 2 has stopped"), NOW + 3 * MINUTE)
+    assert message == "broker 2 has stopped; since 2026-01-02 03:04 UTC; see its log"
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ def test_the_message_of_a_stall_has_its_remedy_at_once_unless_a_blocker_has_it()
 
 def test_a_long_message_is_cut_before_its_remedy() -> None:
     stalled = Stalled(Reason.NODE_REFUSED, 2000 * "x", subject="broker 2", remedy="upgrade it")
-    said = Process().look(stalled, NOW)
-    assert said.endswith("x; upgrade it")
-    assert len(said) < 1024
+    message = Process().look(stalled, NOW)
+    assert message.endswith("x; upgrade it")
+    assert len(message) < 1024
 
 
 def test_every_blocker_has_a_subject_and_every_failure_a_subject_and_an_action() -> None:
@@ -136,7 +136,8 @@ def test_no_wait_stall_or_blocker_in_the_code_has_an_empty_subject_or_remedy() -
         (name, line)
         for name, line, call in calls
         if any(
-            isinstance(one, ast.Constant) and one.value == "" for one in (*call.args, *(k.value for k in call.keywords))
+            isinstance(argument, ast.Constant) and argument.value == ""
+            for argument in (*call.args, *(k.value for k in call.keywords))
         )
     ]
     assert empty == []

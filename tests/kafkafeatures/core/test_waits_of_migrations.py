@@ -40,26 +40,28 @@ Change = Callable[[Observation], Observation]
 
 
 def znodes(**parts: Any) -> Change:
-    def changed(seen: Observation) -> Observation:
-        assert isinstance(seen.zookeeper, Known)
-        return replace(seen, zookeeper=replace(seen.zookeeper, value=replace(seen.zookeeper.value, **parts)))
+    def changed(observation: Observation) -> Observation:
+        assert isinstance(observation.zookeeper, Known)
+        return replace(
+            observation, zookeeper=replace(observation.zookeeper, value=replace(observation.zookeeper.value, **parts))
+        )
 
     return changed
 
 
 def fact(**parts: Any) -> Change:
-    return lambda seen: replace(seen, **parts)
+    return lambda observation: replace(observation, **parts)
 
 
 def without(*ids: int) -> Change:
     """These nodes do not answer, and are registered as they were."""
 
-    def changed(seen: Observation) -> Observation:
+    def changed(observation: Observation) -> Observation:
         return replace(
-            seen,
+            observation,
             nodes=tuple(
                 replace(node, answer=Unknown(SILENT), state=NodeState.UNREACHABLE) if node.id in ids else node
-                for node in seen.nodes
+                for node in observation.nodes
             ),
         )
 
@@ -67,20 +69,22 @@ def without(*ids: int) -> Change:
 
 
 def shaped(shape: Shape, *ids: int) -> Change:
-    def changed(seen: Observation) -> Observation:
-        return replace(seen, nodes=tuple(a_node(node.id, shape) if node.id in ids else node for node in seen.nodes))
+    def changed(observation: Observation) -> Observation:
+        return replace(
+            observation, nodes=tuple(a_node(node.id, shape) if node.id in ids else node for node in observation.nodes)
+        )
 
     return changed
 
 
 CHANGES: Mapping[str, Change] = {
-    "nothing": lambda seen: seen,
+    "nothing": lambda observation: observation,
     "a broker is away": without(2),
     "all brokers are away": without(*BROKERS),
     "a controller is away": without(3002),
     "two controllers are away": without(3001, 3002),
     "no controller is left": without_quorum,
-    "no controller answers": lambda seen: without_quorum(seen, SILENT),
+    "no controller answers": lambda observation: without_quorum(observation, SILENT),
     "/controller is absent": znodes(controller=None),
     "/migration is absent": znodes(migration=None),
     "neither is there": znodes(controller=None, migration=None),
@@ -134,10 +138,10 @@ def test_every_wait_of_a_migration_has_a_subject_a_start_and_a_remedy(position: 
             assert decision.remedy, decision
             assert status.ready_reason is not None
             assert (status.ready_reason.subject, status.ready_reason.since) == (decision.subject, stamp(NOW))
-            told = explained(decision, status, stamp(NOW), lambda _: timedelta(minutes=3))
-            assert told is not None
-            whole = "; ".join([told.message, *(blocker.remedy for blocker in told.blockers)])
-            assert decision.remedy in whole, told
+            message = explained(decision, status, stamp(NOW), lambda _: timedelta(minutes=3))
+            assert message is not None
+            whole = "; ".join([message.message, *(blocker.remedy for blocker in message.blockers)])
+            assert decision.remedy in whole, message
 
 
 def test_every_contradiction_of_a_migration_has_a_subject_a_message_and_a_remedy() -> None:

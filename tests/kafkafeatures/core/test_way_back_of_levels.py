@@ -56,7 +56,7 @@ def test_a_change_has_a_way_back_exactly_where_kafka_allows_the_downgrade(after:
 def test_a_change_of_a_feature_that_no_node_supports_has_no_way_back() -> None:
     proposal = propose(DesiredState(levels={"metadata.versoin": 5, "metadata.version": 1}), observation())
     steps = {
-        one.detail: (one.undo, one.reversible, one.way_back) for work in proposal.plan.work for one in work.steps()
+        step.detail: (step.undo, step.reversible, step.way_back) for work in proposal.plan.work for step in work.steps()
     }
     assert steps["metadata.versoin 0 -> 5"] == ("", False, "")
     assert all(undo for detail, (undo, _, _) in steps.items() if "versoin" not in detail)

@@ -95,23 +95,23 @@ def test_the_duration_of_a_window_is_real_time_also_across_a_clock_change(day: s
 def test_a_window_is_open_for_its_duration_from_each_opening_and_closed_until_the_next(
     minute: int, hour: int, lasts: int, now: datetime, zone: str
 ) -> None:
-    one = Window(f"{minute} {hour} * * *", timedelta(minutes=lasts), zone)
-    opens = closed_until((one,), now)
+    window_ = Window(f"{minute} {hour} * * *", timedelta(minutes=lasts), zone)
+    opens = closed_until((window_,), now)
     if opens is None:
-        opened = closed_until((Window(one.schedule, timedelta(minutes=1), zone),), now - one.duration)
+        opened = closed_until((Window(window_.schedule, timedelta(minutes=1), zone),), now - window_.duration)
         assert opened is None or opened <= now
         return
     assert opens > now
-    assert closed_until((one,), opens.astimezone(UTC) - timedelta(seconds=1)) == opens
-    assert closed_until((one,), opens.astimezone(UTC)) is None
-    assert closed_until((one,), opens.astimezone(UTC) + timedelta(minutes=lasts, seconds=-1)) is None
+    assert closed_until((window_,), opens.astimezone(UTC) - timedelta(seconds=1)) == opens
+    assert closed_until((window_,), opens.astimezone(UTC)) is None
+    assert closed_until((window_,), opens.astimezone(UTC) + timedelta(minutes=lasts, seconds=-1)) is None
 
 
 # --- what is no window ---
 
 
 @pytest.mark.parametrize(
-    ("schedule", "why"),
+    ("schedule", "words"),
     [
         ("61 * * * *", "bad minute"),
         ("* * * *", "found 4"),
@@ -123,17 +123,17 @@ def test_a_window_is_open_for_its_duration_from_each_opening_and_closed_until_th
         ("0 0 31 * 8", "bad day-of-week"),
     ],
 )
-def test_an_invalid_schedule_is_reported_with_the_part_that_is_wrong(schedule: str, why: str) -> None:
-    (found,) = problems(window(schedule))
+def test_an_invalid_schedule_is_reported_with_the_part_that_is_wrong(schedule: str, words: str) -> None:
+    (problem,) = problems(window(schedule))
     expected = "expected five fields of cron, such as '0 22 * * 1-5'"
-    assert found == ("schedule", f"invalid value {schedule!r}; {expected} ({why})")
+    assert problem == ("schedule", f"invalid value {schedule!r}; {expected} ({words})")
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berln", "Europe", "", "../../etc/passwd", "/etc/localtime", "CET+1", "\0"])
 def test_an_unknown_time_zone_is_reported(zone: str) -> None:
-    (found,) = problems(window("0 22 * * *", zone=zone))
-    assert found[0] == "timeZone"
-    assert found[1].startswith(f"unknown time zone {zone!r}; expected a name of the IANA time zone database")
+    (problem,) = problems(window("0 22 * * *", zone=zone))
+    assert problem[0] == "timeZone"
+    assert problem[1].startswith(f"unknown time zone {zone!r}; expected a name of the IANA time zone database")
 
 
 @given(
@@ -141,10 +141,10 @@ def test_an_unknown_time_zone_is_reported(zone: str) -> None:
     st.sampled_from(["Asia/Kolkata", "Europe/Berlin", "Mars", ""]),
 )
 def test_any_text_is_a_valid_window_or_reported(schedule: str, zone: str) -> None:
-    now, one = at("2026-11-23T12:00:00+00:00"), window(schedule, zone=zone)
-    if list(problems(one)):
+    now, parsed = at("2026-11-23T12:00:00+00:00"), window(schedule, zone=zone)
+    if list(problems(parsed)):
         return
-    opens = closed_until((one,), now)
+    opens = closed_until((parsed,), now)
     assert opens is None or opens > now
 
 
@@ -161,7 +161,7 @@ def test_a_document_with_a_bad_window_is_invalid_at_the_field() -> None:
     }
     with pytest.raises(InvalidDocument) as caught:
         wanted_of(read_document(body))
-    assert [one.split(": ")[0] for one in caught.value.problems] == [
+    assert [problem.split(": ")[0] for problem in caught.value.problems] == [
         "spec.rollout.windows[1].timeZone",
         "spec.rollout.windows[1].schedule",
     ]

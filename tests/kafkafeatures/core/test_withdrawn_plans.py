@@ -35,21 +35,23 @@ def pods(revision: str = NEW) -> WorkloadsReading:
     return WorkloadsReading(NOW, (stateful_set(pod(1), update_revision=revision),))
 
 
-def is_kept(stages: tuple[PlannedStage, ...], wanted: DesiredState, there: WorkloadsReading | Failure) -> bool:
+def is_kept(stages: tuple[PlannedStage, ...], wanted: DesiredState, workloads: WorkloadsReading | Failure) -> bool:
     plan = PlanStatus(
         hash="sha256:0", created_at=Stamp("2026-01-02T03:04:05Z"), irreversible=False, summary="", stages=stages
     )
     before = replace(EMPTY, plan=plan, change_count=4)
-    after = without_withdrawn_plan(before, wanted, there)
+    after = without_withdrawn_plan(before, wanted, workloads)
     assert after in (before, replace(before, plan=None, change_count=5))  # no later plan has its hash
     return after.plan is not None
 
 
 @pytest.mark.parametrize("stage", [LEVELS, ROLL, MIGRATION, IBP], ids=lambda stage: stage.kind)
-@pytest.mark.parametrize("there", [pods(), NOT_ASKED], ids=["pods", "no pods"])
-def test_a_plan_that_the_document_still_asks_for_stays(stage: PlannedStage, there: WorkloadsReading | Failure) -> None:
-    assert is_kept((stage,), WANTED, there)
-    assert is_kept((stage, LEVELS), WANTED, there)
+@pytest.mark.parametrize("workloads", [pods(), NOT_ASKED], ids=["pods", "no pods"])
+def test_a_plan_that_the_document_still_asks_for_stays(
+    stage: PlannedStage, workloads: WorkloadsReading | Failure
+) -> None:
+    assert is_kept((stage,), WANTED, workloads)
+    assert is_kept((stage, LEVELS), WANTED, workloads)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +73,8 @@ def test_a_plan_is_over_once_the_document_asks_for_something_else(
 ) -> None:
     """Whichever of its stages that is."""
     assert not is_kept((stage,), replace(WANTED, **otherwise), NOT_ASKED)
-    others = tuple(one for one in (MIGRATION, ROLL) if one is not stage)
-    assert not is_kept((*others, stage), replace(WANTED, **otherwise), NOT_ASKED)
+    other_stages = tuple(other for other in (MIGRATION, ROLL) if other is not stage)
+    assert not is_kept((*other_stages, stage), replace(WANTED, **otherwise), NOT_ASKED)
 
 
 def test_a_plan_of_restarts_is_over_once_the_template_changes() -> None:

@@ -23,11 +23,11 @@ def node(data: object, *, ephemeral: bool = False, path: str = "/x") -> Znode:
 
 def test_the_controller_znode_names_a_broker_or_the_leader_of_a_kraft_quorum() -> None:
     elected = {"version": 2, "brokerid": 1, "timestamp": "1795485991012", "kraftControllerEpoch": -1}
-    found = znodes.controller(node(elected, ephemeral=True))
-    assert (found.node_id, found.is_kraft, found.is_ephemeral, found.czxid) == (1, False, True, 34)
+    claim = znodes.controller(node(elected, ephemeral=True))
+    assert (claim.node_id, claim.is_kraft, claim.is_ephemeral, claim.czxid) == (1, False, True, 34)
     claimed = {"version": 2, "brokerid": 3003, "timestamp": "1795485991012", "kraftControllerEpoch": 3}
-    found = znodes.controller(node(claimed))
-    assert (found.node_id, found.is_kraft, found.kraft_epoch) == (3003, True, 3)
+    claim = znodes.controller(node(claimed))
+    assert (claim.node_id, claim.is_kraft, claim.kraft_epoch) == (3003, True, 3)
     assert not znodes.controller(node({"version": 1, "brokerid": 0, "timestamp": "1"})).is_kraft  # before Kafka 3.4
 
 
@@ -38,9 +38,9 @@ def test_a_migration_znode_without_a_copy_has_the_offset_minus_one() -> None:
     }  # fmt: skip
     assert znodes.migration(node(begun)).offset == -1
     copied = {**begun, "kraft_metadata_offset": 409, "kraft_controller_id": 3003, "kraft_controller_epoch": 3}
-    found = znodes.migration(node(copied))
-    assert (found.offset, found.controller_id, found.controller_epoch, found.version) == (409, 3003, 3, 3)
-    assert json.loads(found.text) == copied
+    progress = znodes.migration(node(copied))
+    assert (progress.offset, progress.controller_id, progress.controller_epoch, progress.version) == (409, 3003, 3, 3)
+    assert json.loads(progress.text) == copied
     written = znodes.migration(replace(node(copied), mtime=1_795_485_991_012)).written_at
     assert written.isoformat(timespec="milliseconds") == "2026-11-24T02:06:31.012+00:00"
     for damaged in (-1, 2**63 - 1):
@@ -54,8 +54,13 @@ def test_broker_znodes_are_read_in_versions_4_and_5() -> None:
         "version": 4, "host": "h", "port": 9092, "jmx_port": -1, "timestamp": "1", "endpoints": ["PLAINTEXT://h:9092"],
         "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"}, "rack": "r",
     }  # fmt: skip
-    found = znodes.broker(2, node(four))
-    assert (found.id, found.epoch, found.endpoints, found.features) == (2, 34, ("PLAINTEXT://h:9092",), {})
+    registration = znodes.broker(2, node(four))
+    assert (registration.id, registration.epoch, registration.endpoints, registration.features) == (
+        2,
+        34,
+        ("PLAINTEXT://h:9092",),
+        {},
+    )
     five = {**four, "version": 5, "features": {"f": {"min_version": 1, "max_version": 3}}}
     assert znodes.broker(2, node(five)).features == {"f": (1, 3)}
 
@@ -71,8 +76,8 @@ V1 = {
 
 @pytest.mark.parametrize(("version", "features"), [(1, V1), (2, LEVELS)])
 def test_finalized_features_are_read_in_both_versions(version: int, features: Any) -> None:
-    found = znodes.feature(node({"version": version, "status": 1, "features": features}))
-    assert (found.status, found.levels) == (FeatureZnodeStatus.ENABLED, LEVELS)
+    finalized = znodes.feature(node({"version": version, "status": 1, "features": features}))
+    assert (finalized.status, finalized.levels) == (FeatureZnodeStatus.ENABLED, LEVELS)
 
 
 @pytest.mark.parametrize(
@@ -117,11 +122,11 @@ WRONG = {
 @pytest.mark.parametrize("path", READERS)
 @pytest.mark.parametrize("name", WRONG)
 def test_damaged_bytes_are_a_failure_that_names_the_path(path: str, name: str) -> None:
-    found = parsed(node(WRONG[name], path=path), READERS[path])
-    assert isinstance(found, Failure)
-    assert (found.kind, found.location) == (FailureKind.REJECTED, f"znode {path}")
-    assert found.remedy.endswith(f"get {path}")
-    assert len(str(found)) < 400
+    failure = parsed(node(WRONG[name], path=path), READERS[path])
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.location) == (FailureKind.REJECTED, f"znode {path}")
+    assert failure.remedy.endswith(f"get {path}")
+    assert len(str(failure)) < 400
 
 
 @given(st.binary(max_size=200), st.sampled_from(sorted(READERS)))

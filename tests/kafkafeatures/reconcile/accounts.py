@@ -51,15 +51,15 @@ def held(last: Reconciliation) -> Reason:
     return last.decision.condition[1]
 
 
-def without_quorum(seen: Readings) -> Readings:
+def without_quorum(readings: Readings) -> Readings:
     """A leader whose followers are not known."""
     unknown = Failure(FailureKind.TIMED_OUT, "DescribeQuorum", "no answer")
-    return seen._replace(probe=replace(seen.probe, quorum=unknown))
+    return readings._replace(probe=replace(readings.probe, quorum=unknown))
 
 
-def of_log(seen: Readings, change: Callable[[Image], Image]) -> Readings:
-    assert not isinstance(seen.log, Failure)
-    return seen._replace(log=replace(seen.log, image=change(seen.log.image)))
+def of_log(readings: Readings, change: Callable[[Image], Image]) -> Readings:
+    assert not isinstance(readings.log, Failure)
+    return readings._replace(log=replace(readings.log, image=change(readings.log.image)))
 
 
 def reading_from(cluster: Cluster) -> None:

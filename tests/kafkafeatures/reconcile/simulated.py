@@ -183,9 +183,9 @@ class Store:
 
     async def read(self) -> Resource:
         await self._store.fetch()
-        found = await self._store.read()
-        wanted = replace(found.desired, may_approve_unseen=self._wanted.may_approve_unseen)
-        return replace(found, desired=wanted)
+        resource = await self._store.read()
+        wanted = replace(resource.desired, may_approve_unseen=self._wanted.may_approve_unseen)
+        return replace(resource, desired=wanted)
 
     async def read_again(self) -> Resource:
         self._cluster.tick()
@@ -203,18 +203,18 @@ class Store:
     @wanted.setter
     def wanted(self, wanted: DesiredState) -> None:
         self._wanted = wanted
-        self.server.edit(*KEY, lambda one: one.update(spec=spec_of(wanted)))
+        self.server.edit(*KEY, lambda manifest: manifest.update(spec=spec_of(wanted)))
 
     @property
     def status(self) -> dict[str, Any]:
         """A copy of the stored status, without the name of its operator."""
-        found = self.server.get(*KEY)
-        assert found is not None
-        return {name: one for name, one in found.get("status", {}).items() if name != "operator"}
+        manifest = self.server.get(*KEY)
+        assert manifest is not None
+        return {name: value for name, value in manifest.get("status", {}).items() if name != "operator"}
 
     @status.setter
     def status(self, status: Mapping[str, Any]) -> None:
-        self.server.edit_status(*KEY, lambda one: one.update(status=dict(status)))
+        self.server.edit_status(*KEY, lambda manifest: manifest.update(status=dict(status)))
 
     @property
     def writes(self) -> int:

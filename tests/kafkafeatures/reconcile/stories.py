@@ -124,9 +124,11 @@ class Scene:
     """A cluster in pods, one resource of it, and who reconciles that."""
 
     def __init__(self, wanted: DesiredState) -> None:
-        nodes = [(Role.CONTROLLER, one) for one in CONTROLLERS] + [(Role.BROKER, one) for one in BROKERS]
+        nodes = [(Role.CONTROLLER, controller) for controller in CONTROLLERS] + [
+            (Role.BROKER, broker) for broker in BROKERS
+        ]
         plan = Plan(
-            tuple(NodePlan(role, one, BEFORE) for role, one in nodes),
+            tuple(NodePlan(role, node_id, BEFORE) for role, node_id in nodes),
             {"metadata.version": BEFORE.bootstrap_level},
             leader=CONTROLLERS[0],
             addresses=addresses(SETS),
@@ -134,7 +136,7 @@ class Scene:
         )
         self.world = World(plan, now_ms=BEGINS_MS, random=Random(1))
         self.pods = Pods(self.world, SETS)
-        self.pods.budgets.append(BudgetPlan("kafka", tuple(one.name for one in SETS)))
+        self.pods.budgets.append(BudgetPlan("kafka", tuple(stateful_set.name for stateful_set in SETS)))
         self.kafka, self.restarts = Kafka(self.world), Restarts(self.pods)
         self.store = Store(wanted)
         self.ages = Ages(self._monotonic)
@@ -166,8 +168,8 @@ class Scene:
         raise AssertionError(self.store.status)
 
     def set_images(self) -> None:
-        for one in SETS:
-            self.pods.set_image(one.name, "kafka:4.4.0")
+        for stateful_set in SETS:
+            self.pods.set_image(stateful_set.name, "kafka:4.4.0")
         self.world.advance(self.world.now_ms + 1000)
 
     def _now(self) -> datetime:
@@ -190,7 +192,7 @@ def _nothing(_: Scene) -> None:
 def is_in_sync(status: Json) -> bool:
     """Whether all is done: levels, and restarts."""
     rollout = status.get("rollout", {})
-    ready: Json = next((one for one in status.get("conditions", ()) if one["type"] == "Ready"), {})
+    ready: Json = next((condition for condition in status.get("conditions", ()) if condition["type"] == "Ready"), {})
     return (
         ready.get("reason") in ("InSync", "Observed")
         and "intents" not in status
@@ -268,7 +270,7 @@ def _record() -> None:
     for name, story in STORIES.items():
         scene = asyncio.run(story())
         with (GOLDEN / f"{name}.jsonl.gz").open("wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as file:
-            file.write("".join(f"{json.dumps(one)}\n" for one in scene.store.written).encode())
+            file.write("".join(f"{json.dumps(status)}\n" for status in scene.store.written).encode())
         print(name, len(scene.store.written))
 
 

@@ -107,7 +107,7 @@ def test_a_change_by_the_operator_does_not_void_its_own_approval(how: str) -> No
 
         cluster.update = loses  # type: ignore[method-assign]
     assert isinstance(run(cluster, store).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["Applied", "Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["Applied", "Applied"]
     assert len(cluster.sent) == 2
 
 
@@ -119,7 +119,7 @@ def test_a_foreign_change_beside_an_own_step_voids_the_rest_of_the_plan() -> Non
     assert cluster.move("group.version", 0)
     assert cluster.move("group.version", 1)
     assert held(run(cluster, store)) is Reason.PLAN_CHANGED
-    assert [str(one) for one in cluster.sent] == ["group.version 0 -> 1"]
+    assert [str(step) for step in cluster.sent] == ["group.version 0 -> 1"]
 
 
 def test_a_level_that_was_raised_by_hand_between_two_readings_may_be_downgraded_by_a_new_consent() -> None:
@@ -238,18 +238,18 @@ def test_one_dry_run_validates_all_changes_and_a_rejected_one_blocks_them_all() 
     """Kafka of the controller does not support the second of them."""
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {"group.version": 1, "transaction.version": 2})
-    asked: list[tuple[str, ...]] = []
+    dry_runs: list[tuple[str, ...]] = []
     validate = cluster.validate
 
     async def validated(changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
-        asked.append(tuple(change.feature for change in changes))
+        dry_runs.append(tuple(change.feature for change in changes))
         verdict = await validate(changes, directly=directly)
         refused = any(change.feature == "transaction.version" for change in changes)
         return DryRunRejected(95, "transaction.version: no") if refused else verdict
 
     cluster.validate = validated  # type: ignore[method-assign]
     assert stalled(once(cluster, store)) is Reason.CONTROLLER_REJECTED
-    assert asked == [("group.version", "transaction.version")]
+    assert dry_runs == [("group.version", "transaction.version")]
     assert cluster.sent == []
 
 

@@ -75,7 +75,7 @@ class Clocks:
 
 
 @JUMPS
-def test_setting_the_clock_does_not_change_how_long_a_kept_request_is_waited_for(jump: timedelta) -> None:
+def test_setting_the_clock_does_not_change_how_long_a_request_kept_by_a_broker_is_waited_for(jump: timedelta) -> None:
     (cluster, store), clocks = lost_through_a_broker(), Clocks()
     clocks.reconcile(cluster, store)
     clocks.wall += jump
@@ -111,7 +111,7 @@ def test_only_an_intent_of_another_process_may_still_be_on_its_way(jump: timedel
     cluster.outcomes = [OutcomeUnknown("EOF"), OutcomeUnknown("EOF")]
     clocks.reconcile(cluster, store)
     assert isinstance(clocks.reconcile(cluster, store).decision, Act)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["NotApplied"]
     clocks.wall = NOW
     clocks.restart()
     for _ in range(2):
@@ -120,11 +120,11 @@ def test_only_an_intent_of_another_process_may_still_be_on_its_way(jump: timedel
     assert len(cluster.sent) == 2
     assert cluster.move("metadata.version", 27)  # now it comes
     assert isinstance(settled(cluster, store, clocks).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["NotApplied", "Applied"]
     assert len(cluster.sent) == 2
 
 
-def test_a_moment_is_not_ours_where_another_process_won_the_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_timestamp_whose_write_lost_a_conflict_is_not_aged_by_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that begin in the same second write the same moment."""
     clocks, cluster = Clocks(), Cluster({"metadata.version": 21})
     store = Store(cluster, {"metadata.version": 27})
@@ -223,17 +223,19 @@ async def test_ages_are_measured_across_reconciliations() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(-100_000, 100_000), st.integers(0, 1000)), max_size=40))
-def test_an_age_never_shrinks_and_grows_with_the_monotonic_clock(moments: list[tuple[int, int, int]]) -> None:
+def test_the_age_of_a_timestamp_never_shrinks_and_grows_with_the_monotonic_clock(
+    moments: list[tuple[int, int, int]],
+) -> None:
     clocks = Clocks()
     shown: dict[str, tuple[float, timedelta]] = {}
     for made, jump, passed in moments:
         clocks.wall += timedelta(seconds=jump)
         clocks.wait(timedelta(seconds=passed))
-        one = stamp(NOW + timedelta(seconds=made))
-        age = clocks.ages.of(one, clocks.wall)
-        at, before = shown.get(one, (clocks.seconds, max(age, timedelta(0))))
+        moment = stamp(NOW + timedelta(seconds=made))
+        age = clocks.ages.of(moment, clocks.wall)
+        at, before = shown.get(moment, (clocks.seconds, max(age, timedelta(0))))
         assert age == before + timedelta(seconds=clocks.seconds - at)
-        shown[one] = clocks.seconds, age
+        shown[moment] = clocks.seconds, age
 
 
 def test_the_number_of_remembered_timestamps_is_bounded() -> None:

@@ -38,13 +38,13 @@ def waiting(levels: dict[str, int], begin: dict[str, int] = BEGIN, **how: object
 
 def approve(store: Store) -> str:
     """The hash, given as the annotation, or in the document: it stays there."""
-    found: str = store.status["plan"]["hash"]
-    store.wanted = replace(store.wanted, approvals=frozenset({found}))
-    return found
+    plan_hash: str = store.status["plan"]["hash"]
+    store.wanted = replace(store.wanted, approvals=frozenset({plan_hash}))
+    return plan_hash
 
 
 def annotate(rig: Rig, approval: str) -> None:
-    rig.api.server.edit(*KEY, lambda one: one["metadata"].update(annotations={APPROVE: approval}))
+    rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(annotations={APPROVE: approval}))
 
 
 def ask(store: Store, levels: dict[str, int], **how: object) -> None:
@@ -105,7 +105,7 @@ def loses_its_quorum(cluster: Cluster) -> None:
     silent = Failure(FailureKind.TIMED_OUT, "controllers", "no controller is active")
 
     def of_brokers(readings: Readings) -> Readings:
-        brokers = tuple(one for one in readings.probe.nodes if one.role is Role.BROKER)
+        brokers = tuple(node for node in readings.probe.nodes if node.role is Role.BROKER)
         return Readings(replace(readings.probe, nodes=brokers, quorum=silent, controllers=silent), silent)
 
     cluster.shows = of_brokers
@@ -142,8 +142,8 @@ def test_an_approval_stays_valid_while_the_cluster_is_away_if_the_change_stays_r
     cluster, store = waiting(GROUP)
     approve(store)
     meanwhile(cluster)
-    for asked in ({**GROUP, "share.version": 0}, GROUP):
-        ask(store, asked)
+    for features in ({**GROUP, "share.version": 0}, GROUP):
+        ask(store, features)
         once(cluster, store)
     comes_back(cluster)
     assert isinstance(run(cluster, store).decision, Done)
@@ -168,14 +168,14 @@ def test_the_status_says_whether_the_document_or_an_annotation_approved_the_plan
     rig.api.edit(approval={"policy": "Always"})
     asyncio.run(rig.work())
     approval = rig.api.status["plan"]["hash"]
-    found = []
+    writes = []
     for annotation, plan_hash in ((approval, None), (approval, approval[:20]), ("", approval), (approval, None)):
         annotate(rig, annotation)
-        given = {"policy": "Always"} | ({"planHash": plan_hash} if plan_hash else {})
-        rig.api.edit(approval=given, suspend=True)
+        settings = {"policy": "Always"} | ({"planHash": plan_hash} if plan_hash else {})
+        rig.api.edit(approval=settings, suspend=True)
         asyncio.run(rig.work())
-        found.append(rig.api.status["plan"]["approvedBy"])
-    assert found == ["Annotation", "PlanHash", "PlanHash", "Annotation"]
+        writes.append(rig.api.status["plan"]["approvedBy"])
+    assert writes == ["Annotation", "PlanHash", "PlanHash", "Annotation"]
     annotate(rig, "")
     asyncio.run(rig.work())
     annotate(rig, approval)
@@ -186,7 +186,9 @@ def test_the_status_says_whether_the_document_or_an_annotation_approved_the_plan
 
 @pytest.mark.parametrize("policy", ["Always", "IrreversibleOnly", "Never"])
 @pytest.mark.parametrize("of_the_plan", ["document", "annotation"])
-def test_of_two_hashes_each_has_to_be_of_the_plan(policy: str, of_the_plan: str) -> None:
+def test_the_plan_hash_of_the_document_and_that_of_the_annotation_both_have_to_match_the_plan(
+    policy: str, of_the_plan: str
+) -> None:
     rig = Rig(Orders(), Kafka({"metadata.version": 21}))
     rig.api.edit(approval={"policy": "Always"})
     asyncio.run(rig.work())
@@ -203,7 +205,7 @@ def test_of_two_hashes_each_has_to_be_of_the_plan(policy: str, of_the_plan: str)
     assert len(rig.kafka.sent) == (of_the_plan == "document")
 
 
-def test_a_level_moved_from_outside_under_way_ends_the_plan() -> None:
+def test_a_level_changed_by_another_client_during_a_plan_ends_the_plan() -> None:
     cluster, store = waiting(BOTH)
     approve(store)
     once(cluster, store)
@@ -330,8 +332,8 @@ def test_no_plan_ever_has_the_hash_of_a_finished_plan(doings: list[tuple[str, ..
         cluster.crash_in = None
 
     settle()
-    for what, *how in doings:
-        match what:
+    for action, *how in doings:
+        match action:
             case "level by hand":
                 feature, by = how
                 level = 21 + int(by) if feature == "metadata.version" else int(by) % 2

@@ -19,10 +19,10 @@ def watched(rig: Rig) -> None:
 
 async def settled(**cluster: Any) -> tuple[Rig, list[str]]:
     """In sync, and watched; and what is asked of the API server from now on."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     def note(request: Request) -> None:
-        asked.append(f"{request.method} {request.path.rpartition('/')[2]}")
+        requests.append(f"{request.method} {request.path.rpartition('/')[2]}")
 
     rig = Rig(Orders(**cluster), Kafka({"metadata.version": 27}))
     rig.api.server.put(
@@ -36,49 +36,49 @@ async def settled(**cluster: Any) -> tuple[Rig, list[str]]:
     assert await rig.work() == CHECK_EVERY
     watched(rig)
     rig.kafka.same = True
-    asked.clear()
-    return rig, asked
+    requests.clear()
+    return rig, requests
 
 
 async def test_a_resource_in_sync_reads_only_the_metadata_log() -> None:
-    rig, asked = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
+    rig, requests = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
     for _ in range(8):
         assert await rig.work() == CHECK_EVERY
-    assert (asked, rig.kafka.looks) == ([], 1)
+    assert (requests, rig.kafka.looks) == ([], 1)
     rig.seconds += 120.0
     await rig.work()
-    assert (asked, rig.kafka.looks) == (["GET orders", "GET login"], 2)  # their own period is over
+    assert (requests, rig.kafka.looks) == (["GET orders", "GET login"], 2)  # their own period is over
 
 
 async def test_a_resource_in_sync_is_read_again_once_a_watch_shows_a_change() -> None:
-    rig, asked = await settled()
+    rig, requests = await settled()
     rig.api.edit(mode="Observe")
     watched(rig)
     await rig.work()
-    assert asked[0] == "GET orders"
+    assert requests[0] == "GET orders"
     assert rig.kafka.looks == 2
 
 
-async def test_at_rest_any_annotation_makes_a_rotated_secret_be_read_at_once() -> None:
-    rig, asked = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
-    rig.api.server.edit(*KEY, lambda one: one["metadata"].update(annotations={"example.com/rotated": "1"}))
+async def test_a_new_annotation_makes_a_resource_in_sync_read_its_rotated_secret_at_once() -> None:
+    rig, requests = await settled(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
+    rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(annotations={"example.com/rotated": "1"}))
     watched(rig)
     await rig.work()
-    assert (asked, rig.kafka.looks) == (["GET orders", "GET login"], 2)
+    assert (requests, rig.kafka.looks) == (["GET orders", "GET login"], 2)
 
 
 async def test_a_resource_in_sync_is_read_each_time_without_a_watch() -> None:
-    rig, asked = await settled()
+    rig, requests = await settled()
     rig.watched = ""
     await rig.work()
-    assert (asked, rig.kafka.looks) == (["GET orders"], 1)
+    assert (requests, rig.kafka.looks) == (["GET orders"], 1)
 
 
-async def test_at_rest_a_cluster_to_which_something_happened_is_looked_at() -> None:
-    rig, asked = await settled()
+async def test_a_resource_in_sync_is_read_again_once_the_metadata_log_has_changed() -> None:
+    rig, requests = await settled()
     rig.kafka.same = False
     await rig.work()
-    assert (asked, rig.kafka.looks) == (["GET orders"], 2)
+    assert (requests, rig.kafka.looks) == (["GET orders"], 2)
 
 
 @pytest.mark.parametrize(("mode", "looks"), [("Apply", 2), ("Observe", 1)])
@@ -97,21 +97,23 @@ async def test_a_resource_in_sync_notices_an_older_resource_of_its_cluster(mode:
 
 
 async def test_a_resource_in_sync_sends_no_request_when_woken_too_early() -> None:
-    rig, asked = await settled()
+    rig, requests = await settled()
     rig.seconds -= 10.0
     assert await rig.controller.reconcile(KEY) == 10.0
-    assert (asked, rig.kafka.looks) == ([], 1)
+    assert (requests, rig.kafka.looks) == ([], 1)
 
 
 async def test_a_resource_in_sync_is_read_again_after_a_restore_of_etcd() -> None:
-    rig, asked = await settled()
+    rig, requests = await settled()
     rig.controller.discard_versions()
     await rig.work()
-    assert (asked, rig.kafka.looks) == (["GET orders"], 2)
+    assert (requests, rig.kafka.looks) == (["GET orders"], 2)
 
 
 @pytest.mark.parametrize("watched", [True, False])
-async def test_a_restore_of_etcd_while_the_log_is_asked_ends_the_rest(watched: bool) -> None:
+async def test_a_resource_in_sync_is_read_again_after_a_restore_of_etcd_during_the_check_of_the_log(
+    watched: bool,
+) -> None:
     rig, _ = await settled()
     rig.watched = rig.watched if watched else ""
     rig.kafka.during_question = rig.controller.discard_versions

@@ -45,7 +45,7 @@ def test_a_requested_manual_restart_is_withdrawn_with_its_reason_and_levels_cont
     assert (first["kind"], first["result"]) == ("RestartNode", "NotApplied")
 
 
-def test_there_are_no_revisions_to_approve_and_the_levels_of_the_plan_stand_for_the_restarts() -> None:
+def test_a_plan_with_manual_restarts_has_a_stage_of_levels_and_none_of_restarts() -> None:
     _, store = asked_for()
     assert [stage["kind"] for stage in store.status["plan"]["stages"]] == ["Levels"]
 
@@ -58,7 +58,7 @@ def test_a_requested_manual_restart_stays_while_it_is_needed() -> None:
 
 
 @pytest.mark.parametrize("holds", [{"suspend": True}, {"mode": Mode.OBSERVE}, {"policy": ApprovalPolicy.ALWAYS}])
-def test_partitions_are_kept_for_no_roll_that_waits_for_a_person_to_let_it_begin(holds: dict[str, Any]) -> None:
+def test_a_roll_that_waits_for_a_person_to_let_it_begin_reads_the_partitions_only_once(holds: dict[str, Any]) -> None:
     """Few clusters may have them in memory at once. They are read once, for what can be said of the roll beforehand."""
     cluster = Cluster({"metadata.version": 25})
     store = Store(cluster, {})
@@ -82,7 +82,7 @@ def test_a_manual_restart_is_withdrawn_while_another_broker_is_away_and_requeste
     store = Store(cluster, {})
     store.wanted = BY_HAND
     once(cluster, store)
-    asked = store.status["intents"][0]["title"]
+    request = store.status["intents"][0]["title"]
     cluster.world.stop(Role.BROKER, 1)
     cluster.world.advance(cluster.world.now_ms + 60_000)
     waits = once(cluster, store).decision
@@ -90,11 +90,11 @@ def test_a_manual_restart_is_withdrawn_while_another_broker_is_away_and_requeste
     assert "broker 1" in waits.message
     assert "intents" not in store.status
     ended = store.status["history"][-1]
-    assert (ended["action"], ended["result"], ended["message"]) == (asked, "NotApplied", waits.message)
+    assert (ended["action"], ended["result"], ended["message"]) == (request, "NotApplied", waits.message)
     cluster.world.start(Role.BROKER, 1)
     cluster.world.advance(cluster.world.now_ms + 60_000)
     once(cluster, store)
-    assert store.status["intents"][0]["title"] == asked
+    assert store.status["intents"][0]["title"] == request
 
 
 def test_node_timeout_starts_when_the_person_stops_the_node() -> None:
@@ -102,13 +102,13 @@ def test_node_timeout_starts_when_the_person_stops_the_node() -> None:
     store = Store(cluster, {})
     store.wanted = BY_HAND
     clocks.reconcile(cluster, store)
-    asked = store.status["intents"][0]["nodeId"]
+    requested_node = store.status["intents"][0]["nodeId"]
     for _ in range(3):
         clocks.wait(timedelta(hours=8))
         waits = clocks.reconcile(cluster, store).decision
     assert isinstance(waits, Wait)
     assert waits.delay == REFUSED_POLL  # it is not urgent
-    cluster.world.stop(Role.CONTROLLER, asked)
+    cluster.world.stop(Role.CONTROLLER, requested_node)
     cluster.world.advance(cluster.world.now_ms + 60_000)
     clocks.wait(timedelta(minutes=1))
     assert isinstance(clocks.reconcile(cluster, store).decision, Wait)
@@ -132,10 +132,10 @@ def test_time_without_readings_does_not_count_for_stable_for() -> None:
     assert "history" not in store.status
     clocks.wait(timedelta(seconds=1))
     clocks.reconcile(cluster, store)
-    assert [one["result"] for one in store.status["history"]] == ["Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["Applied"]
 
 
-def test_the_status_shows_since_when_this_process_has_seen_a_node_back() -> None:
+def test_the_status_shows_since_when_this_process_has_observed_a_restarted_node() -> None:
     cluster, clocks, store = with_a_node_that_is_back()
     clocks.wait(timedelta(hours=1))
     clocks.restart()
@@ -147,7 +147,7 @@ def test_the_status_shows_since_when_this_process_has_seen_a_node_back() -> None
     assert store.status["intents"][0]["stableSince"] == since
     clocks.wait(timedelta(seconds=1))
     clocks.reconcile(cluster, store)
-    assert [one["result"] for one in store.status["history"]] == ["Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["Applied"]
 
 
 def with_a_node_that_is_back() -> tuple[Cluster, Clocks, Store]:

@@ -24,14 +24,14 @@ def resource(name: str, age: str, *, mode: str = "Apply", cluster: str = "", uid
     return {"metadata": metadata, "spec": {"mode": mode}, "status": status}
 
 
-def with_a_step(one: dict[str, Any]) -> dict[str, Any]:
-    return {**one, "status": {**one["status"], "intents": [{"kind": "RestartNode"}]}}
+def with_a_step(resource: dict[str, Any]) -> dict[str, Any]:
+    return {**resource, "status": {**resource["status"], "intents": [{"kind": "RestartNode"}]}}
 
 
 def claims(*resources: dict[str, Any], monotonic: Callable[[], float] = SYSTEM.monotonic) -> Claims:
     made = Claims(monotonic)
-    for one in resources:
-        made.note(one)
+    for resource in resources:
+        made.note(resource)
     return made
 
 
@@ -39,7 +39,7 @@ def key(name: str) -> ResourceKey:
     return ResourceKey("ns", name)
 
 
-def test_the_older_of_two_owns_the_cluster() -> None:
+def test_the_older_of_two_resources_owns_the_cluster() -> None:
     made = claims(resource("old", "2026-01-01", cluster="c"), resource("new", "2026-01-02", cluster="c"))
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
     assert made.competing_owner(key("old"), "c") is None
@@ -65,7 +65,7 @@ def test_an_older_resource_may_own_the_cluster_until_its_first_reconciliation() 
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
 
 
-def test_a_resource_owns_the_cluster_that_it_read_also_where_its_reconciliation_then_fails() -> None:
+def test_a_resource_owns_the_cluster_that_it_read_even_if_its_reconciliation_fails() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("old"), "c") is None  # it acts
     made.passed(key("old"))  # and its reconciliation fails
@@ -187,7 +187,7 @@ def test_a_deleted_resource_with_an_open_step_blocks_others_as_long_as_the_route
     assert made.competing_owner(key("new"), "c") is None
 
 
-def test_a_step_that_a_broker_may_keep_is_waited_for_also_where_another_was_seen_before_it() -> None:
+def test_a_step_kept_by_a_broker_is_waited_for_also_after_a_directly_sent_step() -> None:
     now = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
     made = claims(old, new, monotonic=lambda: now)
@@ -217,14 +217,14 @@ def test_an_unanswered_step_of_this_process_blocks_as_long_as_one_of_another_pro
     assert made.competing_owner(key("new"), "c") is None
 
 
-def test_of_another_namespace_no_name_is_reported() -> None:
+def test_a_competing_resource_of_another_namespace_is_reported_without_its_name() -> None:
     theirs = resource("secret-project", "1", cluster="c")
     theirs["metadata"]["namespace"] = "theirs"
     made = claims(theirs, resource("ours", "2", cluster="c"))
     assert made.competing_owner(key("ours"), "c") == Owner("a resource in another namespace", is_same_cluster=True)
 
 
-def test_a_deleted_resource_owns_nothing_and_its_successor_begins_anew() -> None:
+def test_a_deleted_resource_owns_no_cluster_and_its_successor_starts_without_claims() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.forget(key("old"))
     assert made.competing_owner(key("new"), "c") is None
@@ -263,8 +263,8 @@ def test_a_resource_that_observes_or_has_another_driver_or_namespace_does_not_cl
     elsewhere["metadata"]["namespace"] = "other"
     broken = resource("broken", "1")
     broken["spec"]["workload"] = "StatefulSet"
-    others = (restarting("sees", "1", "b", mode="Observe"), restarting("asks", "1", "b", driver="Manual"))
-    made = claims(elsewhere, broken, *others, restarting("new", "2", "b"))
+    other_resources = (restarting("sees", "1", "b", mode="Observe"), restarting("asks", "1", "b", driver="Manual"))
+    made = claims(elsewhere, broken, *other_resources, restarting("new", "2", "b"))
     assert made.competing_driver(key("new"), "b") == ""
     assert made.competing_driver(key("nobody"), "b") == ""
 

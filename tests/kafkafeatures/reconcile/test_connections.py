@@ -42,7 +42,7 @@ DIGEST = {"digestSecretRef": {"name": "zookeeper"}}
 
 
 @pytest.mark.parametrize("migration", [None, {"desired": "None"}])
-async def test_no_ensemble_is_opened_without_a_migration(
+async def test_no_connection_to_an_ensemble_is_opened_without_a_migration(
     migration: dict[str, Any] | None,
 ) -> None:
     rig = Rig(orders(migration=migration, **DIGEST))
@@ -51,7 +51,7 @@ async def test_no_ensemble_is_opened_without_a_migration(
     assert (rig.ensembles, rig.zookeeper.reads) == ([], 0)
 
 
-async def test_an_ensemble_is_opened_with_tls_a_digest_and_the_addresses_that_the_operator_permits() -> None:
+async def test_a_connection_to_an_ensemble_has_tls_a_digest_and_the_permitted_addresses() -> None:
     api = orders(migration=MIGRATION, tls={"caConfigMapRef": {"name": "ca"}}, **DIGEST)
     api.server.put(KEY.namespace, "configmaps", "ca", data={"ca.crt": CERTIFICATES.ca})
     login(api)
@@ -62,7 +62,7 @@ async def test_an_ensemble_is_opened_with_tls_a_digest_and_the_addresses_that_th
     assert rig.zookeeper.reads
 
 
-async def test_an_open_ensemble_is_kept_until_its_secret_or_the_migration_changes() -> None:
+async def test_the_connection_to_an_ensemble_is_kept_until_its_secret_or_the_migration_changes() -> None:
     api = orders(migration=MIGRATION, **DIGEST)
     rig = Rig(api)
     login(api, "first")
@@ -70,7 +70,7 @@ async def test_an_open_ensemble_is_kept_until_its_secret_or_the_migration_change
         login(api, password)
         await rig.work()
         await rig.work()
-    assert [one.digest and one.digest.password for one in rig.ensembles] == ["first", "second"]
+    assert [ensemble.digest and ensemble.digest.password for ensemble in rig.ensembles] == ["first", "second"]
     api.edit(migration={"desired": "None"})
     reads = rig.zookeeper.reads
     await rig.work()

@@ -37,7 +37,7 @@ async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> Non
     api = Orders(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
     rig = Rig(api)
     rig.kafka.away = True
-    seen = []
+    passwords = []
     for password in ("first", "first", "second"):
         login = {"username": "orders", "password": password}
         data = {name: b64encode(text.encode()).decode() for name, text in login.items()}
@@ -46,12 +46,12 @@ async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> Non
         await rig.work()
         sasl = rig.opened[-1].brokers.sasl
         assert sasl is not None
-        seen.append((len(rig.opened), sasl.password, rig.kafka.closed))
-    assert seen == [(1, "first", 0), (1, "first", 0), (2, "second", 1)]
+        passwords.append((len(rig.opened), sasl.password, rig.kafka.closed))
+    assert passwords == [(1, "first", 0), (1, "first", 0), (2, "second", 1)]
 
 
 @pytest.mark.parametrize(
-    ("cluster", "said"),
+    ("cluster", "words"),
     [
         (
             {"bootstrapServers": "kafka"},
@@ -77,12 +77,12 @@ async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> Non
     ],
 )
 async def test_an_invalid_bootstrap_address_is_rejected_before_any_secret_is_read(
-    cluster: dict[str, Any], said: str
+    cluster: dict[str, Any], words: str
 ) -> None:
     rig = Rig(Orders(tls={"caSecretRef": {"name": "ca"}}, **cluster))
     assert await rig.controller.reconcile(KEY) == CHECK_EVERY
     stalled = rig.api.condition("Stalled")
-    assert (stalled["status"], stalled["reason"], stalled["message"]) == ("True", "InvalidSpec", said)
+    assert (stalled["status"], stalled["reason"], stalled["message"]) == ("True", "InvalidSpec", words)
     assert rig.api.condition("Ready")["reason"] == "InvalidSpec"
     assert not rig.opened
 
@@ -119,7 +119,7 @@ async def test_a_suspended_resource_in_sync_is_counted_as_suspended_in_the_metri
     assert api.condition("Ready")["reason"] == "InSync"
     api.edit(suspend=False)
     assert await shown() == 0.0
-    api.server.edit(*KEY, lambda one: one["metadata"].update(annotations={"kafkafeatures.dev/pause": "true"}))
+    api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(annotations={"kafkafeatures.dev/pause": "true"}))
     assert await shown() == 1.0
     api.server.delete(*KEY)
     await rig.controller.reconcile(KEY)
@@ -131,8 +131,8 @@ async def test_an_address_that_was_mended_is_connected_to() -> None:
     await rig.controller.reconcile(KEY)
     rig.api.edit(cluster={"bootstrapServers": "kafka:9092"})
     await rig.controller.reconcile(KEY)
-    assert [str(one) for one in rig.opened[0].bootstrap_servers] == ["kafka:9092"]
-    assert "Stalled" not in [one["type"] for one in rig.api.status["conditions"]]
+    assert [str(address) for address in rig.opened[0].bootstrap_servers] == ["kafka:9092"]
+    assert "Stalled" not in [condition["type"] for condition in rig.api.status["conditions"]]
 
 
 async def test_request_timeout_is_capped_so_that_a_reconciliation_meets_its_deadline() -> None:
@@ -254,7 +254,7 @@ async def test_events_are_posted_even_if_the_status_write_was_lost() -> None:
 async def test_a_resource_that_is_being_deleted_sends_nothing() -> None:
     """A finalizer of another controller keeps it there; its owner has said that it is over."""
     rig = Rig(Orders())
-    rig.api.server.edit(*KEY, lambda one: one["metadata"].update(finalizers=["example.com/keep"]))
+    rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(finalizers=["example.com/keep"]))
     rig.api.server.delete(*KEY)
     assert await rig.controller.reconcile(KEY) is None
     assert not rig.opened

@@ -56,9 +56,9 @@ def controller_of(api: Orders, kafka: Kafka) -> Controller:
 def places(value: Any, path: Path = ()) -> Iterator[Path]:
     """The paths of everything in a value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, one in inner:
+    for key, item in inner:
         yield (*path, key)
-        yield from places(one, (*path, key))
+        yield from places(item, (*path, key))
 
 
 STATUS = asyncio.run(written_by_the_operator())
@@ -122,4 +122,4 @@ def test_no_damaged_status_stops_a_reconciliation(damage: list[tuple[Path, str, 
     status = asyncio.run(reconciled())
     assert read_status(status)[1] == ()
     assert len(json.dumps(status)) < 32 * 1024
-    assert all(len(one["message"].encode()) <= MAX_MESSAGE for one in status["conditions"])
+    assert all(len(condition["message"].encode()) <= MAX_MESSAGE for condition in status["conditions"])

@@ -78,21 +78,21 @@ class Scene:
         self.ages = Ages(lambda: self.seconds)
 
     def context(self, **parts: Any) -> ReconcileContext:
-        found = replace(
+        context = replace(
             context_of(self.cluster, self.store), zookeeper=self.ensemble, monotonic=lambda: self.seconds,
             ages=self.ages, effects=self.effects.append, on_settled=self._settled,
         )  # fmt: skip
-        return replace(found, **parts)
+        return replace(context, **parts)
 
     def sends(self, step: DeleteZnodes, **parts: Any) -> Reconciliation:
         """A reconciliation that decides to send it."""
 
         async def decided() -> Reconciliation:
             context = self.context(**parts)
-            found = await evaluate(context, await self.store.read())
-            assert isinstance(found, Evaluation)
+            evaluation = await evaluate(context, await self.store.read())
+            assert isinstance(evaluation, Evaluation)
             self.ensemble.happened.clear()
-            return await execute(context, with_decision(context, found, Act(step), found.remembered))
+            return await execute(context, with_decision(context, evaluation, Act(step), evaluation.remembered))
 
         return asyncio.run(decided())
 
@@ -101,7 +101,7 @@ class Scene:
 
     @property
     def history(self) -> list[tuple[str, str]]:
-        return [(one["kind"], one["result"]) for one in self.store.status.get("history", ())]
+        return [(entry["kind"], entry["result"]) for entry in self.store.status.get("history", ())]
 
     def _settled(self) -> None:
         self.settled += 1
@@ -114,7 +114,7 @@ def test_a_deletion_opens_its_session_then_writes_its_intent_then_sends_its_tran
     assert scene.ensemble.happened == ["connected", "intent", "/controller and /migration", "intent", "closed"]
     (intent,) = scene.store.status["intents"]
     assert (intent["via"], intent["kept"], intent["raiseTo"]) == ("ZooKeeper", progress().text, 8)
-    assert [str(one.step) for one in scene.effects] == [str(released())]
+    assert [str(effect.step) for effect in scene.effects] == [str(released())]
     assert scene.settled == 1
 
 
@@ -162,7 +162,7 @@ def test_a_deletion_with_an_open_outcome_is_not_repeated_and_holds_back_every_ot
     assert len(scene.effects) == 1 + len(scene.cluster.sent)
 
 
-def test_an_answer_that_was_lost_is_found_out() -> None:
+def test_a_deletion_whose_answer_was_lost_is_settled_by_the_next_observation() -> None:
     scene = Scene()
     scene.ensemble.outcomes = [OutcomeUnknown("no answer")]
     scene.sends(released())
@@ -175,7 +175,7 @@ def test_an_answer_that_was_lost_is_found_out() -> None:
     ("code", "reason", "stalled"),
     [(NO_AUTH, Reason.NOT_AUTHORIZED, True), (BAD_VERSION, Reason.MIGRATING, False)],
 )
-def test_a_rejection_leaves_no_intent(code: int, reason: Reason, stalled: bool) -> None:
+def test_a_rejected_deletion_leaves_no_intent(code: int, reason: Reason, stalled: bool) -> None:
     scene = Scene()
     scene.ensemble.outcomes = [Rejected(code, "znode /controller: because")]
     last = scene.sends(released())
@@ -187,7 +187,7 @@ def test_a_rejection_leaves_no_intent(code: int, reason: Reason, stalled: bool) 
     assert scene.settled == 1
 
 
-def test_windows_delay_the_withdrawal_of_progress_but_not_the_release_of_the_controller() -> None:
+def test_windows_delay_the_deletion_of_migration_but_not_that_of_controller() -> None:
     """A cluster without a controller must not wait for the night; one that has a controller may."""
     never = Rollout(windows=(Window("0 0 29 2 *", timedelta(minutes=1)),))
     for step, leaves in ((released(), True), (withdrawn(), False)):
@@ -197,9 +197,9 @@ def test_windows_delay_the_withdrawal_of_progress_but_not_the_release_of_the_con
             context = scene.context()
             resource = await scene.store.read()
             resource = replace(resource, desired=replace(resource.desired, rollout=never))
-            found = await evaluate(context, resource)
-            assert isinstance(found, Evaluation)
-            again = replace(with_decision(context, found, Act(step), found.remembered), resource=resource)
+            evaluation = await evaluate(context, resource)
+            assert isinstance(evaluation, Evaluation)
+            again = replace(with_decision(context, evaluation, Act(step), evaluation.remembered), resource=resource)
             return await execute(replace(context, store=Windowed(scene.store, never)), again)
 
         asyncio.run(decided())
@@ -214,8 +214,8 @@ class Windowed:
         self.read, self.write_status = store.read, store.write_status
 
     async def read_again(self) -> Any:
-        found = await self._store.read_again()
-        return replace(found, desired=replace(found.desired, rollout=self._rollout))
+        resource = await self._store.read_again()
+        return replace(resource, desired=replace(resource.desired, rollout=self._rollout))
 
 
 def test_a_deletion_that_is_late_after_its_intent_is_not_sent() -> None:

@@ -40,5 +40,9 @@ def test_event_facts_of_another_release_are_read_as_far_as_they_are_known(facts:
         EventRecord("R", "A", "n"), {"metadata": metadata}, environment=Environment(lambda: NOW), instance="i"
     )
     assert "annotations" not in event["metadata"]
-    seen = seen_event({**event, "metadata": {**event["metadata"], "annotations": {EVENT_FACTS: facts}}})
-    assert (seen.reason, seen.note, seen.facts and seen.facts.node) == ("R", "n", "3" if "later" in facts else None)
+    event_read = seen_event({**event, "metadata": {**event["metadata"], "annotations": {EVENT_FACTS: facts}}})
+    assert (event_read.reason, event_read.note, event_read.facts and event_read.facts.node) == (
+        "R",
+        "n",
+        "3" if "later" in facts else None,
+    )

@@ -36,12 +36,12 @@ def document(folder: Path, text: str = GOOD) -> Path:
     return path
 
 
-def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
+def test_names_of_levels_are_read_as_numbers(tmp_path: Path) -> None:
     assert wanted_of(read_file(document(tmp_path))).levels == {"metadata.version": 27, "group.version": 1}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "words"),
     [
         ("a: [", "invalid YAML"),
         ("- a\n- b\n", "not a mapping"),
@@ -75,13 +75,13 @@ def test_names_of_levels_become_numbers(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_error_in_a_document_is_reported_with_its_field(tmp_path: Path, text: str, said: str) -> None:
+def test_an_error_in_a_document_is_reported_with_its_field(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(InvalidDocument) as caught:
         wanted_of(read_file(document(tmp_path, text)))
-    assert said in str(caught.value)
+    assert words in str(caught.value)
 
 
-def test_a_huge_document_is_not_even_parsed(tmp_path: Path) -> None:
+def test_a_document_that_is_too_large_is_not_parsed(tmp_path: Path) -> None:
     with pytest.raises(InvalidDocument, match="at most 1048576"):
         read_file(document(tmp_path, "#" * 2_000_000))
 
@@ -101,9 +101,9 @@ def test_the_status_is_kept_in_its_file_and_the_generation_grows_with_the_spec(t
 
 
 def test_a_restored_log_is_accepted_by_a_flag(tmp_path: Path) -> None:
-    for said in ("", "abc@7"):
-        with FileStore(read_file(document(tmp_path)), None, accepted_log=said) as store:
-            assert asyncio.run(store.read()).desired.accepted_log == said
+    for accepted in ("", "abc@7"):
+        with FileStore(read_file(document(tmp_path)), None, accepted_log=accepted) as store:
+            assert asyncio.run(store.read()).desired.accepted_log == accepted
 
 
 def test_a_locked_state_file_names_the_process_that_holds_it(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_killed_process_does_not_hold_the_state_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["not: ours", "[", "kind: KafkaFeatures\n", "!!timestamp x"])
-def test_a_state_file_that_is_none_of_ours_is_left_alone(tmp_path: Path, text: str) -> None:
+def test_a_state_file_that_another_program_wrote_is_not_overwritten(tmp_path: Path, text: str) -> None:
     state = tmp_path / "state.yaml"
     state.write_text(text)
     with pytest.raises(StateUnreadable, match="is not a KafkaFeatures state file"):
@@ -172,7 +172,7 @@ def secret(folder: Path, name: str, **keys: str) -> None:
         (folder / name / key.replace("_", ".")).write_text(value)
 
 
-def test_secrets_are_read_from_a_folder_of_folders_and_never_shown(tmp_path: Path) -> None:
+def test_secrets_are_read_from_a_directory_per_secret_and_never_shown(tmp_path: Path) -> None:
     secret(tmp_path, "ca", ca_crt=Certificates().ca)
     secret(tmp_path, "login", username="alice\n", password="canary-5d2\n")
     settings = settings_of(read_file(document(tmp_path, SECURED)).spec.cluster, secrets_in(tmp_path))
@@ -184,14 +184,14 @@ def test_secrets_are_read_from_a_folder_of_folders_and_never_shown(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("folder", "said"),
+    ("folder", "words"),
     [(None, "--secrets-dir"), ("nowhere", "nowhere/.* not found"), ("empty", "has no key")],
 )
-def test_a_missing_secret_is_named(tmp_path: Path, folder: str | None, said: str) -> None:
+def test_a_missing_secret_is_reported_with_its_path(tmp_path: Path, folder: str | None, words: str) -> None:
     (tmp_path / "empty" / "ca").mkdir(parents=True)
-    where = tmp_path / folder if folder else None
-    with pytest.raises(CredentialsInvalid, match=said):
-        settings_of(read_file(document(tmp_path, SECURED)).spec.cluster, secrets_in(where))
+    path = tmp_path / folder if folder else None
+    with pytest.raises(CredentialsInvalid, match=words):
+        settings_of(read_file(document(tmp_path, SECURED)).spec.cluster, secrets_in(path))
 
 
 STATE = """kind: KafkaFeatures
@@ -214,7 +214,7 @@ status: {}
         STATE.replace("{name: orders, generation: 1}", "null"),
     ],
 )
-def test_a_state_file_that_was_edited_into_nonsense_is_named(tmp_path: Path, text: str) -> None:
+def test_an_invalid_state_file_is_reported_with_its_name(tmp_path: Path, text: str) -> None:
     state = tmp_path / "state.yaml"
     state.write_text(text)
     with pytest.raises(StateUnreadable, match=r"state\.yaml"), FileStore(read_file(document(tmp_path)), state):

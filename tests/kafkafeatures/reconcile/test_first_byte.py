@@ -41,7 +41,7 @@ async def test_a_change_during_the_connection_setup_withholds_the_eviction(
     assert made
     assert rig.workloads.evictions == []
     if asked_before:  # the first request may be on its way still
-        assert [one["target"] for one in rig.api.status["intents"]] == ["broker-0"]
+        assert [intent["target"] for intent in rig.api.status["intents"]] == ["broker-0"]
         assert message in rig.api.condition("Ready")["message"]
     else:
         ended = rig.api.status["history"][-1]

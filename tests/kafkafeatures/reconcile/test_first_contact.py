@@ -44,8 +44,8 @@ def test_a_consent_at_the_first_contact_is_reported_as_possibly_used() -> None:
     store.wanted = DesiredState(DOWN, consents=CONSENTS)
     last = run(cluster, store)
     assert isinstance(last.decision, Held)
-    told = "; it is unknown whether consent 'group.version:1->0' was already used: it is older than the status"
-    assert last.decision.message.endswith(told)
+    doubt = "; it is unknown whether consent 'group.version:1->0' was already used: it is older than the status"
+    assert last.decision.message.endswith(doubt)
 
 
 def test_a_consent_added_after_the_first_contact_counts() -> None:
@@ -68,7 +68,7 @@ def test_a_consent_of_the_first_contact_counts_after_it_was_removed_and_added_ag
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_a_change_that_is_no_downgrade_needs_none() -> None:
+def test_a_raise_at_the_first_contact_needs_no_approval_by_hash() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {}, met=False)
     store.wanted = DesiredState(UP, consents=CONSENTS)
@@ -82,7 +82,7 @@ def replaced(api: Orders) -> None:
 
 
 LOST: dict[str, Callable[[Orders], object]] = {
-    "lost": lambda api: api.server.edit_status(*KEY, lambda one: one.pop("status")),
+    "lost": lambda api: api.server.edit_status(*KEY, lambda manifest: manifest.pop("status")),
     "replaced by force": replaced,
 }
 

@@ -41,7 +41,7 @@ def test_a_correction_with_unknown_outcome_counts_against_the_limit() -> None:
     last = run(cluster, store, most=40)
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.CONFLICT_DETECTED
-    assert [one["result"] for one in store.status["history"]] == ["Applied", "Unverified", "Unverified"]
+    assert [entry["result"] for entry in store.status["history"]] == ["Applied", "Unverified", "Unverified"]
 
 
 def test_an_accepted_change_undone_by_a_person_counts_as_done() -> None:
@@ -71,7 +71,7 @@ def test_an_accepted_change_undone_before_it_was_read_is_drift_and_not_sent_agai
         cluster.away = False
         assert cluster.move("group.version", 0)  # another client
     assert len(cluster.sent) == 1
-    assert [one["result"] for one in store.status["history"]] == ["Superseded"]
+    assert [entry["result"] for entry in store.status["history"]] == ["Superseded"]
     last = run(cluster, store)
     assert isinstance(last.decision, Held)
     assert last.decision.reason is Reason.DRIFTED
@@ -88,7 +88,7 @@ def test_attempts_that_were_not_sent_do_not_hide_a_conflict_with_another_client(
         last = run(cluster, store, most=40)
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.CONFLICT_DETECTED
-    results = [one["result"] for one in store.status["history"]]
+    results = [entry["result"] for entry in store.status["history"]]
     assert len(results) == 10  # as many as a status has room for
     assert results.count("Corrected") == 2  # the third move of the other client is the conflict
 
@@ -98,8 +98,8 @@ def test_a_repeated_failure_is_one_entry_of_the_history() -> None:
     cluster.outcomes = [NotSent("no connection")] * 5
     store = Store(cluster, {"group.version": 1})
     run(cluster, store)
-    told = [(one["result"], one.get("message")) for one in store.status["history"]]
-    assert told == [("NotSent", "no connection"), ("Applied", None)]
+    results = [(entry["result"], entry.get("message")) for entry in store.status["history"]]
+    assert results == [("NotSent", "no connection"), ("Applied", None)]
 
 
 def test_a_client_that_reverts_at_once_meets_at_most_four_corrections() -> None:

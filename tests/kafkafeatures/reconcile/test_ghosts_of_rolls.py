@@ -19,9 +19,9 @@ CONTROLLERS, BROKERS = (3001, 3002, 3003), (1, 2, 3)
 GHOST = "broker 9 (127.0.0.1:"
 
 
-def clusters(ghost: str, others: str, *, hosts: bool = False) -> tuple[Cluster, Store]:
+def clusters(ghost: str, other_image: str, *, hosts: bool = False) -> tuple[Cluster, Store]:
     """Broker 9 is registered, and does not run. The document asks for a level that only 4.4 has."""
-    release = release_named(others)
+    release = release_named(other_image)
     nodes = [NodePlan(Role.CONTROLLER, id_, release) for id_ in CONTROLLERS]
     nodes += [NodePlan(Role.BROKER, id_, release) for id_ in BROKERS]
     nodes.append(NodePlan(Role.BROKER, 9, release_named(ghost), ghost=True))
@@ -42,7 +42,7 @@ def test_a_ghost_that_blocks_a_level_is_reported_with_its_remedy_and_not_restart
         assert isinstance(stalled, Stalled)
         assert stalled.reason is Reason.GHOST_REGISTRATION
         assert stalled.message.startswith(GHOST)
-        assert any("kafkafeatures unregister --broker 9" in one.remedy for one in stalled.blockers)
+        assert any("kafkafeatures unregister --broker 9" in blocker.remedy for blocker in stalled.blockers)
         assert "intents" not in store.status
 
 
@@ -57,13 +57,13 @@ def test_a_ghost_that_blocks_the_level_is_reported_before_the_first_restart() ->
     assert leader is not None
     cluster.world.unregister_broker(leader, 9)
     once(cluster, store)
-    assert [one["kind"] for one in store.status["intents"]] == ["RestartNode"]
+    assert [intent["kind"] for intent in store.status["intents"]] == ["RestartNode"]
 
 
 def test_a_ghost_that_supports_the_level_and_hosts_nothing_prevents_no_restart() -> None:
     cluster, store = clusters("4.4", "4.1")
     once(cluster, store)
-    assert [one["kind"] for one in store.status["intents"]] == ["RestartNode"]
+    assert [intent["kind"] for intent in store.status["intents"]] == ["RestartNode"]
 
 
 def test_a_dead_broker_with_replicas_is_reported_as_away_and_possibly_a_ghost() -> None:
@@ -72,6 +72,6 @@ def test_a_dead_broker_with_replicas_is_reported_as_away_and_possibly_a_ghost() 
         cluster.world.upgrade(Role.CONTROLLER, id_, NEW)
         cluster.world.advance(cluster.world.now_ms + 60_000)
     once(cluster, store)
-    message = next(one["message"] for one in store.status["conditions"] if one["type"] == "Ready")
+    message = next(condition["message"] for condition in store.status["conditions"] if condition["type"] == "Ready")
     assert "broker 9 is unavailable; bring broker 9 back: no node is restarted until then" in message
     assert "kafkafeatures unregister --broker 9" in message

@@ -108,7 +108,7 @@ def test_the_effect_log_has_each_step_before_it_is_sent() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     heard: list[tuple[EffectRecord, int]] = []
-    context = replace(context_of(cluster, store), effects=lambda one: heard.append((one, len(cluster.sent))))
+    context = replace(context_of(cluster, store), effects=lambda effect: heard.append((effect, len(cluster.sent))))
     asyncio.run(reconcile_once(context))
     (record, sent_before) = heard[0]
     assert (str(record.step), record.resource, sent_before) == ("metadata.version 21 -> 27", "ns/name", 0)

@@ -84,7 +84,7 @@ def left(rig: Rig) -> list[object]:
 
 def annotate(name: str, value: str) -> Meanwhile:
     return lambda rig: rig.api.server.edit(
-        *KEY, lambda one: one["metadata"].setdefault("annotations", {}).update({name: value})
+        *KEY, lambda manifest: manifest["metadata"].setdefault("annotations", {}).update({name: value})
     )
 
 
@@ -127,7 +127,7 @@ async def test_a_step_withdrawn_while_its_intent_is_written_is_not_sent(
 
 
 @BOTH
-async def test_a_stopping_process_begins_no_step(made: Callable[[], Rig]) -> None:
+async def test_a_stopping_operator_begins_no_step(made: Callable[[], Rig]) -> None:
     rig = made()
     intended: list[object] = []
 
@@ -144,7 +144,9 @@ async def test_a_stopping_process_begins_no_step(made: Callable[[], Rig]) -> Non
 @BOTH
 async def test_an_eviction_is_sent_where_nothing_changed_since_its_intent(made: Callable[[], Rig]) -> None:
     rig = made()
-    OnceWritten(rig, lambda rig: rig.api.server.edit(*KEY, lambda one: one["metadata"].update(labels={"a": "b"})))
+    OnceWritten(
+        rig, lambda rig: rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(labels={"a": "b"}))
+    )
     await rig.controller.reconcile(KEY)
     assert len(left(rig)) == 1
 
@@ -282,7 +284,7 @@ async def test_a_restart_is_checked_again_right_before_the_eviction(happens: Mea
 
 
 @pytest.mark.parametrize("happens", [*FORBIDDEN.values(), *WITHDRAWN.values()], ids=[*FORBIDDEN, *WITHDRAWN])
-async def test_a_change_in_the_last_second_withholds_also_the_eviction_of_an_earlier_process(
+async def test_a_change_right_before_the_request_withholds_also_the_eviction_decided_by_an_earlier_process(
     happens: Meanwhile,
 ) -> None:
     rig = rolling()
@@ -295,7 +297,7 @@ async def test_a_change_in_the_last_second_withholds_also_the_eviction_of_an_ear
     assert left(rig) == []
 
 
-async def test_an_approval_that_is_taken_back_holds_also_a_restart_that_may_have_been_asked_for() -> None:
+async def test_a_withdrawn_approval_holds_also_an_eviction_of_unknown_outcome() -> None:
     rig = rolling(approval={"policy": "Always"})
     await rig.controller.reconcile(KEY)
     annotate(APPROVE, rig.api.status["plan"]["hash"])(rig)
@@ -314,7 +316,7 @@ async def test_an_approval_that_is_taken_back_holds_also_a_restart_that_may_have
 
 
 @pytest.mark.parametrize(("seconds", "evicted"), [(FRESH, ["broker-0"]), (FRESH + 0.1, [])])
-async def test_a_restart_is_decided_on_a_picture_that_is_not_older_than_two_seconds(
+async def test_a_restart_is_decided_on_an_observation_of_the_cluster_at_most_two_seconds_old(
     seconds: float, evicted: list[str]
 ) -> None:
     rig = rolling()
@@ -331,7 +333,7 @@ async def test_a_restart_is_decided_on_a_picture_that_is_not_older_than_two_seco
     assert bool(rig.api.status.get("intents")) == bool(evicted)
 
 
-async def test_pods_are_part_of_that_picture() -> None:
+async def test_a_restart_is_decided_on_pods_read_at_most_two_seconds_ago() -> None:
     """PodDisruptionBudgets are read last of them: while that takes its time, the image is changed again."""
     rig = rolling()
 
@@ -347,7 +349,7 @@ async def test_pods_are_part_of_that_picture() -> None:
     assert left(rig) == []
 
 
-async def test_where_every_look_takes_longer_it_is_looked_later_and_later_up_to_check_every() -> None:
+async def test_observations_that_take_too_long_are_repeated_at_growing_intervals_up_to_check_every() -> None:
     """Each attempt takes two writes of the status."""
     rig = rolling(drift={"checkEvery": "10m"})
     look_again = rig.kafka.look_again
@@ -383,7 +385,7 @@ async def test_a_cluster_that_cannot_be_read_again_is_not_rolled() -> None:
     assert not rig.api.status.get("intents")
 
 
-async def test_what_another_client_wrote_into_the_status_meanwhile_is_not_overwritten() -> None:
+async def test_a_status_that_another_client_wrote_meanwhile_is_not_overwritten() -> None:
     """The other client may have written an intent of a newer release: the decision is made anew on top of it."""
     server = ApiServer()
     server.create(*KEY, spec_of(DesiredState({"metadata.version": 25})))
@@ -392,6 +394,6 @@ async def test_what_another_client_wrote_into_the_status_meanwhile_is_not_overwr
     await store.write_status(Status(cluster_id="cluster", change_count=1))
     assert (await store.read_again()).status.change_count == 1
     theirs = {"kind": "MoveVoters", "at": "2027-01-15T08:00:00Z"}
-    server.edit_status(*KEY, lambda one: one["status"].update(intents=[theirs]))
+    server.edit_status(*KEY, lambda manifest: manifest["status"].update(intents=[theirs]))
     with pytest.raises(Conflict):
         await store.read_again()

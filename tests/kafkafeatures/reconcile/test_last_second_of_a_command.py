@@ -52,27 +52,27 @@ class Command:
         self.path.write_text(text)
 
 
-def test_a_document_that_says_the_same_is_carried_out(tmp_path: Path) -> None:
-    command = Command(tmp_path, lambda one: one.change(f"# a comment\n{DOCUMENT}"))
+def test_a_document_that_changed_only_in_comments_is_carried_out(tmp_path: Path) -> None:
+    command = Command(tmp_path, lambda command: command.change(f"# a comment\n{DOCUMENT}"))
     assert command.run().why_over == ""
     assert len(command.kafka.sent) == 1
 
 
 @pytest.mark.parametrize(
-    ("happens", "why"),
+    ("happens", "cause"),
     [
-        (lambda one: one.change(DOCUMENT.replace("27", "25")), "was changed"),
-        (lambda one: one.change(DOCUMENT + "  suspend: true\n"), "was changed"),
-        (lambda one: one.change("no: document"), "cannot be read"),
-        (lambda one: one.path.unlink(), "cannot be read"),
+        (lambda command: command.change(DOCUMENT.replace("27", "25")), "was changed"),
+        (lambda command: command.change(DOCUMENT + "  suspend: true\n"), "was changed"),
+        (lambda command: command.change("no: document"), "cannot be read"),
+        (lambda command: command.path.unlink(), "cannot be read"),
     ],
     ids=["another level", "suspended", "invalid", "gone"],
 )
 def test_a_document_that_changed_or_vanished_after_the_intent_sends_nothing(
-    tmp_path: Path, happens: Callable[[Command], None], why: str
+    tmp_path: Path, happens: Callable[[Command], None], cause: str
 ) -> None:
     command = Command(tmp_path, happens)
-    assert why in command.run().why_over
+    assert cause in command.run().why_over
     assert command.kafka.sent == []
     assert "NotSent" in command.state.read_text()
     assert "intents" not in command.state.read_text()

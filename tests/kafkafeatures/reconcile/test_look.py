@@ -42,17 +42,17 @@ class Demanding(Levels):
     def __init__(self, first: ReadRequirements, then: ReadRequirements = NOTHING_MORE) -> None:
         self._first, self._then = first, then
 
-    def demands(self, asked: ReadContext) -> ReadRequirements:
-        return self._first if asked.observation is None else self._first | self._then
+    def demands(self, context: ReadContext) -> ReadRequirements:
+        return self._first if context.observation is None else self._first | self._then
 
 
 class Here:
     """One resource, its cluster in sync and its ensemble."""
 
-    def __init__(self, found: ZooKeeperReading | Failure | None = None) -> None:
+    def __init__(self, znodes: ZooKeeperReading | Failure | None = None) -> None:
         self.cluster = Cluster(WANTED)
         self.store = Store(self.cluster, WANTED)
-        self.ensemble = Ensemble(found or reading(), compares=COMPARED, surveys=SURVEY)
+        self.ensemble = Ensemble(znodes or reading(), compares=COMPARED, surveys=SURVEY)
         self.cluster.shows = self._shows
         self.context: ReconcileContext = replace(context_of(self.cluster, self.store), zookeeper=self.ensemble)
 
@@ -61,15 +61,15 @@ class Here:
         self.order.clear()
 
         async def look() -> Observation:
-            found = await evaluate(self.context, await self.store.read(), again=again)
-            assert isinstance(found, Evaluation)
-            return found.observation
+            evaluation = await evaluate(self.context, await self.store.read(), again=again)
+            assert isinstance(evaluation, Evaluation)
+            return evaluation.observation
 
         return asyncio.run(look())
 
-    def _shows(self, found: Readings) -> Readings:
+    def _shows(self, readings: Readings) -> Readings:
         self.order.append("cluster")
-        return found
+        return readings
 
     @property
     def order(self) -> list[str]:
@@ -80,118 +80,118 @@ def demand(patch: pytest.MonkeyPatch, first: ReadRequirements, then: ReadRequire
     patch.setattr(kinds, "STAGES", (Demanding(first, then),))
 
 
-def test_znodes_are_read_before_the_cluster_in_each_look_where_a_stage_demands_them(
+def test_required_znodes_are_read_before_the_cluster_in_each_observation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True))
-    here = Here()
+    scene = Here()
     for again in (False, True):
-        seen = here.looked(again=again).zookeeper
-        assert isinstance(seen, Known)
-        assert (seen.value, seen.origin) == (reading(), ENSEMBLE)
-        assert here.order == ["znodes", "cluster"]
+        zookeeper = scene.looked(again=again).zookeeper
+        assert isinstance(zookeeper, Known)
+        assert (zookeeper.value, zookeeper.origin) == (reading(), ENSEMBLE)
+        assert scene.order == ["znodes", "cluster"]
 
 
-def test_an_ensemble_is_left_alone_where_no_stage_demands_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_znode_is_read_if_no_stage_requires_it(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(partitions=True))
-    here = Here()
+    scene = Here()
     for again in (False, True):
-        assert here.looked(again=again).zookeeper == Unknown(NOT_ASKED)
-        assert here.order == ["cluster"]
+        assert scene.looked(again=again).zookeeper == Unknown(NOT_ASKED)
+        assert scene.order == ["cluster"]
 
 
-def test_znodes_that_are_demanded_and_no_ensemble_is_given_for_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_required_znodes_are_unknown_without_an_ensemble(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True))
-    here = Here()
-    here.context = replace(here.context, zookeeper=None)
-    assert here.looked().zookeeper == Unknown(NOT_ASKED)
+    scene = Here()
+    scene.context = replace(scene.context, zookeeper=None)
+    assert scene.looked().zookeeper == Unknown(NOT_ASKED)
 
 
-def test_why_an_ensemble_could_not_be_read_stays_and_the_cluster_is_read_nevertheless(
+def test_the_failure_of_an_unreadable_ensemble_is_reported_and_the_cluster_is_still_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True))
     away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
-    seen = Here(away).looked()
-    assert seen.zookeeper == Unknown(away)
-    assert isinstance(seen.finalized, Known)
+    observation = Here(away).looked()
+    assert observation.zookeeper == Unknown(away)
+    assert isinstance(observation.finalized, Known)
 
 
-def test_what_is_demanded_only_once_nodes_were_seen_is_read_with_everything_else_anew(
+def test_requirements_that_follow_from_the_nodes_are_read_together_with_a_new_reading_of_the_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(), ReadRequirements(znodes=True))
-    here = Here()
-    assert isinstance(here.looked().zookeeper, Known)
-    assert here.order == ["cluster", "znodes", "cluster"]
+    scene = Here()
+    assert isinstance(scene.looked().zookeeper, Known)
+    assert scene.order == ["cluster", "znodes", "cluster"]
     demand(monkeypatch, ReadRequirements(znodes=True), ReadRequirements(znodes=True))
-    here.looked()
-    assert here.order == ["znodes", "cluster"]  # nothing was missing
+    scene.looked()
+    assert scene.order == ["znodes", "cluster"]  # nothing was missing
 
 
-def test_of_another_cluster_nothing_more_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_further_reading_is_made_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(), ReadRequirements(znodes=True, partitions=True))
-    here = Here()
-    here.store.status = {"clusterId": "another"}
-    here.looked()
-    assert here.order == ["cluster"]
-    assert here.cluster.reads == [False]
+    scene = Here()
+    scene.store.status = {"clusterId": "another"}
+    scene.looked()
+    assert scene.order == ["cluster"]
+    assert scene.cluster.reads == [False]
 
 
-def test_every_node_is_asked_for_the_settings_that_stages_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_that_stages_require_are_read_from_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(), ReadRequirements(settings=frozenset({INTERVAL})))
-    here = Here()
-    nodes = here.looked().nodes
+    scene = Here()
+    nodes = scene.looked().nodes
     assert nodes
     assert all(INTERVAL in node.settings for node in nodes)
     demand(monkeypatch, ReadRequirements())
-    assert not any(node.settings for node in here.looked().nodes)
+    assert not any(node.settings for node in scene.looked().nodes)
 
 
-def test_zookeeper_is_compared_with_the_log_last_and_only_where_that_is_demanded(
+def test_zookeeper_is_compared_with_the_log_last_and_only_if_required(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True), ReadRequirements(comparison=True))
-    here = Here()
-    found = here.looked().compared
-    assert isinstance(found, Known)
-    assert (found.value, found.source) == (COMPARED, SourceKind.ZOOKEEPER)
-    assert here.order == ["znodes", "cluster", "comparison"]
+    scene = Here()
+    compared = scene.looked().compared
+    assert isinstance(compared, Known)
+    assert (compared.value, compared.source) == (COMPARED, SourceKind.ZOOKEEPER)
+    assert scene.order == ["znodes", "cluster", "comparison"]
     demand(monkeypatch, ReadRequirements(znodes=True))
-    assert here.looked().compared == Unknown(NOT_ASKED)
+    assert scene.looked().compared == Unknown(NOT_ASKED)
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_each_broker_is_asked_for_the_controller_that_it_follows_after_the_znodes_and_only_where_that_is_demanded(
+def test_brokers_are_asked_for_the_controller_that_they_follow_after_the_znodes_and_only_if_required(
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
-    here = Here()
+    scene = Here()
 
     async def named() -> dict[int, frozenset[int] | Failure]:
-        here.order.append("brokers")
+        scene.order.append("brokers")
         return {1: frozenset({2})}
 
-    monkeypatch.setattr(here.cluster, "named_controllers", named)
+    monkeypatch.setattr(scene.cluster, "named_controllers", named)
     demand(monkeypatch, ReadRequirements(znodes=True), ReadRequirements(named_controllers=True))
-    assert here.looked(again=again).named_controllers == {1: frozenset({2})}
-    assert here.order == ["znodes", "cluster", "brokers"]
+    assert scene.looked(again=again).named_controllers == {1: frozenset({2})}
+    assert scene.order == ["znodes", "cluster", "brokers"]
     demand(monkeypatch, ReadRequirements(znodes=True))
-    assert here.looked(again=again).named_controllers == {}
-    assert here.order == ["znodes", "cluster"]
+    assert scene.looked(again=again).named_controllers == {}
+    assert scene.order == ["znodes", "cluster"]
 
 
-def test_while_it_is_not_known_whether_znodes_were_deleted_they_are_read_whatever_stages_demand(
+def test_znodes_are_always_read_while_a_deletion_has_an_open_outcome(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements())
-    here = Here()
+    scene = Here()
     step = release(reading(controller=claimed(), migration=progress()), partition_epoch=3)
     assert isinstance(step, DeleteZnodes)
     intent = DeletionInFlight(step, stamp(NOW), Via.ZOOKEEPER).to_intent().as_json()
-    here.store.status = {**here.store.status, "intents": [intent]}
-    assert isinstance(here.looked().zookeeper, Known)
-    here.store.status = {**here.store.status, "intents": [{**intent, "kind": "Future"}]}
-    assert isinstance(here.looked().zookeeper, Unknown)
+    scene.store.status = {**scene.store.status, "intents": [intent]}
+    assert isinstance(scene.looked().zookeeper, Known)
+    scene.store.status = {**scene.store.status, "intents": [{**intent, "kind": "Future"}]}
+    assert isinstance(scene.looked().zookeeper, Unknown)
 
 
 # --- partitions that rest on /controller ---
@@ -200,48 +200,50 @@ RESTING = PartitionsReading(Partitions({}, (), MinInsyncReplicas({}, {}, None)),
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_partitions_that_rest_on_the_controller_count_only_if_it_is_the_same_after_they_were_read(
+def test_partitions_read_from_the_controller_count_only_if_the_claim_is_the_same_afterwards(
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True, partitions=True))
-    here = Here(reading(controller=elected(czxid=90)))
-    shown = here.cluster.shows
-    here.cluster.shows = lambda found: shown(found)._replace(partitions=RESTING)
-    seen = here.looked(again=again).partitions
-    assert isinstance(seen, Known)
-    assert seen.value is RESTING
-    assert here.order == ["znodes", "cluster", "/controller"]
+    scene = Here(reading(controller=elected(czxid=90)))
+    shown = scene.cluster.shows
+    scene.cluster.shows = lambda readings: shown(readings)._replace(partitions=RESTING)
+    partitions = scene.looked(again=again).partitions
+    assert isinstance(partitions, Known)
+    assert partitions.value is RESTING
+    assert scene.order == ["znodes", "cluster", "/controller"]
     for moved in (elected(czxid=91), elected(2, czxid=91), None):
-        here.ensemble.moved = [moved]
-        seen = here.looked(again=again).partitions
-        assert isinstance(seen, Unknown)
-        assert seen.failure.message == "the controller changed while they were read"
+        scene.ensemble.moved = [moved]
+        partitions = scene.looked(again=again).partitions
+        assert isinstance(partitions, Unknown)
+        assert partitions.failure.message == "the controller changed while they were read"
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_the_cluster_is_read_with_the_claim_that_was_read_before(monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
+def test_the_cluster_is_read_with_the_claim_of_the_znodes_read_before(
+    monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True, partitions=True))
     away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
-    for found, claim in ((reading(), claimed()), (reading(controller=None), None), (away, away)):
-        here = Here(found)
-        here.looked(again=again)
-        assert here.cluster.claims == [claim]
+    for znodes_read, claim in ((reading(), claimed()), (reading(controller=None), None), (away, away)):
+        scene = Here(znodes_read)
+        scene.looked(again=again)
+        assert scene.cluster.claims == [claim]
 
 
-def test_without_an_ensemble_no_claim_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_ensemble_the_claim_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(partitions=True))
-    here = Here()
-    here.looked()
-    assert here.cluster.claims == [NOT_ASKED]
+    scene = Here()
+    scene.looked()
+    assert scene.cluster.claims == [NOT_ASKED]
 
 
-def test_all_znodes_are_surveyed_once_the_cluster_was_read_and_no_older_than_is_demanded(
+def test_all_znodes_are_surveyed_after_the_cluster_and_at_most_as_old_as_required(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True, survey=60.0), ReadRequirements(survey=0.0))
-    here = Here()
+    scene = Here()
     for again in (False, True):
-        found = here.looked(again=again).surveyed
-        assert isinstance(found, Known)
-        assert found.value == SURVEY
-        assert here.order == ["znodes", "cluster", "survey, 0 s old"]
+        surveyed = scene.looked(again=again).surveyed
+        assert isinstance(surveyed, Known)
+        assert surveyed.value == SURVEY
+        assert scene.order == ["znodes", "cluster", "survey, 0 s old"]

@@ -47,7 +47,7 @@ def waits(last: Reconciliation) -> str:
     return last.decision.message
 
 
-def test_once_nothing_has_changed_for_as_long_as_the_document_says_it_is_stalled_and_says_since_when() -> None:
+def test_a_wait_for_old_nodes_stalls_with_its_start_after_the_timeout_of_the_document() -> None:
     upgrade = Upgrade()
     waits(upgrade.look())
     since = upgrade.store.status["nodesBehind"]["since"]
@@ -62,7 +62,7 @@ def test_once_nothing_has_changed_for_as_long_as_the_document_says_it_is_stalled
         assert stalled.remedy == "upgrade Kafka on these brokers"
 
 
-def test_a_node_that_is_upgraded_meanwhile_begins_the_time_anew_for_the_others() -> None:
+def test_the_upgrade_of_one_node_restarts_the_timeout_for_the_others() -> None:
     upgrade = Upgrade()
     waits(upgrade.look())
     waits(upgrade.look(TIMEOUT - timedelta(minutes=1)))
@@ -78,7 +78,7 @@ def test_a_node_that_is_upgraded_meanwhile_begins_the_time_anew_for_the_others()
     assert "nodesBehind" not in upgrade.store.status
 
 
-def test_a_node_that_is_fenced_is_waited_for_as_long_as_it_takes() -> None:
+def test_a_fenced_node_is_waited_for_without_a_timeout() -> None:
     upgrade = Upgrade()
     upgrade.upgrade(2)
     waits(upgrade.look())

@@ -11,7 +11,9 @@ FIRST, SECOND = "2026-01-02T03:04:05.000001+00:00", "2026-01-02T03:04:06.000001+
 
 
 def ask(rig: Rig, value: str) -> None:
-    rig.api.server.edit(*KEY, lambda one: one["metadata"].setdefault("annotations", {}).update({RECONCILE: value}))
+    rig.api.server.edit(
+        *KEY, lambda manifest: manifest["metadata"].setdefault("annotations", {}).update({RECONCILE: value})
+    )
     rig.watched = rig.api.object["metadata"]["resourceVersion"]
 
 
@@ -24,7 +26,7 @@ async def settled() -> Rig:
     return rig
 
 
-async def test_the_cluster_is_read_and_the_status_repeats_which_request_that_answers() -> None:
+async def test_a_requested_reconciliation_reads_the_cluster_and_the_status_names_the_request() -> None:
     rig = await settled()
     assert "lastHandledReconcileAt" not in rig.api.status
     for looks, value in ((2, FIRST), (3, SECOND)):
@@ -33,7 +35,7 @@ async def test_the_cluster_is_read_and_the_status_repeats_which_request_that_ans
         assert (rig.kafka.looks, rig.api.status["lastHandledReconcileAt"]) == (looks, value)
 
 
-async def test_a_request_that_is_answered_causes_no_other_write() -> None:
+async def test_an_answered_request_causes_no_further_write() -> None:
     rig = await settled()
     ask(rig, FIRST)
     await rig.work()
@@ -45,7 +47,7 @@ async def test_a_request_that_is_answered_causes_no_other_write() -> None:
     assert rig.api.status["lastHandledReconcileAt"] == FIRST
 
 
-async def test_a_cluster_that_cannot_be_reached_is_an_answer_too() -> None:
+async def test_a_requested_reconciliation_is_answered_also_while_the_cluster_is_unreachable() -> None:
     rig = await settled()
     rig.kafka.away = True
     ask(rig, FIRST)
@@ -54,7 +56,7 @@ async def test_a_cluster_that_cannot_be_reached_is_an_answer_too() -> None:
     assert rig.api.status["lastHandledReconcileAt"] == FIRST
 
 
-async def test_what_is_asked_for_while_the_cluster_is_read_is_answered_by_the_next_reconciliation() -> None:
+async def test_a_request_during_a_reconciliation_is_answered_by_the_next_one() -> None:
     rig = await settled()
     ask(rig, FIRST)
     rig.kafka.during_look = lambda: ask(rig, SECOND) if rig.kafka.looks == 2 else None

@@ -51,11 +51,13 @@ async def test_a_status_names_the_operator_that_wrote_it() -> None:
     await two.begun()
     await two.first.work()
     assert two.api.status["operator"] == {"namespace": "ours", "name": "operator", "instance": "a"}
-    wrote = [one for one in two.api.object["metadata"]["managedFields"] if one.get("subresource") == "status"]
-    assert [one["manager"] for one in wrote] == ["kafkafeatures.dev/ours/operator"]
+    wrote = [
+        manager for manager in two.api.object["metadata"]["managedFields"] if manager.get("subresource") == "status"
+    ]
+    assert [manager["manager"] for manager in wrote] == ["kafkafeatures.dev/ours/operator"]
 
 
-async def test_two_operators_find_each_other_and_neither_continues() -> None:
+async def test_two_operators_of_one_resource_detect_the_conflict_and_both_stop() -> None:
     two = Two()
     await two.begun()
     await two.first.work()  # one step
@@ -72,7 +74,7 @@ async def test_two_operators_find_each_other_and_neither_continues() -> None:
     assert len(two.kafka.sent) == 1
 
 
-async def test_a_step_that_a_second_operator_just_sent_is_not_sent_again() -> None:
+async def test_a_step_that_another_operator_just_sent_is_not_sent_again() -> None:
     """The intent of that step stands, and its level reads as before: it would be sent once more."""
     two = Two()
     await two.begun()
@@ -142,7 +144,7 @@ async def test_an_operator_that_is_stopped_begins_no_step() -> None:
     assert "intents" not in two.api.status
 
 
-async def test_of_two_that_stopped_the_one_that_stays_continues_once_it_is_started_again() -> None:
+async def test_of_two_conflicting_operators_the_remaining_one_continues_once_it_is_restarted() -> None:
     two = Two()
     await two.begun()
     await two.first.work()
@@ -158,7 +160,7 @@ async def test_of_two_that_stopped_the_one_that_stays_continues_once_it_is_start
     assert "ours/operator (b), ours/operator (c)" in two.api.condition("Stalled")["message"]
 
 
-async def test_a_status_that_a_person_wrote_or_restored_is_no_second_operator() -> None:
+async def test_a_status_written_or_restored_by_a_person_is_not_taken_for_a_second_operator() -> None:
     two = Two()
     await two.begun()
     await two.first.work()
@@ -170,7 +172,7 @@ async def test_a_status_that_a_person_wrote_or_restored_is_no_second_operator() 
     assert two.api.condition("Ready")["reason"] == "InSync"
 
 
-async def test_a_resource_made_anew_under_the_name_is_not_another_operators() -> None:
+async def test_a_recreated_resource_of_the_same_name_has_no_conflict_of_operators() -> None:
     two = Two()
     await two.begun()
     await two.first.work()
@@ -182,9 +184,7 @@ async def test_a_resource_made_anew_under_the_name_is_not_another_operators() ->
 
 
 @given(turns=st.lists(st.integers(0, 2), max_size=25), edits=st.lists(st.integers(0, 24), max_size=3))
-def test_however_many_run_in_any_order_nothing_is_sent_twice_and_none_fights(
-    turns: list[int], edits: list[int]
-) -> None:
+def test_any_number_of_operators_in_any_order_sends_no_step_twice(turns: list[int], edits: list[int]) -> None:
     async def play() -> None:
         two = Two()
         rigs = (two.first, two.second, await two.begun("c"))

@@ -31,12 +31,12 @@ def objects(value: Any, path: str = "status") -> Iterator[tuple[str, Json]]:
     """All in it, those in lists too."""
     if isinstance(value, dict):
         yield path, value
-        for name, one in value.items():
+        for name, item in value.items():
             if name not in NO_RECORDS:
-                yield from objects(one, f"{path}.{name}")
+                yield from objects(item, f"{path}.{name}")
     elif isinstance(value, list):
-        for index, one in enumerate(value):
-            yield from objects(one, f"{path}[{index}]")
+        for index, item in enumerate(value):
+            yield from objects(item, f"{path}[{index}]")
 
 
 def marked(status: Json) -> tuple[Json, set[str]]:
@@ -83,11 +83,11 @@ def test_unknown_fields_of_another_release_survive_in_every_object_of_the_status
     assert foreign_paths(store.status) >= marked_paths
 
 
-@pytest.mark.parametrize("what", ["away", "wrong cluster", "invalid"])
-def test_unknown_fields_survive_a_reconciliation_without_an_observation(what: str) -> None:
+@pytest.mark.parametrize("case", ["away", "wrong cluster", "invalid"])
+def test_unknown_fields_survive_a_reconciliation_without_an_observation(case: str) -> None:
     cluster, store = standing()
     store.status, marked_paths = marked(store.status)
-    if what == "away":
+    if case == "away":
         cluster.away = True
     else:
         store.status = {**store.status, "clusterId": "another"}
@@ -116,14 +116,14 @@ def test_unknown_fields_of_an_open_intent_survive_until_the_intent_ends() -> Non
     assert foreign_paths(store.status) >= {"status", "status.features[0]", "status.conditions[0]"}
 
 
-def test_what_belongs_to_one_of_a_list_is_not_given_to_another() -> None:
+def test_unknown_fields_of_one_list_item_are_not_copied_to_another_item() -> None:
     before = read_status({"features": [{"name": "a", FOREIGN: 1}, {"name": "b"}], "plan": None})[0]
     after = read_status({"features": [{"name": "b"}, {"name": "a"}, {"name": "c"}]})[0]
-    kept = keeping_unknown(after, before).as_json()["features"]
-    assert kept == [{"name": "b"}, {"name": "a", FOREIGN: 1}, {"name": "c"}]
+    features = keeping_unknown(after, before).as_json()["features"]
+    assert features == [{"name": "b"}, {"name": "a", FOREIGN: 1}, {"name": "c"}]
 
 
-def test_another_plan_is_not_the_one_that_they_were_written_for() -> None:
+def test_unknown_fields_of_a_plan_are_not_copied_to_another_plan() -> None:
     def of(hash_: str, **more: Any) -> Status:
         common = {"createdAt": "2026-01-01T00:00:00Z", "irreversible": False, "summary": ""}
         return read_status({"plan": {"hash": hash_, **common, **more}})[0]
@@ -132,7 +132,7 @@ def test_another_plan_is_not_the_one_that_they_were_written_for() -> None:
     assert keeping_unknown(of("two"), of("one", **{FOREIGN: 1})) == of("two")
 
 
-def test_what_is_there_already_is_not_made_again() -> None:
+def test_unknown_fields_that_a_status_already_has_are_not_added_again() -> None:
     status = read_status(marked(standing()[1].status)[0])[0]
     assert has_unknown(status)
     assert keeping_unknown(status, status) is status
@@ -143,12 +143,12 @@ def test_what_is_there_already_is_not_made_again() -> None:
 def test_unknown_fields_take_no_room_from_the_fields_of_this_release() -> None:
     cluster, store = standing()
     features = store.status["features"]
-    store.status = {**store.status, "features": [{**one, FOREIGN: "x" * MAX_STATUS} for one in features]}
+    store.status = {**store.status, "features": [{**feature, FOREIGN: "x" * MAX_STATUS} for feature in features]}
     store.wanted = DesiredState(
         {**store.wanted.levels}, policy=ApprovalPolicy.ALWAYS, finalize_after=timedelta(hours=2)
     )
     asyncio.run(cluster.sleep(1))
     once(cluster, store)
-    assert [one["name"] for one in store.status["features"]] == [one["name"] for one in features]
-    assert all(len(one[FOREIGN]) == MAX_STATUS for one in store.status["features"])
+    assert [feature["name"] for feature in store.status["features"]] == [feature["name"] for feature in features]
+    assert all(len(feature[FOREIGN]) == MAX_STATUS for feature in store.status["features"])
     assert "history" in store.status

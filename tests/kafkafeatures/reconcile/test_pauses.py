@@ -19,7 +19,7 @@ def pauses(wait: Wait) -> list[float]:
     return [pause_after(last, resource, pace, 60.0).seconds for _ in range(4)]
 
 
-def test_what_may_take_long_is_looked_at_later_and_later_and_what_has_to_be_seen_as_often_as_it_says() -> None:
+def test_a_long_wait_is_observed_at_growing_intervals_and_a_steady_wait_at_its_own_interval() -> None:
     assert pauses(Wait(Reason.WAITING_FOR_GIT, "", delay=5.0, subject="broker 1", remedy="see its log")) == [
         5.0,
         10.0,

@@ -35,10 +35,10 @@ class Work:
             await self.go.acquire()
         finally:
             self.running -= 1
-        said = self.pauses.pop(0) if self.pauses else 3600.0
-        if isinstance(said, Exception):
-            raise said
-        return said
+        pause = self.pauses.pop(0) if self.pauses else 3600.0
+        if isinstance(pause, Exception):
+            raise pause
+        return pause
 
     async def failed(self, key: str, error: BaseException) -> None:
         self.failures.append(error)
@@ -99,7 +99,7 @@ async def test_different_keys_run_side_by_side_up_to_the_bound() -> None:
         assert work.most == 2
 
 
-async def test_keys_that_wait_for_a_place_are_counted_and_those_that_run_are_not() -> None:
+async def test_only_keys_that_wait_for_a_free_slot_are_counted_as_waiting() -> None:
     work = Work()
     async with running(work, at_once=1) as queue:
         for key in ("a", "b", "c"):
@@ -112,7 +112,7 @@ async def test_keys_that_wait_for_a_place_are_counted_and_those_that_run_are_not
         assert queue.waiting == 0
 
 
-async def test_a_run_that_waits_for_something_outside_keeps_no_other_waiting() -> None:
+async def test_a_run_that_waits_for_an_external_answer_frees_its_slot_for_another_key() -> None:
     work = Work()
     async with running(work, at_once=1, hold=0.01) as queue:
         for key in ("mute", "also mute", "well"):
@@ -120,7 +120,7 @@ async def test_a_run_that_waits_for_something_outside_keeps_no_other_waiting() -
         await work.until(lambda: work.running == 3)
 
 
-async def test_places_are_given_back_once() -> None:
+async def test_each_run_frees_its_slot_once() -> None:
     """Whether a run ended before its time was over, or after it."""
     work = Work(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     async with running(work, at_once=1, hold=0.01) as queue:
@@ -140,7 +140,7 @@ async def test_places_are_given_back_once() -> None:
         assert work.running == 1
 
 
-async def test_a_key_works_again_when_its_pause_is_over() -> None:
+async def test_a_key_runs_again_when_its_pause_is_over() -> None:
     work = Work(0.001)
     async with running(work) as queue:
         queue.wake("a")
@@ -148,7 +148,7 @@ async def test_a_key_works_again_when_its_pause_is_over() -> None:
         await work.until(lambda: len(work.begun) == 2)
 
 
-async def test_only_none_removes_a_key_and_a_wake_up_meanwhile_keeps_it() -> None:
+async def test_a_key_is_removed_if_its_run_returns_none_unless_it_was_woken_meanwhile() -> None:
     work = Work(None, None)
     async with running(work) as queue:
         queue.wake("a")
@@ -161,7 +161,7 @@ async def test_only_none_removes_a_key_and_a_wake_up_meanwhile_keeps_it() -> Non
         assert len(queue) == 0
 
 
-async def test_whatever_a_run_raises_is_reported_and_tried_again() -> None:
+async def test_an_exception_of_a_run_is_reported_and_the_key_is_retried() -> None:
     work = Work(RuntimeError("a bug"), ValueError("another"))
     async with running(work) as queue:
         queue.wake("a")
@@ -171,15 +171,15 @@ async def test_whatever_a_run_raises_is_reported_and_tried_again() -> None:
         queue.wake("a")  # it would be tried again after a second; the test does not wait for that
         work.go.release()
         await work.until(lambda: len(work.failures) == 2)
-        assert [type(one) for one in work.failures] == [RuntimeError, ValueError]
+        assert [type(failure) for failure in work.failures] == [RuntimeError, ValueError]
 
 
 @pytest.mark.parametrize(
-    ("failures", "asked", "seconds"),
+    ("failures", "retry_after", "seconds"),
     [(0, 0.0, 1.0), (3, 0.0, 8.0), (100_000, 0.0, LAST_RETRY), (0, 7.0, 7.0), (3, 7.0, 8.0), (0, 3600.0, LAST_RETRY)],
 )
-def test_a_retry_backs_off_and_respects_retry_after(failures: int, asked: float, seconds: float) -> None:
-    assert retry_in(failures, Unavailable("429 Too Many Requests", retry_after=asked)) == seconds
+def test_a_retry_backs_off_and_respects_retry_after(failures: int, retry_after: float, seconds: float) -> None:
+    assert retry_in(failures, Unavailable("429 Too Many Requests", retry_after=retry_after)) == seconds
 
 
 async def test_a_run_that_takes_too_long_is_ended_and_the_key_stays() -> None:
@@ -191,7 +191,7 @@ async def test_a_run_that_takes_too_long_is_ended_and_the_key_stays() -> None:
         assert (work.running, len(queue)) == (0, 1)
 
 
-async def test_a_cancellation_that_was_not_meant_for_the_key_does_not_end_it() -> None:
+async def test_a_cancelled_error_from_an_awaited_task_does_not_end_the_key() -> None:
     """A run that awaits a task which was cancelled elsewhere raises CancelledError: no Exception, and no request."""
     passes = 0
     again = asyncio.Event()
@@ -221,12 +221,12 @@ async def test_a_cancellation_that_was_not_meant_for_the_key_does_not_end_it() -
     queue.wake("a")
     async with asyncio.timeout(5):
         await again.wait()
-    assert [type(one) for one in failures] == [asyncio.CancelledError]
+    assert [type(failure) for failure in failures] == [asyncio.CancelledError]
     queue.stop()
     await running
 
 
-async def test_a_failure_that_cannot_be_reported_ends_nothing() -> None:
+async def test_an_exception_in_the_failure_handler_ends_no_key() -> None:
     async def work(key: str) -> float | None:
         raise RuntimeError
 
@@ -247,7 +247,7 @@ async def test_a_failure_that_cannot_be_reported_ends_nothing() -> None:
     await task
 
 
-async def test_at_the_end_reconciliations_that_are_under_way_are_finished_and_none_is_begun() -> None:
+async def test_at_shutdown_running_reconciliations_finish_and_no_other_begins() -> None:
     work = Work(0.0)
     queue: Queue[str] = Queue(work, failed=work.failed, at_once=1, monotonic=SYSTEM.monotonic)
     task = asyncio.create_task(queue.run())
@@ -285,7 +285,7 @@ async def _hanging(time: list[float], at_once: int) -> tuple[Queue[str], asyncio
     return queue, task, end()
 
 
-async def test_a_run_that_hangs_for_ten_minutes_is_named_and_one_that_waits_its_turn_is_not() -> None:
+async def test_a_run_that_hangs_for_ten_minutes_is_reported_and_a_key_that_waits_for_a_slot_is_not() -> None:
     time = [0.0]
     queue, _, end = await _hanging(time, at_once=1)
     queue.wake("stuck")

@@ -38,7 +38,7 @@ WANTED = {"metadata.version": 27, "group.version": 1}
 BEGIN = {"metadata.version": 21}
 
 
-def test_levels_are_raised_one_by_one_and_read_back() -> None:
+def test_levels_are_raised_one_by_one_and_verified() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, WANTED)
     assert isinstance(run(cluster, store).decision, Done)
@@ -47,18 +47,18 @@ def test_levels_are_raised_one_by_one_and_read_back() -> None:
     assert "intents" not in store.status
 
 
-def test_the_intent_is_written_before_the_act() -> None:
+def test_the_intent_is_written_before_the_change_is_sent() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, WANTED)
-    seen, send = [], cluster.update
+    intents, send = [], cluster.update
 
     async def update(change: UpdateFeature) -> Outcome:
-        seen.append(store.status["intents"][0]["target"])
+        intents.append(store.status["intents"][0]["target"])
         return await send(change)
 
     cluster.update = update  # type: ignore[method-assign]
     run(cluster, store)
-    assert seen == ["metadata.version", "group.version"]
+    assert intents == ["metadata.version", "group.version"]
 
 
 def test_a_quiet_resource_causes_no_write_and_no_request() -> None:
@@ -86,7 +86,7 @@ def test_a_crash_at_any_point_ends_at_the_same_levels_after_a_second_run(at: int
     assert "intents" not in store.status
 
 
-def test_a_foreign_change_overtakes_an_open_intent() -> None:
+def test_a_foreign_change_supersedes_an_open_intent() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [OutcomeUnknown("EOF")]
@@ -98,7 +98,7 @@ def test_a_foreign_change_overtakes_an_open_intent() -> None:
 
 
 @pytest.mark.parametrize("outcome", [Rejected(95, "no"), NotSent("nobody there")])
-def test_what_was_refused_or_never_left_leaves_no_intent(outcome: Outcome) -> None:
+def test_a_rejected_or_unsent_change_leaves_no_intent(outcome: Outcome) -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [outcome]
@@ -108,30 +108,30 @@ def test_what_was_refused_or_never_left_leaves_no_intent(outcome: Outcome) -> No
     assert len(store.status["history"]) == 1
 
 
-def test_an_unreachable_cluster_keeps_the_facts_of_before() -> None:
+def test_the_status_keeps_its_levels_while_the_cluster_is_unreachable() -> None:
     cluster = Cluster(WANTED)
     store = Store(cluster, WANTED)
     run(cluster, store)
     cluster.away = True
     once(cluster, store)
-    conditions = {one["type"]: one for one in store.status["conditions"]}
+    conditions = {condition["type"]: condition for condition in store.status["conditions"]}
     assert conditions["Ready"]["status"] == "Unknown"
     assert conditions["Reachable"]["reason"] == "BootstrapUnreachable"
     assert store.status["metadataVersion"] == "4.1-IV1"
 
 
-def test_a_plan_that_waits_continues_waiting_while_the_cluster_is_away() -> None:
+def test_a_plan_waits_for_its_approval_also_while_the_cluster_is_unreachable() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
     store.wanted = DesiredState(WANTED, policy=ApprovalPolicy.ALWAYS)
     run(cluster, store)
-    waiting = next(one for one in store.status["conditions"] if one["type"] == "ApprovalRequired")
+    waiting = next(condition for condition in store.status["conditions"] if condition["type"] == "ApprovalRequired")
     cluster.away = True
     once(cluster, store)
     assert waiting in store.status["conditions"]
 
 
-def test_another_cluster_behind_the_address_is_never_touched() -> None:
+def test_no_change_is_sent_to_another_cluster_at_the_same_address() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, WANTED)
     store.status = {"clusterId": "cluster-2"}
@@ -141,7 +141,7 @@ def test_another_cluster_behind_the_address_is_never_touched() -> None:
     assert cluster.sent == []
 
 
-def test_another_cluster_tells_nothing_about_an_open_intent() -> None:
+def test_another_cluster_at_the_same_address_settles_no_intent() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {"metadata.version": 27})
     intent = {"kind": "UpdateFeature", "target": "metadata.version", "before": "21", "after": "27", "at": AT}
@@ -160,7 +160,7 @@ def sent_through_a_broker() -> tuple[Cluster, Store, ReconcileContext]:
     return cluster, store, context
 
 
-def test_what_a_broker_passed_on_is_waited_for_as_long_as_it_may_keep_it() -> None:
+def test_a_change_sent_through_a_broker_is_waited_for_as_long_as_the_broker_may_keep_it() -> None:
     cluster, _, context = sent_through_a_broker()
     last = asyncio.run(reconcile_once(context))
     assert isinstance(last.decision, Wait)
@@ -171,7 +171,7 @@ def test_what_a_broker_passed_on_is_waited_for_as_long_as_it_may_keep_it() -> No
     assert len(cluster.sent) == 2
 
 
-def test_what_a_broker_passed_on_is_waited_for_also_when_the_level_was_changed_by_others_meanwhile() -> None:
+def test_a_change_sent_through_a_broker_is_waited_for_even_after_a_foreign_change() -> None:
     cluster, store, context = sent_through_a_broker()
     assert cluster.move("metadata.version", 25)
     assert isinstance(asyncio.run(reconcile_once(context)).decision, Wait)
@@ -181,7 +181,7 @@ def test_what_a_broker_passed_on_is_waited_for_also_when_the_level_was_changed_b
     assert [entry["result"] for entry in store.status["history"]] == ["Superseded"]
 
 
-def test_where_noops_are_off_a_majority_that_fetched_since_settles_it_too() -> None:
+def test_without_noop_records_a_majority_that_fetched_since_settles_the_step() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [OutcomeUnknown("EOF")]
@@ -192,7 +192,7 @@ def test_where_noops_are_off_a_majority_that_fetched_since_settles_it_too() -> N
     assert cluster.world.log.high_watermark <= watermark + 1  # what was sent, and no NoOp
 
 
-def test_a_consent_is_spent_before_it_is_used_and_given_back_where_nothing_was_lowered() -> None:
+def test_a_consent_is_spent_before_its_downgrade_is_sent_and_restored_if_nothing_was_downgraded() -> None:
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {"group.version": 0})
     store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
@@ -208,7 +208,7 @@ def test_a_consent_is_spent_before_it_is_used_and_given_back_where_nothing_was_l
 
 
 @pytest.mark.parametrize("at", range(12))
-def test_killed_anywhere_a_consent_lowers_once(at: int) -> None:
+def test_a_process_killed_at_any_point_downgrades_once_for_one_consent(at: int) -> None:
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
     store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
@@ -222,7 +222,7 @@ def test_killed_anywhere_a_consent_lowers_once(at: int) -> None:
 
 
 @pytest.mark.parametrize("log_is_read", [True, False])
-def test_killed_before_the_yes_was_recorded_and_reverted_meanwhile_the_consent_stays_spent(log_is_read: bool) -> None:
+def test_a_consent_stays_spent_if_its_downgrade_was_applied_unrecorded_and_reverted(log_is_read: bool) -> None:
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     cluster.world.grants_cluster_action = log_is_read
     store = Store(cluster, {})
@@ -237,17 +237,17 @@ def test_killed_before_the_yes_was_recorded_and_reverted_meanwhile_the_consent_s
     assert len(cluster.sent) == 1
 
 
-def test_killed_before_it_was_sent_the_log_gives_the_consent_back() -> None:
+def test_a_consent_is_restored_if_the_log_shows_that_its_downgrade_was_never_applied() -> None:
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
     store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
     cluster.outcomes = [OutcomeUnknown("killed")]
     once(cluster, store)
     assert isinstance(run(cluster, store).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["NotApplied", "Applied"]
 
 
-def test_a_reading_without_levels_keeps_what_is_remembered() -> None:
+def test_an_observation_without_levels_keeps_the_levels_reached_in_the_status() -> None:
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {"group.version": 1})
     run(cluster, store)
@@ -259,7 +259,7 @@ def test_a_reading_without_levels_keeps_what_is_remembered() -> None:
     assert cluster.sent == []
 
 
-def test_a_look_without_levels_does_not_void_an_approval() -> None:
+def test_an_observation_without_levels_does_not_void_an_approval() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
     store.wanted = DesiredState(WANTED, policy=ApprovalPolicy.ALWAYS)
@@ -274,7 +274,7 @@ def test_a_look_without_levels_does_not_void_an_approval() -> None:
     assert len(cluster.sent) == 2
 
 
-def test_nothing_of_a_wrong_cluster_is_written_down() -> None:
+def test_the_status_has_no_facts_of_a_wrong_cluster() -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {}, met=False)
     store.wanted = DesiredState({"metadata.version": 27}, cluster_id="cluster-9")
@@ -283,7 +283,7 @@ def test_nothing_of_a_wrong_cluster_is_written_down() -> None:
     assert "features" not in store.status
 
 
-def test_what_was_done_to_one_cluster_is_not_carried_to_another() -> None:
+def test_no_change_is_sent_if_the_status_belongs_to_another_cluster() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
     store.wanted = DesiredState({"metadata.version": 27}, cluster_id=CLUSTER_ID)
@@ -292,7 +292,7 @@ def test_what_was_done_to_one_cluster_is_not_carried_to_another() -> None:
     assert cluster.sent == []
 
 
-def test_an_answer_that_lags_the_controllers_own_yes_is_not_taken_for_a_revert() -> None:
+def test_a_reading_that_lags_behind_an_accepted_change_is_not_taken_for_a_revert() -> None:
     """Asked in the moment after it said yes, a controller may still report the level of before."""
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
@@ -305,11 +305,11 @@ def test_an_answer_that_lags_the_controllers_own_yes_is_not_taken_for_a_revert()
 
     asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=shown_at_last)))
     assert isinstance(run(cluster, store).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["Applied"]
     assert len(cluster.sent) == 1
 
 
-def test_a_long_refusal_is_cut_wherever_it_is_kept() -> None:
+def test_a_long_rejection_message_is_cut_everywhere_in_the_status() -> None:
     cluster = Cluster({"metadata.version": 21})
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [Rejected(44, "x" * 32_000)] * 12
@@ -319,7 +319,7 @@ def test_a_long_refusal_is_cut_wherever_it_is_kept() -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_an_older_resource_that_came_to_the_cluster_meanwhile_is_asked_for_right_before_the_act(known: bool) -> None:
+def test_competing_owners_are_checked_again_right_before_the_change_is_sent(known: bool) -> None:
     """Between the decision and the act there is a write, and other resources have their turn."""
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})

@@ -21,13 +21,13 @@ REMEMBERED = ("intents", "history", "changeCount", "spentConsents", "rollout", "
 
 def remembered(status: Json) -> Json:
     """The older release had neither the revisions of a roll, nor what a person restarts a node for, nor directories."""
-    found = {name: status[name] for name in REMEMBERED if name in status}
-    plan, rollout = found.get("plan", {}), dict(found.get("rollout", {}))
+    fields = {name: status[name] for name in REMEMBERED if name in status}
+    plan, rollout = fields.get("plan", {}), dict(fields.get("rollout", {}))
     for name in ("waitingFor", "waitingSince", "revisions", "disks"):
         rollout.pop(name, None)
-    for name in {"intents", "history"} & found.keys():
-        found[name] = [_as_before(one) for one in found[name]]
-    return {**found, "rollout": rollout, "plan": {name: plan.get(name) for name in ("hash", "stages", "approvedBy")}}
+    for name in {"intents", "history"} & fields.keys():
+        fields[name] = [_as_before(entry) for entry in fields[name]]
+    return {**fields, "rollout": rollout, "plan": {name: plan.get(name) for name in ("hash", "stages", "approvedBy")}}
 
 
 def _as_before(restart: Json) -> Json:
@@ -41,11 +41,11 @@ def as_sent(status: Json) -> str:
 
 def without_repeats(statuses: Iterable[Json]) -> list[str]:
     """What was written, one after the other, where it was not for words alone."""
-    return [text for text, _ in groupby(as_sent(remembered(one)) for one in statuses)]
+    return [text for text, _ in groupby(as_sent(remembered(status)) for status in statuses)]
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_every_field_is_known_and_is_written_as_it_was_read(story: str) -> None:
+def test_every_field_of_a_recorded_status_is_known_and_written_unchanged(story: str) -> None:
     for status in recorded(story):
         read, invalid = read_status(json.loads(as_sent(status)))
         assert not invalid
@@ -54,7 +54,7 @@ def test_every_field_is_known_and_is_written_as_it_was_read(story: str) -> None:
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_an_intent_means_a_step_that_is_written_the_same_field_for_field(story: str) -> None:
+def test_each_recorded_intent_is_read_as_a_step_that_is_written_with_the_same_fields(story: str) -> None:
     intents = [intent for status in recorded(story) for intent in read_status(status)[0].intents]
     assert intents
     for intent in intents:
@@ -66,7 +66,7 @@ def test_an_intent_means_a_step_that_is_written_the_same_field_for_field(story: 
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_this_release_remembers_the_same_to_the_letter_at_each_step_of_the_way(story: str) -> None:
+def test_this_release_writes_the_recorded_status_at_each_step_of_a_story(story: str) -> None:
     """An older release therefore continues from what this one wrote, too."""
     scene = asyncio.run(STORIES[story]())
     now, before = scene.store.written, recorded(story)
@@ -89,11 +89,11 @@ class Upgrade:
 
 
 @pytest.mark.parametrize("at", [2, 4, 17, 28, 43])
-def test_a_roll_that_an_older_release_began_is_brought_to_its_end_and_no_node_is_restarted_twice(at: int) -> None:
+def test_a_roll_that_an_older_release_began_is_completed_without_restarting_a_node_twice(at: int) -> None:
     upgrade = Upgrade(recorded("roll"), at)
     scene = asyncio.run(STORIES["roll"](upgrade))
     assert upgrade.done
-    restarted = [one["target"] for one in scene.store.status["history"] if one.get("kind") == "RestartNode"]
+    restarted = [entry["target"] for entry in scene.store.status["history"] if entry.get("kind") == "RestartNode"]
     assert sorted(restarted) == sorted({*restarted})
     assert len(restarted) == len(CONTROLLERS) + len(BROKERS)
     assert scene.store.status["rollout"]["restarted"] == len(restarted)
@@ -101,10 +101,10 @@ def test_a_roll_that_an_older_release_began_is_brought_to_its_end_and_no_node_is
 
 
 @pytest.mark.parametrize("at", range(1, 9))
-def test_a_change_of_a_level_that_it_sent_is_settled_and_is_made_once(at: int) -> None:
+def test_a_level_change_that_an_older_release_sent_is_settled_and_made_once(at: int) -> None:
     upgrade = Upgrade(recorded("levels"), at)
     scene = asyncio.run(STORIES["levels"](upgrade))
     assert upgrade.done
-    results = [(one["action"], one["result"]) for one in scene.store.status["history"]]
+    results = [(entry["action"], entry["result"]) for entry in scene.store.status["history"]]
     assert results.count(("group.version 1 -> 0", "Applied")) == 1
     assert scene.store.status["changeCount"] == recorded("levels")[-1]["changeCount"]

@@ -23,9 +23,7 @@ async def hour_of_rejections(rig: Rig) -> tuple[int, int]:
     return len(rig.kafka.sent), rig.api.writes
 
 
-async def test_what_the_controller_rejects_is_sent_again_once_something_changed_and_at_the_latest_after_a_while() -> (
-    None
-):
+async def test_a_rejected_change_is_sent_again_once_the_cluster_changed_and_otherwise_at_growing_intervals() -> None:
     rig = Rig(Orders())
     rig.kafka.same = True
     sent, writes = await hour_of_rejections(rig)
@@ -37,7 +35,7 @@ async def test_what_the_controller_rejects_is_sent_again_once_something_changed_
     assert len(rig.kafka.sent) > sent
 
 
-async def test_what_is_rejected_while_the_cluster_changes_all_the_time_is_sent_again_once_per_check_every() -> None:
+async def test_a_rejected_change_in_a_busy_cluster_is_sent_again_at_most_once_per_check_every() -> None:
     rig = Rig(Orders())
     rig.api.edit(drift={"checkEvery": "10m"})
     sent, writes = await hour_of_rejections(rig)
@@ -46,7 +44,7 @@ async def test_what_is_rejected_while_the_cluster_changes_all_the_time_is_sent_a
 
 
 @pytest.mark.parametrize("driver", ["None", "Manual"])
-async def test_a_change_whose_outcome_is_never_known_is_looked_at_twice_a_minute_with_any_driver(
+async def test_a_change_whose_outcome_stays_unknown_is_observed_twice_a_minute_with_any_driver(
     driver: str,
 ) -> None:
     rig = Rig(Orders())

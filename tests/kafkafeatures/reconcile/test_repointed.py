@@ -61,8 +61,8 @@ def store_of(wanted: DesiredState) -> Store:
 
 def facts(store: Store) -> dict[str, Any]:
     """What the status holds of the cluster, without what is said of the last reconciliation."""
-    said = ("conditions", "readyReason", "observedGeneration")
-    return {name: value for name, value in store.status.items() if name not in said}
+    omitted = ("conditions", "readyReason", "observedGeneration")
+    return {name: value for name, value in store.status.items() if name not in omitted}
 
 
 @pytest.mark.parametrize("named", [B, ""], ids=["with the other's cluster id", "without a cluster id"])
@@ -91,7 +91,7 @@ def test_an_intent_and_a_spent_consent_wait_for_their_own_cluster(named: str, le
 
 
 @pytest.mark.parametrize("named", [B, ""], ids=["with the other's cluster id", "without a cluster id"])
-def test_what_was_reached_on_one_cluster_is_no_drift_of_another(named: str) -> None:
+def test_a_level_reached_on_one_cluster_is_no_drift_on_another_cluster(named: str) -> None:
     ours, other = Simulated(A), Simulated(B)
     wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
     store = store_of(wanted)
@@ -104,15 +104,15 @@ def test_what_was_reached_on_one_cluster_is_no_drift_of_another(named: str) -> N
     assert "DriftDetected" not in {condition["type"] for condition in store.status["conditions"]}
 
 
-def test_a_status_that_lost_the_id_of_its_cluster_is_of_no_cluster_until_the_document_names_one() -> None:
+def test_a_status_without_cluster_id_belongs_to_no_cluster_until_the_document_names_one() -> None:
     ours, other = Simulated(A), Simulated(B)
     store = store_of(DesiredState({"group.version": 1}))
     run(ours, store)
     store.wanted = replace(LOWER, levels={"group.version": 0})
     store.server.schema = schema.open_status()
     for lost in ({}, {"clusterId": ["?"]}):
-        kept = {name: value for name, value in store.status.items() if name != "clusterId"}
-        store.status = {**kept, **lost}
+        without_id = {name: value for name, value in store.status.items() if name != "clusterId"}
+        store.status = {**without_id, **lost}
         for cluster in (other, ours):
             last = once(cluster, store)
             assert isinstance(last.decision, Stalled)
@@ -125,25 +125,25 @@ def test_a_status_that_lost_the_id_of_its_cluster_is_of_no_cluster_until_the_doc
     assert store.status["clusterId"] == A
 
 
-@pytest.mark.parametrize("kept", ["intents", "spentConsents"])
+@pytest.mark.parametrize("part", ["intents", "spentConsents"])
 @pytest.mark.parametrize("level", [0, 1])
-def test_what_is_left_of_a_status_belongs_to_no_cluster_either(kept: str, level: int) -> None:
+def test_a_part_of_a_status_without_cluster_id_belongs_to_no_cluster(part: str, level: int) -> None:
     ours, other = Simulated(A, group_version=1), Simulated(B, group_version=level)
     store = store_of(replace(LOWER, cluster_id=A))
     ours.loses = "request"
     once(ours, store)
     store.server.schema = schema.open_status()
-    store.status = {kept: store.status[kept]}
+    store.status = {part: store.status[part]}
     store.wanted = LOWER
     for _ in range(3):
         last = once(other, store)
         assert isinstance(last.decision, Stalled)
         assert last.decision.reason is Reason.CLUSTER_ID_MISMATCH
     assert (other.sent, other.validated, other.level("group.version")) == ([], [], level)
-    assert kept in store.status
+    assert part in store.status
 
 
-def test_a_level_of_another_cluster_is_never_taken_for_one_that_was_reached() -> None:
+def test_a_level_of_another_cluster_is_never_taken_for_a_reached_level() -> None:
     ours, other = Simulated(A, group_version=1), Simulated(B)
     wanted = DesiredState({"group.version": 0})
     store = store_of(replace(wanted, cluster_id=A))
@@ -156,7 +156,7 @@ def test_a_level_of_another_cluster_is_never_taken_for_one_that_was_reached() ->
     assert "correctsDrift" not in store.status["intents"][0]  # and no correction of a drift that never was
 
 
-def test_a_plan_on_paper_knows_nothing_of_the_other_cluster_either() -> None:
+def test_an_evaluation_without_sending_uses_nothing_of_the_former_cluster() -> None:
     ours, other = Simulated(A), Simulated(B)
     store = store_of(DesiredState({"group.version": 1}))
     run(ours, store)
@@ -169,14 +169,14 @@ def test_a_plan_on_paper_knows_nothing_of_the_other_cluster_either() -> None:
             await store.read(),
         )
 
-    found = asyncio.run(on_paper())
-    assert isinstance(found, Evaluation)
-    assert isinstance(found.decision, Stalled)
-    assert levels_in(found.proposal).drifted == ()
-    assert found.remembered.as_json()["history"] == store.status["history"]
+    planned = asyncio.run(on_paper())
+    assert isinstance(planned, Evaluation)
+    assert isinstance(planned.decision, Stalled)
+    assert levels_in(planned.proposal).drifted == ()
+    assert planned.remembered.as_json()["history"] == store.status["history"]
 
 
-def test_a_cluster_that_changes_between_the_two_looks_settles_nothing() -> None:
+def test_readings_of_two_different_clusters_settle_no_step() -> None:
     """Equal addresses lead to another cluster in the second that an unknown outcome is given. Its log has more."""
     ours, other = Simulated(A, group_version=1), Simulated(B, group_version=0)
     for level in (1, 0) * 10:

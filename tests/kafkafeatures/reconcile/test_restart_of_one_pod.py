@@ -10,7 +10,9 @@ WANTED = DesiredState({"metadata.version": 27}, rollout=BY_SETS)
 
 
 def is_pending(status: Json) -> bool:
-    return any(one["type"] == "ApprovalRequired" and one["status"] == "True" for one in status["conditions"])
+    return any(
+        condition["type"] == "ApprovalRequired" and condition["status"] == "True" for condition in status["conditions"]
+    )
 
 
 def uids(scene: Scene) -> dict[str, str]:
@@ -23,7 +25,7 @@ async def at_rest(wanted: DesiredState = WANTED) -> Scene:
     return scene
 
 
-async def test_that_pod_alone_is_replaced_the_status_says_why_and_the_next_request_counts_again() -> None:
+async def test_each_request_replaces_only_its_pod_and_the_status_has_the_cause() -> None:
     scene = await at_rest()
     for pod in ("broker-1", "broker-1", "controller-2"):
         before, written = uids(scene), len(scene.store.written)
@@ -34,12 +36,14 @@ async def test_that_pod_alone_is_replaced_the_status_says_why_and_the_next_reque
         assert {name for name, uid in uids(scene).items() if uid != before[name]} == {pod}
         assert scene.restarts.asked.pop() == pod
         assert scene.restarts.asked == []
-        told = [one["plan"]["steps"] for one in scene.store.written[written:] if one.get("plan", {}).get("steps")]
-        assert told[0][0]["detail"] == f"restart pod {pod}, as requested"
+        steps = [
+            status["plan"]["steps"] for status in scene.store.written[written:] if status.get("plan", {}).get("steps")
+        ]
+        assert steps[0][0]["detail"] == f"restart pod {pod}, as requested"
         assert scene.store.status["rollout"]["restarted"] == 1
 
 
-async def test_an_approval_is_for_that_pod_and_not_for_one_that_is_asked_for_later() -> None:
+async def test_an_approval_of_a_requested_restart_does_not_cover_a_pod_requested_later() -> None:
     scene = await at_rest(replace(WANTED, policy=ApprovalPolicy.ALWAYS))
     scene.pods.request_restart("broker-1")
     await scene.until(is_pending)

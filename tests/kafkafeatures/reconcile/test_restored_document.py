@@ -17,7 +17,7 @@ from tests.simulated.kubernetes import ApiServer
 from tests.simulated.orders import KEY
 
 UPGRADE, FURTHER = ({"spec": spec_of(DesiredState({"metadata.version": level}))} for level in (27, 29))
-NOTED, PAUSED = ({"annotations": one} for one in ({"team": "orders"}, {PAUSE: "true"}))
+NOTED, PAUSED = ({"annotations": annotations} for annotations in ({"team": "orders"}, {PAUSE: "true"}))
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ NOTED, PAUSED = ({"annotations": one} for one in ({"team": "orders"}, {PAUSE: "t
     [(UPGRADE, PAUSED), (UPGRADE, FURTHER), (NOTED, PAUSED)],
     ids=["another generation", "another spec of the same generation", "another annotation"],
 )
-async def test_a_status_that_became_that_of_a_restored_document_is_taken_for_a_conflict(
+async def test_a_status_write_is_a_conflict_if_a_restore_of_etcd_replaced_the_document(
     read: dict[str, Any], instead: dict[str, Any]
 ) -> None:
     """A restored etcd gives the resourceVersion that was read to another document, and the API server sees no conflict.
@@ -34,16 +34,16 @@ async def test_a_status_that_became_that_of_a_restored_document_is_taken_for_a_c
     server = ApiServer()
     server.create(*KEY, spec_of(DesiredState({"metadata.version": 25})))
     before = server.revision
-    server.change(*KEY, lambda one: (one if "spec" in read else one["metadata"]).update(read))
+    server.change(*KEY, lambda manifest: (manifest if "spec" in read else manifest["metadata"]).update(read))
     store = KubernetesStore(server.client(), KEY, lambda: OperatorIdentity("", "operator", "test"))
     await store.fetch()
-    ours, kept = store.raw, store.status
+    ours, own_status = store.raw, store.status
     server.restore(before)
-    server.change(*KEY, lambda one: (one if "spec" in instead else one["metadata"]).update(instead))
+    server.change(*KEY, lambda manifest: (manifest if "spec" in instead else manifest["metadata"]).update(instead))
     status = Status(cluster_id="cluster", change_count=1)
     for write in (store.try_status, store.write_status):
         with pytest.raises(Conflict, match="as after a restore of etcd"):
             await write(status)
-    assert (store.raw, store.status) == (ours, kept)
+    assert (store.raw, store.status) == (ours, own_status)
     await store.fetch()
     assert store.status.change_count == 1

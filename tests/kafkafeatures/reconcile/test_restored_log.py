@@ -52,13 +52,13 @@ def acceptance(cluster: Cluster) -> str:
     return f"{cluster.world.cluster_id}@{cluster.world.image.epoch}"
 
 
-def accept(store: Store, what: str) -> None:
+def accept(store: Store, accepted: str) -> None:
     """By the annotation."""
-    metadata = {"annotations": {"kafkafeatures.dev/accept-restored-log": what}}
-    store.server.edit("ns", "name", lambda one: one["metadata"].update(metadata))
+    metadata = {"annotations": {"kafkafeatures.dev/accept-restored-log": accepted}}
+    store.server.edit("ns", "name", lambda manifest: manifest["metadata"].update(metadata))
 
 
-def test_a_log_that_ends_before_what_was_read_stops_everything_until_a_person_accepts_it() -> None:
+def test_a_log_that_ends_before_the_recorded_offset_stops_every_change_until_a_person_accepts_it() -> None:
     cluster, store = waiting(DOWN, UP, consents=CONSENTS, policy=ApprovalPolicy.ALWAYS)
     approve(store)
     resumes(store)
@@ -87,7 +87,7 @@ def test_a_log_that_ends_before_what_was_read_stops_everything_until_a_person_ac
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_a_log_of_an_older_epoch_is_another_log_however_far_it_goes() -> None:
+def test_a_log_of_an_older_epoch_is_another_log_at_any_offset() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
     restored(cluster, store, offset=1, epoch=cluster.world.image.epoch + 1)
@@ -106,22 +106,22 @@ def test_a_step_that_was_sent_into_a_log_that_is_gone_is_not_reported_as_undone(
     assert (len(cluster.sent), len(store.status["intents"])) == (1, 1)
     accept(store, acceptance(cluster))
     assert isinstance(run(cluster, store).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["Unverified", "Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["Unverified", "Applied"]
 
 
-def test_what_this_process_read_counts_also_where_no_status_was_written_since() -> None:
+def test_the_log_position_of_this_process_counts_even_if_no_status_was_written_since() -> None:
     (cluster, store), clocks = waiting(UP, {}), Clocks()
     position = store.status["logPosition"]
     asyncio.run(cluster.sleep(600))
     clocks.reconcile(cluster, store)
     assert store.status["logPosition"] == position
-    cluster.shows = lambda seen: of_log(seen, lambda image: replace(image, offset=position["offset"] + 1))
+    cluster.shows = lambda readings: of_log(readings, lambda image: replace(image, offset=position["offset"] + 1))
     assert stalled(clocks.reconcile(cluster, store)) is Reason.CLUSTER_ID_MISMATCH
     clocks.restart()
     assert isinstance(clocks.reconcile(cluster, store).decision, Done | Held)
 
 
-def test_a_restored_log_that_continued_past_its_former_end_stays_another_one() -> None:
+def test_a_restored_log_that_grew_past_its_former_end_is_still_another_log() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
     end = cluster.world.image.offset + 100
@@ -139,7 +139,7 @@ def test_a_restored_log_that_continued_past_its_former_end_stays_another_one() -
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_a_log_that_never_had_the_position_is_another_one_however_far_it_goes_by_now() -> None:
+def test_a_log_without_the_recorded_position_is_another_log_at_any_offset() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
     reading_from(cluster)
@@ -154,7 +154,7 @@ def test_a_log_that_never_had_the_position_is_another_one_however_far_it_goes_by
     assert isinstance(run(cluster, store).decision, Done)
 
 
-def test_what_accepted_one_log_accepts_no_other_of_the_same_epoch_until_it_was_taken_back() -> None:
+def test_an_acceptance_of_one_restored_log_accepts_no_other_log_of_the_same_epoch() -> None:
     """Left in Git it would: Kafka that is restored twice from one backup elects a leader of the same epoch twice."""
     cluster, store = waiting(UP, {})
     resumes(store)
@@ -179,19 +179,19 @@ def test_what_accepted_one_log_accepts_no_other_of_the_same_epoch_until_it_was_t
     assert isinstance(run(cluster, store).decision, Done)
 
 
-async def test_after_a_way_back_to_zookeeper_the_log_of_the_next_attempt_is_not_taken_for_a_restored_one() -> None:
+async def test_the_log_of_a_migration_attempt_after_a_rollback_is_not_taken_for_a_restored_log() -> None:
     """The way back ends with wiped disks: the log of a second attempt begins anew, as a person was asked for."""
     position, ages = LogPosition(offset=500, epoch=3), Ages(lambda: 0.0)
     ages.read_until[CLUSTER] = position
     status = replace(EMPTY, cluster_id=CLUSTER, log_position=position)
     before = Resource("name", 1, wanting(Desired.ROLLED_BACK), status)
 
-    after, why, _ = await against(ages, before, migrations.cluster(Position.ZOOKEEPER))
-    assert why is None
+    after, reason, _ = await against(ages, before, migrations.cluster(Position.ZOOKEEPER))
+    assert reason is None
     assert after.status.log_position is None
 
-    _, why, _ = await against(ages, after, migrations.cluster(Position.PRE_MIGRATION))
-    assert why is None
+    _, reason, _ = await against(ages, after, migrations.cluster(Position.PRE_MIGRATION))
+    assert reason is None
 
 
 async def test_a_quorum_that_does_not_answer_is_not_taken_for_one_that_is_gone() -> None:
@@ -199,12 +199,12 @@ async def test_a_quorum_that_does_not_answer_is_not_taken_for_one_that_is_gone()
     status = replace(EMPTY, cluster_id=CLUSTER, log_position=position)
     before = Resource("name", 1, wanting(Desired.DUAL_WRITE), status)
 
-    for there in (Position.COPIED, Position.DUAL_WRITE):
-        silent = migrations.without_quorum(migrations.cluster(there))
+    for target in (Position.COPIED, Position.DUAL_WRITE):
+        silent = migrations.without_quorum(migrations.cluster(target))
         after, _, _ = await against(ages, before, silent)
         assert after.status.log_position == position
 
 
-async def against(ages: Ages, resource: Resource, seen: Observation) -> tuple[Resource, object, object]:
+async def against(ages: Ages, resource: Resource, observation: Observation) -> tuple[Resource, object, object]:
     kafka: Any = SimpleNamespace()  # nothing of an older part of the log is asked for here
-    return await held_against_the_log(kafka, ages, resource, seen, at=stamp(NOW), age_of=lambda _: timedelta(0))
+    return await held_against_the_log(kafka, ages, resource, observation, at=stamp(NOW), age_of=lambda _: timedelta(0))

@@ -20,16 +20,16 @@ CONSENT = re.compile(r"new-disk:(broker|controller)-([0-9]+):[0-9a-f]{8}")
 
 def with_empty_disks(levels: dict[str, int] | None = None) -> Scene:
     scene = Scene(DesiredState(levels or {}, rollout=BY_SETS))
-    for one in SETS:
-        scene.pods.set_image(one.name, f"kafka:4.4.0{EMPTY}")
+    for stateful_set in SETS:
+        scene.pods.set_image(stateful_set.name, f"kafka:4.4.0{EMPTY}")
     scene.world.advance(scene.world.now_ms + 1000)
     return scene
 
 
 def halted(status: Json) -> str:
     """What is said of the halted roll; empty where it continues."""
-    found = (one for one in status.get("conditions", ()) if one["reason"] == "RolloutHalted")
-    return next((str(one["message"]) for one in found), "")
+    halts = (condition for condition in status.get("conditions", ()) if condition["reason"] == "RolloutHalted")
+    return next((str(condition["message"]) for condition in halts), "")
 
 
 def stops(scene: Scene, key: tuple[Role, int]) -> None:
@@ -53,9 +53,9 @@ def drained_and_emptied(scene: Scene, id_: int) -> None:
 async def rolling(scene: Scene) -> int:
     """The roll has begun with brokers; a broker whose turn has not come yet."""
     scene.set_images()
-    await scene.until(lambda _: any(one.startswith("broker") for one in scene.restarts.asked))
-    asked = {scene.pods.node_of(one) for one in scene.restarts.asked}
-    return next(id_ for id_ in BROKERS if id_ not in asked)
+    await scene.until(lambda _: any(pod.startswith("broker") for pod in scene.restarts.asked))
+    evicted = {scene.pods.node_of(pod) for pod in scene.restarts.asked}
+    return next(id_ for id_ in BROKERS if id_ not in evicted)
 
 
 def loses_nothing(scene: Scene) -> None:
@@ -80,17 +80,17 @@ async def test_a_broker_that_was_drained_and_comes_back_empty_halts_the_roll_unt
     loses(scene)
     asked_before = len(scene.restarts.asked)
     await scene.until(lambda status: bool(halted(status)))
-    asked = CONSENT.search(halted(scene.store.status))
-    assert asked is not None
-    assert int(asked[2]) == drained
+    consent = CONSENT.search(halted(scene.store.status))
+    assert consent is not None
+    assert int(consent[2]) == drained
     before = len(scene.restarts.asked)
     assert before <= asked_before + 1  # one that was sent before the node had registered again
     for _ in range(40):
         await scene.once()
     assert len(scene.restarts.asked) == before
-    scene.store.wanted = replace(scene.store.wanted, consents=frozenset({asked[0]}))
+    scene.store.wanted = replace(scene.store.wanted, consents=frozenset({consent[0]}))
     await scene.until(is_in_sync)
-    assert scene.store.status["spentConsents"] == [asked[0]]
+    assert scene.store.status["spentConsents"] == [consent[0]]
     assert "disks" not in scene.store.status["rollout"]
 
 
@@ -100,7 +100,7 @@ async def test_the_last_node_of_a_roll_that_lost_its_disk_keeps_the_roll_from_be
     await scene.until(lambda status: status["rollout"]["done"] == status["rollout"]["total"] - 1)
     emptied = scene.pods.node_of(scene.restarts.asked[0])
     if (Role.BROKER, emptied) not in scene.world.nodes:
-        emptied = scene.pods.node_of(next(one for one in scene.restarts.asked if one.startswith("broker")))
+        emptied = scene.pods.node_of(next(pod for pod in scene.restarts.asked if pod.startswith("broker")))
     drained_and_emptied(scene, emptied)
     for _ in range(60):
         await scene.once()
@@ -110,23 +110,23 @@ async def test_the_last_node_of_a_roll_that_lost_its_disk_keeps_the_roll_from_be
 
 async def test_the_first_broker_that_comes_back_empty_halts_the_roll_until_its_disk_is_accepted() -> None:
     scene = with_empty_disks()
-    formatted = {one.id: one.directory for one in scene.world.nodes.values()}
+    formatted = {node.id: node.directory for node in scene.world.nodes.values()}
     accepted: list[int] = []
     while len(accepted) < len(BROKERS):
         await scene.until(lambda status: bool(halted(status)))
         for _ in range(40):
             await scene.once()
         changed = {id_ for id_ in BROKERS if scene.world.nodes[Role.BROKER, id_].directory != formatted[id_]}
-        asked = CONSENT.search(halted(scene.store.status))
-        assert asked is not None
-        assert int(asked[2]) in changed
-        assert changed == {*accepted, int(asked[2])}
-        accepted.append(int(asked[2]))
-        consents = scene.store.wanted.consents | {asked[0]}
+        consent = CONSENT.search(halted(scene.store.status))
+        assert consent is not None
+        assert int(consent[2]) in changed
+        assert changed == {*accepted, int(consent[2])}
+        accepted.append(int(consent[2]))
+        consents = scene.store.wanted.consents | {consent[0]}
         scene.store.wanted = replace(scene.store.wanted, consents=consents)
         scene.restart_process()
         await scene.once()
-        assert asked[0] in scene.store.status["spentConsents"]
+        assert consent[0] in scene.store.status["spentConsents"]
     await scene.until(is_in_sync)
     assert sorted(accepted) == sorted(BROKERS)
 
@@ -135,7 +135,7 @@ async def test_a_broker_that_has_its_old_disk_again_needs_no_consent() -> None:
     scene = with_empty_disks()
     formatted = {key: node.directory for key, node in scene.world.nodes.items()}
     await scene.until(lambda status: bool(halted(status)))
-    (broken,) = (one["target"] for one in scene.store.status["intents"])
+    (broken,) = (intent["target"] for intent in scene.store.status["intents"])
     scene.set_images()
     scene.pods.delete(broken)
     key = Role.BROKER, scene.pods.node_of(broken)

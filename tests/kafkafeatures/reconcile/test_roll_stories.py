@@ -31,10 +31,10 @@ async def test_a_pod_that_never_registers_is_named_and_the_roll_continues_once_i
     assert rig.workloads.evictions == ["broker-0"]
 
 
-async def test_of_pods_that_are_created_one_by_one_none_is_evicted_above_one_that_does_not_run() -> None:
+async def test_with_ordered_ready_no_pod_is_evicted_above_a_pod_that_does_not_run() -> None:
     """The evicted pod would not be created again. That is the API server's default, where the document does not say."""
     rig = Rig()
-    rig.workloads.change("broker", lambda one: one["spec"].pop("podManagementPolicy"))
+    rig.workloads.change("broker", lambda manifest: manifest["spec"].pop("podManagementPolicy"))
     rig.pass_time(timedelta(seconds=10))
     rig.workloads.budget("broker", {"app": "broker"}, maxUnavailable=2, unhealthyPodEvictionPolicy="AlwaysAllow")
     not_ready = [{"type": "Ready", "status": "False"}]
@@ -56,14 +56,14 @@ async def test_of_pods_that_are_created_one_by_one_none_is_evicted_above_one_tha
     assert rig.workloads.evictions
 
 
-async def test_of_two_brokers_that_advertise_one_pod_neither_is_restarted_nor_any_other() -> None:
+async def test_no_broker_is_restarted_while_two_brokers_advertise_one_pod() -> None:
     rig = Rig(advertised=(0, 0, 2))
     await rig.work()
     assert rig.workloads.evictions == []
     assert "broker 1 and broker 2 advertise the same pod broker-0" in rig.api.condition("Stalled")["message"]
 
 
-async def test_a_budget_that_is_used_up_by_others_is_waited_for() -> None:
+async def test_a_disruption_budget_used_up_by_other_evictions_is_waited_for() -> None:
     rig = Rig()
     not_ready = [{"type": "Ready", "status": "False"}]
     rig.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=not_ready))
@@ -82,7 +82,7 @@ async def test_a_pod_that_another_client_drains_counts_against_the_budget_and_pa
     rig.workloads.change_pod("broker-2", lambda pod: pod["status"].update(conditions=draining))
     await rig.work()
     assert rig.workloads.evictions == []
-    assert "Stalled" not in {one["type"] for one in rig.api.status["conditions"]}
+    assert "Stalled" not in {condition["type"] for condition in rig.api.status["conditions"]}
 
 
 async def test_a_consent_is_not_used_up_by_an_eviction_that_the_api_server_rejects() -> None:
@@ -109,8 +109,8 @@ async def test_a_consent_to_restarts_that_may_have_been_used_before_the_status_w
     rig = Rig(only_controller=True)
     rig.api.edit(consents=["quorum-of-one"])
     await rig.work(3)
-    held = rig.api.condition("ApprovalRequired")
-    assert held["reason"] == "PlanPending"
+    condition = rig.api.condition("ApprovalRequired")
+    assert condition["reason"] == "PlanPending"
     assert "it is unknown whether consent 'quorum-of-one' was already used" in rig.api.condition("Ready")["message"]
     assert rig.workloads.evictions == []
     assert rig.api.status["unverifiedConsents"] == ["quorum-of-one"]
@@ -135,7 +135,7 @@ def cannot_be_pulled(pod: dict[str, Any]) -> None:
     pod["status"].update(phase="Pending", conditions=not_ready, containerStatuses=[waiting])
 
 
-async def test_where_every_broker_is_down_those_that_are_stuck_are_evicted_outside_the_windows_too() -> None:
+async def test_with_every_broker_down_stuck_brokers_are_evicted_also_outside_the_windows() -> None:
     rig = Rig()
     for id_ in (1, 2, 3):
         rig.kafka.world.stop(Role.BROKER, id_, kill=True)
@@ -147,7 +147,7 @@ async def test_where_every_broker_is_down_those_that_are_stuck_are_evicted_outsi
     assert rig.workloads.evictions == ["broker-0", "broker-1", "broker-2"]
 
 
-async def test_where_no_node_answers_the_status_names_the_pods_that_do_not_run() -> None:
+async def test_if_no_node_answers_the_status_names_the_pods_that_do_not_run() -> None:
     rig = Rig()
     rig.kafka.away = True
     for ordinal in (0, 1, 2):
@@ -163,7 +163,7 @@ async def becoming_stable() -> Scene:
     """The first node was restarted and is back; it has to be stable for 30 s."""
     scene = Scene(DesiredState({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
     scene.set_images()
-    await scene.until(lambda status: any("stableSince" in one for one in status.get("intents", ())))
+    await scene.until(lambda status: any("stableSince" in intent for intent in status.get("intents", ())))
     return scene
 
 
@@ -189,7 +189,7 @@ async def test_a_node_that_is_observed_rarely_becomes_stable_slowly_and_not_neve
 
 
 @pytest.mark.parametrize("is_another_process", [False, True])
-async def test_the_next_node_waits_for_one_that_was_restarted_and_is_forgotten_with_the_status(
+async def test_the_next_restart_waits_for_a_restarted_node_also_after_the_status_was_lost(
     *, is_another_process: bool
 ) -> None:
     scene = await becoming_stable()
@@ -202,7 +202,7 @@ async def test_the_next_node_waits_for_one_that_was_restarted_and_is_forgotten_w
     assert scene.world.now_ms - back_ms >= 30_000
 
 
-async def test_a_cluster_whose_brokers_were_all_started_by_a_person_is_left_to_become_stable() -> None:
+async def test_no_broker_is_restarted_before_brokers_that_a_person_started_are_stable() -> None:
     scene = Scene(DesiredState({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
     _come_back(scene, *BROKERS)
     scene.set_images()
@@ -213,7 +213,7 @@ async def test_a_cluster_whose_brokers_were_all_started_by_a_person_is_left_to_b
     assert scene.world.now_ms - max(scene.world.image.returned.values()) >= 30_000
 
 
-async def test_a_broker_that_comes_back_again_and_again_is_named_with_since_when_and_what_to_do() -> None:
+async def test_a_broker_that_restarts_again_and_again_is_reported_with_start_and_remedy() -> None:
     scene = Scene(DesiredState({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
     for _ in range(8):
         _come_back(scene, 2)
@@ -229,9 +229,9 @@ async def test_a_broker_that_comes_back_again_and_again_is_named_with_since_when
 
 def _come_back(scene: Scene, *ids: int) -> None:
     """Brokers that a person stops and starts."""
-    for one in ids:
-        scene.world.stop(Role.BROKER, one)
+    for node_id in ids:
+        scene.world.stop(Role.BROKER, node_id)
     scene.world.advance(scene.world.now_ms + 12_000)
-    for one in ids:
-        scene.world.start(Role.BROKER, one)
+    for node_id in ids:
+        scene.world.start(Role.BROKER, node_id)
     scene.world.advance(scene.world.now_ms + 4_000)

@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 @pytest.mark.parametrize("field", ["intents", "plan.stages", "operator", "spentConsents", "clusterId", "conditions"])
-async def test_where_the_server_drops_a_field_nothing_is_sent_and_the_status_says_which(field: str) -> None:
+async def test_no_step_is_sent_if_an_older_crd_drops_a_status_field_and_the_status_names_the_field(field: str) -> None:
     rig = Rig(Orders())
     rig.api.server.schema = older(field)
     for _ in range(3):
@@ -43,7 +43,7 @@ async def test_where_the_server_drops_a_field_nothing_is_sent_and_the_status_say
     assert rig.api.events.count("SchemaOutdated") == 1
 
 
-async def test_a_schema_that_stays_old_causes_no_more_writes_and_a_new_one_lets_it_continue() -> None:
+async def test_an_older_crd_causes_no_repeated_writes_and_an_updated_crd_lets_the_resource_continue() -> None:
     rig = Rig(Orders())
     rig.api.server.schema = older("intents")
     for _ in range(2):
@@ -59,16 +59,16 @@ async def test_a_schema_that_stays_old_causes_no_more_writes_and_a_new_one_lets_
     assert len(rig.kafka.sent) == 1
 
 
-async def test_where_the_server_drops_the_answer_to_a_request_nothing_is_stalled() -> None:
+async def test_a_dropped_answer_to_a_reconciliation_request_does_not_stall_the_resource() -> None:
     rig = Rig(Orders())
     rig.api.server.schema = older("lastHandledReconcileAt")
-    rig.api.server.edit(*KEY, lambda one: one["metadata"].update(annotations={RECONCILE: "now"}))
+    rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(annotations={RECONCILE: "now"}))
     for _ in range(3):
         await rig.work()
     assert rig.api.condition("Ready")["reason"] == "InSync"
 
 
-async def test_a_status_that_the_schema_refuses_is_reported_as_well() -> None:
+async def test_a_status_that_an_older_crd_rejects_is_reported() -> None:
     rig = Rig(Orders())
 
     def refuses(request: Request) -> Fault | None:
@@ -91,7 +91,7 @@ WRITER = OperatorIdentity("", "operator", "test")
 LOWER = {"levels": [{"name": "metadata.version", "level": 20}]}
 
 
-async def test_a_status_that_is_refused_for_what_the_document_says_is_not_tried_for_ever() -> None:
+async def test_a_resource_whose_status_was_rejected_continues_once_its_document_was_edited() -> None:
     rig = Rig(Orders())
 
     def refuses(request: Request) -> Fault | None:
@@ -108,7 +108,7 @@ async def test_a_status_that_is_refused_for_what_the_document_says_is_not_tried_
     assert rig.api.condition("Ready")["reason"] == "InSync"
 
 
-async def test_a_consent_of_which_the_server_forgot_that_it_was_used_is_not_used_again() -> None:
+async def test_a_used_consent_is_not_used_again_after_an_older_crd_dropped_it_from_the_status() -> None:
     """The schema of another release was there for a while; what it does not know is gone with the first write."""
     rig = Rig(Orders(), Kafka({"metadata.version": 21})).met()
     rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
@@ -132,7 +132,7 @@ async def test_a_consent_of_which_the_server_forgot_that_it_was_used_is_not_used
 @pytest.mark.parametrize("dropped", [("unverifiedConsents", "logPosition"), ("spentConsents",), ("plan",)])
 @pytest.mark.parametrize("log", [True, False])
 @pytest.mark.parametrize("then", ["the schema of now", "another process"])
-async def test_a_consent_that_may_have_been_used_stays_so_where_the_server_does_not_keep_all(
+async def test_a_possibly_used_consent_stays_possibly_used_with_an_older_crd(
     then: str, log: bool, dropped: tuple[str, ...]
 ) -> None:
     """A first contact under an older CRD, which may know neither of the fields that it would be in, or not another."""
@@ -159,7 +159,7 @@ async def test_a_consent_that_may_have_been_used_stays_so_where_the_server_does_
 @pytest.mark.parametrize(
     "meanwhile", ["a Secret is missing", "the document is invalid", "a pass fails", "a pass fails before"]
 )
-async def test_a_consent_of_which_the_server_forgot_that_it_was_used_stays_so_whatever_the_status_says_meanwhile(
+async def test_a_used_consent_that_an_older_crd_dropped_stays_used_whatever_is_written_to_the_status(
     meanwhile: str, forgotten: tuple[str, ...]
 ) -> None:
     rig = Rig(Orders(), Kafka({"metadata.version": 21})).met()
@@ -202,7 +202,7 @@ async def test_a_consent_that_was_never_used_survives_an_older_schema() -> None:
     assert rig.api.condition("Ready")["reason"] == "InSync"
 
 
-async def test_the_cluster_of_the_first_contact_stays_pinned_where_the_server_drops_something_else() -> None:
+async def test_the_cluster_id_stays_pinned_if_an_older_crd_drops_another_field() -> None:
     """The cluster id was written with the intent that was dropped, and nothing was sent yet."""
     rig = Rig(Orders())
     rig.api.server.schema = older("intents")
@@ -259,7 +259,7 @@ LATER: dict[str, Callable[[Rig], object]] = {"the schema is back": lambda rig: N
 
 
 @pytest.mark.parametrize("later", LATER)
-async def test_a_step_is_waited_for_also_once_an_older_schema_has_dropped_its_intent(later: str) -> None:
+async def test_an_open_step_is_waited_for_also_after_an_older_crd_dropped_its_intent(later: str) -> None:
     """A broker keeps it, and may deliver it for five minutes; meanwhile the document asks for something else."""
     rig = Rig(Orders(), Kafka({"metadata.version": 25}))
     rig.kafka.through_broker, rig.kafka.outcomes = True, [OutcomeUnknown("EOF")]
@@ -286,17 +286,17 @@ async def test_a_step_is_waited_for_also_once_an_older_schema_has_dropped_its_in
     rig.seconds += 300
     for _ in range(3):
         await rig.work()
-    assert [one["result"] for one in rig.api.status["history"]] == ["NotApplied", "Applied"]
+    assert [entry["result"] for entry in rig.api.status["history"]] == ["NotApplied", "Applied"]
     assert "intents" not in rig.api.status
 
 
-async def test_that_a_broker_passed_a_change_on_is_known_also_once_an_older_schema_has_dropped_it() -> None:
+async def test_the_route_of_a_change_through_a_broker_is_known_also_after_an_older_crd_dropped_it() -> None:
     rig = Rig(Orders(), Kafka({"metadata.version": 25}))
     rig.kafka.through_broker = True
     rig.api.edit(features={"levels": [{"name": "group.version", "level": 1}]})
     for _ in range(3):
         await rig.work()
-    assert [one["via"] for one in rig.api.status["history"]] == ["Broker"]
+    assert [entry["via"] for entry in rig.api.status["history"]] == ["Broker"]
     rig.api.server.schema = older("history")
     assert rig.kafka.move("transaction.version", 1)  # which the status says
     await rig.work()
@@ -310,7 +310,9 @@ async def test_that_a_broker_passed_a_change_on_is_known_also_once_an_older_sche
 
 
 @pytest.mark.parametrize("then", ["read again", "made anew", "of another cluster"])
-async def test_a_consent_that_is_used_up_by_what_an_older_schema_dropped_stays_so_for_this_resource(then: str) -> None:
+async def test_a_spent_consent_that_an_older_crd_dropped_stays_spent_for_the_same_resource_and_cluster(
+    then: str,
+) -> None:
     api, last = Orders(), LastStatus()
     bound = Status(cluster_id=CLUSTER_ID, spent_consents=("a",), change_count=1)
     store = KubernetesStore(api.client(), KEY, lambda: WRITER, last)
@@ -328,8 +330,8 @@ async def test_a_consent_that_is_used_up_by_what_an_older_schema_dropped_stays_s
         api.edit_status(lambda status: status.update(clusterId=cluster, spentConsents=["c"], changeCount=7))
     store = KubernetesStore(api.client(), KEY, lambda: WRITER, last)
     await store.fetch()
-    found = (store.status.spent_consents, store.status.change_count)
-    assert found == ((("a", "b"), 2) if then == "read again" else (("c",), 7))
+    remembered = (store.status.spent_consents, store.status.change_count)
+    assert remembered == ((("a", "b"), 2) if then == "read again" else (("c",), 7))
 
 
 # --- the comparison ---
@@ -342,12 +344,12 @@ STATUSES = st.dictionaries(st.text("abc", min_size=1), VALUES, max_size=4)
 
 
 @given(STATUSES)
-def test_what_is_kept_is_not_called_dropped_however_it_is_written(status: Json) -> None:
+def test_a_field_in_another_notation_does_not_count_as_dropped(status: Json) -> None:
     def written(value: Any) -> Any:
         if isinstance(value, dict):
-            return {**{name: written(one) for name, one in value.items()}, "by default": 1}
+            return {**{name: written(item) for name, item in value.items()}, "by default": 1}
         if isinstance(value, list):
-            return [written(one) for one in value]
+            return [written(item) for item in value]
         return f"{value} in other words"
 
     assert list(dropped_fields(status, written(status))) == []
@@ -355,23 +357,23 @@ def test_what_is_kept_is_not_called_dropped_however_it_is_written(status: Json) 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, dict):
-        return [(value, name) for name in value] + [place for one in value.values() for place in places(one)]
+        return [(value, name) for name in value] + [path for item in value.values() for path in places(item)]
     if isinstance(value, list):
-        return [(value, at) for at in range(len(value))] + [place for one in value for place in places(one)]
+        return [(value, at) for at in range(len(value))] + [path for item in value for path in places(item)]
     return []
 
 
 @given(STATUSES, st.data())
-def test_whatever_is_dropped_anywhere_is_found(status: Json, data: st.DataObject) -> None:
-    kept = copy.deepcopy(status)
-    if places(kept):
-        holder, name = data.draw(st.sampled_from(places(kept)))
+def test_a_field_dropped_at_any_place_of_a_status_is_detected(status: Json, data: st.DataObject) -> None:
+    unchanged = copy.deepcopy(status)
+    if places(unchanged):
+        holder, name = data.draw(st.sampled_from(places(unchanged)))
         del holder[name]
-        assert list(dropped_fields(status, kept))
+        assert list(dropped_fields(status, unchanged))
 
 
 @pytest.mark.parametrize(("on_drift", "reason"), [("Correct", "ApprovalRequired"), ("Report", "Drifted")])
-async def test_an_approval_that_was_used_up_while_the_schema_was_older_stays_so(on_drift: str, reason: str) -> None:
+async def test_an_approval_used_while_the_crd_was_older_stays_used(on_drift: str, reason: str) -> None:
     """The level was moved to where it is wanted, and back, by hand: what was approved was over in between."""
     rig = Rig(Orders(), Kafka({"metadata.version": 25}))
     drift = {"onDrift": on_drift}

@@ -53,11 +53,11 @@ class Watched(Cluster):
         return await super().update(change)  # type: ignore[return-value]
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
-        found = await super().validate(changes, directly=directly)
-        if any(one.from_level != one.to_level for one in changes):
-            return found  # what is wanted next
+        verdict = await super().validate(changes, directly=directly)
+        if any(change.from_level != change.to_level for change in changes):
+            return verdict  # what is wanted next
         self.behind.append(changes)
-        return self.verdicts.pop(0) if self.verdicts else found
+        return self.verdicts.pop(0) if self.verdicts else verdict
 
 
 class Watching(Store):
@@ -78,21 +78,21 @@ class Watching(Store):
 # --- the order ---
 
 
-def test_the_connection_is_there_before_the_intent_is_written() -> None:
+def test_the_connection_is_open_before_the_intent_is_written() -> None:
     cluster = Watched(BEGIN)
     once(cluster, Watching(cluster, {"metadata.version": 27}))
     assert cluster.happened[:3] == ["connected", "intent", "sent"]
 
 
-def test_without_a_connection_no_intent_is_written_and_it_is_said_once() -> None:
+def test_without_a_connection_no_intent_is_written_and_the_failure_is_recorded_once() -> None:
     cluster = Watched(BEGIN)
     store = Watching(cluster, {"metadata.version": 27})
     cluster.refuses = True
     for _ in range(3):
         assert isinstance(once(cluster, store).outcome, NotSent)
     assert cluster.happened == ["connected", "status", "connected", "connected"]
-    (told,) = store.status["history"]
-    assert (told["result"], told["message"]) == ("NotSent", "no connection within 10 s")
+    (entry,) = store.status["history"]
+    assert (entry["result"], entry["message"]) == ("NotSent", "no connection within 10 s")
     cluster.refuses = False
     assert isinstance(run(cluster, store).decision, Done)
 
@@ -113,7 +113,7 @@ def timed(cluster: Cluster, store: Store, clock: Clock) -> Reconciliation:
 
 
 @pytest.mark.parametrize(("seconds", "leaves"), [(SEND_WITHIN.total_seconds(), True), (10.1, False), (38.0, False)])
-def test_what_takes_longer_than_ten_seconds_from_its_intent_on_is_not_sent(seconds: float, leaves: bool) -> None:
+def test_a_change_is_not_sent_later_than_ten_seconds_after_its_intent(seconds: float, leaves: bool) -> None:
     """The next operator counts on it: it waits for what may be on its way, and not for ever."""
     cluster, clock = Watched({"metadata.version": 27, "share.version": 1}), Clock()
     store = Watching(cluster, {})
@@ -128,7 +128,7 @@ def test_what_takes_longer_than_ten_seconds_from_its_intent_on_is_not_sent(secon
         assert "intents" not in store.status
 
 
-def test_who_takes_over_waits_longer_than_anything_may_be_on_its_way() -> None:
+def test_a_successor_waits_longer_than_a_request_of_its_predecessor_may_take() -> None:
     """From the moment an intent is met, which is not before it was written."""
     sent_at_the_latest = SEND_WITHIN.total_seconds()
     assert sent_at_the_latest >= REQUEST_TIMEOUT  # else an intent that is written slowly could never be carried out
@@ -140,7 +140,7 @@ def test_who_takes_over_waits_longer_than_anything_may_be_on_its_way() -> None:
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["before the intent", "while the intent is written"])
-def test_a_downgrade_from_another_level_does_not_go_out_under_the_consent_of_this_one(late: bool) -> None:
+def test_a_downgrade_is_not_sent_if_the_level_is_not_the_one_of_the_consent(late: bool) -> None:
     """The consent is for 21 -> 20; another client raised the level between the look and the request."""
     cluster = Watched({"metadata.version": 21})
     store = Watching(cluster, {})
@@ -166,7 +166,7 @@ def test_a_downgrade_from_another_level_does_not_go_out_under_the_consent_of_thi
 # --- through a broker ---
 
 
-def test_what_a_broker_passed_on_and_may_pass_on_again_is_not_taken_back_meanwhile() -> None:
+def test_a_change_sent_through_a_broker_is_not_reverted_while_the_broker_may_send_it_again() -> None:
     """If it were, a level that was taken back by a consent would come again, once the broker sends what it kept."""
     cluster, clock = Watched({"metadata.version": 27, "share.version": 0}), Clock()
     cluster.through_broker = True
@@ -179,7 +179,7 @@ def test_what_a_broker_passed_on_and_may_pass_on_again_is_not_taken_back_meanwhi
     for _ in range(3):
         last = again()
     assert isinstance(last.decision, Done)
-    assert [(one["result"], one.get("via")) for one in store.status["history"]] == [("Applied", "Broker")]
+    assert [(entry["result"], entry.get("via")) for entry in store.status["history"]] == [("Applied", "Broker")]
     store.wanted = LOWERED
     again()
     clock.wait(BROKER_KEEPS.total_seconds() - 61)
@@ -187,9 +187,9 @@ def test_what_a_broker_passed_on_and_may_pass_on_again_is_not_taken_back_meanwhi
     assert isinstance(last.decision, Wait)
     assert last.decision.reason is Reason.VERIFYING
     assert "a broker forwarded the last change of share.version" in last.decision.message
-    told = last.decision.message
+    message = last.decision.message
     clock.wait(30)
-    assert getattr(again().decision, "message", "") == told  # it is not written again each minute
+    assert getattr(again().decision, "message", "") == message  # it is not written again each minute
     assert cluster.levels["share.version"] == 1
     assert not store.status.get("spentConsents")
     clock.wait(31)
@@ -205,7 +205,7 @@ def test_an_open_outcome_of_one_feature_does_not_hold_up_another_feature() -> No
     assert len(cluster.sent) == 2
 
 
-def test_what_went_to_the_active_controller_itself_may_be_taken_back_at_once() -> None:
+def test_a_change_sent_directly_to_the_active_controller_may_be_reverted_at_once() -> None:
     cluster = Watched({"metadata.version": 27, "share.version": 0})
     store = Store(cluster, {"share.version": 1})
     assert isinstance(run(cluster, store).decision, Done)
@@ -235,7 +235,7 @@ def queued(cluster: Watched, store: Store, verdict: DryRun) -> Reconciliation:
         DryRunRejected(42, "not a request"),  # judged before it comes to the queue
     ],
 )
-def test_nothing_is_reported_as_undone_before_a_dry_run_was_answered_behind_it(verdict: DryRun) -> None:
+def test_a_change_is_reported_as_not_applied_only_after_a_later_dry_run_was_answered(verdict: DryRun) -> None:
     """Kafka's controller has no deadline for what it was given: a high watermark that moves proves nothing of that."""
     cluster = Watched(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
@@ -244,23 +244,23 @@ def test_nothing_is_reported_as_undone_before_a_dry_run_was_answered_behind_it(v
     denied = isinstance(verdict, DryRunUnavailable) and verdict.rights
     assert last.decision.reason is (Reason.NOT_AUTHORIZED if denied else Reason.VERIFYING)
     assert "the active controller has to answer a dry run (validateOnly)" in last.decision.message
-    said = verdict.message if isinstance(verdict, DryRunRejected) else getattr(verdict, "why", "")
-    assert said in last.decision.message
+    message = verdict.message if isinstance(verdict, DryRunRejected) else getattr(verdict, "why", "")
+    assert message in last.decision.message
     assert len(cluster.sent) == 1
     assert len(store.status["intents"]) == 1
     assert cluster.move("metadata.version", 27)  # now it comes
     assert isinstance(run(cluster, store).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["Applied"]
 
 
-def test_a_dry_run_that_is_answered_proves_that_nothing_is_on_its_way() -> None:
+def test_an_answered_dry_run_proves_that_the_earlier_change_is_no_longer_queued() -> None:
     cluster = Watched(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     last = queued(cluster, store, DryRunUnavailable("no answer"))
     assert isinstance(last.decision, Wait)
     cluster.verdicts = [DryRunRejected(95, "Invalid update version")]
     once(cluster, store)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["NotApplied"]
     assert isinstance(run(cluster, store).decision, Done)
 
 
@@ -272,7 +272,7 @@ def test_the_dry_run_behind_a_change_asks_for_the_current_level() -> None:
     assert cluster.behind[-1] == (UpdateFeature("metadata.version", 21, 21),)
 
 
-def test_over_an_election_the_answer_of_the_new_leader_proves_nothing() -> None:
+def test_a_dry_run_answered_by_a_newly_elected_leader_proves_nothing() -> None:
     cluster = Watched(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [OutcomeUnknown("EOF")]

@@ -108,7 +108,7 @@ def test_a_node_that_was_away_for_one_observation_restarts_the_soak() -> None:
     assert life.level == 32
 
 
-def test_a_cluster_that_could_not_be_read_was_not_seen_to_be_healthy() -> None:
+def test_an_unreadable_cluster_restarts_the_soak() -> None:
     life = Life()
     life.looks(HOUR - 5 * LOOK)
     life.cluster.away = True
@@ -150,15 +150,15 @@ def test_a_person_is_asked_to_confirm_the_plan_before_its_soak_begins() -> None:
     class NotAskedYet(Exception):
         pass
 
-    def ask(found: Evaluation) -> None:
-        raise NotAskedYet(str(found.proposal.plan))
+    def ask(evaluation: Evaluation) -> None:
+        raise NotAskedYet(str(evaluation.proposal.plan))
 
     context = context_of(life.cluster, life.store)
     with pytest.raises(NotAskedYet, match=r"metadata\.version 25 -> 32"):
         asyncio.run(reconcile_once(replace(context, before_act=ask)))
 
 
-def test_an_operator_that_was_away_has_seen_nothing_though_all_looks_well_again() -> None:
+def test_a_gap_between_observations_restarts_the_soak_although_the_cluster_is_healthy_again() -> None:
     life = Life()
     life.looks(HOUR - 5 * LOOK)
     for broker in (1, 2, 3):
@@ -172,7 +172,7 @@ def test_an_operator_that_was_away_has_seen_nothing_though_all_looks_well_again(
 
 
 @pytest.mark.parametrize(("role", "id_"), [(Role.BROKER, 3), (Role.CONTROLLER, 3002)])
-def test_a_node_that_restarts_between_looks_again_and_again_is_never_taken_for_healthy(role: Role, id_: int) -> None:
+def test_a_node_that_restarts_between_all_observations_never_completes_the_soak(role: Role, id_: int) -> None:
     life = Life()
     for _ in range(80):
         soaks(life.look())
@@ -184,7 +184,7 @@ def test_a_node_that_restarts_between_looks_again_and_again_is_never_taken_for_h
     assert life.level == 32
 
 
-def test_looks_that_come_too_late_prove_nothing_of_the_time_between_them() -> None:
+def test_observations_that_come_too_late_restart_the_soak() -> None:
     life = Life()
     for _ in range(5):
         soaks(life.look())
@@ -208,7 +208,7 @@ def test_a_soak_continues_while_suspended_and_in_mode_observe_and_nothing_is_sen
 def test_an_approval_during_the_soak_lets_the_change_go_at_its_end() -> None:
     life = Life(policy=ApprovalPolicy.ALWAYS)
     assert "; approve plan sha256:" in soaks(life.look())
-    conditions = {one["type"]: one["reason"] for one in life.store.status["conditions"]}
+    conditions = {condition["type"]: condition["reason"] for condition in life.store.status["conditions"]}
     assert conditions["ApprovalRequired"] == "PlanPending"
     assert (conditions["Ready"], conditions["Reconciling"]) == ("Soaking", "Soaking")
     life.store.wanted = replace(life.store.wanted, approvals=frozenset({life.store.status["plan"]["hash"]}))
@@ -229,7 +229,7 @@ def test_the_way_back_is_open_until_the_plan_is_approved() -> None:
     }
 
 
-def test_another_target_soaks_from_its_own_beginning() -> None:
+def test_another_target_level_restarts_the_soak() -> None:
     life = Life()
     life.looks(HOUR - 5 * LOOK)
     life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 30})
@@ -248,7 +248,7 @@ def test_a_document_that_wants_the_current_level_ends_the_soak_and_the_way_back(
 
 @given(st.integers(0, 40), st.integers(0, 40), st.sampled_from([-DAY, timedelta(0), DAY]))
 @settings(max_examples=25)
-def test_whenever_the_process_dies_nothing_irreversible_is_sent_before_it_saw_a_whole_healthy_period(
+def test_no_irreversible_change_is_sent_before_a_whole_soak_wherever_the_process_dies(
     dies: int, again: int, jump: timedelta
 ) -> None:
     life = Life(finalize_after=10 * LOOK)
@@ -268,7 +268,7 @@ def test_whenever_the_process_dies_nothing_irreversible_is_sent_before_it_saw_a_
 
 
 @pytest.mark.parametrize(("field", "value"), [("soakStartedAt", "yesterday"), ("wayBack", {})])
-def test_what_was_damaged_by_hand_is_written_anew(field: str, value: object) -> None:
+def test_soak_fields_of_the_status_that_were_damaged_by_hand_are_written_again(field: str, value: object) -> None:
     life = Life()
     life.looks(HOUR - 5 * LOOK)
     life.store.status = {**life.store.status, field: value}

@@ -44,8 +44,8 @@ class Life:
         self.store.wanted = wanted
 
     def new_image(self, image: str = NEW) -> None:
-        for one in SETS:
-            self.pods.set_image(one.name, image)
+        for stateful_set in SETS:
+            self.pods.set_image(stateful_set.name, image)
         self.wait(1.0)
 
     def wait(self, seconds: float) -> None:
@@ -68,28 +68,28 @@ class Life:
 
     @property
     def ready(self) -> str:
-        conditions = {one["type"]: one["reason"] for one in self.store.status["conditions"]}
+        conditions = {condition["type"]: condition["reason"] for condition in self.store.status["conditions"]}
         return str(conditions[Condition.READY])
 
     @property
     def stages(self) -> list[str]:
-        return [one["kind"] for one in self.store.status["plan"]["stages"]]
+        return [stage["kind"] for stage in self.store.status["plan"]["stages"]]
 
     @property
     def steps(self) -> list[tuple[str, str]]:
-        return [(one["action"], one["state"]) for one in self.store.status["plan"]["steps"]]
+        return [(step["action"], step["state"]) for step in self.store.status["plan"]["steps"]]
 
     def approve(self) -> str:
-        found: str = self.store.status["plan"]["hash"]
-        self.store.wanted = replace(self.store.wanted, approvals=frozenset({found}))
-        return found
+        plan_hash: str = self.store.status["plan"]["hash"]
+        self.store.wanted = replace(self.store.wanted, approvals=frozenset({plan_hash}))
+        return plan_hash
 
 
 def test_one_approval_lets_the_whole_plan_through_roll_soak_and_levels() -> None:
     life = Life()
     life.new_image()
-    held = life.until(Reason.APPROVAL_REQUIRED)
-    assert isinstance(held.decision, Held)
+    evaluation = life.until(Reason.APPROVAL_REQUIRED)
+    assert isinstance(evaluation.decision, Held)
     assert life.stages == ["Roll", "Levels"]
     approved = life.approve()
     assert outdated(life.pods) != []
@@ -99,12 +99,12 @@ def test_one_approval_lets_the_whole_plan_through_roll_soak_and_levels() -> None
     assert life.steps == [("RestartNode", "Done"), ("RestartNode", "Done"), ("UpdateFeature", "Pending")]
     assert life.cluster.sent == []
     life.until(Reason.IN_SYNC)
-    assert [str(one) for one in life.cluster.sent] == ["metadata.version 27 -> 30"]
+    assert [str(step) for step in life.cluster.sent] == ["metadata.version 27 -> 30"]
     assert "plan" not in life.store.status
     assert "wayBack" not in life.store.status
 
 
-def test_the_soak_begins_when_the_last_node_is_back_and_stable_and_lasts_its_time() -> None:
+def test_the_soak_begins_when_the_last_restarted_node_is_stable_and_lasts_finalize_after() -> None:
     life = Life(replace(WANTED, policy=ApprovalPolicy.IRREVERSIBLE_ONLY))
     life.new_image()
     life.until(Reason.SOAKING)
@@ -127,7 +127,7 @@ def test_another_image_in_the_middle_of_a_roll_is_another_plan_that_waits_for_it
     left = len(outdated(life.pods))
     life.until(Reason.APPROVAL_REQUIRED)
     assert life.store.status["plan"]["hash"] != first
-    conditions = {one["type"]: one["reason"] for one in life.store.status["conditions"]}
+    conditions = {condition["type"]: condition["reason"] for condition in life.store.status["conditions"]}
     assert conditions["ApprovalRequired"] == Reason.PLAN_CHANGED
     life.wait(60)
     life.look()
@@ -196,7 +196,7 @@ def test_an_edited_level_in_the_middle_of_a_soak_is_another_plan_and_restarts_no
     assert {name: life.pods.uid(name) for name in life.pods.names()} == uids
 
 
-def test_suspended_in_the_middle_it_starts_no_node_and_no_level_and_continues_where_it_was() -> None:
+def test_a_plan_suspended_midway_restarts_no_node_and_raises_no_level_until_it_is_resumed() -> None:
     life = Life(replace(WANTED, policy=ApprovalPolicy.NEVER))
     life.new_image()
     life.until(Reason.ROLLING_NODES)
@@ -212,7 +212,7 @@ def test_suspended_in_the_middle_it_starts_no_node_and_no_level_and_continues_wh
     assert outdated(life.pods) == []
 
 
-def test_the_old_image_again_during_the_soak_is_the_way_back() -> None:
+def test_reverting_the_image_during_the_soak_rolls_the_nodes_back() -> None:
     life = Life(replace(WANTED, policy=ApprovalPolicy.NEVER))
     life.new_image()
     life.until(Reason.SOAKING)

@@ -103,7 +103,7 @@ class Rig:
         return self.kafka
 
 
-async def test_where_everything_fits_one_broker_is_restarted_and_is_waited_for() -> None:
+async def test_with_matching_pods_one_broker_is_restarted_and_waited_for() -> None:
     rig = Rig()
     await rig.work()
     assert rig.workloads.evictions == ["broker-0"]
@@ -112,7 +112,7 @@ async def test_where_everything_fits_one_broker_is_restarted_and_is_waited_for()
 
 
 @pytest.mark.parametrize("is_replaced", [True, False])
-async def test_a_conflict_is_settled_by_the_pod_that_is_there_and_not_by_the_words_of_the_answer(
+async def test_an_eviction_answered_with_a_conflict_is_settled_by_the_uid_of_the_pod(
     is_replaced: bool,
 ) -> None:
     """The pod is replaced between the decision and the eviction; or only its version is another."""
@@ -134,7 +134,7 @@ async def test_a_conflict_is_settled_by_the_pod_that_is_there_and_not_by_the_wor
     assert intent["podUid"] != rig.workloads.uid("broker-0")
 
 
-async def test_why_an_eviction_is_answered_with_an_error_again_and_again_is_said_and_not_written_each_time() -> None:
+async def test_a_repeated_error_of_an_eviction_is_in_the_status_and_written_once() -> None:
     rig, text, ports = Rig(), 'failed calling webhook "evict.example"', count(40_000)
 
     def failed(request: Request) -> Fault | None:
@@ -186,7 +186,7 @@ def of_the_same_cluster(rig: Rig) -> dict[str, Any]:
     ],
     ids=["as it was", "observes", "invalid", "a Secret is missing"],
 )
-async def test_an_eviction_of_unknown_outcome_keeps_an_older_resource_waiting_and_not_for_ever(
+async def test_an_eviction_of_unknown_outcome_blocks_an_older_resource_for_a_limited_time(
     meanwhile: dict[str, Any],
 ) -> None:
     rig = Rig()
@@ -207,42 +207,44 @@ async def test_an_eviction_of_unknown_outcome_keeps_an_older_resource_waiting_an
     assert rig.workloads.evictions == []
 
 
-async def test_an_eviction_may_be_on_its_way_for_a_minute_after_it_was_asked_for_last_and_not_first() -> None:
-    rig, asked = Rig(), []
+async def test_an_eviction_may_be_on_its_way_for_a_minute_after_its_last_request() -> None:
+    rig, evictions = Rig(), []
 
     def lost_on_the_way(request: Request) -> Fault | None:
-        asked.extend([rig.api.now] if request.path.endswith("/eviction") else [])
+        evictions.extend([rig.api.now] if request.path.endswith("/eviction") else [])
         return lost(request)
 
     rig.api.faults = lost_on_the_way
     for _ in range(20):
         await rig.controller.reconcile(KEY)
         rig.pass_time(timedelta(seconds=15))
-    last = asked[-1]
+    last = evictions[-1]
     rig.workloads.set_image("broker", "kafka:4.2.0")  # which its pod runs
     begun = [bool(rig.api.status.get("intents"))]
     for _ in range(12):
         rig.pass_time(timedelta(seconds=15))
         await rig.controller.reconcile(KEY)
         begun.append(bool(rig.api.status.get("intents")))
-    assert last - asked[0] > timedelta(minutes=1)
-    assert asked[-1] == last
+    assert last - evictions[0] > timedelta(minutes=1)
+    assert evictions[-1] == last
     assert begun[:5] == [True] * 5
     assert not begun[-1]
 
 
-async def test_an_eviction_that_is_forbidden_before_it_could_be_sent_again_keeps_no_other_node_from_its_turn() -> None:
+async def test_an_eviction_that_is_forbidden_before_it_is_sent_again_does_not_hold_the_next_node() -> None:
     """The answer to the eviction got lost, and then its budget stays used up."""
     rig = Rig()
     rig.api.faults = lost
     await rig.work(1)
-    assert [one["target"] for one in rig.api.status["intents"]] == ["broker-0"]
+    assert [intent["target"] for intent in rig.api.status["intents"]] == ["broker-0"]
     rig.api.faults = lambda _: None
     rig.workloads.budget("broker", {"statefulset.kubernetes.io/pod-name": "broker-0"}, maxUnavailable=1)
     rig.workloads.change_pod("broker-0", lambda pod: pod["status"].update(conditions=[]))
     await rig.work(6)
     assert rig.workloads.evictions[:1] == ["broker-1"]
-    assert [(one["target"], one["result"]) for one in rig.api.status["history"]][:1] == [("broker-0", "NotApplied")]
+    assert [(entry["target"], entry["result"]) for entry in rig.api.status["history"]][:1] == [
+        ("broker-0", "NotApplied")
+    ]
 
 
 async def test_an_eviction_that_may_be_on_its_way_is_not_forgotten_when_an_older_resource_turns_up() -> None:
@@ -277,7 +279,7 @@ def an_older_resource(rig: Rig) -> None:
 
 def scale(replicas: int) -> Callable[[Rig], None]:
     def do(rig: Rig) -> None:
-        rig.workloads.change("broker", lambda one: one["spec"].update(replicas=replicas))
+        rig.workloads.change("broker", lambda manifest: manifest["spec"].update(replicas=replicas))
         for _ in range(20):
             rig.pass_time(timedelta(minutes=1))
 
@@ -286,12 +288,12 @@ def scale(replicas: int) -> Callable[[Rig], None]:
 
 def managed_by_another_operator(rig: Rig) -> None:
     owner = {"apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "name": "orders", "controller": True, "uid": "u"}
-    rig.workloads.change("broker", lambda one: one["metadata"].update(ownerReferences=[owner]))
+    rig.workloads.change("broker", lambda manifest: manifest["metadata"].update(ownerReferences=[owner]))
     rig.pass_time(timedelta(seconds=10))
 
 
 def rolled_by_kubernetes(rig: Rig) -> None:
-    rig.workloads.change("broker", lambda one: one["spec"].update(updateStrategy={"type": "RollingUpdate"}))
+    rig.workloads.change("broker", lambda manifest: manifest["spec"].update(updateStrategy={"type": "RollingUpdate"}))
     rig.pass_time(timedelta(seconds=10))
 
 
@@ -316,7 +318,7 @@ def another_container(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "reason", "said"),
+    ("bad", "reason", "words"),
     [
         (forbid_reading("pods"), "NotAuthorized", "drivers.statefulSet"),
         (forbid_reading("statefulsets"), "NotAuthorized", "drivers.statefulSet"),
@@ -334,8 +336,8 @@ def another_container(rig: Rig) -> None:
         (scale(2), "InvalidSpec", "broker 3 (broker-2.broker.kafka.svc.cluster.local:9092) is in no pod"),
     ],
 )
-async def test_what_does_not_fit_is_named_with_the_remedy_and_no_pod_is_evicted(
-    bad: Callable[[Rig], object], reason: str, said: str
+async def test_a_mismatch_of_pods_document_or_rights_is_a_blocker_with_a_remedy_and_no_pod_is_evicted(
+    bad: Callable[[Rig], object], reason: str, words: str
 ) -> None:
     rig = Rig()
     bad(rig)
@@ -343,5 +345,5 @@ async def test_what_does_not_fit_is_named_with_the_remedy_and_no_pod_is_evicted(
     assert rig.workloads.evictions == []
     stalled = rig.api.condition("Stalled")
     assert stalled["reason"] == reason
-    assert said in stalled["message"]
+    assert words in stalled["message"]
     assert "intents" not in rig.api.status

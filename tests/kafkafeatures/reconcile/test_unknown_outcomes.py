@@ -43,7 +43,7 @@ def test_an_unknown_outcome_that_was_applied_is_read_back_and_not_sent_again() -
     assert store.status["history"][-1]["result"] == "Applied"
 
 
-def test_why_an_outcome_is_unknown_is_said_and_it_is_looked_as_soon() -> None:
+def test_the_cause_of_an_unknown_outcome_is_in_the_status_and_the_next_observation_follows_soon() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [OutcomeUnknown("EOF")]
@@ -83,7 +83,7 @@ def test_an_unknown_outcome_is_settled_only_by_a_quorum_that_works() -> None:
     assert len(cluster.sent) == 1
     cluster.world.start(Role.CONTROLLER, 3002)
     assert isinstance(run(cluster, store).decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["NotApplied", "Applied"]
 
 
 def test_an_unknown_outcome_is_not_settled_over_an_election() -> None:
@@ -111,7 +111,7 @@ def test_an_unknown_outcome_is_not_settled_over_an_election() -> None:
 @pytest.mark.parametrize(
     ("behind", "result", "spent"), [(False, "NotApplied", []), (True, "Unverified", ["group.version:1->0"])]
 )
-def test_a_level_that_was_moved_at_the_very_offset_of_the_intent_was_moved(
+def test_a_level_change_at_the_offset_of_the_intent_counts_as_applied(
     behind: bool, result: str, spent: list[str]
 ) -> None:
     """The intent names the end of the log: a batch that begins there ends behind it, and everything else before it."""

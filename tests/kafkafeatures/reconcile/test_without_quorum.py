@@ -48,11 +48,11 @@ IN_ZOOKEEPER = probe(
 
 
 def reconciled(
-    wanted: DesiredState, seen: ClusterProbe, log: LogReading | Failure = NO_LOG
+    wanted: DesiredState, probe: ClusterProbe, log: LogReading | Failure = NO_LOG
 ) -> tuple[Decision, dict[str, Any]]:
     """The decision, and the status that says so. Nothing is sent."""
     cluster = Cluster({"metadata.version": 21})
-    cluster.shows = lambda _: Readings(seen, log)  # kafkasim has no ZooKeeper, nor a leader without followers
+    cluster.shows = lambda _: Readings(probe, log)  # kafkasim has no ZooKeeper, nor a leader without followers
     store = Store(cluster, {}, met=False)
     store.wanted = wanted
     last = once(cluster, store)
@@ -62,13 +62,13 @@ def reconciled(
 
 
 def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    return {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in status["conditions"]}
 
 
 def voting(*fetched_ms_ago: int, clock: int = 1_000_000) -> QuorumAnswer:
     """The leader 3001, and others that fetched so long ago by its clock."""
-    others = (ReplicaProgress(3002 + n, 90, clock - ago, clock - ago) for n, ago in enumerate(fetched_ms_ago))
-    return QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, clock, clock), *others), ())
+    followers = (ReplicaProgress(3002 + n, 90, clock - ago, clock - ago) for n, ago in enumerate(fetched_ms_ago))
+    return QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, clock, clock), *followers), ())
 
 
 WITHOUT = {
@@ -81,11 +81,11 @@ WITHOUT = {
 
 
 @pytest.mark.parametrize("mode", Mode)
-@pytest.mark.parametrize("seen", WITHOUT.values(), ids=WITHOUT)
-def test_without_a_quorum_nothing_is_in_sync(seen: ClusterProbe, mode: Mode) -> None:
-    decision, status = reconciled(replace(IN_SYNC, mode=mode), seen)
+@pytest.mark.parametrize("probe", WITHOUT.values(), ids=WITHOUT)
+def test_no_resource_is_in_sync_without_a_quorum(probe: ClusterProbe, mode: Mode) -> None:
+    decision, status = reconciled(replace(IN_SYNC, mode=mode), probe)
     assert isinstance(decision, Wait)
-    assert [one.kind for one in decision.blockers] == [BlockerKind.QUORUM]
+    assert [blocker.kind for blocker in decision.blockers] == [BlockerKind.QUORUM]
     assert conditions(status)["Ready"] == ("False", "WaitingForQuorum")
     assert conditions(status)["Reconciling"] == ("True", "WaitingForQuorum")
     assert conditions(status)["FeaturesFinalized"] == ("Unknown", "Unknown")
@@ -95,13 +95,13 @@ def test_without_a_quorum_nothing_is_in_sync(seen: ClusterProbe, mode: Mode) -> 
 @pytest.mark.parametrize(
     "wanted", [DesiredState({}), DesiredState({"metadata.version": 27})], ids=["nothing wanted", "a change"]
 )
-def test_without_a_quorum_nothing_else_is_claimed_either(wanted: DesiredState, mode: Mode) -> None:
+def test_every_resource_waits_for_the_quorum_while_there_is_none(wanted: DesiredState, mode: Mode) -> None:
     _, status = reconciled(replace(wanted, mode=mode), BROKERS_ONLY)
     assert conditions(status)["Ready"] == ("False", "WaitingForQuorum")
 
 
 @pytest.mark.parametrize(
-    ("seen", "log"),
+    ("probe", "log"),
     [
         pytest.param(ALL, NO_LOG, id="DescribeQuorum shows a majority"),
         pytest.param(replace(ALL, quorum=voting(2_000, 60_000)), NO_LOG, id="two of three"),
@@ -114,8 +114,8 @@ def test_without_a_quorum_nothing_else_is_claimed_either(wanted: DesiredState, m
         pytest.param(replace(ALL, quorum=voting(60_000)), LogReading(IMAGE, 100, 3001, 4, NOW), id="the log decides"),
     ],
 )
-def test_with_a_quorum_the_same_document_is_in_sync(seen: ClusterProbe, log: LogReading | Failure) -> None:
-    decision, status = reconciled(IN_SYNC, seen, log)
+def test_a_document_at_its_levels_is_in_sync_with_a_quorum(probe: ClusterProbe, log: LogReading | Failure) -> None:
+    decision, status = reconciled(IN_SYNC, probe, log)
     assert isinstance(decision, Done)
     assert conditions(status)["Ready"] == ("True", "InSync")
 
@@ -124,7 +124,7 @@ ONE_IS_CUT_OFF = probe(asked(1, answer(NEW, {"metadata.version": 27})), quorum=K
 """A broker is cut off, and continues showing a level of some time ago."""
 
 
-def test_what_a_broker_shows_that_is_cut_off_from_the_controllers_proves_nothing() -> None:
+def test_a_broker_that_is_cut_off_from_the_controllers_settles_no_step() -> None:
     cluster = Cluster({"metadata.version": 21})
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [OutcomeUnknown("EOF")]
@@ -144,12 +144,12 @@ def test_what_a_broker_shows_that_is_cut_off_from_the_controllers_proves_nothing
     cluster.shows = lambda readings: readings
     last = run(cluster, store)
     assert isinstance(last.decision, Done)
-    assert [one["result"] for one in store.status["history"]] == ["NotApplied", "Applied"]
+    assert [entry["result"] for entry in store.status["history"]] == ["NotApplied", "Applied"]
 
 
 def test_a_level_that_only_a_cut_off_broker_shows_is_not_in_sync() -> None:
     _, status = reconciled(DesiredState({"metadata.version": 27}), ONE_IS_CUT_OFF)
-    (level,) = (one for one in status["features"] if one["name"] == "metadata.version")
+    (level,) = (feature for feature in status["features"] if feature["name"] == "metadata.version")
     assert level["state"] != "InSync"
     assert status["progress"] == "0/1 levels"
 
@@ -160,10 +160,10 @@ def kill_all_controllers(world: World) -> None:
 
 
 @pytest.mark.parametrize("named", [{Role.BROKER}, {Role.BROKER, Role.CONTROLLER}], ids=["brokers", "both"])
-async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_named(named: set[Role]) -> None:
+async def test_killed_controllers_are_a_lost_quorum_with_any_bootstrap_addresses(named: set[Role]) -> None:
     """On real sockets: controllers that cannot be reached do not put the cluster id in doubt."""
     async with served(plan()) as server:
-        at = {role: tuple(Address(one.host, one.port) for one in server.world.of_role(role)) for role in named}
+        at = {role: tuple(Address(node.host, node.port) for node in server.world.of_role(role)) for role in named}
         settings = ClusterSettings(at[Role.BROKER], at.get(Role.CONTROLLER, ()), request_timeout=1.0)
         async with real.Cluster(settings, environment=SYSTEM) as cluster:
             await server.act(kill_all_controllers)
@@ -172,7 +172,7 @@ async def test_all_controllers_killed_is_a_lost_quorum_whichever_addresses_are_n
     assert decision.reason is Reason.WAITING_FOR_QUORUM
 
 
-def test_a_suspended_resource_is_not_to_be_resumed_because_the_quorum_is_gone() -> None:
+def test_the_remedy_for_a_lost_quorum_is_not_to_resume_a_suspended_resource() -> None:
     decision, _ = reconciled(replace(IN_SYNC, suspend=True), BROKERS_ONLY)
     assert isinstance(decision, Wait)
     decision, _ = reconciled(DesiredState({"metadata.version": 27}, suspend=True), BROKERS_ONLY)
@@ -182,10 +182,12 @@ def test_a_suspended_resource_is_not_to_be_resumed_because_the_quorum_is_gone() 
 # --- who leads ---
 
 
-def test_a_log_and_a_describe_quorum_that_name_different_leaders_name_none() -> None:
-    seen = observe(replace(ALL, quorum=quorum(voters=(3002, 3001))), LogReading(IMAGE, 100, 3001, 5, NOW))
-    assert isinstance(seen.active_controller, Unknown)
-    assert seen.active_controller.failure.message == "the metadata log comes from 3001, DescribeQuorum names 3002"
+def test_the_active_controller_is_unknown_if_the_log_and_describe_quorum_name_different_leaders() -> None:
+    observation = observe(replace(ALL, quorum=quorum(voters=(3002, 3001))), LogReading(IMAGE, 100, 3001, 5, NOW))
+    assert isinstance(observation.active_controller, Unknown)
+    assert (
+        observation.active_controller.failure.message == "the metadata log comes from 3001, DescribeQuorum names 3002"
+    )
     decision, status = reconciled(
         IN_SYNC, replace(ALL, quorum=quorum(voters=(3002, 3001))), LogReading(IMAGE, 100, 3001, 5, NOW)
     )
@@ -193,35 +195,35 @@ def test_a_log_and_a_describe_quorum_that_name_different_leaders_name_none() -> 
     assert conditions(status)["Ready"] == ("False", "WaitingForQuorum")
 
 
-def test_a_log_and_a_describe_quorum_that_agree_name_the_leader() -> None:
-    seen = observe(ALL, LogReading(IMAGE, 100, 3001, 5, NOW))
-    assert isinstance(seen.active_controller, Known)
-    assert seen.active_controller.value == 3001
+def test_the_active_controller_is_the_leader_that_the_log_and_describe_quorum_agree_on() -> None:
+    observation = observe(ALL, LogReading(IMAGE, 100, 3001, 5, NOW))
+    assert isinstance(observation.active_controller, Known)
+    assert observation.active_controller.value == 3001
 
 
 # --- ZooKeeper mode ---
 
 
 @pytest.mark.parametrize("levels", [{"group.version": 0}, {"metadata.version": 0}, {"metadata.version": 21}])
-def test_every_level_is_a_blocker_in_zookeeper_mode_also_one_that_is_absent(levels: dict[str, int]) -> None:
+def test_every_level_is_a_blocker_in_zookeeper_mode_even_level_0(levels: dict[str, int]) -> None:
     decision, status = reconciled(DesiredState(levels), IN_ZOOKEEPER)
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.ZOOKEEPER_MODE
-    assert [one.kind for one in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]
+    assert [blocker.kind for blocker in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]
     assert conditions(status)["Ready"] == ("False", "ZooKeeperMode")
     assert conditions(status)["FeaturesFinalized"] == ("False", "Blocked")
-    assert {one["state"] for one in status["features"]} == {"Blocked"}
+    assert {feature["state"] for feature in status["features"]} == {"Blocked"}
     assert status["progress"] == "0/1 levels"
 
 
-def test_a_resource_that_observes_reports_zookeeper_mode_alike() -> None:
+def test_a_resource_in_mode_observe_reports_the_blocker_of_zookeeper_mode_too() -> None:
     decision, status = reconciled(DesiredState({"group.version": 0}, mode=Mode.OBSERVE), IN_ZOOKEEPER)
     assert isinstance(decision, Done)
-    assert [one.kind for one in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]
+    assert [blocker.kind for blocker in decision.blockers] == [BlockerKind.ZOOKEEPER_MODE]
     assert "ZooKeeper" in decision.message
     assert conditions(status)["FeaturesFinalized"] == ("False", "Blocked")
 
 
-def test_who_wants_nothing_in_zookeeper_mode_needs_no_active_controller() -> None:
+def test_a_document_without_levels_is_in_sync_in_zookeeper_mode() -> None:
     decision, _ = reconciled(DesiredState({}), IN_ZOOKEEPER)
     assert isinstance(decision, Done)

@@ -7,7 +7,7 @@ evidence never makes a cluster ready.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from enum import StrEnum
 from typing import NamedTuple
 

@@ -50,8 +50,8 @@ class _ScrapeFile(Struct, frozen=True):
 def read_scrapes(
     path: Path, cluster: str | None, window: EvidenceWindow, matters: Callable[[CounterKey], bool]
 ) -> ScrapeFiles:
-    """The scrapes of a folder or a file, up to the end of the window, those that matter to it. `cluster`: of several in the
-    folder, this one; `matters`: as of `thinned`. Raises CommandFailed.
+    """The scrapes of a folder or a file that a window needs. `cluster`: of several in the folder, this one; `matters`:
+    as of `thinned`. Raises CommandFailed.
     """
     refused: list[str] = []
     try:

@@ -144,7 +144,7 @@ def test_scrapes_that_are_left_out_while_they_are_read_change_nothing(data: st.D
     minutes = data.draw(st.lists(st.integers(BEGIN - DAY, END), max_size=30))
     scrapes = data.draw(damaged([*whole(history), *history.scrapes(minutes)]))
     ordered = [sorted((scrape for scrape in scrapes if scrape.broker == broker), key=_moment) for broker in BROKERS]
-    read = [scrape for its_scrapes in ordered for scrape in thinned(its_scrapes, GONE.__eq__)]
+    read = [scrape for its_scrapes in ordered for scrape in thinned(its_scrapes, GONE.__eq__, BEGIN * MINUTE)]
     event(f"{len(read)} of {len(scrapes)}")
     check, thin = checked(scrapes, BROKERS), checked(read, BROKERS)
     assert (thin.verdict, thin.uses, thin.ready_from) == (check.verdict, check.uses, check.ready_from)

@@ -150,7 +150,7 @@ def _evidence(arguments: argparse.Namespace, window: EvidenceWindow, table: Targ
     def matters(key: CounterKey) -> bool:
         return target is None or table.acceptance(target, *key) not in (Acceptance.ACCEPTED, Acceptance.INTERNAL)
 
-    return read_scrapes(arguments.evidence, arguments.cluster, window.end, matters)
+    return read_scrapes(arguments.evidence, arguments.cluster, window, matters)
 
 
 def _tell_refused(refused: Sequence[str]) -> None:

@@ -118,6 +118,11 @@ class ExpositionReader:
         return head, sample.value
 
 
+def read_exposition(stream: BinaryIO) -> BrokerCounters:
+    """The counters of one scrape. Raises ScrapeRefused."""
+    return ExpositionReader().read(stream)
+
+
 def _lines(stream: BinaryIO) -> Iterator[list[bytes]]:
     """Every line that has an end, from its first letter on, many at a time; what follows the last one is cut off."""
     size, rest = 0, b""

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from kafkafeatures.cli.clients.exposition import ExpositionReader
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import CounterKey, Scrape, thinned
 from kafkafeatures.core.clients.exporters import ScrapeRefused
 from kafkafeatures.core.words import printable
@@ -46,9 +47,11 @@ class _ScrapeFile(Struct, frozen=True):
     time: int
 
 
-def read_scrapes(path: Path, cluster: str | None, end: int, matters: Callable[[CounterKey], bool]) -> ScrapeFiles:
-    """The scrapes of a folder or a file, up to a time in ms, those that evidence needs. `cluster`: of several in the
-    folder, this one; `matters`: as of `thinned`. Raises CommandFailed.
+def read_scrapes(
+    path: Path, cluster: str | None, window: EvidenceWindow, matters: Callable[[CounterKey], bool]
+) -> ScrapeFiles:
+    """The scrapes of a folder or a file that a window needs. `cluster`: of several in the folder, this one; `matters`:
+    as of `thinned`. Raises CommandFailed.
     """
     refused: list[str] = []
     try:
@@ -70,8 +73,8 @@ def read_scrapes(path: Path, cluster: str | None, end: int, matters: Callable[[C
     reader = ExpositionReader()
     scrapes: list[Scrape] = []
     for _, its_files in groupby(files, key=lambda file: file.broker):
-        scrapes += thinned(_scrapes(its_files, end, reader, refused), matters)
-    is_later = any(file.time > end for file in files)
+        scrapes += thinned(_scrapes(its_files, window.end, reader, refused), matters, window.begin)
+    is_later = any(file.time > window.end for file in files)
     return ScrapeFiles(files[0].cluster, tuple(scrapes), tuple(refused), is_later)
 
 

@@ -92,7 +92,7 @@ class BrokerEvidence(Struct, frozen=True):
         return max((process.last for process in self.processes), default=0)
 
 
-def evidence_of(scrapes: Iterable[Scrape], begin: int) -> Mapping[int, BrokerEvidence]:
+def evidence_of(scrapes: Iterable[Scrape], begin: int = 0) -> Mapping[int, BrokerEvidence]:
     """The evidence about each broker that has any, of scrapes in any order, each as often as it likes. `begin`: of the
     window; what contradicts itself before it is left out.
     """
@@ -109,29 +109,33 @@ def evidence_of(scrapes: Iterable[Scrape], begin: int) -> Mapping[int, BrokerEvi
     return evidence
 
 
-def thinned(scrapes: Iterable[Scrape], matters: Callable[[CounterKey], bool]) -> Iterator[Scrape]:
-    """The scrapes of a broker that evidence needs, in their order, which is that of time: the first and the last of
-    a process, those around the growth of a counter that matters, and those that contradict each other.
+def thinned(scrapes: Iterable[Scrape], matters: Callable[[CounterKey], bool], begin: int) -> Iterator[Scrape]:
+    """The scrapes of a broker that evidence needs, in their order, which is that of time: the first and the last of a
+    process, those between which other counters that matter grow than before, those beside the begin of the window, and
+    those that contradict each other.
     """
     latest, is_needed = None, False
+    growing: frozenset[CounterKey] = frozenset()
     for scrape in scrapes:
         following = scrape
         if latest is None:
             is_needed = True
         elif not scrape.may_be_of(latest) or _first_that_goes_back(latest, scrape) is not None:
             yield latest
-            is_needed = True
+            is_needed, growing = True, frozenset()
         else:
             following = replace(scrape, accepts_removed=scrape.accepts_removed or latest.accepts_removed)
             if scrape.counters == latest.counters:
                 latest = replace(latest, accepts_removed=following.accepts_removed)
                 continue
-            has_grown = any(
-                count > latest.counters.get(key, 0) and matters(key) for key, count in scrape.counters.items()
+            counts = latest.counters
+            grown = frozenset(
+                key for key, count in scrape.counters.items() if count > counts.get(key, 0) and matters(key)
             )
-            if is_needed or has_grown:
+            is_beside = latest.time <= begin < scrape.time
+            if is_needed or is_beside or grown != growing:
                 yield latest
-            is_needed = has_grown
+            is_needed, growing = is_beside, grown
         latest = following
     if latest is not None:
         yield latest

@@ -172,7 +172,6 @@ def test_long_names_count_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 HOSTILE = """
 import random, sys
-from tests.bench.weighed import weighed
 from tests.clients.request_lines import AT, body, plain
 chance = random.Random(1)
 pad = "x" * 300

@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
@@ -105,21 +105,25 @@ class ContainerLog:
             yield lines if is_plain else [line for raw in lines if (line := self._unwrap(raw)) is not None]
 
     def _physical(self, stream: LogStream) -> Iterator[list[bytes]]:
-        remainder, is_skipping = b"", False
+        begin = bytearray()  # of a line of which the end has not come
+        is_skipping = False
         while block := read_block(stream):
             self.counts.size += len(block)
             lines = block.split(b"\n")
-            if is_skipping:
-                lines.pop(0)
-                if not lines:
-                    continue
+            last = lines.pop()
+            if lines:
+                if is_skipping:
+                    del lines[0]
+                elif begin:
+                    lines[0] = bytes(begin) + lines[0]
+                begin.clear()
                 is_skipping = False
-            else:
-                lines[0] = remainder + lines[0]
-            remainder = lines.pop()
-            if len(remainder) > MAX_LINE:
+            if not is_skipping:
+                begin += last
+            if len(begin) > MAX_LINE:
                 self.counts.too_long += 1
-                remainder, is_skipping = b"", True
+                begin.clear()
+                is_skipping = True
             if lines:
                 yield lines
 
@@ -190,14 +194,15 @@ class _Uncompressed(gzip.GzipFile):
 
 
 class _Ahead:
-    """A stream of which the first bytes can be looked at. A read of a pipe returns what there is."""
+    """A stream of which the first bytes can be looked at. A read waits until there is as much: small pieces take time
+    and memory.
+    """
 
     def __init__(self, stream: LogStream) -> None:
         self._stream, self._start = stream, b""
-        self._read_some = cast(Callable[[int], bytes], getattr(stream, "read1", stream.read))
 
     def peek(self, size: int) -> bytes:
-        while len(self._start) < size and (data := self._read_some(size - len(self._start))):
+        while len(self._start) < size and (data := self._stream.read(size - len(self._start))):
             self._start += data
         return self._start[:size]
 
@@ -205,7 +210,7 @@ class _Ahead:
         if self._start:
             data, self._start = self._start[:size], self._start[size:]
             return data
-        return self._read_some(size)
+        return self._stream.read(size)
 
     def close(self) -> None:
         self._stream.close()

@@ -49,7 +49,9 @@ def budget(*pods: Pod, most: int = 1, **fields: Any) -> Budget:
     return replace(disruption_budget, **fields)
 
 
-def seen(*nodes: Node, sets: tuple[StatefulSet, ...], budgets: tuple[Budget, ...] = (), **of: Any) -> Observation:
+def observed_fleet(
+    *nodes: Node, sets: tuple[StatefulSet, ...], budgets: tuple[Budget, ...] = (), **of: Any
+) -> Observation:
     """Nodes and workloads, read at the same time."""
     reading = WorkloadsReading(NOW, sets, budgets, namespace="kafka", **of)
     return replace(observation(*nodes), workloads=Known(reading, SourceKind.KUBERNETES, "", NOW))

@@ -146,7 +146,7 @@ def with_survey(**parts: Any) -> Change:
     return change
 
 
-def with_seen(**parts: Any) -> Change:
+def with_observation(**parts: Any) -> Change:
     """The observation says this."""
     return lambda preflight: replace(preflight, observation=replace(preflight.observation, **parts))
 

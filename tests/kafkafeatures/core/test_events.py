@@ -195,7 +195,7 @@ def test_suspension_resumption_drift_and_each_stalled_reason_make_one_event() ->
 SUSPENDED = DesiredState({"metadata.version": 27}, suspend=True)
 
 
-def passed(
+def status_after_decision(
     wanted: DesiredState, observation: Observation, previous: Status | None = None, *, older: bool = False
 ) -> Status:
     proposal = propose(wanted, observation, Memory())
@@ -206,7 +206,7 @@ def passed(
     )
 
 
-def of_no_id(previous: Status) -> Status:
+def status_without_cluster_id(previous: Status) -> Status:
     decision = decide(SUSPENDED, observation(cluster_id=SILENT))
     return status_of_wrong_cluster(decision, generation=1, previous=previous, at=NOW)
 
@@ -214,10 +214,10 @@ def of_no_id(previous: Status) -> Status:
 @pytest.mark.parametrize(
     "after",
     [
-        of_no_id,
-        lambda before: passed(SUSPENDED, observation(levels={"metadata.version": 27}), before),
-        lambda before: passed(SUSPENDED, observation(), before, older=True),
-        lambda before: passed(replace(SUSPENDED, mode=Mode.OBSERVE), observation(), before),
+        status_without_cluster_id,
+        lambda before: status_after_decision(SUSPENDED, observation(levels={"metadata.version": 27}), before),
+        lambda before: status_after_decision(SUSPENDED, observation(), before, older=True),
+        lambda before: status_after_decision(replace(SUSPENDED, mode=Mode.OBSERVE), observation(), before),
         lambda before: status_of_invalid(Reason.INVALID_SPEC, "no", generation=2, previous=before, at=NOW),
         lambda before: status_of_unreachable(SILENT, generation=1, previous=before, at=NOW),
         lambda before: status_of_failed_reconciliation("a deadline", generation=1, previous=before, at=NOW),
@@ -225,7 +225,7 @@ def of_no_id(previous: Status) -> Status:
     ids=["no cluster id", "somebody else raised it", "an older owner", "observed", "invalid", "away", "failed"],
 )
 def test_a_suspended_resource_makes_no_resumed_event(after: Callable[[Status], Status]) -> None:
-    before = passed(SUSPENDED, observation())
+    before = status_after_decision(SUSPENDED, observation())
     assert "Resumed" not in reasons(before, after(before))
     assert "Resumed" not in reasons(after(before), before)
 
@@ -244,8 +244,8 @@ def test_a_suspended_resource_makes_no_resumed_event(after: Callable[[Status], S
 def test_a_resumed_resource_makes_one_resumed_event_even_if_it_is_blocked(
     wanted: DesiredState, observation: Observation
 ) -> None:
-    before = passed(replace(wanted, suspend=True), observation)
-    after = passed(wanted, observation, before)
+    before = status_after_decision(replace(wanted, suspend=True), observation)
+    after = status_after_decision(wanted, observation, before)
     assert reasons(before, after).count("Resumed") == 1
     assert "Resumed" not in reasons(after, after)
 

@@ -23,8 +23,8 @@ from tests.kafkafeatures.core.migrations import (
     a_node,
     cluster,
     looks,
+    message_of,
     restarted,
-    said,
     wanting,
     without_quorum,
 )
@@ -71,7 +71,7 @@ def test_no_broker_is_restarted_while_another_broker_does_not_report_the_control
     look = looks(BACK, released(*plain, named=other_brokers if named is None else {**other_brokers, 3: named}))
     assert isinstance(look.decision, Wait)
     assert look.decision.reason is Reason.WAITING_FOR_NODES
-    assert says in said(look)
+    assert says in message_of(look)
     assert [blocker.nodes[0].id for blocker in look.decision.blockers] == [3]
 
 
@@ -82,7 +82,7 @@ def test_the_message_of_a_restart_warns_of_a_long_stop_only_where_the_controller
     assert node is not None
     step = RestartNode(2, "broker 2", broker_epoch=node.broker_epoch, czxid=node.czxid)
     sent = (RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON),)
-    message = said(looks(BACK if is_back else wanting(Desired.DUAL_WRITE), observation, sent=sent))
+    message = message_of(looks(BACK if is_back else wanting(Desired.DUAL_WRITE), observation, sent=sent))
     assert message.startswith("restart broker 2 as a broker in ZooKeeper mode")
     assert ("give it 6 minutes to stop before you kill it" in message) is is_back
 

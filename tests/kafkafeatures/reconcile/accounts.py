@@ -44,7 +44,7 @@ def stalled(last: Reconciliation) -> Reason:
     return last.decision.reason
 
 
-def held(last: Reconciliation) -> Reason:
+def held_reason(last: Reconciliation) -> Reason:
     assert isinstance(last.decision, Held), last.decision
     assert last.decision.condition is not None, last.decision
     assert last.decision.condition[0] is Condition.APPROVAL_REQUIRED

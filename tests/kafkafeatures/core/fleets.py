@@ -1,4 +1,6 @@
-"""Nodes in pods of two StatefulSets, tersely: for tests of what a driver read, and of what is made of it."""
+"""Observations of Kafka nodes in pods of two StatefulSets, with PodDisruptionBudgets: builders for tests of pods and of
+rolls.
+"""
 
 from __future__ import annotations
 

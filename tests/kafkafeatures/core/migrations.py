@@ -1,4 +1,6 @@
-"""A cluster of three brokers and three controllers at each position of a migration, as it is read, tersely."""
+"""Observations of three brokers and three controllers at each position of a migration from ZooKeeper to KRaft, and a
+`Look`: what the stages of a document decide about such an observation.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""All that prevents a migration, one by one: what is spoiled, and what the finding says and asks for."""
+"""Each defect that prevents a migration from ZooKeeper: the change that causes it, and the message and remedy of its
+finding.
+"""
 
 from __future__ import annotations
 

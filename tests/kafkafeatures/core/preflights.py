@@ -1,5 +1,5 @@
-"""A cluster that may be migrated: two brokers in ZooKeeper mode, two controllers, and their ensemble. For tests of what
-prevents it, which spoil one thing at a time.
+"""A healthy cluster before a migration (two brokers in ZooKeeper mode, two controllers, their ensemble), and changes
+that break one part of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Nine nodes in three racks whose images have just been changed, tersely: for tests of what a roll decides."""
+"""A cluster of three controllers and six brokers in three racks whose images have just been changed: for tests of
+rolls.
+"""
 
 from __future__ import annotations
 

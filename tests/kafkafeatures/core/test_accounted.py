@@ -1,4 +1,6 @@
-"""What a status accounts for of the metadata log: where that begins, which moves are its own, and which log it is."""
+"""Level changes in the metadata log that the status accounts for, those of other clients, and the recognition of
+another log.
+"""
 
 from __future__ import annotations
 

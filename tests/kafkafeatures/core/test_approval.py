@@ -1,4 +1,4 @@
-"""Approval: which plans wait for it, and which plan a hash approves."""
+"""Plans that wait for an approval, and the plan hash that approves exactly one plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blockers as people read them: one line for all nodes of which the same is true."""
+"""Blockers as users read them: one line for all nodes with the same blocker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: what they allow, and what has to be mended about them."""
+"""PodDisruptionBudgets: the evictions that they allow, and the patches for those that hold up a roll."""
 
 from __future__ import annotations
 

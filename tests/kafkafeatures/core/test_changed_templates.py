@@ -1,4 +1,4 @@
-"""A roll whose templates change: before Kubernetes has processed that, and while a node is away."""
+"""A roll whose pod template changes, before Kubernetes has processed the change and while a node is away."""
 
 from __future__ import annotations
 

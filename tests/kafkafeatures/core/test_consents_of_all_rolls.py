@@ -1,4 +1,6 @@
-"""The consent to topics without a second replica covers those that a plan shows, in every roll of it, and no others."""
+"""The consent to restart brokers with single-replica topics: it covers the topics that the plan names, in every roll of
+the plan.
+"""
 
 from __future__ import annotations
 

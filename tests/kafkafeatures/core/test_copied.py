@@ -1,4 +1,4 @@
-"""Znodes that Kafka copies: as Kafka 3.9 writes them, and with whatever a client with access to ZooKeeper may write."""
+"""Znodes that Kafka copies into the metadata log: as Kafka 3.9 writes them, and with bytes that any client may write."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from kraftlog.digests import Digest, digest_of
 ID = "4L6g3nShT-eMCtK--X86sw"
 
 
-def znode(document: object) -> bytes:
+def raw(document: object) -> bytes:
     return json.dumps(document).encode()
 
 
@@ -59,26 +59,26 @@ STATE = {"controller_epoch": 7, "leader": 1, "version": 1, "leader_epoch": 4, "i
 
 
 def test_a_topic_znode_has_the_id_the_replicas_and_the_reassignments() -> None:
-    parsed = read_topic("orders", znode(topic_of()))
+    parsed = read_topic("orders", raw(topic_of()))
     assert isinstance(parsed, Topic)
     assert parsed.partitions == {0: Assignment((1, 2, 3), (3,), (1,)), 1: Assignment((2, 3, 1), (), ())}
     assert parsed.id == ID
 
 
 def test_a_partition_is_placed_by_its_topic_znode_and_its_state_znode() -> None:
-    parsed = read_state("orders", 0, znode(STATE))
+    parsed = read_state("orders", 0, raw(STATE))
     assert isinstance(parsed, State)
     assert parsed.controller_epoch == 7
     partition = placed(Assignment((1, 2, 3), (3,), (1,)), parsed)
     assert partition == Placed((1, 2, 3), (3,), (1,), leader=1, in_sync=(1, 3), leader_epoch=4)
     assert str(partition) == "replicas 1,2,3, adding 3, removing 1, in sync 1,3, leader 1 at epoch 4"
-    unclean = read_state("orders", 0, znode({**STATE, "leader_recovery_state": 1}))
+    unclean = read_state("orders", 0, raw({**STATE, "leader_recovery_state": 1}))
     assert isinstance(unclean, State)
     assert placed(Assignment((1, 2, 3), (3,), (1,)), unclean) == replace(partition, recovers=True)
 
 
 def test_a_topic_without_an_id_is_a_finding_as_the_controller_would_exit() -> None:
-    parsed = read_topic("old", znode({"version": 1, "partitions": {"0": [1]}}))
+    parsed = read_topic("old", raw({"version": 1, "partitions": {"0": [1]}}))
     assert isinstance(parsed, ZnodeFinding)
     assert parsed.path == "/brokers/topics/old"
     assert parsed.message == "has no id of the topic; the controller would exit during the copy"
@@ -107,7 +107,7 @@ def test_a_partition_without_a_state_znode_is_a_finding_as_all_replicas_would_co
     ],
 )
 def test_a_topic_that_kafka_cannot_read_is_a_finding_as_the_controller_would_exit(document: Any) -> None:
-    parsed = read_topic("t", znode(document))
+    parsed = read_topic("t", raw(document))
     assert isinstance(parsed, ZnodeFinding)
     assert parsed.message.endswith("the controller would exit during the copy")
 
@@ -116,14 +116,14 @@ def test_a_topic_that_kafka_cannot_read_is_a_finding_as_the_controller_would_exi
 
 
 def test_configs_of_topics_and_brokers_are_read_without_their_secrets() -> None:
-    of_topic = read_configs("/config/topics/t", znode({"version": 1, "config": {"retention.ms": "5"}}))
+    of_topic = read_configs("/config/topics/t", raw({"version": 1, "config": {"retention.ms": "5"}}))
     assert of_topic == {EntryKey(Kind.TOPIC_CONFIG, "t retention.ms"): "5"}
     secrets = {
         "listener.name.x.ssl.keystore.password": "encoded-9f3c",
         "plugin.password": "s-9f3c",
         "num.io.threads": "3",
     }
-    parsed = read_configs("/config/brokers/<default>", znode({"version": 1, "config": secrets}))
+    parsed = read_configs("/config/brokers/<default>", raw({"version": 1, "config": secrets}))
     assert isinstance(parsed, dict)
     assert {key.name: value for key, value in parsed.items()} == {
         "default of all brokers listener.name.x.ssl.keystore.password": Flag.SET,
@@ -135,7 +135,7 @@ def test_configs_of_topics_and_brokers_are_read_without_their_secrets() -> None:
 
 
 def test_configs_of_an_invalid_broker_id_are_a_finding_as_the_controller_would_exit() -> None:
-    parsed = read_configs("/config/brokers/one", znode({"version": 1, "config": {}}))
+    parsed = read_configs("/config/brokers/one", raw({"version": 1, "config": {}}))
     assert isinstance(parsed, ZnodeFinding)
     assert "'one' is not the id of a broker" in parsed.message
 
@@ -149,7 +149,7 @@ SCRAM = f"salt={encoded(b'salt-9f3c')},stored_key={encoded(b'stored')},server_ke
 
 def test_quotas_and_scram_credentials_of_a_user_are_read_from_one_znode() -> None:
     config = {"SCRAM-SHA-256": SCRAM, "producer_byte_rate": "1024", "request_percentage": "12.5"}
-    parsed = read_client("/config/users/alice%40x", znode({"version": 1, "config": config}))
+    parsed = read_client("/config/users/alice%40x", raw({"version": 1, "config": config}))
     assert parsed == {
         EntryKey(Kind.CREDENTIAL, "alice@x SCRAM-SHA-256"): Credential(
             4096, digest_of(b"salt-9f3c", b"stored", b"server")
@@ -170,7 +170,7 @@ def test_quotas_and_scram_credentials_of_a_user_are_read_from_one_znode() -> Non
     ],
 )
 def test_the_entity_of_a_quota_is_read_from_its_path(path: str, whose: str) -> None:
-    parsed = read_client(path, znode({"version": 1, "config": {"consumer_byte_rate": " 7E2 "}}))
+    parsed = read_client(path, raw({"version": 1, "config": {"consumer_byte_rate": " 7E2 "}}))
     assert parsed == {EntryKey(Kind.QUOTA, f"{whose} consumer_byte_rate"): 700.0}
 
 
@@ -180,7 +180,7 @@ def test_a_user_with_quotas_only_for_client_ids_has_an_empty_znode() -> None:
 
 @pytest.mark.parametrize("value", ["", "many", "1_000", "0x10", "1 2", "1e"])
 def test_a_quota_that_is_no_number_is_a_finding_as_the_controller_would_exit(value: str) -> None:
-    parsed = read_client("/config/clients/app", znode({"config": {"producer_byte_rate": value}}))
+    parsed = read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}}))
     assert isinstance(parsed, ZnodeFinding)
     assert (
         parsed.message
@@ -190,7 +190,7 @@ def test_a_quota_that_is_no_number_is_a_finding_as_the_controller_would_exit(val
 
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "1.5f", "2d", ".5", "5."])
 def test_a_quota_in_any_number_format_of_java_is_read(value: str) -> None:
-    assert isinstance(read_client("/config/clients/app", znode({"config": {"producer_byte_rate": value}})), dict)
+    assert isinstance(read_client("/config/clients/app", raw({"config": {"producer_byte_rate": value}})), dict)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_quota_in_any_number_format_of_java_is_read(value: str) -> None:
 def test_a_scram_credential_that_kafka_cannot_read_is_a_finding_with_the_user_and_without_the_secret(
     value: str,
 ) -> None:
-    parsed = read_client("/config/users/alice", znode({"config": {"SCRAM-SHA-512": value}}))
+    parsed = read_client("/config/users/alice", raw({"config": {"SCRAM-SHA-512": value}}))
     assert isinstance(parsed, ZnodeFinding)
     assert parsed.path == "/config/users/alice"
     assert "SCRAM-SHA-512" in parsed.message
@@ -215,7 +215,7 @@ def test_a_scram_credential_that_kafka_cannot_read_is_a_finding_with_the_user_an
 
 
 def test_a_user_name_with_an_invalid_percent_code_is_a_finding_as_the_controller_would_exit() -> None:
-    parsed = read_client("/config/users/50%", znode({"config": {"producer_byte_rate": "1"}}))
+    parsed = read_client("/config/users/50%", raw({"config": {"producer_byte_rate": "1"}}))
     assert isinstance(parsed, ZnodeFinding)
     assert "percent sign" in parsed.message
 
@@ -244,12 +244,12 @@ DENY = {"principal": "User:bob", "host": "*", "permissionType": "Deny", "operati
 
 
 def test_acls_are_read_by_the_resource_in_their_path() -> None:
-    acls = znode({"version": 1, "acls": [DENY, {**DENY, "permissionType": "ALLOW", "operation": "ClusterAction"}]})
+    acls = raw({"version": 1, "acls": [DENY, {**DENY, "permissionType": "ALLOW", "operation": "ClusterAction"}]})
     assert read_acl("/kafka-acl/Topic/orders", acls) == {
         EntryKey(Kind.RIGHT, "Deny User:bob Read from * on Topic orders"): Flag.GRANTED,
         EntryKey(Kind.RIGHT, "Allow User:bob ClusterAction from * on Topic orders"): Flag.GRANTED,
     }
-    (key,) = entries_of(read_acl("/kafka-acl-extended/prefixed/Group/g-", znode({"version": 1, "acls": [DENY]})))
+    (key,) = entries_of(read_acl("/kafka-acl-extended/prefixed/Group/g-", raw({"version": 1, "acls": [DENY]})))
     assert key == EntryKey(Kind.RIGHT, "Deny User:bob Read from * on Group g- (prefix)")
     assert acl_path(4, 3, "g-") == "/kafka-acl-extended/prefixed/Group/g-"
     assert acl_path(4, 0, "g-") is None
@@ -266,8 +266,8 @@ def test_acls_are_read_by_the_resource_in_their_path() -> None:
     ],
 )
 def test_an_acl_that_kafka_cannot_read_is_a_finding(acl: Any) -> None:
-    assert isinstance(read_acl("/kafka-acl/Topic/t", znode({"version": 1, "acls": [acl]})), ZnodeFinding)
-    assert isinstance(read_acl("/kafka-acl/Topic/t", znode({"version": 2, "acls": [DENY]})), ZnodeFinding)
+    assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 1, "acls": [acl]})), ZnodeFinding)
+    assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 2, "acls": [DENY]})), ZnodeFinding)
 
 
 def test_acls_that_are_no_json_are_a_finding_as_kafka_would_silently_drop_them() -> None:
@@ -285,25 +285,25 @@ def token_of(**changed: Any) -> Any:
 
 def test_a_delegation_token_is_read_in_each_version() -> None:
     path = "/delegation_token/tokens/t1"
-    parsed = read_token(path, znode(token_of()))
+    parsed = read_token(path, raw(token_of()))
     assert parsed == {EntryKey(Kind.TOKEN, "t1"): Token("User:alice", "User:bob", ("User:c", "User:z"), 1, 3, 2)}
-    old = read_token(path, znode(token_of(version=1)))
+    old = read_token(path, raw(token_of(version=1)))
     assert isinstance(old, dict)
     assert [token.requester for token in old.values()] == ["User:alice"]
     for wrong in (token_of(version=4), token_of(owner="alice"), token_of(maxTimestamp=2**63), token_of(owner="%")):
-        assert isinstance(read_token(path, znode(wrong)), ZnodeFinding)
+        assert isinstance(read_token(path, raw(wrong)), ZnodeFinding)
 
 
 def test_the_next_producer_id_follows_the_block_of_a_broker_and_may_start_that_of_a_controller() -> None:
     block = {"version": 1, "broker": 2, "block_start": "1000", "block_end": "1999"}
     path = "/latest_producer_id_block"
-    assert read_producer_ids(path, znode(block)) == {PRODUCER_ID: NextId((2000,))}
-    by_controller = read_producer_ids(path, znode({**block, "broker": -1}))
+    assert read_producer_ids(path, raw(block)) == {PRODUCER_ID: NextId((2000,))}
+    by_controller = read_producer_ids(path, raw({**block, "broker": -1}))
     assert isinstance(by_controller, dict)
     (written,) = by_controller.values()
     assert [are_the_same(written, NextId((at,))) for at in (1000, 1999, 2000)] == [True, False, True]
     for wrong in ("9223372036854775807", "9223372036854775808", "-1", "x", "998", "9999999999"):
-        assert isinstance(read_producer_ids(path, znode({**block, "block_end": wrong})), ZnodeFinding)
+        assert isinstance(read_producer_ids(path, raw({**block, "block_end": wrong})), ZnodeFinding)
 
 
 def test_a_cluster_without_a_producer_id_block_has_no_producer_ids_to_copy() -> None:
@@ -329,8 +329,8 @@ WRONG = {
     "a mebibyte": b'{"config": {"a": "' + b"x" * 2**20,
     "a key twice": b'{"version": 1, "version": 1, "config": {}, "acls": [], "partitions": {}}',
     "a list": b"[1]",
-    "another type": znode({"config": {"a": 1}, "partitions": [], "isr": 1, "acls": 1, "owner": 1, "broker": "1"}),
-    "beyond 64 bits": znode(
+    "another type": raw({"config": {"a": 1}, "partitions": [], "isr": 1, "acls": 1, "owner": 1, "broker": "1"}),
+    "beyond 64 bits": raw(
         {"config": {"a": 2**63}, "partitions": {"0": [2**63]}, "version": 2**63, "leader": 2**63, "broker": 2**63}
     ),
 }
@@ -347,7 +347,7 @@ def test_damaged_bytes_are_a_finding_with_path_and_remedy(reader: str, name: str
 
 
 @given(
-    st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(znode),
+    st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(raw),
     st.sampled_from(sorted(READERS)),
 )
 def test_parsing_any_bytes_of_a_copied_znode_raises_no_exception(data: bytes, reader: str) -> None:
@@ -375,15 +375,14 @@ def test_secrets_are_compared_by_digest_and_never_shown() -> None:
 
 def test_a_survey_of_znodes_returns_counts_and_all_findings() -> None:
     surveyor = Surveyor()
-    topic = read_topic("orders", znode(topic_of(adding_replicas={"0": [9]})))
+    topic = read_topic("orders", raw(topic_of(adding_replicas={"0": [9]})))
     assert isinstance(topic, Topic)
     surveyor.topic("orders", topic)
-    surveyor.partition(topic, 0, read_state("orders", 0, znode(STATE)))
+    surveyor.partition(topic, 0, read_state("orders", 0, raw(STATE)))
     surveyor.partition(topic, 1, read_state("orders", 1, None))
-    surveyor.topic("old", read_topic("old", znode({"partitions": {}})))
-    configs = read_configs("/config/brokers/1", znode({"config": {"ssl.key.password": "x"}}))
-    surveyor.entries("/config/brokers/1", configs)
-    surveyor.entries("/delegation_token/tokens/t1", read_token("/delegation_token/tokens/t1", znode(token_of())))
+    surveyor.topic("old", read_topic("old", raw({"partitions": {}})))
+    surveyor.entries("/config/brokers/1", read_configs("/config/brokers/1", raw({"config": {"ssl.key.password": "x"}})))
+    surveyor.entries("/delegation_token/tokens/t1", read_token("/delegation_token/tokens/t1", raw(token_of())))
     survey = surveyor.survey
     assigned = {1: "orders-0", 2: "orders-0", 3: "orders-0", 9: "orders-0"}
     assert (survey.controller_epoch, survey.assigned) == (7, assigned)

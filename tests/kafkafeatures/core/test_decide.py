@@ -1,4 +1,4 @@
-"""The one decision of a reconciliation."""
+"""The decision of one reconciliation about levels: act, wait, stall, or done."""
 
 from __future__ import annotations
 

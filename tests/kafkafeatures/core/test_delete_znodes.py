@@ -1,4 +1,4 @@
-"""The one transaction of a way back: what it is made of, and what became of one that was sent.
+"""The ZooKeeper transaction that ends a rollback: its operations, and how its outcome is settled.
 
 Readings are as they were seen on real nodes of Kafka 3.9.1; what real ZooKeeper makes of it is in tests/e2e.
 """

@@ -1,5 +1,5 @@
-"""A raise of kraft.version shows the addresses that it freezes, is refused where files keep voters, and names what is
-left in files afterwards.
+"""A raise of kraft.version: the voter addresses that it writes, its refusal with Strimzi, and voters that are left in
+configuration files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Which remedy a right has that a controller does not grant: an ACL, or its own file while nothing was copied."""
+"""The remedy for a right that a controller denies during a migration: an ACL, or the controller's own file before the
+copy.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: one for each thing that happened, none for a reconciliation in which nothing did."""
+"""Kubernetes Events of a change between two statuses: one for each occurrence, none for an unchanged status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The lowest metadata.version that the Kafka release to upgrade to supports, judged before any node runs it."""
+"""The lowest metadata.version that a newer Kafka release supports: levels below it have to be raised before the
+upgrade.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One order of gates for stages of all kinds."""
+"""The gates that every step passes, in one order for all kinds of stages."""
 
 from __future__ import annotations
 

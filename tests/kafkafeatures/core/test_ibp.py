@@ -1,4 +1,4 @@
-"""What is done next on the way to another inter.broker.protocol.version, and what prevents it."""
+"""The next step towards another inter.broker.protocol.version (IBP), and the blockers to it."""
 
 from __future__ import annotations
 

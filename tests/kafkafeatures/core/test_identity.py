@@ -1,4 +1,6 @@
-"""A node is a role, an id and a life of a process: neither an id nor an address says who answers."""
+"""The identity of a node: its role, its id and its process. Ghost registrations, reused addresses, combined nodes,
+observers.
+"""
 
 from __future__ import annotations
 

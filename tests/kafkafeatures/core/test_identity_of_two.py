@@ -1,4 +1,4 @@
-"""Two processes with one id, a broker and a controller, which a dynamic quorum allows: neither is a ghost."""
+"""A broker and a controller with the same id as two processes, which a dynamic quorum allows: neither is a ghost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one raise that the server does not judge beforehand: nothing about it may pass by silence."""
+"""The raise of kraft.version, for which Kafka has no dry run: it needs a known range of every node."""
 
 from __future__ import annotations
 

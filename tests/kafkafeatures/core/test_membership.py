@@ -1,4 +1,4 @@
-"""Who is in a cluster that comes from ZooKeeper: brokers are counted by the one that is the controller at that moment.
+"""Live brokers, their states and the metadata mode of a cluster during a migration from ZooKeeper.
 
 The metadata log is that of a real migration with Kafka 3.9.1, cut where it was at some moment of it.
 """

@@ -1,4 +1,4 @@
-"""What keeps a migration from its next step, and what one process counts anew after a look at which it read nothing."""
+"""Blockers to the next step of a migration, and waits that start again after a reconciliation without a reading."""
 
 from __future__ import annotations
 

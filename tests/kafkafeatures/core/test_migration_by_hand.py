@@ -1,4 +1,6 @@
-"""What a person is asked to restart on the way from ZooKeeper to KRaft, and what is said until that has been done."""
+"""Restarts that a person is asked for during a migration from ZooKeeper to KRaft, and their messages until they are
+done.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consent is good for one plan of a migration, and there for each of its steps."""
+"""Consents of a migration: each counts for one plan and all its steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which way comes next in a migration, forward and back, from every position."""
+"""The next edge of a migration from every position, forward and back."""
 
 from __future__ import annotations
 

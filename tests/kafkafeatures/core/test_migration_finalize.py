@@ -1,4 +1,4 @@
-"""Until a step to finalize was begun with its consent, everything holds as in dual write."""
+"""Finalizing a migration: a controller that lost the flag by accident does not begin it, a consented step does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A migration is given up before the quorum took over: what the controllers left in ZooKeeper is deleted, and when."""
+"""A migration that is given up before the quorum took over: the deletion of the znodes that its controllers left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For how long dual write was kept, by the metadata log."""
+"""The time for which dual write is held, measured by the metadata log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node in flight at each position of a migration, on each way: what is over, and what is waited for by its name."""
+"""A restart in flight at each position of a migration and on each edge: when it is over, and how it is waited for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Before brokers lose the flag each of them names the broker that is controller: one that does not know it hangs."""
+"""Before a rollback takes the flag from brokers, each has to name the broker that is the controller: one that does not
+would hang.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/controller` and `/migration` are deleted only where ZooKeeper was seen to hold all metadata until the end."""
+"""`/controller` and `/migration` are deleted only if ZooKeeper was observed to hold all metadata until the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A migration that no document asks for any more, and how a cluster is where one has ended."""
+"""A migration that no document asks for any more, and the cluster after a migration has ended."""
 
 from __future__ import annotations
 

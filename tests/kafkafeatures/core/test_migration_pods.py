@@ -1,4 +1,4 @@
-"""A migration whose nodes run in pods: templates that Git changed in time, too early, wrongly, or not at all."""
+"""A migration whose nodes run in pods: templates changed in Git in time, too early, wrongly, or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What prevents a migration: each finding by name, with a remedy, and all of them at once."""
+"""The findings of the preflight of a migration: each with its message and remedy, and all at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The preflight of a migration as its stage asks for it: until the quorum has taken over, and controllers too."""
+"""The preflight as the stage of a migration runs it: until the quorum has taken over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers that the quorum does not know, or no longer, while a migration is open: named, with what to do."""
+"""Brokers that are not registered with the quorum during a migration: reported by name, with a remedy."""
 
 from __future__ import annotations
 

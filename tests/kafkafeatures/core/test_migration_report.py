@@ -1,4 +1,4 @@
-"""What people read of a migration: its status, how far one can go back, and the verdict of its plan."""
+"""A migration in the status: its phase, the way back, the restarts left, and the verdict of its plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which settings a node must have in each phase of a migration, and how what it has otherwise is said."""
+"""The settings that a node must have in each phase of a migration, and the lines that report a difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done next on the way from ZooKeeper to KRaft, and what prevents it."""
+"""The next step of a migration from ZooKeeper to KRaft, and the blockers to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No znode is deleted under a controller that runs: silence is no proof that it has stopped."""
+"""No znode is deleted while a controller may run: silence does not prove that it has stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A take-over that does not come, a copy that does not end, znodes changed by hand, and nodes that are away."""
+"""A quorum that does not take over, a copy that does not end, znodes changed by hand, and nodes that are away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every voter of the quorum has to be accounted for, whatever addresses a document names."""
+"""Before znodes are deleted, every voter of the quorum has to be proven to have stopped, also those that the document
+does not name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raising eligible.leader.replicas.version changes no broker's min.insync.replicas unseen."""
+"""Raising eligible.leader.replicas.version must not change the min.insync.replicas of any broker unnoticed."""
 
 from __future__ import annotations
 

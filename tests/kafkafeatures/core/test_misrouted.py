@@ -1,4 +1,6 @@
-"""Registrations whose address leads elsewhere: none is what a process denied to be; it is said whose address it is."""
+"""Registrations whose address leads to another process, and brokers that are merely silent: ghosts, owners of an
+address, remedies.
+"""
 
 from __future__ import annotations
 

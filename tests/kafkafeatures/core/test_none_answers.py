@@ -1,4 +1,4 @@
-"""Where no node answers, the message says which pods do not run, and which of them to delete."""
+"""The message if no node answers: the pods that do not run, and those to delete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From answers and a log to one picture."""
+"""An observation made from the answers of nodes and the metadata log."""
 
 from __future__ import annotations
 

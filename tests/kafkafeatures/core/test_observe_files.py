@@ -1,4 +1,4 @@
-"""What a metadata log alone says of a cluster: where no node was asked, least is claimed of it."""
+"""An observation made from the metadata log alone, without asking any node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pod runs which node, which of them need a restart, and when nothing is evicted at all."""
+"""The pod in which each node runs, the pods that need a restart, and blockers to every eviction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a cluster is on the way from ZooKeeper to KRaft. Facts as they were seen on real nodes of Kafka 3.9.1."""
+"""The position of a cluster between ZooKeeper and KRaft, derived from evidence of real nodes of Kafka 3.9.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two readings of a quorum prove."""
+"""A working quorum as two readings prove it, and the controllers that may restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a node was restarted, where its process before ran in another mode: czxids and epochs of KRaft never meet."""
+"""A restart of a node that changes between ZooKeeper and KRaft mode: recognized by czxid or broker epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One restart is decided at a time, each on what is seen at that moment; what is in flight, away or unknown counts."""
+"""The decision about the next restart of a roll, and the nodes, partitions and unknown readings that hold it."""
 
 from __future__ import annotations
 

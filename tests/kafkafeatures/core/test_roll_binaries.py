@@ -1,4 +1,4 @@
-"""Which binary a node is restarted into, which node of an unknown image goes first, and pods created one by one."""
+"""The binary that a node is restarted into, the node that tries an unknown image first, and pods created in order."""
 
 from __future__ import annotations
 

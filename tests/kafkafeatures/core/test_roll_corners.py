@@ -1,4 +1,4 @@
-"""Moments of a roll that chance rarely brings about, each with the one answer that is safe."""
+"""Rare moments of a roll, each with the one safe decision."""
 
 from __future__ import annotations
 

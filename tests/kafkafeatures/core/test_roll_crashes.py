@@ -1,4 +1,4 @@
-"""A node that ends by itself on the revision that is rolled out halts the roll, whenever that is seen, and levels."""
+"""A node that crashes on the new revision halts the roll, and holds raises of levels."""
 
 from __future__ import annotations
 

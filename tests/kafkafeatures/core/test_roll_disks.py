@@ -1,4 +1,4 @@
-"""A node that comes back on a disk that was not there before halts the roll until a person says that it is meant.
+"""A node that comes back on a new disk halts the roll until a person accepts the disk.
 
 Whatever stopped it: a restart of ours, a drain, a person.
 """

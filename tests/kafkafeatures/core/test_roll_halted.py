@@ -1,5 +1,5 @@
-"""While a roll is halted nothing goes to what halted it, and a node goes first only where it cannot run again by itself
-on what it has.
+"""A halted roll: no node goes to the revision that halted it, and a stuck node goes first only if it cannot start by
+itself.
 """
 
 from __future__ import annotations

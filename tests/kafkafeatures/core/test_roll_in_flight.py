@@ -1,4 +1,4 @@
-"""What was sent is asked for again, what does not come back halts the roll, and what is stuck goes first."""
+"""Restarts in flight: unsent evictions, nodes that do not come back in time, and the next restart beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers that are behind: named as the cause, with since when; a restart that is due goes to them first."""
+"""Brokers that are out of sync: reported with partitions, start and remedy, and restarted first if outdated."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""While a migration from ZooKeeper is open, or its state is not known, no node is restarted and no person
-is asked to.
+"""While a migration from ZooKeeper is or may be open, no node is restarted by a roll, and no person is asked to restart
+one.
 """
 
 from __future__ import annotations

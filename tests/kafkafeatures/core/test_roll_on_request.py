@@ -1,4 +1,6 @@
-"""A person asks for the restart of one pod: its node is restarted as if its template had been changed, and no other."""
+"""A restart of one pod that a person requests: its node is restarted as after a change of its template, and no other
+node.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where brokers are away: those that are stuck go first, also where no partition can be judged."""
+"""Rolls while brokers are away: stuck brokers go first, also without known partitions."""
 
 from __future__ import annotations
 

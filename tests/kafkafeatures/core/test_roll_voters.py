@@ -1,4 +1,4 @@
-"""No node is stopped while a voter is missing, behind or crashing: the next failure would take the quorum."""
+"""No node is restarted while a voter is missing, behind or crashing: the next failure would cost the quorum."""
 
 from __future__ import annotations
 

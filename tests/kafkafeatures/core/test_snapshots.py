@@ -1,4 +1,6 @@
-"""No controller is restarted while behind its newest snapshot lies a level that its new binary does not support."""
+"""A controller is not restarted into an older binary before its newest snapshot is past every level that the binary
+does not support.
+"""
 
 from __future__ import annotations
 

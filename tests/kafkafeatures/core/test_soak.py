@@ -1,4 +1,4 @@
-"""An irreversible change waits until every node has been healthy on a binary that holds it, for as long as asked."""
+"""The soak before an irreversible change: every node healthy on a supporting binary, for the time of the document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rolls and levels are stages of one plan: what is approved is what the nodes are rolled to, never single nodes."""
+"""Rolls and levels as stages of one plan, its hash and its approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows open by cron in their time zone and stay open in real time, whatever the clocks there do."""
+"""Maintenance windows: opened by cron in their time zone, open for a duration in real time, across clock changes."""
 
 from __future__ import annotations
 

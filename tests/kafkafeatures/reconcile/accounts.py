@@ -1,4 +1,4 @@
-"""A plan that waits for its owner, consents, approvals, and what a reconciliation came to."""
+"""A resource whose plan waits for a resumption or an approval, and the readings and outcomes of its reconciliations."""
 
 from __future__ import annotations
 

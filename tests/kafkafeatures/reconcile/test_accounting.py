@@ -1,4 +1,4 @@
-"""What the metadata log shows and a status does not remember: levels that others moved between two readings."""
+"""Level changes of other clients between two readings, found in the metadata log: they void consents and approvals."""
 
 from __future__ import annotations
 

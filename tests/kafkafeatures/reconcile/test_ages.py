@@ -1,4 +1,4 @@
-"""Clocks that are wrong, and clocks that are set: what has to be waited for is waited for, and no longer."""
+"""Waits are as long as they should be, with operator clocks that are wrong or are set."""
 
 from __future__ import annotations
 

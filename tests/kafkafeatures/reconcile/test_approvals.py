@@ -1,4 +1,4 @@
-"""What an approval is worth: it goes with its plan, and never authorises a later one."""
+"""An approval counts for its plan, and never for a later one."""
 
 from __future__ import annotations
 

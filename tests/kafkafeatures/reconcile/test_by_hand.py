@@ -1,4 +1,4 @@
-"""Restarts that a person is asked for, while documents change."""
+"""Restarts that a person is asked for, while the document or the cluster changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster that the status does not know yet: whether a consent was already used cannot be known from it."""
+"""A cluster that the status does not know yet: a consent in the document may have been used before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Between the intent and the request: whatever forbids a step by then is asked again, and then nothing is sent.
+"""Between the intent and the request: every condition of a step is checked again, and a step that is forbidden by then
+is not sent.
 
 Production's controller and driver, on the simulated API server with its pods, and on a simulated cluster. Things happen
 when the API server has taken the intent, and before anything else is asked of it.

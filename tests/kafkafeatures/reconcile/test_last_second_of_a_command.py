@@ -1,4 +1,4 @@
-"""The command line between the intent and the request: its document was changed, or Ctrl-C was pressed."""
+"""The command line between the intent and the request: the document changes, or Ctrl-C is pressed."""
 
 from __future__ import annotations
 

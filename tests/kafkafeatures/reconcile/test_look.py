@@ -1,4 +1,4 @@
-"""What is read in one look, and in which order: all that the stages demand, and nothing else."""
+"""The readings of one observation and their order: all that the stages require, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A live node that is too old for a level is waited for, and is a matter for a person once nothing changes any more."""
+"""A live node that is too old for a level is waited for, and stalls the resource after a timeout without any change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A document that is pointed to another cluster: nothing of the first is concluded from it, nothing is sent to it."""
+"""A document that is pointed to another cluster: the status of the first cluster decides nothing about the second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A metadata log that came out of a backup stops everything until a person accepts it."""
+"""A metadata log that was restored from a backup stops every change until a person accepts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A template whose nodes come back with empty disks: the first of them halts the roll, by name."""
+"""A roll whose nodes come back with empty disks: the first of them halts the roll."""
 
 from __future__ import annotations
 

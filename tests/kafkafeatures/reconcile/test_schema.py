@@ -1,4 +1,4 @@
-"""A CRD that is older than the operator: nothing is sent of which the status would not tell after a crash."""
+"""A CRD that is older than the operator: no step is sent whose record the API server would drop from the status."""
 
 from __future__ import annotations
 

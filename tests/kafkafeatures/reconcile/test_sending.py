@@ -1,5 +1,5 @@
-"""Sending a change: first a connection, then the intent, then the request on it, within seconds; and when it is
-believed that nothing came of it.
+"""Sending a change: first a connection, then the intent, then the request within seconds; and settling a change without
+an answer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A soak in the life of a cluster: nodes fail, documents are edited, processes die, clocks are set."""
+"""Soaks over many reconciliations: nodes fail, documents are edited, processes die, clocks are set."""
 
 from __future__ import annotations
 

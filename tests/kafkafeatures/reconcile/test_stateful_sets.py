@@ -1,4 +1,5 @@
-"""A resource whose pods do not fit its document, its cluster or its rights: named with the remedy, nothing evicted.
+"""Pods that do not match the document, the cluster or the operator's rights: reported with the remedy, and nothing is
+evicted.
 
 Production's controller and driver, on the simulated API server with its pods, and on a simulated cluster.
 """

@@ -1,4 +1,4 @@
-"""Clusters without a leader, and clusters of ZooKeeper, as the observer shows them: nothing is claimed of them."""
+"""Clusters without a quorum and clusters in ZooKeeper mode: never reported as in sync."""
 
 from __future__ import annotations
 

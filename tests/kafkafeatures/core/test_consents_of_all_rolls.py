@@ -102,7 +102,7 @@ def test_the_plan_names_the_single_replica_topics_and_its_hash_covers_them() -> 
     assert len({shown.hash, none.hash, other.hash}) == 3
 
 
-@pytest.mark.parametrize("shown", [(), (ONE,)], ids=["none were shown", "another was"])
+@pytest.mark.parametrize("shown", [(), (ONE,)], ids=["no topic in the plan", "another topic in the plan"])
 @pytest.mark.parametrize("position", RELEASES, ids=str)
 def test_a_single_replica_topic_created_after_the_plan_is_a_blocker(shown: tuple[Row, ...], position: Position) -> None:
     first = migrating(hosting(cluster(P.PRE_MIGRATION), *shown))

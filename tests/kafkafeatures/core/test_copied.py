@@ -1,4 +1,4 @@
-"""Znodes that Kafka copies into the metadata log: as Kafka 3.9 writes them, and with bytes that any client may write."""
+"""Znodes that Kafka copies into the metadata log: as Kafka 3.9 writes them, and with bytes of any client."""
 
 from __future__ import annotations
 

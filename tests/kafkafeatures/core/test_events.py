@@ -222,7 +222,7 @@ def status_without_cluster_id(previous: Status) -> Status:
         lambda before: status_of_unreachable(SILENT, generation=1, previous=before, at=NOW),
         lambda before: status_of_failed_reconciliation("a deadline", generation=1, previous=before, at=NOW),
     ],
-    ids=["no cluster id", "somebody else raised it", "an older owner", "observed", "invalid", "away", "failed"],
+    ids=["no cluster id", "raised by another client", "an older owner", "observed", "invalid", "unreachable", "failed"],
 )
 def test_a_suspended_resource_makes_no_resumed_event(after: Callable[[Status], Status]) -> None:
     before = status_after_decision(SUSPENDED, observation())
@@ -239,7 +239,7 @@ def test_a_suspended_resource_makes_no_resumed_event(after: Callable[[Status], S
         (DesiredState({"no.such": 1}), observation()),
         (DesiredState({"metadata.version": 27}), observation(node(3001), node(1, said=answer(OLD), written=OLD))),
     ],
-    ids=["it acts", "it waits for approval", "it wants a consent", "it knows no such feature", "it waits for a node"],
+    ids=["acts", "waits for approval", "needs a consent", "unknown feature", "waits for a node"],
 )
 def test_a_resumed_resource_makes_one_resumed_event_even_if_it_is_blocked(
     wanted: DesiredState, observation: Observation

@@ -191,7 +191,7 @@ def test_requested_controllers_are_recorded_until_every_controller_is_without_th
         (cluster(P.DUAL_WRITE), {"consents": frozenset()}),
         (cluster(P.DUAL_WRITE), {"approvals": frozenset()}),
     ],
-    ids=["a longer hold", "stores that differ", "another one lost it", "no consent", "no approval"],
+    ids=["a longer hold", "stores that differ", "another controller lost the flag", "no consent", "no approval"],
 )
 def test_a_restart_request_to_a_person_is_withdrawn_once_a_blocker_to_finalizing_appears(
     observation: Observation, of_wanted: dict[str, Any]
@@ -222,7 +222,7 @@ def test_once_the_log_is_finalized_no_flag_has_to_be_put_back() -> None:
 OFF = Unknown(Failure(FailureKind.UNREACHABLE, "ZooKeeper zk1:2181/kafka", "connection failed", "check that it runs"))
 
 
-@pytest.mark.parametrize("flagged", [(), (3002,)], ids=["all without the flag", "one has it"])
+@pytest.mark.parametrize("flagged", [(), (3002,)], ids=["no controller has the flag", "one controller has the flag"])
 def test_a_finalized_migration_does_not_wait_for_a_zookeeper_that_was_switched_off(flagged: tuple[int, ...]) -> None:
     over = cluster(P.FINALIZED, *(a_node(id_, Shape.MIGRATING_CONTROLLER) for id_ in flagged), zookeeper=OFF)
     if flagged:

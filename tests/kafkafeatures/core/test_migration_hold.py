@@ -193,7 +193,7 @@ def test_the_hold_waits_for_a_leader_whose_clock_cannot_be_read_and_does_not_bec
 
 
 @pytest.mark.parametrize("every", EVERY, ids=str)
-@pytest.mark.parametrize("together", [0, 1], ids=["the controllers' alone", "the operator's too"])
+@pytest.mark.parametrize("together", [0, 1], ids=["only the clocks of controllers", "the clock of the operator too"])
 def test_a_clock_that_is_set_forward_or_runs_too_fast_shortens_no_hold(every: timedelta, together: int) -> None:
     """By no more than the clocks of controllers may differ, in all looks together."""
     jumps, runs = SilentLog(every), SilentLog(every)

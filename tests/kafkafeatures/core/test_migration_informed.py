@@ -65,7 +65,7 @@ def test_brokers_are_restarted_one_by_one_once_every_broker_names_the_controller
     ],
     ids=["another", "one by chance", "none", "silent", "not asked"],
 )
-@pytest.mark.parametrize("plain", [(), (2,)], ids=["none is plain yet", "one is"])
+@pytest.mark.parametrize("plain", [(), (2,)], ids=["no broker without the flag", "one broker without the flag"])
 def test_no_broker_is_restarted_while_another_broker_does_not_report_the_controller_it_follows(
     named: frozenset[int] | Failure | None, says: str, plain: tuple[int, ...]
 ) -> None:

@@ -126,7 +126,7 @@ def test_znodes_are_deleted_without_a_comparison_where_the_quorum_copied_nothing
     assert released(Look(BACK, observation, before=Look(BACK, observation), seconds=5.0, status=SEEN_VOTERS)).deletes
 
 
-@pytest.mark.parametrize("left", [None, progress(-1)], ids=["deleted", "written anew"])
+@pytest.mark.parametrize("left", [None, progress(-1)], ids=["znode deleted", "znode created again"])
 def test_znodes_are_deleted_only_with_a_consent_where_the_migration_znode_was_changed_by_others(
     left: MigrationZnode | None,
 ) -> None:

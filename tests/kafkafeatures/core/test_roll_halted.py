@@ -283,7 +283,7 @@ def test_a_hanging_pod_that_has_not_confirmed_its_node_id_is_reported_with_the_c
     assert "kubectl -n kafka delete pod broker-2 --force" in message
 
 
-@pytest.mark.parametrize("flying", [(), (sent(2, minutes=16),)], ids=["by somebody", "in flight"])
+@pytest.mark.parametrize("flying", [(), (sent(2, minutes=16),)], ids=["stopped by another client", "restart in flight"])
 def test_a_pod_that_has_time_to_stop_is_waited_for_and_never_deleted_with_force(
     flying: tuple[RestartInFlight, ...],
 ) -> None:

@@ -36,7 +36,9 @@ from tests.kafkafeatures.worlds import NOW
 from tests.simulated.orders import KEY, Orders
 
 DAY = timedelta(days=1)
-JUMPS = pytest.mark.parametrize("jump", [-DAY, timedelta(0), DAY], ids=["back", "right", "ahead"])
+JUMPS = pytest.mark.parametrize(
+    "jump", [-DAY, timedelta(0), DAY], ids=["clock set back", "clock not set", "clock set ahead"]
+)
 
 
 @dataclass

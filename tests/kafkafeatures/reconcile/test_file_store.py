@@ -1,4 +1,4 @@
-"""A resource in a file: its document, its Secrets, and its state file, locked by one process and replaced atomically."""
+"""A resource in a file: its document, its Secrets, and its state file, locked and replaced atomically."""
 
 from __future__ import annotations
 

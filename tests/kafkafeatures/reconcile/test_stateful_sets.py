@@ -179,7 +179,7 @@ def of_the_same_cluster(rig: Rig) -> dict[str, Any]:
         {"cluster": {"bootstrapServers": "kafka"}},
         {"cluster": {"bootstrapServers": "kafka:9092", "tls": {"caSecretRef": {"name": "gone"}}}},
     ],
-    ids=["as it was", "observes", "invalid", "a Secret is missing"],
+    ids=["unchanged", "mode Observe", "invalid document", "missing Secret"],
 )
 async def test_an_eviction_of_unknown_outcome_blocks_an_older_resource_for_a_limited_time(
     meanwhile: dict[str, Any],

@@ -1,4 +1,6 @@
-"""Nodes in pods of two StatefulSets, tersely: for tests of what a driver read, and of what is made of it."""
+"""Observations of Kafka nodes in pods of two StatefulSets, with PodDisruptionBudgets: builders for tests of pods and of
+rolls.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def budget(*pods: Pod, most: int = 1, **fields: Any) -> Budget:
     return replace(disruption_budget, **fields)
 
 
-def seen(*nodes: Node, sets: tuple[StatefulSet, ...], budgets: tuple[Budget, ...] = (), **of: Any) -> Observation:
+def observed_fleet(
+    *nodes: Node, sets: tuple[StatefulSet, ...], budgets: tuple[Budget, ...] = (), **of: Any
+) -> Observation:
     """Nodes and workloads, read at the same time."""
     reading = WorkloadsReading(NOW, sets, budgets, namespace="kafka", **of)
     return replace(observation(*nodes), workloads=Known(reading, SourceKind.KUBERNETES, "", NOW))

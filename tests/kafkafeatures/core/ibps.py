@@ -1,4 +1,4 @@
-"""Three brokers in ZooKeeper mode with their inter.broker.protocol.version, as they are read, tersely."""
+"""Observations of three brokers in ZooKeeper mode with their inter.broker.protocol.version, alone or in pods."""
 
 from __future__ import annotations
 

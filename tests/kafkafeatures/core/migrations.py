@@ -1,4 +1,6 @@
-"""A cluster of three brokers and three controllers at each position of a migration, as it is read, tersely."""
+"""Observations of three brokers and three controllers at each position of a migration from ZooKeeper to KRaft, and a
+`Look`: what the stages of a document decide about such an observation.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +156,7 @@ def cluster(
 REFUSES = Failure(FailureKind.NOT_LISTENING, "controller-1:9093", "connection refused", "start it")
 
 
-def kept_for(span: timedelta, observation: Observation | None = None, offset: int = 103) -> Observation:
+def in_dual_write_for(span: timedelta, observation: Observation | None = None, offset: int = 103) -> Observation:
     """The cluster in dual write for so long, by its metadata log."""
     observation = cluster(P.DUAL_WRITE) if observation is None else observation
     return replace(observation, last_registration=LastRegistration(offset, NOW - span, NOW))
@@ -232,7 +234,7 @@ def restarted(look: Look) -> int:
     return step.node_id
 
 
-def said(look: Look) -> str:
+def message_of(look: Look) -> str:
     return "\n".join(
         [look.decision.message if not isinstance(look.decision, Act) else "", *map(str, look.decision.blockers)]
     )
@@ -262,7 +264,7 @@ def approved(observation: Observation, **of_wanted: Any) -> Look:
     return looks(replace(wanted, approvals=frozenset({shown})), observation)
 
 
-def after(look: Look, status: Status = EMPTY) -> Status:
+def status_after_decision(look: Look, status: Status = EMPTY) -> Status:
     """The status that is written once a look has decided."""
     for stage in look.stages:
         status = stage.remembered(status)
@@ -276,4 +278,6 @@ def after(look: Look, status: Status = EMPTY) -> Status:
 def asked_for(wanted: DesiredState, observation: Observation, status: Status = EMPTY) -> Status:
     """The status once a look has shown what the document consents to only later."""
     memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
-    return after(looks(replace(wanted, consents=frozenset()), observation, status=status, memory=memory), status)
+    return status_after_decision(
+        looks(replace(wanted, consents=frozenset()), observation, status=status, memory=memory), status
+    )

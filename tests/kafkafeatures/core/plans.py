@@ -1,4 +1,6 @@
-"""Worlds in which everybody supports everything, and what is decided there: for tests of plans, approval and drift."""
+"""Observations in which every node supports every level, and the decision of a document about them: for tests of plans,
+approval and drift.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""All that prevents a migration, one by one: what is spoiled, and what the finding says and asks for."""
+"""Each defect that prevents a migration from ZooKeeper: the change that causes it, and the message and remedy of its
+finding.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from tests.kafkafeatures.core.preflights import (
     secret,
     settings,
     with_node,
-    with_seen,
+    with_observation,
     with_settings,
     with_survey,
     with_znodes,
@@ -73,9 +75,9 @@ CASES = {
         with_znodes(brokers={1: registered(1), 2: registered(2), 9: registered(9)}),
         N, "broker 9 is registered in ZooKeeper", "bootstrapServers", BOTH,
     ),
-    "no brokers": Case(with_seen(nodes=()), N, "no broker is known", "bootstrapServers", BOTH),
+    "no brokers": Case(with_observation(nodes=()), N, "no broker is known", "bootstrapServers", BOTH),
     "no controllers": Case(
-        lambda case: with_seen(nodes=case.brokers)(case), N, "no controller is known", "bootstrapControllers"
+        lambda case: with_observation(nodes=case.brokers)(case), N, "no controller is known", "bootstrapControllers"
     ),
     "old Kafka": Case(
         with_node(2, answer=known(OLD_ANSWER)),
@@ -140,12 +142,12 @@ CASES = {
         S, "controller 3001 is broker and controller in one process", "as separate nodes",
     ),
     "quorum of another protocol": Case(
-        with_seen(finalized=known({"metadata.version": 20})),
+        with_observation(finalized=known({"metadata.version": 20})),
         S, "broker 1 has inter.broker.protocol.version 3.9, and the controllers have metadata.version 3.8-IV0",
         "format them with --release-version",
     ),
     "quorum that is not known": Case(
-        with_seen(finalized=Unknown(SILENT)),
+        with_observation(finalized=Unknown(SILENT)),
         BlockerKind.QUORUM, "the finalized metadata.version is not known: connection refused", "start it",
     ),
     # controllers
@@ -268,11 +270,11 @@ CASES = {
     ),
     "no cluster id": Case(with_znodes(cluster_id=None), Z, "has no znode /cluster/id", "chroot", BOTH),
     "controllers of another cluster": Case(
-        with_seen(cluster_id=Unknown(Failure(FailureKind.WRONG_CLUSTER, "h:1", "belongs to cluster x"))),
+        with_observation(cluster_id=Unknown(Failure(FailureKind.WRONG_CLUSTER, "h:1", "belongs to cluster x"))),
         S, "belongs to cluster x", "format the controllers with the id in /cluster/id", BOTH,
     ),
     "cluster id that is not known": Case(
-        with_seen(cluster_id=Unknown(SILENT)), N, "connection refused", "start it", BOTH
+        with_observation(cluster_id=Unknown(SILENT)), N, "connection refused", "start it", BOTH
     ),
     "no controller": Case(with_znodes(controller=None), Z, "/controller is absent", "log of the brokers", BOTH),
     "KRaft id in /controller": Case(

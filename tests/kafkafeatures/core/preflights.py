@@ -1,5 +1,5 @@
-"""A cluster that may be migrated: two brokers in ZooKeeper mode, two controllers, and their ensemble. For tests of what
-prevents it, which spoil one thing at a time.
+"""A healthy cluster before a migration (two brokers in ZooKeeper mode, two controllers, their ensemble), and changes
+that break one part of it.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def with_survey(**parts: Any) -> Change:
     return change
 
 
-def with_seen(**parts: Any) -> Change:
+def with_observation(**parts: Any) -> Change:
     """The observation says this."""
     return lambda preflight: replace(preflight, observation=replace(preflight.observation, **parts))
 

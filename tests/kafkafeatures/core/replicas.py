@@ -1,4 +1,6 @@
-"""Partitions of a cluster, tersely, as a reading of them; and what a roll may do to them, by sets alone."""
+"""Partitions with replicas, in-sync replicas and leaders as one reading, and the rule of availability as plain sets, to
+compare with.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Nine nodes in three racks whose images have just been changed, tersely: for tests of what a roll decides."""
+"""A cluster of three controllers and six brokers in three racks whose images have just been changed: for tests of
+rolls.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ from kafkafeatures.core.roll.permit import NO_PERMIT, Permit
 from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.roll import Roll, roll_of
-from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
+from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, observed_fleet, pod, stateful_set
 from tests.kafkafeatures.core.replicas import Row, reading, row
 from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW
@@ -91,7 +93,7 @@ def cluster(
     controllers = stateful_set(*(pods[id_] for id_ in CONTROLLERS), name="controller", role="controllers")
     brokers = stateful_set(*(pod for id_, pod in pods.items() if id_ < 3000), **{"replicas": 6, **of_brokers})
     several = budget(*brokers.pods, most=6, disruptions_allowed=allowed)
-    observation = seen(*all_nodes.values(), sets=(controllers, brokers), budgets=(several,))
+    observation = observed_fleet(*all_nodes.values(), sets=(controllers, brokers), budgets=(several,))
     read: Any = partitions
     if isinstance(partitions, tuple):
         read = reading(*partitions)
@@ -222,7 +224,7 @@ def restart_in(roll: Roll) -> RestartNode:
     return roll.decision.step
 
 
-def who(roll: Roll) -> int:
+def restarted_id(roll: Roll) -> int:
     return restart_in(roll).node_id
 
 

@@ -1,4 +1,6 @@
-"""What a status accounts for of the metadata log: where that begins, which moves are its own, and which log it is."""
+"""Level changes in the metadata log that the status accounts for, those of other clients, and the recognition of
+another log.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ HERE = LogPosition(offset=100, epoch=4)
 RAISE = ChangeInFlight(UpdateFeature("group.version", 0, 1), AT, Via.CONTROLLER, offset=100).to_intent()
 
 
-def seen(moves: dict[str, Moves] | None = None, *, offset: int = 120, epoch: int = 4) -> Observation:
+def observation_with_changes(
+    moves: dict[str, Moves] | None = None, *, offset: int = 120, epoch: int = 4
+) -> Observation:
     past = PastLevels({}, None, NOW, 0, moves or {})
     return replace(observation(), source=Source(SourceKind.METADATA_LOG, offset, epoch, NOW), past_levels=past)
 
@@ -52,7 +56,7 @@ def planned(feature: str = "group.version") -> PlanStatus:
 
 def unremembered(moves: dict[str, Moves], *, before: Status | None = None, after: Status | None = None) -> set[str]:
     before = before or status()
-    return set(moved_unremembered(before, after or before, seen(moves), {}))
+    return set(moved_unremembered(before, after or before, observation_with_changes(moves), {}))
 
 
 # --- moves ---
@@ -67,7 +71,7 @@ def test_only_a_level_change_after_the_recorded_log_position_is_unaccounted_for(
 def test_without_a_log_position_or_without_the_log_no_level_change_is_unaccounted_for() -> None:
     moves: dict[str, Moves] = {"group.version": ((101, 1),)}
     assert unremembered(moves, before=EMPTY) == set()
-    assert not moved_unremembered(status(), status(), replace(seen(moves), past_levels=None), {})
+    assert not moved_unremembered(status(), status(), replace(observation_with_changes(moves), past_levels=None), {})
 
 
 def test_a_single_level_change_to_the_target_of_a_sent_step_is_that_step_and_any_other_is_foreign() -> None:
@@ -102,7 +106,9 @@ def test_level_changes_of_a_feature_with_an_open_step_are_judged_once_the_step_i
 
 def test_level_changes_read_from_earlier_parts_of_the_log_count_once() -> None:
     earlier: dict[str, Moves] = {"group.version": ((101, 1), (105, 0)), "share.version": ((102, 1),)}
-    unremembered = moved_unremembered(status(), status(), seen({"group.version": ((105, 0), (110, 1))}), earlier)
+    unremembered = moved_unremembered(
+        status(), status(), observation_with_changes({"group.version": ((105, 0), (110, 1))}), earlier
+    )
     assert unremembered == {"group.version": ((101, 1), (105, 0), (110, 1)), "share.version": ((102, 1),)}
 
 
@@ -132,7 +138,7 @@ def test_without_a_log_position_a_level_counts_as_changed_unless_its_last_change
     after = replace(before, history=tuple(HistoryEntry(at=AT, action=action, result="Applied") for action in own))
     moves = tuple(enumerate(levels, start=90))
     shown: dict[str, Moves] = {"group.version": moves} if moves else {}
-    assert moved_unremembered(before, after, seen(shown), {}) == (shown if is_foreign else {})
+    assert moved_unremembered(before, after, observation_with_changes(shown), {}) == (shown if is_foreign else {})
     assert unremembered(shown, before=replace(before, cluster_id=""), after=after) == set()  # a first contact
     assert unremembered(shown, before=before, after=replace(after, intents=(RAISE,))) == set()  # judged later
 
@@ -190,15 +196,15 @@ def test_a_log_that_ends_at_a_lower_offset_or_older_epoch_is_another_log(
     now: tuple[int, int], is_missing: bool
 ) -> None:
     offset, epoch = now
-    observation = seen(offset=offset, epoch=epoch)
+    observation = observation_with_changes(offset=offset, epoch=epoch)
     assert missing_in(observation, status(), None) == (HERE if is_missing else None)
     assert missing_in(observation, EMPTY, HERE) == (HERE if is_missing else None)
 
 
 def test_a_log_that_ends_before_the_offset_of_a_sent_step_is_another_log() -> None:
     sent = replace(EMPTY, intents=(RAISE,))
-    assert missing_in(seen(offset=99), sent, None) == LogPosition(offset=100, epoch=-1)
-    assert missing_in(seen(offset=100), sent, None) is None
+    assert missing_in(observation_with_changes(offset=99), sent, None) == LogPosition(offset=100, epoch=-1)
+    assert missing_in(observation_with_changes(offset=100), sent, None) is None
 
 
 def test_without_the_metadata_log_an_observation_has_no_log_position() -> None:

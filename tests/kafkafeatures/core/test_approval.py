@@ -1,4 +1,4 @@
-"""Approval: which plans wait for it, and which plan a hash approves."""
+"""Plans that wait for an approval, and the plan hash that approves exactly one plan."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_only_the_hash_of_a_plan_approves_the_plan() -> None:
         (world(), Memory(), DesiredState({}, {"metadata.version": 30, "share.version": 1})),
         (world(), Memory(), DesiredState({}, {"metadata.version": 30}, uid="another")),
     ],
-    ids=["other levels", "a change since", "other wishes", "another resource"],
+    ids=["other current levels", "a later change", "other target levels", "another resource"],
 )
 def test_an_old_approval_authorises_no_later_plan(
     observation: Observation, memory: Memory, wanted: DesiredState

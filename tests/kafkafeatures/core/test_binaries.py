@@ -1,4 +1,4 @@
-"""The release that a pod template holds, and what nodes of it support."""
+"""The Kafka release of a pod template or a node, and the levels that its nodes support."""
 
 from __future__ import annotations
 

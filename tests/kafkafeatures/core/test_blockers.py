@@ -1,4 +1,4 @@
-"""Blockers as people read them: one line for all nodes of which the same is true."""
+"""Blockers as users read them: one line for all nodes with the same blocker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHAPES: tuple[dict[str, Any], ...] = (
 )
 
 
-def found(*nodes: Node, feature: str = "metadata.version", level: int = 27) -> tuple[Blocker, ...]:
+def blockers_of(*nodes: Node, feature: str = "metadata.version", level: int = 27) -> tuple[Blocker, ...]:
     change = UpdateFeature(feature, 21, level)
     return blockers(LevelCheckInput(observation(node(3001), node(99), *nodes), (change,)))
 
@@ -44,7 +44,7 @@ def named(blockers: tuple[Blocker, ...]) -> list[tuple[str, int]]:
 
 @given(st.lists(st.sampled_from(SHAPES), max_size=12))
 def test_grouping_blockers_keeps_every_node_once_per_kind(shapes: list[dict[str, object]]) -> None:
-    every = found(*(node(i, **shape) for i, shape in enumerate(shapes, start=1)))  # type: ignore[arg-type]
+    every = blockers_of(*(node(i, **shape) for i, shape in enumerate(shapes, start=1)))  # type: ignore[arg-type]
     groups = grouped(every)
     assert named(every) == named(groups)
     assert len({group.alike for group in groups}) == len(groups) <= len(SHAPES)
@@ -79,7 +79,7 @@ def test_grouping_blockers_keeps_every_node_once_per_kind(shapes: list[dict[str,
     ],
 )
 def test_nodes_with_the_same_blocker_share_one_line(shape: dict[str, object], message: str, remedy: str) -> None:
-    (group,) = grouped(found(*(node(i, **shape) for i in (1, 2, 3))))  # type: ignore[arg-type]
+    (group,) = grouped(blockers_of(*(node(i, **shape) for i in (1, 2, 3))))  # type: ignore[arg-type]
     assert (group.message, group.remedy) == (message, remedy)
     assert group.node is None
 
@@ -87,7 +87,7 @@ def test_nodes_with_the_same_blocker_share_one_line(shape: dict[str, object], me
 def test_blockers_are_grouped_by_role_and_supported_range() -> None:
     other = {"metadata.version": (1, 20)}
     groups = grouped(
-        found(
+        blockers_of(
             node(3002, said=answer(OLD), written=OLD),
             node(1, said=answer(OLD), written=OLD),
             node(2, said=answer(OLD), written=OLD),
@@ -112,7 +112,7 @@ def test_nodes_that_differ_in_one_feature_are_separate_groups_that_list_all_thei
 
 def test_a_level_above_every_range_is_one_blocker_with_the_highest_supported_level() -> None:
     ghost = node(4, state=NodeState.GHOST, said=SILENT, written=OLD)
-    nowhere, gone = found(node(1), ghost, level=99)
+    nowhere, gone = blockers_of(node(1), ghost, level=99)
     assert nowhere.message == (
         "no node supports metadata.version 99; the highest level that any node supports is 27 (4.1-IV1)"
     )
@@ -125,7 +125,7 @@ def test_a_level_above_every_range_is_one_blocker_with_the_highest_supported_lev
 
 
 def test_a_level_below_every_range_is_a_blocker_with_the_lowest_supported_level() -> None:
-    (nowhere,) = (blocker for blocker in found(level=3) if blocker.reason is Reason.UNSUPPORTED_LEVEL)
+    (nowhere,) = (blocker for blocker in blockers_of(level=3) if blocker.reason is Reason.UNSUPPORTED_LEVEL)
     assert nowhere.message.endswith("the lowest level that any node supports is 7 (3.3-IV3)")
 
 

@@ -1,4 +1,4 @@
-"""With as many nodes in flight as there may be a status is still below 32 KiB, and nothing is lost that decides."""
+"""The status of the largest roll stays below 32 KiB without losing what later decisions need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A roll whose templates change: before Kubernetes has processed that, and while a node is away."""
+"""A roll whose pod template changes, before Kubernetes has processed the change and while a node is away."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafkafeatures.core.roll.drivers import STATEFUL_SET
 from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status
 from kafkafeatures.core.roll.roll import Roll, roll_of
-from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
+from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, observed_fleet, pod, stateful_set
 from tests.kafkafeatures.core.replicas import reading, row
 from tests.kafkafeatures.core.rolls import replication_of
 from tests.kafkafeatures.worlds import NOW
@@ -30,7 +30,7 @@ WANTED = DesiredState({}, rollout=Rollout(driver=STATEFUL_SET.name, brokers=("br
 def world(**of_set: Any) -> Observation:
     """Three brokers in pods, with a partition on all of them."""
     pods = tuple(pod(id_) for id_ in (1, 2, 3))
-    observation = seen(*(in_pod(id_) for id_ in (1, 2, 3)), sets=(stateful_set(*pods, **of_set),))
+    observation = observed_fleet(*(in_pod(id_) for id_ in (1, 2, 3)), sets=(stateful_set(*pods, **of_set),))
     partitions = reading(row("orders", 1, 2, 3), default=2)
     return replace(observation, partitions=Known(partitions, SourceKind.METADATA_LOG, "", NOW))
 

@@ -1,4 +1,4 @@
-"""A check of health and of a release, where the levels cannot be read."""
+"""The check of a cluster's health, and of its readiness for a release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Preflight: what blocks, and what is known of a node's range."""
+"""Blockers to a level change, and the range of levels that a node supports."""
 
 from __future__ import annotations
 

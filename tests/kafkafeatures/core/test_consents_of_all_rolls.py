@@ -1,4 +1,6 @@
-"""The consent to topics without a second replica covers those that a plan shows, in every roll of it, and no others."""
+"""The consent to restart brokers with single-replica topics: it covers the topics that the plan names, in every roll of
+the plan.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,16 @@ from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
 from tests.kafkafeatures.core import ibps, migrations
 from tests.kafkafeatures.core.ibps import brokers
-from tests.kafkafeatures.core.migrations import PARTITIONS, Look, a_node, after, cluster, looks, restarted, said
+from tests.kafkafeatures.core.migrations import (
+    PARTITIONS,
+    Look,
+    a_node,
+    cluster,
+    looks,
+    message_of,
+    restarted,
+    status_after_decision,
+)
 from tests.kafkafeatures.core.replicas import Row, reading, row
 from tests.kafkafeatures.worlds import NOW, SILENT
 
@@ -60,7 +71,7 @@ def refused(look: Look, reason: Reason) -> str:
     decision: Decision = look.decision
     assert isinstance(decision, Stalled), decision
     assert decision.reason is reason
-    return said(look)
+    return message_of(look)
 
 
 def test_every_roll_of_a_migration_plan_needs_the_consent_to_single_replica_topics() -> None:
@@ -72,7 +83,7 @@ def test_every_roll_of_a_migration_plan_needs_the_consent_to_single_replica_topi
     for position in RELEASES:
         look = migrating(hosting(cluster(position), ONE), status)
         assert restarted(look) in (1, 2, 3)
-        status = after(look, status)
+        status = status_after_decision(look, status)
         assert status.spent_consents == tuple(CONSENT)
         assert status.rollout is not None
         assert status.rollout.excused is not None
@@ -82,7 +93,7 @@ def test_every_roll_of_a_migration_plan_needs_the_consent_to_single_replica_topi
 def test_the_plan_names_the_single_replica_topics_and_its_hash_covers_them() -> None:
     shown = migrating(hosting(cluster(P.PRE_MIGRATION), ONE)).proposal.plan
     assert "1 partition of 1 topic (one) unavailable while a broker restarts" in str(shown)
-    status = after(migrating(hosting(cluster(P.PRE_MIGRATION), ONE)))
+    status = status_after_decision(migrating(hosting(cluster(P.PRE_MIGRATION), ONE)))
     assert status.plan is not None
     assert status.plan.steps[0].consent == "single-replica-topics"
     none = migrating(hosting(cluster(P.PRE_MIGRATION))).proposal.plan
@@ -91,40 +102,43 @@ def test_the_plan_names_the_single_replica_topics_and_its_hash_covers_them() -> 
     assert len({shown.hash, none.hash, other.hash}) == 3
 
 
-@pytest.mark.parametrize("shown", [(), (ONE,)], ids=["none were shown", "another was"])
+@pytest.mark.parametrize("shown", [(), (ONE,)], ids=["no topic in the plan", "another topic in the plan"])
 @pytest.mark.parametrize("position", RELEASES, ids=str)
 def test_a_single_replica_topic_created_after_the_plan_is_a_blocker(shown: tuple[Row, ...], position: Position) -> None:
     first = migrating(hosting(cluster(P.PRE_MIGRATION), *shown))
-    later = migrating(hosting(cluster(position), *shown, row("two", 3)), after(first))
+    later = migrating(hosting(cluster(position), *shown, row("two", 3)), status_after_decision(first))
     assert "topics: two" in refused(later, Reason.CONSENT_REQUIRED)
     assert later.proposal.plan.hash == first.proposal.plan.hash
 
 
 def test_the_plan_stands_when_a_topic_gets_more_replicas_or_is_deleted() -> None:
     first = migrating(hosting(cluster(P.PRE_MIGRATION), ONE, row("two", 3)))
-    fewer = migrating(hosting(cluster(P.COPIED), ONE), after(first))
+    fewer = migrating(hosting(cluster(P.COPIED), ONE), status_after_decision(first))
     assert restarted(fewer) in (1, 2, 3)
     assert fewer.proposal.plan.hash == first.proposal.plan.hash
 
 
 def test_a_rollback_is_another_plan_that_needs_a_new_consent_to_single_replica_topics() -> None:
     half = hosting(cluster(P.DUAL_WRITE, a_node(1, Shape.FLAGGED_BROKER)), ONE)
-    status = after(migrating(hosting(cluster(P.COPIED), ONE)))
+    status = status_after_decision(migrating(hosting(cluster(P.COPIED), ONE)))
     back = migrating(half, status, D.ROLLED_BACK)
     assert "the consent was used by an earlier roll" in refused(back, Reason.CONSENT_SPENT)
-    anew = replace(after(back, status), spent_consents=())
+    anew = replace(status_after_decision(back, status), spent_consents=())
     assert restarted(migrating(half, anew, D.ROLLED_BACK)) in (2, 3)
 
 
 def test_no_further_broker_is_restarted_after_the_consent_was_removed() -> None:
     observation = hosting(cluster(P.PRE_MIGRATION), ONE)
-    refused(migrating(observation, after(migrating(observation)), consents=frozenset()), Reason.CONSENT_REQUIRED)
+    refused(
+        migrating(observation, status_after_decision(migrating(observation)), consents=frozenset()),
+        Reason.CONSENT_REQUIRED,
+    )
 
 
 def test_a_used_consent_is_spent_once_the_status_has_lost_its_plan() -> None:
     """A status without the plan, as an older schema or a backup leaves it, says only that it was used."""
     observation = hosting(cluster(P.PRE_MIGRATION), ONE)
-    lost = replace(after(migrating(observation)), plan=None)
+    lost = replace(status_after_decision(migrating(observation)), plan=None)
     refused(migrating(observation, lost), Reason.CONSENT_SPENT)
 
 
@@ -133,7 +147,7 @@ def test_the_plan_covers_no_topic_while_partitions_are_unknown() -> None:
     look = migrating(blind)
     assert not isinstance(look.decision, Act)
     assert [stage.excused for stage in look.proposal.plan.stages] == [None]
-    shown = migrating(hosting(cluster(P.PRE_MIGRATION), ONE), after(look))
+    shown = migrating(hosting(cluster(P.PRE_MIGRATION), ONE), status_after_decision(look))
     assert [stage.excused is not None for stage in shown.proposal.plan.stages] == [True]
     assert shown.proposal.plan.hash != look.proposal.plan.hash
 
@@ -154,7 +168,7 @@ def test_partitions_are_read_before_any_restart_so_that_the_plan_names_the_topic
     assert are_read(EMPTY)
     assert not are_read(EMPTY, frozenset())
     look = Look(replace(wanted, consents=CONSENT), hosting(observation, ONE), memory=NO_MEMORY)
-    assert not are_read(after(look))
+    assert not are_read(status_after_decision(look))
 
 
 def test_the_consent_covers_every_roll_to_another_inter_broker_protocol_version() -> None:
@@ -165,7 +179,7 @@ def test_the_consent_covers_every_roll_to_another_inter_broker_protocol_version(
     for raised in (pins, exchanges, raises):
         look = raising(raised, status)
         assert restarted(look) == 2
-        status = after(look, status)
+        status = status_after_decision(look, status)
         assert status.spent_consents == tuple(CONSENT)
     assert "topics: two" in refused(raising(hosting(raises, ONE, row("two", 3)), status), Reason.CONSENT_REQUIRED)
     refused(raising(raises, status, "3.9-IV0"), Reason.CONSENT_SPENT)
@@ -177,8 +191,10 @@ def test_the_consent_covers_the_roll_of_an_image_where_every_broker_uses_the_pro
     assert restarted(look) == 2
     assert "(one) unavailable while a broker restarts" in str(look.proposal.plan)
     fewer = hosting(ibps.in_pods(brokers(uses="3.9"), 1, 3), ONE)
-    following = raising(fewer, after(look), rollout=ibps.IN_PODS)
+    following = raising(fewer, status_after_decision(look), rollout=ibps.IN_PODS)
     assert restarted(following) == 3
     assert following.proposal.plan.hash == look.proposal.plan.hash
     later = hosting(fewer, ONE, row("two", 3))
-    assert "topics: two" in refused(raising(later, after(look), rollout=ibps.IN_PODS), Reason.CONSENT_REQUIRED)
+    assert "topics: two" in refused(
+        raising(later, status_after_decision(look), rollout=ibps.IN_PODS), Reason.CONSENT_REQUIRED
+    )

@@ -1,4 +1,4 @@
-"""Znodes that Kafka copies: as Kafka 3.9 writes them, and with whatever a client with access to ZooKeeper may write."""
+"""Znodes that Kafka copies into the metadata log: as Kafka 3.9 writes them, and with bytes of any client."""
 
 from __future__ import annotations
 
@@ -384,10 +384,8 @@ def test_a_survey_of_znodes_returns_counts_and_all_findings() -> None:
     surveyor.entries("/config/brokers/1", read_configs("/config/brokers/1", raw({"config": {"ssl.key.password": "x"}})))
     surveyor.entries("/delegation_token/tokens/t1", read_token("/delegation_token/tokens/t1", raw(token_of())))
     survey = surveyor.survey
-    assert (survey.controller_epoch, survey.assigned) == (
-        7,
-        {1: "orders-0", 2: "orders-0", 3: "orders-0", 9: "orders-0"},
-    )
+    assigned = {1: "orders-0", 2: "orders-0", 3: "orders-0", 9: "orders-0"}
+    assert (survey.controller_epoch, survey.assigned) == (7, assigned)
     assert survey.counts == {Kind.TOPIC: 1, Kind.PARTITION: 2, Kind.BROKER_CONFIG: 1, Kind.TOKEN: 1}
     assert [bad.path for bad in survey.findings] == ["/brokers/topics/old", "/brokers/topics/orders/partitions/1/state"]
     assert copy_findings(survey) == survey.findings

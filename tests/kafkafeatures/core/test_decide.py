@@ -1,4 +1,4 @@
-"""The one decision of a reconciliation."""
+"""The decision of one reconciliation about levels: act, wait, stall, or done."""
 
 from __future__ import annotations
 
@@ -74,22 +74,22 @@ def test_a_node_that_is_down_does_not_keep_a_cluster_from_being_in_sync() -> Non
     ("change", "expected", "reason"),
     [
         ({"pinned": "cluster-2"}, Stalled, Reason.CLUSTER_ID_MISMATCH),
-        ({"seen": observation(cluster_id=SILENT)}, Wait, Reason.PREFLIGHT),
+        ({"observed": observation(cluster_id=SILENT)}, Wait, Reason.PREFLIGHT),
         ({"verdict": DryRunRejected(95, "no")}, Stalled, Reason.CONTROLLER_REJECTED),
         ({"verdict": DryRunUnavailable("nobody answers")}, Wait, Reason.PREFLIGHT),
         ({"verdict": DryRunUnavailable("ALTER is missing", rights=True)}, Stalled, Reason.NOT_AUTHORIZED),
         ({"verdict": None}, Wait, Reason.PREFLIGHT),
-        ({"seen": observation(levels=SILENT)}, Wait, Reason.WAITING_FOR_QUORUM),
+        ({"observed": observation(levels=SILENT)}, Wait, Reason.WAITING_FOR_QUORUM),
         ({"desired": {"metadata.version": 20}}, Stalled, Reason.CONSENT_REQUIRED),
         ({"desired": {"metadata.version": 99}}, Stalled, Reason.UNSUPPORTED_LEVEL),
         ({"desired": {"nobody.knows": 1}}, Stalled, Reason.UNKNOWN_FEATURE),
         (
-            {"seen": observation(node(3001), node(1, said=answer(OLD), written=OLD))},
+            {"observed": observation(node(3001), node(1, said=answer(OLD), written=OLD))},
             Wait,
             Reason.WAITING_FOR_NODES,
         ),
         (
-            {"seen": observation(node(3001), node(1), node(4, state=NodeState.GHOST, said=SILENT, written=OLD))},
+            {"observed": observation(node(3001), node(1), node(4, state=NodeState.GHOST, said=SILENT, written=OLD))},
             Stalled,
             Reason.GHOST_REGISTRATION,
         ),

@@ -1,4 +1,4 @@
-"""The one transaction of a way back: what it is made of, and what became of one that was sent.
+"""The ZooKeeper transaction that ends a rollback: its operations, and how its outcome is settled.
 
 Readings are as they were seen on real nodes of Kafka 3.9.1; what real ZooKeeper makes of it is in tests/e2e.
 """
@@ -42,19 +42,19 @@ AT = Stamp("2026-01-02T03:04:05Z")
 UNREAD = Failure(FailureKind.AUTHORIZATION, "znode /controller", "not authorized to read it", "grant READ on it")
 
 
-def made(deletion: DeleteZnodes | Failure) -> DeleteZnodes:
+def expect_deletion(deletion: DeleteZnodes | Failure) -> DeleteZnodes:
     assert isinstance(deletion, DeleteZnodes), deletion
     return deletion
 
 
-def refused(deletion: DeleteZnodes | Failure) -> str:
+def expect_refusal(deletion: DeleteZnodes | Failure) -> str:
     assert isinstance(deletion, Failure)
     return str(deletion)
 
 
-WHOLE = made(release(reading(controller_epoch=ControllerEpoch(12, 12)), partition_epoch=3))
-RAISED = made(release(reading(), partition_epoch=7))
-EARLY = made(withdraw(reading(controller=elected(), migration=progress(-1, version=0))))
+WHOLE = expect_deletion(release(reading(controller_epoch=ControllerEpoch(12, 12)), partition_epoch=3))
+RAISED = expect_deletion(release(reading(), partition_epoch=7))
+EARLY = expect_deletion(withdraw(reading(controller=elected(), migration=progress(-1, version=0))))
 STEPS = {"release": WHOLE, "release and raise": RAISED, "withdraw": EARLY}
 
 
@@ -88,11 +88,11 @@ def test_the_controller_epoch_is_raised_above_those_of_the_quorum_and_of_every_p
     znodes = reading(
         controller_epoch=ControllerEpoch(epoch, 8), controller=claimed(epoch=claim), migration=progress(epoch=copied)
     )
-    assert made(release(znodes, partition_epoch=partition)).raise_to == raised
+    assert expect_deletion(release(znodes, partition_epoch=partition)).raise_to == raised
 
 
 def test_a_controller_znode_is_deleted_also_without_a_migration_znode() -> None:
-    step = made(release(reading(migration=None), partition_epoch=3))
+    step = expect_deletion(release(reading(migration=None), partition_epoch=3))
     assert (list(step.deletes), step.znode_content, str(step)) == (["/controller"], "", "delete /controller")
 
 
@@ -118,12 +118,12 @@ def test_before_the_quorum_takes_over_only_the_migration_znode_is_deleted_and_th
     ],
 )
 def test_the_deletion_of_controller_and_migration_is_refused_with_the_cause(parts: Any, says: str) -> None:
-    assert says in refused(release(reading(**parts), partition_epoch=3))
+    assert says in expect_refusal(release(reading(**parts), partition_epoch=3))
 
 
 def test_no_controller_epoch_above_the_maximum_of_kafka_is_written() -> None:
-    assert made(release(reading(), partition_epoch=2**31 - 3)).raise_to == 2**31 - 2
-    assert "cannot be raised above 2147483646" in refused(release(reading(), partition_epoch=2**31 - 2))
+    assert expect_deletion(release(reading(), partition_epoch=2**31 - 3)).raise_to == 2**31 - 2
+    assert "cannot be raised above 2147483646" in expect_refusal(release(reading(), partition_epoch=2**31 - 2))
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_no_controller_epoch_above_the_maximum_of_kafka_is_written() -> None:
     ],
 )
 def test_the_deletion_of_the_migration_znode_alone_is_refused_with_the_cause(parts: Any, says: str) -> None:
-    assert says in refused(withdraw(reading(**parts)))
+    assert says in expect_refusal(withdraw(reading(**parts)))
 
 
 # --- what became of it ---
 
 
-def seen(read: ZooKeeperReading | Failure) -> Observation:
+def observation_of_znodes(read: ZooKeeperReading | Failure) -> Observation:
     if isinstance(read, Failure):
         return replace(observation(), zookeeper=Unknown(read))
     return replace(observation(), zookeeper=Known(read, SourceKind.ZOOKEEPER, ENSEMBLE, NOW))
@@ -156,16 +156,15 @@ def settled(
     age: timedelta = timedelta(seconds=1),
     other: timedelta = timedelta(0),
 ) -> Result | str:
-    """What became of it; in words where that is open. Without `before` there is one reading so far."""
-    last = seen(after)
-    looks = ObservationPair(
-        seen(before) if before is not None else last, last, AT, lambda _: age, lambda _: age, lambda _: other
-    )  # fmt: skip
+    """Return the result of the deletion, or the reason why its outcome is open. Without `before`: after one reading."""
+    last = observation_of_znodes(after)
+    first = observation_of_znodes(before) if before is not None else last
+    looks = ObservationPair(first, last, AT, lambda _: age, lambda _: age, lambda _: other)
     settlement = DeletionInFlight(step, AT, Via.ZOOKEEPER).settle(looks)
     return settlement.reason if isinstance(settlement, OpenOutcome) else settlement
 
 
-def as_read(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
+def znodes_before(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
     """The ensemble as the step was decided on, but for these parts."""
     before: dict[str, Any] = {"controller_epoch": step.epoch}
     before |= {} if step.controller else {"controller": elected()}
@@ -173,7 +172,7 @@ def as_read(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
     return reading(**{**before, **parts})
 
 
-def done(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
+def znodes_after(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
     """The ensemble once a broker was elected after it."""
     value = step.epoch.value if step.raise_to is None else step.raise_to
     epoch = ControllerEpoch(value + 1, step.epoch.version + 2) if step.controller else step.epoch
@@ -186,24 +185,28 @@ LONG = ON_ITS_WAY + timedelta(seconds=1)
 @pytest.mark.parametrize("name", STEPS)
 def test_a_deletion_was_carried_out_once_none_of_its_znodes_exists(name: str) -> None:
     step = STEPS[name]
-    assert settled(step, done(step)) is Result.APPLIED
-    assert settled(step, done(step, migration=progress(-1, czxid=95, version=0))) is Result.APPLIED  # begun anew
+    assert settled(step, znodes_after(step)) is Result.APPLIED
+    assert (
+        settled(step, znodes_after(step, migration=progress(-1, czxid=95, version=0))) is Result.APPLIED
+    )  # begun anew
 
 
 @pytest.mark.parametrize("name", ["release", "release and raise"])
 def test_a_deletion_was_carried_out_also_with_no_controller_or_with_a_new_quorum(name: str) -> None:
     step = STEPS[name]
-    assert settled(step, done(step, controller=None)) is Result.APPLIED
-    assert settled(step, done(step, controller=claimed(czxid=95), migration=progress(czxid=96))) is Result.APPLIED
+    assert settled(step, znodes_after(step, controller=None)) is Result.APPLIED
+    assert (
+        settled(step, znodes_after(step, controller=claimed(czxid=95), migration=progress(czxid=96))) is Result.APPLIED
+    )
 
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_deletion_was_not_carried_out_if_two_readings_agree_and_no_server_may_still_apply_it(name: str) -> None:
     step = STEPS[name]
-    still = as_read(step)
+    still = znodes_before(step)
     assert settled(step, still, still, age=LONG) is Result.NOT_APPLIED
     assert settled(step, still, age=LONG) == "the znodes have to be read twice"
-    assert settled(step, still, done(step), age=LONG) == "the znodes have to be read twice"
+    assert settled(step, still, znodes_after(step), age=LONG) == "the znodes have to be read twice"
     assert settled(step, still, UNREAD, age=LONG) == "the znodes have to be read twice"
     assert settled(step, still, still) == "ZooKeeper may still carry it out, until 30 s after it began"
     much = timedelta(minutes=2)
@@ -215,17 +218,17 @@ def test_a_deletion_was_not_carried_out_if_two_readings_agree_and_no_server_may_
 def test_once_the_epoch_was_written_the_deletion_can_no_longer_be_carried_out(name: str) -> None:
     step = STEPS[name]
     later = ControllerEpoch(step.epoch.value + 1, step.epoch.version + 1)
-    assert settled(step, as_read(step, controller_epoch=later)) is Result.NOT_APPLIED
+    assert settled(step, znodes_before(step, controller_epoch=later)) is Result.NOT_APPLIED
 
 
 def test_where_one_of_two_znodes_is_gone_another_client_has_deleted_it() -> None:
-    assert settled(WHOLE, as_read(WHOLE, migration=None)) is Result.NOT_APPLIED
-    assert settled(WHOLE, as_read(WHOLE, controller=None)) is Result.NOT_APPLIED
-    assert settled(WHOLE, as_read(WHOLE, controller=claimed(3001, epoch=4, czxid=99))) is Result.NOT_APPLIED
+    assert settled(WHOLE, znodes_before(WHOLE, migration=None)) is Result.NOT_APPLIED
+    assert settled(WHOLE, znodes_before(WHOLE, controller=None)) is Result.NOT_APPLIED
+    assert settled(WHOLE, znodes_before(WHOLE, controller=claimed(3001, epoch=4, czxid=99))) is Result.NOT_APPLIED
 
 
 def test_an_epoch_that_was_not_raised_shows_that_another_client_deleted_both() -> None:
-    by_hand = done(RAISED, controller_epoch=ControllerEpoch(RAISED.epoch.value + 1, RAISED.epoch.version + 1))
+    by_hand = znodes_after(RAISED, controller_epoch=ControllerEpoch(RAISED.epoch.value + 1, RAISED.epoch.version + 1))
     assert settled(RAISED, by_hand) is Result.SUPERSEDED
 
 
@@ -234,17 +237,17 @@ def test_an_epoch_that_was_not_raised_shows_that_another_client_deleted_both() -
     [
         (UNREAD, "the znodes have to be read: znode /controller: not authorized"),
         (NOT_ASKED, "the znodes have to be read"),
-        (done(WHOLE, controller=UNREAD), "not authorized"),
-        (done(WHOLE, migration=UNREAD), "not authorized"),
-        (done(WHOLE, controller_epoch=UNREAD), "not authorized"),
-        (done(WHOLE, cluster_id=UNREAD), "not authorized"),
-        (done(WHOLE, cluster_id="another"), f"connected to cluster another, expected {CLUSTER}"),
-        (done(WHOLE, cluster_id=None), "expected"),
-        (done(WHOLE, controller_epoch=ControllerEpoch(11, 14)), "znode /controller_epoch: it is older"),
-        (done(WHOLE, controller_epoch=ControllerEpoch(13, 3)), "znode /controller_epoch: it is older"),
-        (done(WHOLE, controller_epoch=None), "znode /controller_epoch: it is older"),
-        (done(WHOLE, controller=claimed(czxid=69)), "znode /controller: it is older"),
-        (done(WHOLE, migration=progress(czxid=39)), "znode /migration: it is older"),
+        (znodes_after(WHOLE, controller=UNREAD), "not authorized"),
+        (znodes_after(WHOLE, migration=UNREAD), "not authorized"),
+        (znodes_after(WHOLE, controller_epoch=UNREAD), "not authorized"),
+        (znodes_after(WHOLE, cluster_id=UNREAD), "not authorized"),
+        (znodes_after(WHOLE, cluster_id="another"), f"connected to cluster another, expected {CLUSTER}"),
+        (znodes_after(WHOLE, cluster_id=None), "expected"),
+        (znodes_after(WHOLE, controller_epoch=ControllerEpoch(11, 14)), "znode /controller_epoch: it is older"),
+        (znodes_after(WHOLE, controller_epoch=ControllerEpoch(13, 3)), "znode /controller_epoch: it is older"),
+        (znodes_after(WHOLE, controller_epoch=None), "znode /controller_epoch: it is older"),
+        (znodes_after(WHOLE, controller=claimed(czxid=69)), "znode /controller: it is older"),
+        (znodes_after(WHOLE, migration=progress(czxid=39)), "znode /migration: it is older"),
     ],
 )
 def test_an_unread_or_foreign_ensemble_settles_no_deletion(read: ZooKeeperReading | Failure, says: str) -> None:
@@ -254,7 +257,7 @@ def test_an_unread_or_foreign_ensemble_settles_no_deletion(read: ZooKeeperReadin
 
 
 def test_znodes_outside_the_deletion_need_not_be_readable() -> None:
-    assert settled(EARLY, done(EARLY, controller=UNREAD)) is Result.APPLIED
+    assert settled(EARLY, znodes_after(EARLY, controller=UNREAD)) is Result.APPLIED
 
 
 # --- how it is remembered ---

@@ -1,4 +1,4 @@
-"""Drift: what is done about a level that was changed outside KafkaFeatures."""
+"""Drift: a level that was changed outside KafkaFeatures is reported or corrected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every driver that a document may name, and for one that restarts more than one node."""
+"""Rules for every driver that restarts nodes, and for one that restarts a whole StatefulSet at once."""
 
 from __future__ import annotations
 

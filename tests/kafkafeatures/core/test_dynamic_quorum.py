@@ -1,5 +1,5 @@
-"""A raise of kraft.version shows the addresses that it freezes, is refused where files keep voters, and names what is
-left in files afterwards.
+"""A raise of kraft.version: the voter addresses that it writes, its refusal with Strimzi, and voters that are left in
+configuration files.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ WANTED = DesiredState({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"
 DYNAMIC, STATIC = {"metadata.version": 27, "kraft.version": 1}, {"metadata.version": 27}
 
 
-def voter(id_: int, *addresses: tuple[str, int], names: tuple[str, ...] = ("CONTROLLER",)) -> Node:
+def controller_at(id_: int, *addresses: tuple[str, int], names: tuple[str, ...] = ("CONTROLLER",)) -> Node:
     return replace(node(id_), controller_listeners=addresses, listener_names=frozenset(names))
 
 
 def cluster(*hosts: str, levels: dict[str, int] = STATIC) -> Observation:
-    voters = (voter(3001 + number, (host, 9093)) for number, host in enumerate(hosts))
+    voters = (controller_at(3001 + number, (host, 9093)) for number, host in enumerate(hosts))
     return observation(*voters, node(1), levels=levels)
 
 
@@ -94,7 +94,9 @@ def test_steps_of_other_features_show_no_voter_addresses() -> None:
 
 @pytest.mark.parametrize("name", ["CONTROLPLANE-9090", "REPLICATION-9091"])
 def test_a_raise_of_kraft_version_is_refused_where_strimzi_writes_the_files(name: str) -> None:
-    observed = observation(voter(3001, ("a", 9090), names=(name,)), voter(3002, ("b", 9090)), node(1), levels=STATIC)
+    observed = observation(
+        controller_at(3001, ("a", 9090), names=(name,)), controller_at(3002, ("b", 9090)), node(1), levels=STATIC
+    )
     decision = decide(WANTED, observed)
     (blocker,) = decision.blockers
     assert (blocker.kind, blocker.feature) == (BlockerKind.SETTING, "kraft.version")
@@ -150,9 +152,18 @@ def test_configuration_files_are_read_only_if_the_document_wants_a_dynamic_quoru
 @pytest.mark.parametrize(
     ("observation", "remedy"),
     [
-        (observation(voter(3001, ("a.b", 9093)), voter(3002), node(1), levels=STATIC), "add bootstrapControllers"),
-        (observation(voter(3001), node(1), levels={"metadata.version": 14}), "raise metadata.version to 15 (3.7-IV0)"),
-        (observation(replace(voter(3001, ("a.b", 9093)), is_voter=False), node(1), levels=STATIC), "CLUSTER_ACTION"),
+        (
+            observation(controller_at(3001, ("a.b", 9093)), controller_at(3002), node(1), levels=STATIC),
+            "add bootstrapControllers",
+        ),
+        (
+            observation(controller_at(3001), node(1), levels={"metadata.version": 14}),
+            "raise metadata.version to 15 (3.7-IV0)",
+        ),
+        (
+            observation(replace(controller_at(3001, ("a.b", 9093)), is_voter=False), node(1), levels=STATIC),
+            "CLUSTER_ACTION",
+        ),
     ],
     ids=["one voter did not register", "controllers do not register yet", "the voters could not be read"],
 )
@@ -168,7 +179,7 @@ def test_a_voter_address_that_could_not_be_shown_blocks_the_raise(observation: O
 
 def test_an_observation_without_the_voter_addresses_does_not_void_the_plan() -> None:
     part = levels_to_move(WANTED, cluster("a.b", "c.d"), Memory())
-    hidden = observation(voter(3001, ("a.b", 9093)), voter(3002), node(1), levels=STATIC)
+    hidden = observation(controller_at(3001, ("a.b", 9093)), controller_at(3002), node(1), levels=STATIC)
     assert levels_to_move(WANTED, hidden, Memory()).work_of(part.stages) is not None
     assert levels_to_move(WANTED, cluster("a.b", "e.f"), Memory()).work_of(part.stages) is None
 
@@ -191,7 +202,7 @@ def test_voter_addresses_need_an_approval_of_the_plan_even_if_the_level_is_named
 def test_the_lines_of_many_voters_with_long_host_names_fit_into_a_status(count: int) -> None:
     host = ".".join(["kafka-controller-headless"] * 9)
     listeners = ((f"{host}.svc", 9093), ("10.0.0.1", 9093), ("localhost", 9093))
-    voters = (voter(3001 + number, *listeners) for number in range(count))
+    voters = (controller_at(3001 + number, *listeners) for number in range(count))
     lines = lines_of(observation(*voters, node(1), levels=STATIC))
     assert len(lines) <= 16
     assert all(len(line.encode()) <= 512 for line in lines)

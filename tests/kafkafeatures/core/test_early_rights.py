@@ -1,4 +1,6 @@
-"""Which remedy a right has that a controller does not grant: an ACL, or its own file while nothing was copied."""
+"""The remedy for a right that a controller denies during a migration: an ACL, or the controller's own file before the
+copy.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ FLAGGED, IN_KRAFT = replace(PLAIN, zk_migration_ready=True), answer()
 CONTROLLER = replace(asked(3001), answer=replace(answer(), zk_migration_ready=True))
 
 
-def seen(*brokers: NodeAnswer | Failure, znodes: ZooKeeperReading | Failure = NOT_ASKED) -> Observation:
+def observe_without_rights(
+    *brokers: NodeAnswer | Failure, znodes: ZooKeeperReading | Failure = NOT_ASKED
+) -> Observation:
     """A controller denies everything."""
     nodes: tuple[ProbedNode, ...] = tuple(asked(id_, node_answer) for id_, node_answer in enumerate(brokers, 1))
     cluster_probe = probe(CONTROLLER, *nodes, quorum=DENIED, controllers=DENIED)
@@ -38,10 +42,10 @@ def remedies(observation: Observation) -> set[str]:
 @pytest.mark.parametrize(
     "observation",
     [
-        seen(PLAIN, PLAIN),
-        seen(PLAIN, FLAGGED),
-        seen(FLAGGED, SILENT, znodes=reading(controller=elected(1), migration=progress(-1))),
-        seen(PLAIN, znodes=reading(controller=elected(1), migration=None)),
+        observe_without_rights(PLAIN, PLAIN),
+        observe_without_rights(PLAIN, FLAGGED),
+        observe_without_rights(FLAGGED, SILENT, znodes=reading(controller=elected(1), migration=progress(-1))),
+        observe_without_rights(PLAIN, znodes=reading(controller=elected(1), migration=None)),
     ],
 )
 def test_before_the_copy_no_acl_helps_on_controllers_but_their_own_files(observation: Observation) -> None:
@@ -51,7 +55,12 @@ def test_before_the_copy_no_acl_helps_on_controllers_but_their_own_files(observa
 
 @pytest.mark.parametrize(
     "observation",
-    [seen(IN_KRAFT, FLAGGED), seen(IN_KRAFT), seen(FLAGGED, znodes=reading(migration=progress(400))), seen(SILENT)],
+    [
+        observe_without_rights(IN_KRAFT, FLAGGED),
+        observe_without_rights(IN_KRAFT),
+        observe_without_rights(FLAGGED, znodes=reading(migration=progress(400))),
+        observe_without_rights(SILENT),
+    ],
 )
 def test_the_remedy_for_a_missing_right_is_an_acl_once_brokers_or_a_copy_are_in_kraft(observation: Observation) -> None:
     assert remedies(observation) == {ACL}
@@ -61,7 +70,7 @@ def test_the_remedy_for_a_missing_right_is_an_acl_once_brokers_or_a_copy_are_in_
 def test_the_settings_of_a_controller_need_its_file_before_the_copy(is_copied: bool, remedy: str) -> None:
     silent = {
         key: setting
-        for key, setting in settings_by_node(seen(PLAIN), is_copied=is_copied).items()
+        for key, setting in settings_by_node(observe_without_rights(PLAIN), is_copied=is_copied).items()
         if isinstance(setting, Failure)
     }
     is_remedy = {role.value: failure.remedy.startswith(remedy) for (role, _), failure in silent.items()}

@@ -1,4 +1,4 @@
-"""A plan says what each level does: what it turns on or off, and what Kafka writes besides."""
+"""The effects of a level change that a plan lists: features that are turned on or off, and records written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the metadata log says, held against znodes: what is the same, what is not, and how it is shown."""
+"""The comparison of the metadata log with znodes: equal entries, differences, and their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: one for each thing that happened, none for a reconciliation in which nothing did."""
+"""Kubernetes Events of a change between two statuses: one for each occurrence, none for an unchanged status."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_suspension_resumption_drift_and_each_stalled_reason_make_one_event() ->
 SUSPENDED = DesiredState({"metadata.version": 27}, suspend=True)
 
 
-def passed(
+def status_after_decision(
     wanted: DesiredState, observation: Observation, previous: Status | None = None, *, older: bool = False
 ) -> Status:
     proposal = propose(wanted, observation, Memory())
@@ -206,7 +206,7 @@ def passed(
     )
 
 
-def of_no_id(previous: Status) -> Status:
+def status_without_cluster_id(previous: Status) -> Status:
     decision = decide(SUSPENDED, observation(cluster_id=SILENT))
     return status_of_wrong_cluster(decision, generation=1, previous=previous, at=NOW)
 
@@ -214,18 +214,18 @@ def of_no_id(previous: Status) -> Status:
 @pytest.mark.parametrize(
     "after",
     [
-        of_no_id,
-        lambda before: passed(SUSPENDED, observation(levels={"metadata.version": 27}), before),
-        lambda before: passed(SUSPENDED, observation(), before, older=True),
-        lambda before: passed(replace(SUSPENDED, mode=Mode.OBSERVE), observation(), before),
+        status_without_cluster_id,
+        lambda before: status_after_decision(SUSPENDED, observation(levels={"metadata.version": 27}), before),
+        lambda before: status_after_decision(SUSPENDED, observation(), before, older=True),
+        lambda before: status_after_decision(replace(SUSPENDED, mode=Mode.OBSERVE), observation(), before),
         lambda before: status_of_invalid(Reason.INVALID_SPEC, "no", generation=2, previous=before, at=NOW),
         lambda before: status_of_unreachable(SILENT, generation=1, previous=before, at=NOW),
         lambda before: status_of_failed_reconciliation("a deadline", generation=1, previous=before, at=NOW),
     ],
-    ids=["no cluster id", "somebody else raised it", "an older owner", "observed", "invalid", "away", "failed"],
+    ids=["no cluster id", "raised by another client", "an older owner", "observed", "invalid", "unreachable", "failed"],
 )
 def test_a_suspended_resource_makes_no_resumed_event(after: Callable[[Status], Status]) -> None:
-    before = passed(SUSPENDED, observation())
+    before = status_after_decision(SUSPENDED, observation())
     assert "Resumed" not in reasons(before, after(before))
     assert "Resumed" not in reasons(after(before), before)
 
@@ -239,13 +239,13 @@ def test_a_suspended_resource_makes_no_resumed_event(after: Callable[[Status], S
         (DesiredState({"no.such": 1}), observation()),
         (DesiredState({"metadata.version": 27}), observation(node(3001), node(1, said=answer(OLD), written=OLD))),
     ],
-    ids=["it acts", "it waits for approval", "it wants a consent", "it knows no such feature", "it waits for a node"],
+    ids=["acts", "waits for approval", "needs a consent", "unknown feature", "waits for a node"],
 )
 def test_a_resumed_resource_makes_one_resumed_event_even_if_it_is_blocked(
     wanted: DesiredState, observation: Observation
 ) -> None:
-    before = passed(replace(wanted, suspend=True), observation)
-    after = passed(wanted, observation, before)
+    before = status_after_decision(replace(wanted, suspend=True), observation)
+    after = status_after_decision(wanted, observation, before)
     assert reasons(before, after).count("Resumed") == 1
     assert "Resumed" not in reasons(after, after)
 

@@ -1,4 +1,6 @@
-"""The lowest metadata.version that the Kafka release to upgrade to supports, judged before any node runs it."""
+"""The lowest metadata.version that a newer Kafka release supports: levels below it have to be raised before the
+upgrade.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,15 @@ def cluster(highest: int = 21, level: int = 4, *, of_one: int = 0) -> Observatio
     return observation(*nodes, levels={"metadata.version": level})
 
 
-def checked(observation: Observation, release: str) -> list[str]:
+def blockers_before(observation: Observation, release: str) -> list[str]:
     return [str(blocker) for blocker in check(observation, bundle(release) or {}, "").blockers]
 
 
 def test_a_release_that_no_longer_supports_the_finalized_level_is_answered_with_the_raise_that_comes_first() -> None:
-    assert checked(cluster(), "4.0") == [TOO_LOW]
-    assert checked(cluster(), "4.3")[0].startswith("metadata.version 4 (3.3-IV0) is below what Kafka 4.3 supports (7")
+    assert blockers_before(cluster(), "4.0") == [TOO_LOW]
+    assert blockers_before(cluster(), "4.3")[0].startswith(
+        "metadata.version 4 (3.3-IV0) is below what Kafka 4.3 supports (7"
+    )
 
 
 def test_a_plan_without_known_binaries_asks_for_the_raise_first_and_not_only_for_a_kafka_upgrade() -> None:
@@ -44,7 +48,7 @@ def test_a_plan_without_known_binaries_asks_for_the_raise_first_and_not_only_for
 
 @pytest.mark.parametrize("level", [7, 21])
 def test_at_or_above_the_floor_only_the_kafka_of_the_nodes_has_to_be_upgraded(level: int) -> None:
-    messages = checked(cluster(level=level), "4.0")
+    messages = blockers_before(cluster(level=level), "4.0")
     assert not any("below" in message for message in messages)
     assert any(
         message.endswith("choose a level that every node supports, or upgrade Kafka on all nodes")
@@ -53,7 +57,7 @@ def test_at_or_above_the_floor_only_the_kafka_of_the_nodes_has_to_be_upgraded(le
 
 
 def test_a_level_that_the_nodes_support_already_needs_no_other_kafka() -> None:
-    assert checked(cluster(), "3.9") == []
+    assert blockers_before(cluster(), "3.9") == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,7 @@ def test_a_level_that_the_nodes_support_already_needs_no_other_kafka() -> None:
     ],
 )
 def test_the_raise_to_do_first_is_one_that_the_current_nodes_support(highest: int, of_one: int, remedy: str) -> None:
-    (message,) = checked(cluster(highest, of_one=of_one), "4.0")
+    (message,) = blockers_before(cluster(highest, of_one=of_one), "4.0")
     assert message.endswith(f"; {remedy}")
 
 
@@ -74,7 +78,7 @@ def test_a_node_with_an_unknown_range_lets_the_remedy_ask_for_kafka_3_9_on_every
     observed = cluster()
     silent = node(3, state=NodeState.UNREACHABLE, said=SILENT, written=None)
     observed = observation(*observed.nodes, silent, levels={"metadata.version": 4})
-    message = next(text for text in checked(observed, "4.0") if "below" in text)
+    message = next(text for text in blockers_before(observed, "4.0") if "below" in text)
     assert message.endswith("; first run Kafka 3.9 on every node, and raise it to 7..21 there")
 
 
@@ -101,13 +105,15 @@ def test_a_broker_that_is_rejected_below_the_floor_gets_no_advice_to_upgrade() -
         *observed.nodes, node(5, state=NodeState.REFUSED, said=SILENT, written=None), levels={"metadata.version": 4}
     )
     for release in ("3.9", "4.0"):
-        (message,) = (text for text in checked(observed, release) if "broker 5" in text)
+        (message,) = (text for text in blockers_before(observed, release) if "broker 5" in text)
         assert "run Kafka 3.x on broker 5: Kafka 4.0 and newer do not support metadata.version 4 (3.3-IV0)" in message
 
 
 def test_a_log_without_a_level_is_below_the_floor_too() -> None:
     observed = observation(*cluster().nodes, levels={})
-    assert checked(observed, "4.0")[0].startswith("metadata.version 1 (3.0-IV1) is below what Kafka 4.0 supports")
+    assert blockers_before(observed, "4.0")[0].startswith(
+        "metadata.version 1 (3.0-IV1) is below what Kafka 4.0 supports"
+    )
 
 
 def test_a_feature_that_no_release_has_is_named_and_no_upgrade_is_advised_for_it() -> None:

@@ -1,4 +1,4 @@
-"""One order of gates for stages of all kinds."""
+"""The gates that every step passes, in one order for all kinds of stages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_gates_are_one_tuple_and_the_documentation_explains_them_in_its_orde
     assert all(gate.__doc__ for gate in GATES)
 
 
-def decided(wanted: DesiredState, owner: Owner | None = None) -> Decision:
+def decision_at(wanted: DesiredState, owner: Owner | None = None) -> Decision:
     """What is decided about levels where the document names some, else about restarts."""
     if wanted.levels:
         return decide(wanted, world(), verdict=DryRunAccepted(), owner=owner)
@@ -47,13 +47,13 @@ def test_opening_one_gate_after_another_shows_each_next_gate_for_every_kind_of_s
     policy, another = ApprovalPolicy.ALWAYS, frozenset({"sha256:0123456789"})
     shut = replace(wanted, cluster_id="another", mode=Mode.OBSERVE, suspend=True, policy=policy, approvals=another)
     older = Owner("kafka/older", is_same_cluster=True)
-    decisions = [decided(shut, older)]
-    decisions.append(decided(shut := replace(shut, cluster_id=""), older))
-    decisions.append(decided(shut, maybe := replace(older, is_same_cluster=False)))
-    decisions.append(decided(shut := replace(shut, mode=Mode.APPLY), maybe))
-    decisions.append(decided(shut := replace(shut, suspend=False), maybe))
-    decisions.append(decided(shut := replace(shut, rollout=replace(CLOSED, windows=())), maybe))
-    decisions.append(decided(shut := replace(shut, approvals=frozenset(), policy=ApprovalPolicy.NEVER), maybe))
+    decisions = [decision_at(shut, older)]
+    decisions.append(decision_at(shut := replace(shut, cluster_id=""), older))
+    decisions.append(decision_at(shut, maybe := replace(older, is_same_cluster=False)))
+    decisions.append(decision_at(shut := replace(shut, mode=Mode.APPLY), maybe))
+    decisions.append(decision_at(shut := replace(shut, suspend=False), maybe))
+    decisions.append(decision_at(shut := replace(shut, rollout=replace(CLOSED, windows=())), maybe))
+    decisions.append(decision_at(shut := replace(shut, approvals=frozenset(), policy=ApprovalPolicy.NEVER), maybe))
     assert [(type(decision), getattr(decision, "reason", None)) for decision in decisions] == [
         (Stalled, Reason.CLUSTER_ID_MISMATCH),
         (Stalled, Reason.DUPLICATE_OWNER),
@@ -63,19 +63,19 @@ def test_opening_one_gate_after_another_shows_each_next_gate_for_every_kind_of_s
         (Held, Reason.APPROVAL_REQUIRED),
         (Wait, Reason.PREFLIGHT),
     ]
-    assert isinstance(decided(shut), Act)
+    assert isinstance(decision_at(shut), Act)
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
 def test_no_step_begins_while_an_older_resource_may_own_the_cluster(wanted: DesiredState) -> None:
     opened = replace(wanted, rollout=replace(CLOSED, windows=()), policy=ApprovalPolicy.NEVER)
-    assert isinstance(decided(opened), Act)
-    assert isinstance(decided(opened, Owner("kafka/older", is_same_cluster=False)), Wait)
+    assert isinstance(decision_at(opened), Act)
+    assert isinstance(decision_at(opened, Owner("kafka/older", is_same_cluster=False)), Wait)
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
 def test_a_plan_that_waits_for_its_window_can_be_approved_meanwhile(wanted: DesiredState) -> None:
-    decision = decided(replace(wanted, policy=ApprovalPolicy.ALWAYS))
+    decision = decision_at(replace(wanted, policy=ApprovalPolicy.ALWAYS))
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.WAITING_FOR_WINDOW
     assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
@@ -117,4 +117,4 @@ def test_a_roll_that_is_suspended_names_what_halts_it() -> None:
 def test_a_plan_that_is_over_waits_for_no_approval() -> None:
     wanted = DesiredState({"metadata.version": 25}, policy=ApprovalPolicy.ALWAYS)
     assert propose(wanted, world()).plan.is_over
-    assert isinstance(decided(wanted), Done)
+    assert isinstance(decision_at(wanted), Done)

@@ -1,4 +1,4 @@
-"""What is done next on the way to another inter.broker.protocol.version, and what prevents it."""
+"""The next step towards another inter.broker.protocol.version (IBP), and the blockers to it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.fleets import requested
 from tests.kafkafeatures.core.ibps import IN_PODS, broker, brokers, in_pods, wanting
-from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, said
+from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, message_of
 from tests.kafkafeatures.core.replicas import reading, row
 from tests.kafkafeatures.ensembles import CLUSTER, claimed, progress
 from tests.kafkafeatures.worlds import NOW, SILENT, known
@@ -46,7 +46,7 @@ def refused(look: Look, reason: Reason) -> str:
     return "\n".join([look.decision.message, *map(str, look.decision.blockers)])
 
 
-def asked(id_: int) -> RestartInFlight:
+def requested_restart(id_: int) -> RestartInFlight:
     """A person was asked to restart it, and has not done so: its znode is the one that `broker` gives it."""
     step = RestartNode(id_, f"broker {id_}", earlier_support="", czxid=100 + id_)
     return RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
@@ -74,7 +74,7 @@ def test_the_broker_that_is_controller_is_restarted_last() -> None:
 
 
 def test_a_person_is_asked_for_the_line_that_the_broker_needs() -> None:
-    says = refused(Look(wanting(), brokers(), sent=(asked(2),)), Reason.ROLLING_NODES)
+    says = refused(Look(wanting(), brokers(), sent=(requested_restart(2),)), Reason.ROLLING_NODES)
     assert says == f"restart broker 2 with the same Kafka, and {IBP}=3.9; it is 3.8"
 
 
@@ -101,7 +101,7 @@ def test_an_unset_ibp_is_first_set_to_the_version_in_use_and_no_image_is_rolled(
     says = refused(Look(wanting(target, rollout=Rollout()), observation), Reason.WAITING_FOR_GIT)
     assert "no image is rolled" in says
     assert f"set {IBP}=3.8-IV0 in Git" in says
-    by_hand = refused(Look(wanting(target), observation, sent=(asked(2),)), Reason.ROLLING_NODES)
+    by_hand = refused(Look(wanting(target), observation, sent=(requested_restart(2),)), Reason.ROLLING_NODES)
     assert f"restart broker 2 with the same Kafka, and {IBP}=3.8-IV0" in by_hand
 
 
@@ -113,7 +113,7 @@ def test_a_broker_with_an_unset_ibp_comes_before_every_newer_kafka() -> None:
 def test_brokers_that_do_not_know_the_wanted_ibp_get_a_newer_kafka_first_and_keep_their_ibp() -> None:
     observation = brokers(broker(1, "3.8", "3.9-IV0"), uses="3.8", knows="3.8-IV0")
     assert restarted(Look(wanting(), observation)) == 2
-    says = refused(Look(wanting(), observation, sent=(asked(2),)), Reason.ROLLING_NODES)
+    says = refused(Look(wanting(), observation, sent=(requested_restart(2),)), Reason.ROLLING_NODES)
     assert "restart broker 2 with Kafka 3.9" in says
     assert f"still {IBP}=3.8" in says
     assert "image of Kafka 3.9" in refused(Look(wanting(rollout=Rollout()), observation), Reason.WAITING_FOR_GIT)
@@ -199,7 +199,7 @@ def test_the_ibp_is_not_raised_past_a_broker_that_has_replicas_and_is_down(knows
     """A newer Kafka for the others changes nothing for it."""
     partitions = reading(row("orders", 1, 2, 3, 4, isr=(1, 2, 3)), default=1)
     observation = replace(brokers(knows=knows), partitions=known(partitions, SourceKind.API_REQUESTS))
-    says = said(looks(wanting(), observation))
+    says = message_of(looks(wanting(), observation))
     assert ("broker 4 has replicas but is not registered" in says) is (knows == "3.9-IV0")
     assert ("start broker 4, or move its replicas to other brokers" in says) is (knows == "3.9-IV0")
 

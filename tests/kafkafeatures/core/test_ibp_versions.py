@@ -1,4 +1,4 @@
-"""Which inter.broker.protocol.versions there are, and which of two is higher. Held against Kafka 3.9.2 by
+"""The known inter.broker.protocol.versions and their order. Compared with Kafka 3.9.2 by
 `tests/e2e/kafka/test_ibp_by_hand.py`.
 """
 

@@ -1,4 +1,6 @@
-"""A node is a role, an id and a life of a process: neither an id nor an address says who answers."""
+"""The identity of a node: its role, its id and its process. Ghost registrations, reused addresses, combined nodes,
+observers.
+"""
 
 from __future__ import annotations
 
@@ -49,18 +51,18 @@ AS_BROKER, AS_CONTROLLER = answer(keys=(3, 18, 55)), answer(keys=(18, 55))
 BOTH, ONLY_CONTROLLER, ONLY_BROKER = "broker,controller", "controller", "broker"
 
 
-def named(node: ProbedNode, roles: str) -> ProbedNode:
+def proved_as(node: ProbedNode, roles: str) -> ProbedNode:
     """The node, which proved its id and gave its roles."""
     return replace(node, proved_at="10.0.0.1", settings={PROCESS_ROLES: Setting(SettingSource.FILE, roles)})
 
 
-def of(log: Image) -> LogReading:
+def log_reading(log: Image) -> LogReading:
     return LogReading(log, log.offset, 3001, log.epoch, NOW)
 
 
-def seen(*nodes: ProbedNode, log: Image | None, **parts: Any) -> Observation:
+def observe_nodes(*nodes: ProbedNode, log: Image | None, **parts: Any) -> Observation:
     parts = {"quorum": quorum(voters=CONTROLLERS), **parts}
-    return observe(probe(*nodes, **parts), SILENT if log is None else of(log))
+    return observe(probe(*nodes, **parts), SILENT if log is None else log_reading(log))
 
 
 def registered(of: Image, addresses: Mapping[int, tuple[int, int]]) -> Image:
@@ -73,7 +75,7 @@ def registered(of: Image, addresses: Mapping[int, tuple[int, int]]) -> Image:
     return replace(of, registrations=replace(of.registrations, brokers=brokers))
 
 
-def of_role(observation: Observation, id_: int, role: Role) -> Node:
+def node_in_role(observation: Observation, id_: int, role: Role) -> Node:
     (matching,) = [node for node in observation.nodes if node.id == id_ and role in node.roles]
     return matching
 
@@ -85,16 +87,16 @@ FORMER = image({1: (NEW, False), 3001: (OLD, True)}, dict.fromkeys(CONTROLLERS, 
 TWO_ROLES = (asked(1), asked(3001, SILENT, Role.BROKER), asked(3002), asked(3003))
 
 
-def former(roles: str | None, log: Image = FORMER, node_answer: NodeAnswer = AS_CONTROLLER) -> Observation:
+def observe_two_roles(roles: str | None, log: Image = FORMER, node_answer: NodeAnswer = AS_CONTROLLER) -> Observation:
     controller = asked(3001, node_answer)
-    return seen(*TWO_ROLES, controller if roles is None else named(controller, roles), log=log)
+    return observe_nodes(*TWO_ROLES, controller if roles is None else proved_as(controller, roles), log=log)
 
 
 @pytest.mark.parametrize("ranges", [OLD, NEW])
 def test_a_node_that_is_no_longer_a_broker_is_a_controller_and_a_ghost_broker(ranges: Any) -> None:
     log = image({1: (NEW, False), 3001: (ranges, True)}, dict.fromkeys(CONTROLLERS, NEW))
-    observation = former(ONLY_CONTROLLER, log)
-    controller, ghost = of_role(observation, 3001, Role.CONTROLLER), of_role(observation, 3001, Role.BROKER)
+    observation = observe_two_roles(ONLY_CONTROLLER, log)
+    controller, ghost = node_in_role(observation, 3001, Role.CONTROLLER), node_in_role(observation, 3001, Role.BROKER)
     assert (controller.roles, controller.state, controller.is_voter) == ((Role.CONTROLLER,), NodeState.LIVE, True)
     assert isinstance(controller.range_of("metadata.version"), Known)
     assert (ghost.state, ghost.is_voter, not_a_ghost_broker(ghost)) == (NodeState.GHOST, False, "")
@@ -105,7 +107,7 @@ def test_a_node_that_is_no_longer_a_broker_is_a_controller_and_a_ghost_broker(ra
 
 
 def test_the_remedy_for_a_ghost_broker_with_the_id_of_a_voter_never_unregisters_the_voter() -> None:
-    observation = former(ONLY_CONTROLLER)
+    observation = observe_two_roles(ONLY_CONTROLLER)
     (blocker,) = grouped(blockers_of(observation, {"metadata.version": NEW["metadata.version"][1]}, "FLAGS"))
     assert blocker.remedy == "kafkafeatures unregister --broker 3001 FLAGS"
     assert "the process with id 3001 is only a controller now" in blocker.message
@@ -113,15 +115,15 @@ def test_the_remedy_for_a_ghost_broker_with_the_id_of_a_voter_never_unregisters_
 
 
 def test_a_combined_process_is_one_node_while_its_broker_starts() -> None:
-    observation = former(BOTH)
-    node = of_role(observation, 3001, Role.BROKER)
+    observation = observe_two_roles(BOTH)
+    node = node_in_role(observation, 3001, Role.BROKER)
     assert (node.roles, node.state) == ((Role.CONTROLLER, Role.BROKER), NodeState.FENCED)
     assert not_a_ghost_broker(node)
 
 
 def test_a_process_of_unknown_roles_stays_one_node_and_no_remedy_unregisters_the_voter() -> None:
-    observation = former(None)
-    node = of_role(observation, 3001, Role.BROKER)
+    observation = observe_two_roles(None)
+    node = node_in_role(observation, 3001, Role.BROKER)
     assert node.roles == (Role.CONTROLLER, Role.BROKER)
     reason = not_a_ghost_broker(node)
     assert "process.roles" in reason
@@ -133,7 +135,7 @@ def test_a_process_of_unknown_roles_stays_one_node_and_no_remedy_unregisters_the
 
 def test_a_process_that_differs_from_its_registration_is_reported_with_start_and_remedy_after_two_minutes() -> None:
     process = Process()
-    decided = decide(DesiredState({"metadata.version": NEW["metadata.version"][1]}), former(None))
+    decided = decide(DesiredState({"metadata.version": NEW["metadata.version"][1]}), observe_two_roles(None))
     assert isinstance(decided, Wait)
     first = process.look(decided, NOW)
     assert "node 3001 reports metadata.version" in first
@@ -144,30 +146,33 @@ def test_a_process_that_differs_from_its_registration_is_reported_with_start_and
 
 def test_an_unfenced_broker_is_no_ghost_whatever_roles_its_process_reports() -> None:
     log = image({1: (NEW, False), 3001: (OLD, False)}, dict.fromkeys(CONTROLLERS, NEW))
-    assert of_role(former(ONLY_CONTROLLER, log), 3001, Role.BROKER).roles == (Role.CONTROLLER, Role.BROKER)
+    assert node_in_role(observe_two_roles(ONLY_CONTROLLER, log), 3001, Role.BROKER).roles == (
+        Role.CONTROLLER,
+        Role.BROKER,
+    )
 
 
 def test_a_node_that_is_no_longer_a_controller_is_a_broker_and_a_ghost_controller() -> None:
     log = image({1: (NEW, False), 2: (NEW, False)}, dict.fromkeys((*CONTROLLERS, 2), NEW))
-    broker, nodes = named(asked(2, AS_BROKER), ONLY_BROKER), (asked(1), asked(2, SILENT, Role.CONTROLLER))
+    broker, nodes = proved_as(asked(2, AS_BROKER), ONLY_BROKER), (asked(1), asked(2, SILENT, Role.CONTROLLER))
     fetches = QuorumAnswer(3001, 4, 100, quorum(voters=CONTROLLERS).voters, (ReplicaProgress(2, 100, 1000, 1000),))
-    observation = seen(*nodes, *map(asked, CONTROLLERS), broker, log=log, quorum=fetches)
-    assert (of_role(observation, 2, Role.BROKER).state, of_role(observation, 2, Role.CONTROLLER).state) == (
+    observation = observe_nodes(*nodes, *map(asked, CONTROLLERS), broker, log=log, quorum=fetches)
+    assert (node_in_role(observation, 2, Role.BROKER).state, node_in_role(observation, 2, Role.CONTROLLER).state) == (
         NodeState.LIVE,
         NodeState.GHOST,
     )
-    assert observation.node(2) == of_role(observation, 2, Role.BROKER)
+    assert observation.node(2) == node_in_role(observation, 2, Role.BROKER)
 
 
 def test_a_voter_is_no_ghost_whatever_roles_its_process_reports() -> None:
-    assert of_role(former(ONLY_BROKER), 3001, Role.CONTROLLER).state is not NodeState.GHOST
+    assert node_in_role(observe_two_roles(ONLY_BROKER), 3001, Role.CONTROLLER).state is not NodeState.GHOST
 
 
 def test_several_nodes_that_are_no_longer_brokers_are_reported_in_one_sentence() -> None:
     log = image({1: (NEW, False), 3001: (OLD, True), 3002: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW))
     brokers = tuple(asked(id_, SILENT, Role.BROKER) for id_ in (3001, 3002))
-    controllers = (*(named(asked(id_, AS_CONTROLLER), ONLY_CONTROLLER) for id_ in (3001, 3002)), asked(3003))
-    observation = seen(asked(1), *brokers, *controllers, log=log)
+    controllers = (*(proved_as(asked(id_, AS_CONTROLLER), ONLY_CONTROLLER) for id_ in (3001, 3002)), asked(3003))
+    observation = observe_nodes(asked(1), *brokers, *controllers, log=log)
     (blocker,) = check(observation, {}, "FLAGS").blockers
     assert "the processes with these ids are only controllers now" in blocker.message
     assert blocker.remedy == "for each of them: kafkafeatures unregister --broker 3001 FLAGS"
@@ -179,18 +184,18 @@ def test_several_nodes_that_are_no_longer_brokers_are_reported_in_one_sentence()
 # --- one address, two registrations ---
 
 
-def renumbered(node_answer: NodeAnswer | Failure = AS_BROKER, **epochs: int) -> Observation:
+def observe_renumbered(node_answer: NodeAnswer | Failure = AS_BROKER, **epochs: int) -> Observation:
     """Broker 13 at the address that broker 3 had. fenced: 0 where broker 13 is not."""
     fenced = {3: bool(epochs.get("fenced_3", 1)), 13: bool(epochs.get("fenced_13", 0))}
     log = image({3: (OLD, fenced[3]), 13: (NEW, fenced[13])}, dict.fromkeys(CONTROLLERS, NEW))
     log = registered(log, {3: (epochs.get("of_3", 5), 99), 13: (epochs.get("of_13", 50), 99)})
     brokers = [replace(asked(id_, node_answer), port=99) for id_ in (3, 13)]
-    return seen(*brokers, *map(asked, CONTROLLERS), log=log)
+    return observe_nodes(*brokers, *map(asked, CONTROLLERS), log=log)
 
 
 def test_an_address_belongs_to_the_newest_registration_that_names_it() -> None:
-    observation = renumbered()
-    ghost, successor = of_role(observation, 3, Role.BROKER), of_role(observation, 13, Role.BROKER)
+    observation = observe_renumbered()
+    ghost, successor = node_in_role(observation, 3, Role.BROKER), node_in_role(observation, 13, Role.BROKER)
     assert (ghost.state, successor.state) == (NodeState.GHOST, NodeState.LIVE)
     assert ghost.replaced_by is not None
     assert ghost.replaced_by.message == "its address h:99 is that of broker 13 now"
@@ -205,31 +210,31 @@ def test_an_address_belongs_to_the_newest_registration_that_names_it() -> None:
 
 
 def test_an_unfenced_registration_has_its_address_before_a_newer_one_that_is_fenced() -> None:
-    observation = renumbered(fenced_3=0, fenced_13=1)
+    observation = observe_renumbered(fenced_3=0, fenced_13=1)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.LIVE, NodeState.GHOST)
 
 
 def test_the_newest_of_two_fenced_registrations_has_the_address() -> None:
-    observation = renumbered(fenced_13=1)
+    observation = observe_renumbered(fenced_13=1)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.GHOST, NodeState.FENCED)
 
 
 def test_the_older_of_two_unfenced_registrations_does_not_have_the_address() -> None:
-    observation = renumbered(fenced_3=0)
+    observation = observe_renumbered(fenced_3=0)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.UNREACHABLE, NodeState.LIVE)
 
 
 def test_without_the_log_the_unfenced_broker_has_the_address() -> None:
     listed = BrokerList((Host(3, "h", 99, is_fenced=True), Host(13, "h", 99)), lists_fenced=True)
     brokers = [replace(asked(id_, AS_BROKER), port=99) for id_ in (3, 13)]
-    observation = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
+    observation = observe_nodes(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.GHOST, NodeState.LIVE)
 
 
 def test_neither_of_two_registrations_with_one_address_is_a_ghost_while_the_owner_is_unknown() -> None:
     listed = BrokerList(tuple(Host(id_, "h", 99, is_fenced=True) for id_ in (3, 13)), lists_fenced=True)
     brokers = [replace(asked(id_, AS_BROKER), port=99) for id_ in (3, 13)]
-    observation = seen(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
+    observation = observe_nodes(*brokers, *map(asked, CONTROLLERS), log=None, brokers=listed)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.FENCED, NodeState.FENCED)
     assert "it is not known which answers" in str(observation.nodes[-1].answer)
     assert not_a_ghost_broker(observation.nodes[-1])
@@ -238,14 +243,14 @@ def test_neither_of_two_registrations_with_one_address_is_a_ghost_while_the_owne
 def test_a_ghost_is_reported_with_the_role_of_the_node_that_owns_its_address_now() -> None:
     denied = Failure(FailureKind.ANOTHER_NODE, "h:3001", "its address h:3001 is that of node 3001 now")
     log = registered(image({3: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 3001)})
-    observation = seen(replace(asked(3, denied), port=3001), *map(asked, CONTROLLERS), log=log)
-    assert "controller 3001 now" in str(of_role(observation, 3, Role.BROKER).answer)
+    observation = observe_nodes(replace(asked(3, denied), port=3001), *map(asked, CONTROLLERS), log=log)
+    assert "controller 3001 now" in str(node_in_role(observation, 3, Role.BROKER).answer)
 
 
 def test_a_broker_whose_address_a_controller_answers_at_is_a_ghost() -> None:
     log = registered(image({3: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 3001)})
-    observation = seen(replace(asked(3, AS_CONTROLLER), port=3001), *map(asked, CONTROLLERS), log=log)
-    ghost = of_role(observation, 3, Role.BROKER)
+    observation = observe_nodes(replace(asked(3, AS_CONTROLLER), port=3001), *map(asked, CONTROLLERS), log=log)
+    ghost = node_in_role(observation, 3, Role.BROKER)
     assert ghost.state is NodeState.GHOST
     assert ghost.replaced_by is not None
     assert ghost.replaced_by.message == "its address h:3001 is that of controller 3001 now"
@@ -253,16 +258,16 @@ def test_a_broker_whose_address_a_controller_answers_at_is_a_ghost() -> None:
 
 def test_an_observer_registered_at_the_address_of_a_voter_is_a_ghost() -> None:
     log = image({1: (NEW, False)}, dict.fromkeys((*CONTROLLERS, 3009), NEW))
-    observation = seen(asked(1), *map(asked, CONTROLLERS), replace(asked(3009), port=3001), log=log)
-    assert of_role(observation, 3009, Role.CONTROLLER).state is NodeState.GHOST
-    assert of_role(observation, 3001, Role.CONTROLLER).state is NodeState.LIVE
+    observation = observe_nodes(asked(1), *map(asked, CONTROLLERS), replace(asked(3009), port=3001), log=log)
+    assert node_in_role(observation, 3009, Role.CONTROLLER).state is NodeState.GHOST
+    assert node_in_role(observation, 3001, Role.CONTROLLER).state is NodeState.LIVE
 
 
 def test_a_broker_whose_process_denies_its_id_is_a_ghost_under_any_host_name() -> None:
     denied = Failure(FailureKind.ANOTHER_NODE, "alias:99", "its address alias:99 is that of node 13 now")
     log = registered(image({3: (OLD, True), 13: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {})
-    observation = seen(replace(asked(3, denied), host="alias"), asked(13), *map(asked, CONTROLLERS), log=log)
-    ghost = of_role(observation, 3, Role.BROKER)
+    observation = observe_nodes(replace(asked(3, denied), host="alias"), asked(13), *map(asked, CONTROLLERS), log=log)
+    ghost = node_in_role(observation, 3, Role.BROKER)
     assert (ghost.state, ghost.replaced_by) == (NodeState.GHOST, denied)
 
 
@@ -270,9 +275,9 @@ def test_a_process_that_proves_its_id_has_the_address() -> None:
     log = registered(
         image({3: (NEW, True), 13: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW)), {3: (5, 99), 13: (50, 99)}
     )
-    proved = named(replace(asked(3, AS_BROKER), port=99), ONLY_BROKER)
+    proved = proved_as(replace(asked(3, AS_BROKER), port=99), ONLY_BROKER)
     denied = Failure(FailureKind.ANOTHER_NODE, "h:99", "its address h:99 is that of node 3 now")
-    observation = seen(proved, replace(asked(13, denied), port=99), *map(asked, CONTROLLERS), log=log)
+    observation = observe_nodes(proved, replace(asked(13, denied), port=99), *map(asked, CONTROLLERS), log=log)
     assert (observation.nodes[-2].state, observation.nodes[-1].state) == (NodeState.FENCED, NodeState.UNREACHABLE)
     assert "broker 3 now" in str(observation.nodes[-1].answer)
 
@@ -284,27 +289,27 @@ def test_only_nodes_of_doubtful_identity_are_asked_for_their_id() -> None:
     log = image({1: (NEW, False), 2: (NEW, True), 3001: (OLD, True)}, dict.fromkeys((*CONTROLLERS, 3009), NEW))
     nodes = (asked(1), asked(2), *map(asked, (*CONTROLLERS, 3009)), asked(3001, SILENT, Role.BROKER))
     made = probe(*nodes, quorum=quorum(voters=CONTROLLERS))
-    assert in_doubt(made, of(log)) == {(Role.BROKER, 2), (Role.CONTROLLER, 3001), (Role.CONTROLLER, 3009)}
+    assert in_doubt(made, log_reading(log)) == {(Role.BROKER, 2), (Role.CONTROLLER, 3001), (Role.CONTROLLER, 3009)}
     healthy = image({1: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW))
-    assert not in_doubt(probe(asked(1), *map(asked, CONTROLLERS)), of(healthy))
-    assert not in_doubt(made, of(image({2: (NEW, True)}, zk_migration_state=1)))
+    assert not in_doubt(probe(asked(1), *map(asked, CONTROLLERS)), log_reading(healthy))
+    assert not in_doubt(made, log_reading(image({2: (NEW, True)}, zk_migration_state=1)))
 
 
 # --- who votes ---
 
 
-def of_four(level: int = 1, **parts: Any) -> Observation:
+def observe_four_controllers(level: int = 1, **parts: Any) -> Observation:
     """Three voters, and controller 3009, which fetches."""
     log = image(
         {1: (NEW, False)}, dict.fromkeys((*CONTROLLERS, 3009), NEW), {"metadata.version": 21}, kraft_version=level
     )
     kraft = answer(levels={"metadata.version": 21, "kraft.version": level})
-    return seen(asked(1), *(asked(id_, kraft) for id_ in (*CONTROLLERS, 3009)), log=log, **parts)
+    return observe_nodes(asked(1), *(asked(id_, kraft) for id_ in (*CONTROLLERS, 3009)), log=log, **parts)
 
 
 @pytest.mark.parametrize(("level", "mode"), [(0, "Static"), (1, "Dynamic")])
 def test_a_controller_that_is_no_voter_is_an_observer(level: int, mode: str) -> None:
-    observation = of_four(level)
+    observation = observe_four_controllers(level)
     assert [node.id for node in observers(observation)] == [3009]
     document = cluster_document(observation)
     assert document["quorumMode"] == mode
@@ -319,14 +324,14 @@ def test_a_controller_that_is_no_voter_is_an_observer(level: int, mode: str) -> 
 
 def test_observers_are_counted_in_the_headline_and_have_a_line_with_their_remedy() -> None:
     out = StringIO()
-    draw(Console(width=200, file=out), of_four())
+    draw(Console(width=200, file=out), observe_four_controllers())
     assert "4 controllers, 1 broker; 3 voters, 1 observer (3009)" in out.getvalue()
     assert "Observer    controller 3009: is not a voter, and counts for no majority" in out.getvalue()
     assert "add-controller" in out.getvalue()
 
 
 def test_no_controller_is_an_observer_while_the_voters_are_unknown() -> None:
-    observation = of_four(quorum=SILENT)
+    observation = observe_four_controllers(quorum=SILENT)
     assert not observers(observation)
     assert all("voter" not in node for node in cluster_document(observation)["nodes"])
 
@@ -334,7 +339,7 @@ def test_no_controller_is_an_observer_while_the_voters_are_unknown() -> None:
 def test_an_unregistered_node_that_fetches_the_metadata_log_has_no_role() -> None:
     log = image({1: (NEW, False)}, dict.fromkeys(CONTROLLERS, NEW))
     fetches = QuorumAnswer(3001, 4, 100, quorum(voters=CONTROLLERS).voters, (ReplicaProgress(3, 100, 1000, 1000),))
-    observation = seen(asked(1), *map(asked, CONTROLLERS), log=log, quorum=fetches)
+    observation = observe_nodes(asked(1), *map(asked, CONTROLLERS), log=log, quorum=fetches)
     node = observation.node(3)
     assert node is not None
     assert (node.roles, node.state, node.title) == ((), NodeState.REFUSED, "node 3")

@@ -1,4 +1,4 @@
-"""The one raise that the server does not judge beforehand: nothing about it may pass by silence."""
+"""The raise of kraft.version, for which Kafka has no dry run: it needs a known range of every node."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ READ = LogReading(image({1: (NEW, False)}, {3001: NEW, 3002: NEW}, LEVELS), 100,
 C1, C2, B1 = (asked(id_, answer(NEW, LEVELS)) for id_ in (3001, 3002, 1))
 
 
-def decided(observation: Observation) -> Act | Wait:
+def decision_on(observation: Observation) -> Act | Wait:
     decision = decide(DYNAMIC, observation, verdict=DryRunAccepted())
     assert isinstance(decision, Act | Wait)
     return decision
 
 
 def test_kraft_version_is_raised_where_every_range_and_every_registration_is_known() -> None:
-    assert decided(observe(probe(C1, C2, B1), READ)) == Act(UpdateFeature("kraft.version", 0, 1))
+    assert decision_on(observe(probe(C1, C2, B1), READ)) == Act(UpdateFeature("kraft.version", 0, 1))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_kraft_version_is_raised_where_every_range_and_every_registration_is_kno
     ],
 )
 def test_an_unread_range_or_registration_holds_the_raise_of_kraft_version(observation: Observation, words: str) -> None:
-    decision = decided(observation)
+    decision = decision_on(observation)
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.WAITING_FOR_NODES
     assert {blocker.kind for blocker in decision.blockers} == {BlockerKind.NODE_UNKNOWN}
@@ -81,7 +81,7 @@ def test_a_controller_whose_ranges_are_all_unknown_is_named_once() -> None:
     observed = observation(
         node(3001), node(3002, state=NodeState.UNREACHABLE, said=SILENT, written=None), node(1), levels=LEVELS
     )
-    decision = decided(observed)
+    decision = decision_on(observed)
     assert isinstance(decision, Wait)
     assert len(decision.blockers) == 1
 

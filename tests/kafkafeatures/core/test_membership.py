@@ -1,4 +1,4 @@
-"""Who is in a cluster that comes from ZooKeeper: brokers are counted by the one that is the controller at that moment.
+"""Live brokers, their states and the metadata mode of a cluster during a migration from ZooKeeper.
 
 The metadata log is that of a real migration with Kafka 3.9.1, cut where it was at some moment of it.
 """
@@ -50,7 +50,7 @@ def registered(*ids: int, first: int = 5000) -> dict[int, RegisteredBroker]:
     return {id_: RegisteredBroker(id_, first + id_, (f"PLAINTEXT://b{id_}:9092",), {}) for id_ in ids}
 
 
-def seen(
+def observe_at(
     *brokers: ProbedNode, at: int | Image | None, znodes: ZooKeeperReading | Failure = NOT_ASKED, **parts: Any
 ) -> Observation:
     """`at`: the offset of the log, None where no controller answers."""
@@ -92,7 +92,7 @@ def mode(observation: Observation) -> MetadataMode | None:
 
 
 def test_plain_brokers_are_live_while_a_quorum_waits_for_the_migration() -> None:
-    observation = seen(*brokers_of(PLAIN, 1, 2, 3), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 2, 3))
+    observation = observe_at(*brokers_of(PLAIN, 1, 2, 3), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 2, 3))
     assert states(observation) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
     assert mode(observation) is MetadataMode.MIGRATING
     assert isinstance(observation.registered_brokers, Known)
@@ -116,32 +116,34 @@ NOT_READ = (
 def test_a_broker_in_zookeeper_mode_that_answers_is_live_while_the_quorum_waits_also_without_znodes(
     offset: int, znodes: ZooKeeperReading | Failure
 ) -> None:
-    observation = seen(*brokers_of(PLAIN, 1, 2), *brokers_of(FLAGGED, 3), at=offset, znodes=znodes)
+    observation = observe_at(*brokers_of(PLAIN, 1, 2), *brokers_of(FLAGGED, 3), at=offset, znodes=znodes)
     assert states(observation) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
     fenced = replace_brokers(cut_at(offset), fenced=True)  # by the quorum, which no broker follows yet
-    assert states(seen(*brokers_of(FLAGGED, 1, 2, 3), at=fenced, znodes=znodes)) == states(observation)
+    assert states(observe_at(*brokers_of(FLAGGED, 1, 2, 3), at=fenced, znodes=znodes)) == states(observation)
 
 
 def test_a_zookeeper_broker_that_answers_is_live_beside_controllers_started_without_the_migration_flag() -> None:
-    assert states(seen(*brokers_of(PLAIN, 1, 2), at=image({}, {3001: NEW}))) == dict.fromkeys((1, 2), NodeState.LIVE)
+    assert states(observe_at(*brokers_of(PLAIN, 1, 2), at=image({}, {3001: NEW}))) == dict.fromkeys(
+        (1, 2), NodeState.LIVE
+    )
 
 
 def test_a_silent_zookeeper_broker_has_the_state_that_other_brokers_report_while_the_quorum_waits() -> None:
     both = (*brokers_of(PLAIN, 1), *brokers_of(SILENT, 2))
-    assert states(seen(*both, at=BEFORE_ANY_BROKER, brokers=listed(*both)))[2] is NodeState.UNREACHABLE
+    assert states(observe_at(*both, at=BEFORE_ANY_BROKER, brokers=listed(*both)))[2] is NodeState.UNREACHABLE
     fenced = image({2: (NEW, True)}, {3001: NEW}, zk_migration_state=2)
-    assert states(seen(*both, at=fenced, brokers=listed(*both)))[2] is NodeState.GHOST
+    assert states(observe_at(*both, at=fenced, brokers=listed(*both)))[2] is NodeState.GHOST
 
 
 def test_a_waiting_quorum_refuses_brokers_in_kraft_mode_and_after_the_copy_brokers_in_zookeeper_mode() -> None:
-    assert states(seen(*brokers_of(IN_KRAFT, 4), at=BEFORE_ANY_BROKER))[4] is NodeState.REFUSED
-    assert states(seen(*brokers_of(PLAIN, 4), at=DUAL_WRITE))[4] is NodeState.REFUSED
+    assert states(observe_at(*brokers_of(IN_KRAFT, 4), at=BEFORE_ANY_BROKER))[4] is NodeState.REFUSED
+    assert states(observe_at(*brokers_of(PLAIN, 4), at=DUAL_WRITE))[4] is NodeState.REFUSED
     claims = reading(controller=claimed(3001, epoch=3), brokers=registered(4))
-    assert states(seen(*brokers_of(PLAIN, 4), at=ONE_FLAGGED, znodes=claims))[4] is NodeState.REFUSED
+    assert states(observe_at(*brokers_of(PLAIN, 4), at=ONE_FLAGGED, znodes=claims))[4] is NodeState.REFUSED
 
 
 def test_the_epoch_of_a_broker_in_zookeeper_mode_is_the_czxid_of_its_znode() -> None:
-    observation = seen(*brokers_of(PLAIN, 2), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(2))
+    observation = observe_at(*brokers_of(PLAIN, 2), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(2))
     assert (node(observation, 2).broker_epoch, node(observation, 2).czxid, node(observation, 2).incarnation) == (
         5002,
         5002,
@@ -153,7 +155,7 @@ def test_the_epoch_of_a_broker_in_zookeeper_mode_is_the_czxid_of_its_znode() -> 
 
 def test_a_flagged_broker_has_the_epoch_of_the_log_and_the_czxid_of_its_znode() -> None:
     znodes = in_zookeeper(1, 2, 3)
-    observation = seen(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2, 3), at=ONE_FLAGGED, znodes=znodes)
+    observation = observe_at(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2, 3), at=ONE_FLAGGED, znodes=znodes)
     assert states(observation) == dict.fromkeys((1, 2, 3), NodeState.LIVE)
     assert [(node(observation, id_).broker_epoch, node(observation, id_).czxid) for id_ in (1, 2)] == [
         (240, 5001),
@@ -167,16 +169,16 @@ def test_a_broker_without_a_znode_is_fenced_if_it_answers_and_unreachable_if_it_
     """The session of the broker has expired, or it has registered since the znodes were read: it is refused by no
     controller.
     """
-    observation = seen(
+    observation = observe_at(
         *brokers_of(PLAIN, 1, 2), *brokers_of(SILENT, 3), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 3)
     )
     assert states(observation) == {1: NodeState.LIVE, 2: NodeState.FENCED, 3: NodeState.UNREACHABLE}
-    gone = seen(*brokers_of(PLAIN, 1), *brokers_of(SILENT, 2), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1))
+    gone = observe_at(*brokers_of(PLAIN, 1), *brokers_of(SILENT, 2), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1))
     assert states(gone)[2] is NodeState.UNREACHABLE
 
 
 def test_a_broker_registered_only_in_znodes_is_observed_with_its_address() -> None:
-    observation = seen(*brokers_of(PLAIN, 1), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 2))
+    observation = observe_at(*brokers_of(PLAIN, 1), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 2))
     assert node(observation, 2).state is NodeState.UNREACHABLE
     assert (node(observation, 2).host, node(observation, 2).port) == ("b2", 9092)
 
@@ -184,7 +186,7 @@ def test_a_broker_registered_only_in_znodes_is_observed_with_its_address() -> No
 def test_a_broker_whose_znode_cannot_be_read_counts_as_registered() -> None:
     damaged = Failure(FailureKind.REJECTED, "znode /brokers/ids/2", "cannot be read")
     znodes = reading(controller=elected(1), brokers={**registered(1), 2: damaged})
-    observation = seen(*brokers_of(PLAIN, 1, 2), at=BEFORE_ANY_BROKER, znodes=znodes)
+    observation = observe_at(*brokers_of(PLAIN, 1, 2), at=BEFORE_ANY_BROKER, znodes=znodes)
     assert states(observation) == dict.fromkeys((1, 2), NodeState.LIVE)
     assert (node(observation, 2).broker_epoch, node(observation, 2).czxid, node(observation, 2).listeners) == (
         -1,
@@ -195,24 +197,24 @@ def test_a_broker_whose_znode_cannot_be_read_counts_as_registered() -> None:
 
 def test_a_silent_broker_without_a_znode_has_the_state_of_its_registration_in_the_log() -> None:
     evidence: dict[str, Any] = {"quorum": quorum(voters=(3001, 3002, 3003)), "znodes": in_zookeeper(2, 3)}
-    assert node(seen(*brokers_of(SILENT, 1), at=ONE_FLAGGED, **evidence), 1).state is NodeState.UNREACHABLE
+    assert node(observe_at(*brokers_of(SILENT, 1), at=ONE_FLAGGED, **evidence), 1).state is NodeState.UNREACHABLE
     fenced = image({1: (NEW, True)}, {3001: NEW}, zk_migration_state=2)
-    assert node(seen(*brokers_of(SILENT, 1), at=fenced, **evidence), 1).state is NodeState.GHOST
+    assert node(observe_at(*brokers_of(SILENT, 1), at=fenced, **evidence), 1).state is NodeState.GHOST
 
 
 def test_while_there_is_no_controller_znodes_list_the_brokers_until_zookeeper_was_copied() -> None:
     nobody = reading(controller=None, brokers=registered(1))
-    assert states(seen(*brokers_of(PLAIN, 1), at=BEFORE_ANY_BROKER, znodes=nobody)) == {1: NodeState.LIVE}
+    assert states(observe_at(*brokers_of(PLAIN, 1), at=BEFORE_ANY_BROKER, znodes=nobody)) == {1: NodeState.LIVE}
     written = image({1: (NEW, True)}, {3001: NEW}, zk_migration_state=1)
-    assert states(seen(*brokers_of(FLAGGED, 1), at=written, znodes=nobody)) == {1: NodeState.FENCED}
+    assert states(observe_at(*brokers_of(FLAGGED, 1), at=written, znodes=nobody)) == {1: NodeState.FENCED}
 
 
 def test_without_any_controller_of_a_quorum_znodes_list_the_registered_brokers() -> None:
-    observation = seen(*brokers_of(PLAIN, 1, 2), at=None, znodes=in_zookeeper(1))
+    observation = observe_at(*brokers_of(PLAIN, 1, 2), at=None, znodes=in_zookeeper(1))
     assert states(observation) == {1: NodeState.LIVE, 2: NodeState.FENCED}
     assert mode(observation) is MetadataMode.ZOOKEEPER
     assert observation.registered_brokers == Known(frozenset({1}), SourceKind.ZOOKEEPER, ENSEMBLE, NOW)
-    without = seen(*brokers_of(PLAIN, 1, 2), at=None)
+    without = observe_at(*brokers_of(PLAIN, 1, 2), at=None)
     assert states(without) == dict.fromkeys((1, 2), NodeState.LIVE)
     assert isinstance(without.registered_brokers, Unknown)
 
@@ -222,7 +224,7 @@ def test_without_any_controller_of_a_quorum_znodes_list_the_registered_brokers()
 
 def test_once_the_quorum_has_claimed_controller_the_metadata_log_lists_the_registered_brokers() -> None:
     znodes = reading(controller=claimed(3001, epoch=3), brokers=registered(1, 2, 3))
-    observation = seen(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2), at=ONE_FLAGGED, znodes=znodes)
+    observation = observe_at(*brokers_of(FLAGGED, 1), *brokers_of(PLAIN, 2), at=ONE_FLAGGED, znodes=znodes)
     assert states(observation) == {1: NodeState.LIVE, 2: NodeState.REFUSED}
     assert (node(observation, 1).broker_epoch, node(observation, 1).czxid) == (240, 5001)
     assert observation.registered_brokers == Known(
@@ -235,7 +237,7 @@ def test_once_the_quorum_has_claimed_controller_the_metadata_log_lists_the_regis
 
 def test_the_mode_is_unknown_where_the_migration_was_finalized_while_brokers_were_in_zookeeper_mode() -> None:
     """Seen on real nodes: the migration can be finalized while they are."""
-    observation = seen(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(FLAGGED, 3), at=finalized_with(3))
+    observation = observe_at(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(FLAGGED, 3), at=finalized_with(3))
     assert isinstance(observation.mode, Unknown)
     assert "finalized while brokers were in ZooKeeper mode: 3" in observation.mode.failure.message
     assert "restart each of them in KRaft mode" in observation.mode.failure.remedy
@@ -254,20 +256,20 @@ def finalized_with(*left: int) -> Image:
 
 
 def test_the_mode_is_unknown_also_where_a_broker_in_zookeeper_mode_is_silent_or_was_never_registered() -> None:
-    silent = seen(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(SILENT, 3), at=finalized_with(3))
-    plain = seen(*brokers_of(IN_KRAFT, 1, 2, 3), *brokers_of(PLAIN, 4), at=FINALIZED)
+    silent = observe_at(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(SILENT, 3), at=finalized_with(3))
+    plain = observe_at(*brokers_of(IN_KRAFT, 1, 2, 3), *brokers_of(PLAIN, 4), at=FINALIZED)
     for observation, id_ in ((silent, 3), (plain, 4)):
         assert isinstance(observation.mode, Unknown)
         assert f"ZooKeeper mode: {id_}" in observation.mode.failure.message
 
 
 def test_the_mode_is_kraft_once_the_migration_is_finalized_and_all_brokers_are_in_kraft_mode() -> None:
-    assert mode(seen(*brokers_of(IN_KRAFT, 1, 2, 3), at=FINALIZED)) is MetadataMode.KRAFT
+    assert mode(observe_at(*brokers_of(IN_KRAFT, 1, 2, 3), at=FINALIZED)) is MetadataMode.KRAFT
 
 
 def test_the_mode_is_migrating_where_plain_brokers_run_beside_controllers_without_the_flag() -> None:
     """Controllers that were started once without the flag."""
-    observation = seen(*brokers_of(PLAIN, 1, 2), at=image({}, {3001: NEW}), znodes=in_zookeeper(1, 2))
+    observation = observe_at(*brokers_of(PLAIN, 1, 2), at=image({}, {3001: NEW}), znodes=in_zookeeper(1, 2))
     assert mode(observation) is MetadataMode.MIGRATING
     assert states(observation) == dict.fromkeys((1, 2), NodeState.LIVE)
 
@@ -279,12 +281,12 @@ def test_the_mode_is_migrating_where_plain_brokers_run_beside_controllers_withou
 def test_the_mode_is_migrating_where_a_broker_has_the_flag_or_a_quorum_the_claim_and_no_controller_answers(
     node_answer: NodeAnswer, znodes: ZooKeeperReading | Failure
 ) -> None:
-    assert mode(seen(*brokers_of(node_answer, 1, 2), at=None, znodes=znodes)) is MetadataMode.MIGRATING
+    assert mode(observe_at(*brokers_of(node_answer, 1, 2), at=None, znodes=znodes)) is MetadataMode.MIGRATING
 
 
 def test_plain_brokers_without_any_known_controller_are_in_zookeeper_mode() -> None:
     nobody = {"controllers": ControllerList((), None)}
-    observation = seen(*brokers_of(PLAIN, 1), at=None, znodes=in_zookeeper(1), **nobody)
+    observation = observe_at(*brokers_of(PLAIN, 1), at=None, znodes=in_zookeeper(1), **nobody)
     assert mode(observation) is MetadataMode.ZOOKEEPER
 
 
@@ -293,13 +295,13 @@ def test_while_a_migration_is_open_a_log_without_unfenced_brokers_does_not_prove
     offset: int,
 ) -> None:
     fenced = replace_brokers(cut_at(offset), fenced=True)
-    assert not seen(*brokers_of(PLAIN, 1, 2, 3), at=fenced, znodes=in_zookeeper(1, 2, 3)).nothing_is_led
-    assert not seen(at=fenced).nothing_is_led
+    assert not observe_at(*brokers_of(PLAIN, 1, 2, 3), at=fenced, znodes=in_zookeeper(1, 2, 3)).nothing_is_led
+    assert not observe_at(at=fenced).nothing_is_led
 
 
 def test_after_finalization_a_log_without_unfenced_brokers_proves_that_no_partition_has_a_leader() -> None:
-    assert seen(at=replace_brokers(cut_at(FINALIZED), fenced=True)).nothing_is_led
-    assert not seen(at=cut_at(FINALIZED)).nothing_is_led
+    assert observe_at(at=replace_brokers(cut_at(FINALIZED), fenced=True)).nothing_is_led
+    assert not observe_at(at=cut_at(FINALIZED)).nothing_is_led
 
 
 def replace_brokers(of: Image, **changes: Any) -> Image:

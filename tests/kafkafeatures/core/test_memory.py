@@ -1,4 +1,4 @@
-"""How the end of an act is written into a status that remembers others."""
+"""The end of a step as it is written into the history of a status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps a migration from its next step, and what one process counts anew after a look at which it read nothing."""
+"""Blockers to the next step of a migration, and waits that start again after a reconciliation without a reading."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.kafkafeatures.core.migrations import (
     FINALIZING,
     Look,
     a_node,
-    after,
     approved,
     cluster,
     looks,
+    message_of,
     restarted,
-    said,
     status_after,
+    status_after_decision,
     wanting,
 )
 from tests.kafkafeatures.core.replicas import row
@@ -42,20 +42,20 @@ def fenced(id_: int, shape: Shape) -> Node:
 def test_no_broker_is_moved_to_kraft_mode_while_another_broker_is_fenced() -> None:
     look = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED, fenced(2, Shape.FLAGGED_BROKER)))
     assert not isinstance(look.decision, Act)
-    assert "broker 2 is fenced" in said(look)
-    assert "bring broker 2 back" in said(look)
+    assert "broker 2 is fenced" in message_of(look)
+    assert "bring broker 2 back" in message_of(look)
 
 
 def test_no_broker_is_moved_back_to_zookeeper_mode_while_a_broker_is_fenced() -> None:
     look = looks(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE, fenced(2, Shape.KRAFT_BROKER)))
     assert not isinstance(look.decision, Act)
-    assert "broker 2 is fenced" in said(look)
+    assert "broker 2 is fenced" in message_of(look)
 
 
 def test_a_migration_is_not_finalized_while_a_broker_is_fenced() -> None:
     look = approved(cluster(P.DUAL_WRITE, fenced(2, Shape.KRAFT_BROKER)))
     assert not isinstance(look.decision, Act)
-    assert "broker 2 is fenced" in said(look)
+    assert "broker 2 is fenced" in message_of(look)
 
 
 @pytest.mark.parametrize(("position", "desired"), [(P.COPIED, D.ROLLED_BACK), (P.COPIED, D.DUAL_WRITE)], ids=str)
@@ -65,15 +65,15 @@ def test_a_migration_waits_while_unread_partitions_hide_whether_every_broker_wit
     """A broker may run in KRaft mode then: the controllers are not stopped, and no other broker is moved."""
     look = looks(wanting(desired), replace(cluster(position), partitions=Unknown(SILENT)))
     assert isinstance(look.decision, Wait)
-    assert "it is not known whether every broker that has replicas is registered" in said(look)
-    assert "stop the controllers" not in said(look)
+    assert "it is not known whether every broker that has replicas is registered" in message_of(look)
+    assert "stop the controllers" not in message_of(look)
 
 
 def test_a_migration_is_not_finalized_while_a_partition_is_reassigned() -> None:
     moving = (row("orders", 1, 2, 3, adding=(3,), removing=(1,)),)
     look = approved(cluster(P.DUAL_WRITE, partitions=moving))
     assert not isinstance(look.decision, Act)
-    assert "1 partition (orders-0) is being reassigned" in said(look)
+    assert "1 partition (orders-0) is being reassigned" in message_of(look)
 
 
 @pytest.mark.parametrize(
@@ -96,17 +96,17 @@ def test_a_silent_node_without_a_restart_in_flight_is_a_blocker_unlike_the_node_
 
     explained, unexplained = look(2), look(1, 2)
     assert isinstance(explained.decision, Wait)
-    assert said(explained) == "broker 2 does not answer yet"
+    assert message_of(explained) == "broker 2 does not answer yet"
     assert isinstance(unexplained.decision, Wait)
     assert (unexplained.decision.subject, unexplained.decision.remedy) == (named, remedy)
 
 
 def test_the_consents_of_a_migration_are_cleared_from_the_status_once_it_is_finalized() -> None:
-    status = after(approved(cluster(P.DUAL_WRITE)))
+    status = status_after_decision(approved(cluster(P.DUAL_WRITE)))
     assert status.migration is not None
     assert status.migration.consents == ("zk-finalize",)
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
-    over = after(looks(FINALIZING, cluster(P.FINALIZED), status=status, memory=memory), status)
+    over = status_after_decision(looks(FINALIZING, cluster(P.FINALIZED), status=status, memory=memory), status)
     assert over.migration is not None
     assert over.migration.consents == ()
 
@@ -118,7 +118,7 @@ def test_a_consent_that_was_removed_from_the_document_and_added_again_allows_no_
     meanwhile: Observation,
 ) -> None:
     first = approved(cluster(P.DUAL_WRITE))
-    status = after(first)
+    status = status_after_decision(first)
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
     without = looks(replace(first.wanted, consents=frozenset()), meanwhile, status=status, memory=memory)
     left = status_after(without, status)
@@ -131,9 +131,9 @@ def test_a_consent_that_was_removed_from_the_document_and_added_again_allows_no_
 
 
 def test_the_consent_to_finalize_is_spent_also_where_a_person_finalized_the_migration_by_hand() -> None:
-    assert after(looks(FINALIZING, cluster(P.FINALIZED))).spent_consents == ("zk-finalize",)
-    assert after(looks(FINALIZING, cluster(P.DUAL_WRITE))).spent_consents == ()
-    assert after(looks(wanting(D.FINALIZED), cluster(P.FINALIZED)), EMPTY).spent_consents == ()
+    assert status_after_decision(looks(FINALIZING, cluster(P.FINALIZED))).spent_consents == ("zk-finalize",)
+    assert status_after_decision(looks(FINALIZING, cluster(P.DUAL_WRITE))).spent_consents == ()
+    assert status_after_decision(looks(wanting(D.FINALIZED), cluster(P.FINALIZED)), EMPTY).spent_consents == ()
 
 
 @pytest.fixture

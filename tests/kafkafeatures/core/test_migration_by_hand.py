@@ -1,4 +1,6 @@
-"""What a person is asked to restart on the way from ZooKeeper to KRaft, and what is said until that has been done."""
+"""Restarts that a person is asked for during a migration from ZooKeeper to KRaft, and their messages until they are
+done.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from kafkafeatures.core.facts.observation import MetadataMode, NodeState, Unknow
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, said, wanting
+from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, message_of, wanting
 from tests.kafkafeatures.worlds import SILENT, known
 
 P, D = Position, Desired
@@ -41,7 +43,7 @@ def test_a_broker_that_a_person_restarts_is_waited_for_although_it_is_registered
     restart = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     look = looks(wanting(D.DUAL_WRITE), away, sent=(restart,))
     assert isinstance(look.decision, Wait)
-    assert said(look) == (
+    assert message_of(look) == (
         "broker 2 is not registered: start it (if its log ends with NodeExists, its last process was killed: start it "
         "again once zookeeper.session.timeout.ms, 18 s by default, is over); if it runs, see its log, and if that "
         "shows no reason, restart it"
@@ -55,8 +57,8 @@ def test_a_restart_in_a_migration_asks_for_new_settings_and_not_for_a_newer_kafk
     silent = replace(a_node(2, Shape.FLAGGED_BROKER), settings={}, proved_at="")
     look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent), sent=(restart,))
     request = "broker 2 must be restarted as a broker in ZooKeeper mode that migrates; it is not known whether it was"
-    assert request in said(look)
-    assert "newer" not in said(look)
+    assert request in message_of(look)
+    assert "newer" not in message_of(look)
 
 
 FORWARD_AND_BACK = pytest.mark.parametrize(
@@ -77,11 +79,11 @@ def test_a_broker_that_restarts_slowly_is_waited_for_although_the_phase_of_the_m
     later = Look(wanting(desired), observation, sent=flying, before=first, seconds=3600)
     assert isinstance(later.decision, Wait)
     assert later.decision.reason is Reason.ROLLING_NODES
-    assert said(later) == "broker 2 does not answer yet"
+    assert message_of(later) == "broker 2 does not answer yet"
     unasked = Look(wanting(desired), observation, before=Look(wanting(desired), observation), seconds=3600)
     assert isinstance(unasked.decision, Wait)  # its registration tells how it ran, and so where the cluster is
     assert unasked.decision.reason is Reason.WAITING_FOR_NODES
-    assert said(unasked).startswith("broker 2 is unreachable\nbroker 2 is unreachable; bring broker 2 back")
+    assert message_of(unasked).startswith("broker 2 is unreachable\nbroker 2 is unreachable; bring broker 2 back")
 
 
 @FORWARD_AND_BACK
@@ -99,4 +101,4 @@ def test_a_request_to_restart_a_broker_by_hand_stands_while_the_broker_stops(
     look = looks(wanting(desired), cluster(P.COPIED, stopping, *other_brokers), sent=(restart,))
     (stage,) = (stage for stage in look.stages if stage.kind == "Migration")
     assert stage.withdrawn == ()
-    assert "newer" not in said(look)  # what it restarts for are its settings
+    assert "newer" not in message_of(look)  # what it restarts for are its settings

@@ -1,4 +1,4 @@
-"""A consent is good for one plan of a migration, and there for each of its steps."""
+"""Consents of a migration: each counts for one plan and all its steps."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from kafkafeatures.core.migration.settings import Shape
 from tests.kafkafeatures.core.migrations import (
     Look,
     a_node,
-    after,
     approved,
     asked_for,
     cluster,
     looks,
-    said,
+    message_of,
+    status_after_decision,
     wanting,
     without_quorum,
 )
@@ -43,7 +43,7 @@ HALF_WAY = replace(cluster(P.DUAL_WRITE, a_node(1, Shape.FLAGGED_BROKER)), compa
 COPIED = replace(cluster(P.COPIED), compared=LACKS)
 
 
-def back(observation: Observation, status: Status, desired: Desired = D.ROLLED_BACK) -> Look:
+def look_at_rollback(observation: Observation, status: Status, desired: Desired = D.ROLLED_BACK) -> Look:
     """The next look, of any process, with what the status has."""
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
     return looks(wanting(desired, consents=LOSSY), observation, status=status, memory=memory)
@@ -53,38 +53,38 @@ SHOWN = asked_for(wanting(D.ROLLED_BACK), IN_DUAL_WRITE)
 
 
 def test_a_consent_used_for_the_first_node_holds_until_the_quorum_is_stopped() -> None:
-    first = back(IN_DUAL_WRITE, SHOWN)
+    first = look_at_rollback(IN_DUAL_WRITE, SHOWN)
     assert isinstance(first.decision, Act)
-    status = after(first, SHOWN)
+    status = status_after_decision(first, SHOWN)
     assert status.spent_consents == ("zk-rollback-lossy",)
     for observation in (IN_DUAL_WRITE, HALF_WAY):
-        following = back(observation, status)
+        following = look_at_rollback(observation, status)
         assert isinstance(following.decision, Act)
-        status = after(following, status)
-    stops = back(COPIED, status)
+        status = status_after_decision(following, status)
+    stops = look_at_rollback(COPIED, status)
     assert isinstance(stops.decision, Wait)
-    assert "stop the controllers" in said(stops)
+    assert "stop the controllers" in message_of(stops)
 
 
 def test_a_used_consent_does_not_allow_a_second_rollback() -> None:
-    status = after(back(IN_DUAL_WRITE, SHOWN), SHOWN)
-    turned = back(HALF_WAY, status, D.DUAL_WRITE)  # forward again
-    status = after(turned, status)
-    again = back(IN_DUAL_WRITE, status)
+    status = status_after_decision(look_at_rollback(IN_DUAL_WRITE, SHOWN), SHOWN)
+    turned = look_at_rollback(HALF_WAY, status, D.DUAL_WRITE)  # forward again
+    status = status_after_decision(turned, status)
+    again = look_at_rollback(IN_DUAL_WRITE, status)
     assert isinstance(again.decision, Stalled)
     assert again.decision.reason is Reason.CONSENT_SPENT
-    assert "remove it from consents, apply the document, then add it again" in said(again)
+    assert "remove it from consents, apply the document, then add it again" in message_of(again)
 
 
 def test_a_consent_that_was_not_needed_is_not_spent() -> None:
-    status = after(back(cluster(P.DUAL_WRITE), EMPTY))
+    status = status_after_decision(look_at_rollback(cluster(P.DUAL_WRITE), EMPTY))
     assert status.spent_consents == ()
 
 
 def test_a_consent_that_the_status_records_for_another_plan_does_not_count() -> None:
     migration = MigrationStatus(phase="RollingBack", consents=tuple(LOSSY))
     claimed = Status(cluster_id=CLUSTER, spent_consents=tuple(LOSSY), migration=migration)
-    look = back(IN_DUAL_WRITE, claimed)
+    look = look_at_rollback(IN_DUAL_WRITE, claimed)
     assert isinstance(look.decision, Stalled)
     assert look.decision.reason is Reason.CONSENT_SPENT
 
@@ -93,7 +93,7 @@ def test_a_consent_that_the_status_records_for_another_plan_does_not_count() -> 
 def test_the_consent_to_finalize_is_spent_before_the_first_controller_goes(consents: frozenset[str]) -> None:
     look = approved(cluster(P.DUAL_WRITE))
     assert isinstance(look.decision, Act)
-    status = after(look)
+    status = status_after_decision(look)
     assert status.spent_consents == ("zk-finalize",)
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
     plan = look.proposal.plan.hash
@@ -105,7 +105,7 @@ def test_the_consent_to_finalize_is_spent_before_the_first_controller_goes(conse
 # --- for what was shown ---
 
 
-def lacks(*topics: str) -> Observation:
+def zookeeper_lacks(*topics: str) -> Observation:
     """All brokers are back, and ZooKeeper has none of these topics."""
     differs = Differs(
         99, tuple(EntryDifference(Kind.TOPIC, topic, f"/brokers/topics/{topic}", "absent", "x") for topic in topics)
@@ -116,68 +116,68 @@ def lacks(*topics: str) -> Observation:
     return replace(cluster(P.COPIED), compared=known(comparison))
 
 
-def next_(status: Status, observation: Observation, *consents: str) -> tuple[Look, Status]:
+def next_look(status: Status, observation: Observation, *consents: str) -> tuple[Look, Status]:
     status = replace(status, spent_consents=tuple(consent for consent in status.spent_consents if consent in consents))
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
     look = looks(wanting(D.ROLLED_BACK, consents=frozenset(consents)), observation, status=status, memory=memory)
-    return look, after(look, status)
+    return look, status_after_decision(look, status)
 
 
-def goes(look: Look) -> bool:
-    return "stop the controllers" in said(look)
+def asks_to_stop_controllers(look: Look) -> bool:
+    return "stop the controllers" in message_of(look)
 
 
 def test_a_consent_covers_the_differences_that_were_shown_and_no_others() -> None:
-    _, status = next_(EMPTY, lacks("a"))
-    look, status = next_(status, lacks("a"), *LOSSY)
-    assert goes(look)
+    _, status = next_look(EMPTY, zookeeper_lacks("a"))
+    look, status = next_look(status, zookeeper_lacks("a"), *LOSSY)
+    assert asks_to_stop_controllers(look)
     assert status.spent_consents == tuple(LOSSY)
-    for more in (lacks("a", "b"), lacks("b")):
-        look, later = next_(status, more, *LOSSY)
-        assert not goes(look)
-        assert "the consent zk-rollback-lossy does not count, as it was given before this was shown" in said(look)
-        look, later = next_(later, more)
-        look, later = next_(later, more, *LOSSY)
-        assert goes(look)
-    assert goes(next_(status, lacks("a"), *LOSSY)[0])
-    assert goes(next_(status, cluster(P.COPIED), *LOSSY)[0])
+    for more in (zookeeper_lacks("a", "b"), zookeeper_lacks("b")):
+        look, later = next_look(status, more, *LOSSY)
+        assert not asks_to_stop_controllers(look)
+        assert "the consent zk-rollback-lossy does not count, as it was given before this was shown" in message_of(look)
+        look, later = next_look(later, more)
+        look, later = next_look(later, more, *LOSSY)
+        assert asks_to_stop_controllers(look)
+    assert asks_to_stop_controllers(next_look(status, zookeeper_lacks("a"), *LOSSY)[0])
+    assert asks_to_stop_controllers(next_look(status, cluster(P.COPIED), *LOSSY)[0])
 
 
 def test_differences_that_change_before_the_consent_is_given_need_a_new_consent() -> None:
-    _, status = next_(EMPTY, lacks("a"))
-    look, _ = next_(status, lacks("a", "b"), *LOSSY)
-    assert not goes(look)
+    _, status = next_look(EMPTY, zookeeper_lacks("a"))
+    look, _ = next_look(status, zookeeper_lacks("a", "b"), *LOSSY)
+    assert not asks_to_stop_controllers(look)
 
 
 def test_a_consent_given_before_any_difference_was_shown_does_not_count() -> None:
-    _, status = next_(EMPTY, cluster(P.COPIED))
-    for observation in (cluster(P.COPIED), lacks("a"), lacks("a")):
-        look, status = next_(status, observation, *LOSSY)
-    assert not goes(look)
+    _, status = next_look(EMPTY, cluster(P.COPIED))
+    for observation in (cluster(P.COPIED), zookeeper_lacks("a"), zookeeper_lacks("a")):
+        look, status = next_look(status, observation, *LOSSY)
+    assert not asks_to_stop_controllers(look)
     assert status.spent_consents == ()
-    _, status = next_(status, lacks("a"))
-    assert goes(next_(status, lacks("a"), *LOSSY)[0])
+    _, status = next_look(status, zookeeper_lacks("a"))
+    assert asks_to_stop_controllers(next_look(status, zookeeper_lacks("a"), *LOSSY)[0])
 
 
 def test_the_differences_shown_for_a_consent_are_remembered_while_no_comparison_is_made() -> None:
-    _, status = next_(EMPTY, lacks("a"))
-    _, status = next_(status, replace(lacks("a"), compared=Unknown(NOT_ASKED)), *LOSSY)
-    assert goes(next_(status, lacks("a"), *LOSSY)[0])
+    _, status = next_look(EMPTY, zookeeper_lacks("a"))
+    _, status = next_look(status, replace(zookeeper_lacks("a"), compared=Unknown(NOT_ASKED)), *LOSSY)
+    assert asks_to_stop_controllers(next_look(status, zookeeper_lacks("a"), *LOSSY)[0])
 
 
 def test_a_consent_older_than_the_status_does_not_count() -> None:
     """The status was lost, and Git still has it since another way back."""
     status = EMPTY
-    for observation in (cluster(P.COPIED), lacks("a"), lacks("a")):
-        look, status = next_(status, observation, *LOSSY)
-    assert not goes(look)
+    for observation in (cluster(P.COPIED), zookeeper_lacks("a"), zookeeper_lacks("a")):
+        look, status = next_look(status, observation, *LOSSY)
+    assert not asks_to_stop_controllers(look)
 
 
 def test_a_consent_to_a_difference_that_was_resolved_does_not_cover_the_same_difference_later() -> None:
-    _, status = next_(EMPTY, lacks("a"))
-    _, status = next_(status, lacks("a"), *LOSSY)
-    _, status = next_(status, cluster(P.COPIED), *LOSSY)
-    assert not goes(next_(status, lacks("a"), *LOSSY)[0])
+    _, status = next_look(EMPTY, zookeeper_lacks("a"))
+    _, status = next_look(status, zookeeper_lacks("a"), *LOSSY)
+    _, status = next_look(status, cluster(P.COPIED), *LOSSY)
+    assert not asks_to_stop_controllers(next_look(status, zookeeper_lacks("a"), *LOSSY)[0])
 
 
 PLACED = "replicas 1,2, in sync 1,2, leader 1 at epoch 4"
@@ -205,11 +205,11 @@ def test_the_digest_of_differences_depends_on_lost_metadata_and_not_on_values_th
 @pytest.mark.parametrize("since", [timedelta(0), timedelta(minutes=30)])
 def test_a_consent_to_delete_znodes_is_for_the_differences_of_the_last_comparison(since: timedelta) -> None:
     """What may have been lost after it is not known."""
-    _, status = next_(EMPTY, lacks("a"))
-    _, status = next_(status, lacks("a"), *LOSSY)
+    _, status = next_look(EMPTY, zookeeper_lacks("a"))
+    _, status = next_look(status, zookeeper_lacks("a"), *LOSSY)
     assert status.migration is not None
     assert status.migration.equality is not None
     written = replace(status.migration.equality, written_at=stamp(NOW - since))
     status = replace(status, migration=replace(status.migration, equality=written))
-    look, _ = next_(status, without_quorum(lacks("a")), *LOSSY)
-    assert ("does not count" in said(look)) is bool(since)
+    look, _ = next_look(status, without_quorum(zookeeper_lacks("a")), *LOSSY)
+    assert ("does not count" in message_of(look)) is bool(since)

@@ -1,4 +1,6 @@
-"""What each node has to be for the next position, and that a node which cannot be asked is never taken to be fine."""
+"""The settings that each node needs at the next position of a migration; a node with unknown settings never counts as
+right.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which way comes next in a migration, forward and back, from every position."""
+"""The next edge of a migration from every position, forward and back."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SOME_IN_KRAFT = MigrationEvidence(
 )
 
 
-def way(position: Position, desired: Desired) -> list[Position]:
+def positions_on_the_way(position: Position, desired: Desired) -> list[Position]:
     """The ends of the ways that are taken, one after the other, until nothing is left to do."""
     passed: list[Position] = []
     facts = SOME_IN_KRAFT
@@ -54,19 +54,24 @@ def way(position: Position, desired: Desired) -> list[Position]:
 
 
 def test_no_position_is_skipped_on_the_way_forward() -> None:
-    assert way(P.DUAL_WRITE, Desired.FINALIZED) == [P.FINALIZED]
-    assert way(P.ZOOKEEPER, Desired.DUAL_WRITE) == [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE]
-    assert way(P.ZOOKEEPER, Desired.PRE_MIGRATION) == [P.PRE_MIGRATION]
+    assert positions_on_the_way(P.DUAL_WRITE, Desired.FINALIZED) == [P.FINALIZED]
+    assert positions_on_the_way(P.ZOOKEEPER, Desired.DUAL_WRITE) == [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE]
+    assert positions_on_the_way(P.ZOOKEEPER, Desired.PRE_MIGRATION) == [P.PRE_MIGRATION]
     for position, other in pairwise(FORWARD):
         assert position.end in other.start
 
 
 def test_every_position_but_finalizing_and_finalized_has_a_way_back_to_zookeeper() -> None:
-    assert way(P.DUAL_WRITE, Desired.ROLLED_BACK) == [P.COPIED, P.NO_CONTROLLER, P.RELEASED, P.ZOOKEEPER]
-    assert way(P.COPYING, Desired.ROLLED_BACK) == [P.NO_CONTROLLER, P.RELEASED, P.ZOOKEEPER]
-    assert way(P.FLAGGING, Desired.ROLLED_BACK) == [P.RELEASED, P.ZOOKEEPER]
-    assert way(P.PRE_MIGRATION, Desired.ROLLED_BACK) == [P.ZOOKEEPER]
-    assert way(P.ZOOKEEPER, Desired.ROLLED_BACK) == []
+    assert positions_on_the_way(P.DUAL_WRITE, Desired.ROLLED_BACK) == [
+        P.COPIED,
+        P.NO_CONTROLLER,
+        P.RELEASED,
+        P.ZOOKEEPER,
+    ]
+    assert positions_on_the_way(P.COPYING, Desired.ROLLED_BACK) == [P.NO_CONTROLLER, P.RELEASED, P.ZOOKEEPER]
+    assert positions_on_the_way(P.FLAGGING, Desired.ROLLED_BACK) == [P.RELEASED, P.ZOOKEEPER]
+    assert positions_on_the_way(P.PRE_MIGRATION, Desired.ROLLED_BACK) == [P.ZOOKEEPER]
+    assert positions_on_the_way(P.ZOOKEEPER, Desired.ROLLED_BACK) == []
     for position in (P.FINALIZING, P.FINALIZED):
         edge = next_edge(position, Desired.ROLLED_BACK, ALL_FLAGGED)
         assert isinstance(edge, NoEdge)
@@ -75,8 +80,8 @@ def test_every_position_but_finalizing_and_finalized_has_a_way_back_to_zookeeper
 
 def test_an_edge_that_was_begun_is_continued_from_the_middle() -> None:
     for position in (P.PRE_MIGRATION, P.FLAGGING, P.COPYING):
-        assert way(position, Desired.DUAL_WRITE) == [P.COPIED, P.DUAL_WRITE]
-    assert way(P.FINALIZING, Desired.FINALIZED) == [P.FINALIZED]
+        assert positions_on_the_way(position, Desired.DUAL_WRITE) == [P.COPIED, P.DUAL_WRITE]
+    assert positions_on_the_way(P.FINALIZING, Desired.FINALIZED) == [P.FINALIZED]
 
 
 @pytest.mark.parametrize("position", [Position.NO_CONTROLLER, Position.RELEASED])
@@ -155,7 +160,7 @@ def test_the_way_back_of_an_edge_ends_where_the_edges_of_the_rollback_end() -> N
     """From the end of each way, by the ways back; from the first way back, by the way forward."""
     for edge, back in RETURNS.items():
         if edge in FORWARD and back.to is not None:
-            assert way(edge.end, Desired.ROLLED_BACK)[-1] is back.to is P.ZOOKEEPER
+            assert positions_on_the_way(edge.end, Desired.ROLLED_BACK)[-1] is back.to is P.ZOOKEEPER
     assert next_edge(MOVE_BROKERS_BACK.end, Desired.DUAL_WRITE, ALL_FLAGGED) == MOVE_BROKERS
     assert RETURNS[MOVE_BROKERS_BACK].to is P.DUAL_WRITE
 

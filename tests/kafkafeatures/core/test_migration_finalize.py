@@ -1,4 +1,4 @@
-"""Until a step to finalize was begun with its consent, everything holds as in dual write."""
+"""Finalizing a migration: a controller that lost the flag by accident does not begin it, a consented step does."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.kafkafeatures.core.migrations import (
     FINALIZING,
     Look,
     a_node,
-    after,
     approved,
     cluster,
     looks,
+    message_of,
     restarted,
-    said,
     status_after,
+    status_after_decision,
     wanting,
 )
 from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, in_pods
@@ -43,7 +43,7 @@ HELD: dict[str, Any] = {"hold": timedelta(hours=1)}
 DIFFERS = known(StoreComparison(NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders",)))
 
 
-def lost(*ids: int, **parts: Any) -> Observation:
+def without_flag(*ids: int, **parts: Any) -> Observation:
     """Dual write, in which these controllers run without the flag."""
     return cluster(P.DUAL_WRITE, *(a_node(id_, Shape.CONTROLLER) for id_ in ids), **parts)
 
@@ -72,9 +72,9 @@ def names_only_the_flag(look: Look, *ids: int) -> None:
     assert isinstance(look.decision, Stalled), look.decision
     assert look.decision.reason is Reason.MIGRATION_BLOCKED
     for id_ in ids:
-        assert f"controller {id_} runs without {FLAG}, and was not asked to" in said(look)
-        assert f"put the flag back on controller {id_} and restart it" in said(look)
-    assert "desired to Finalized" not in said(look)
+        assert f"controller {id_} runs without {FLAG}, and was not asked to" in message_of(look)
+        assert f"put the flag back on controller {id_} and restart it" in message_of(look)
+    assert "desired to Finalized" not in message_of(look)
     migration = status_after(look).migration
     assert migration is not None
     assert (migration.position, migration.zk_migration_state) == ("DualWrite", "MIGRATION")
@@ -86,7 +86,7 @@ def test_a_controller_that_lost_the_flag_by_accident_is_a_blocker_and_no_node_is
     desired: Desired, ids: tuple[int, ...]
 ) -> None:
     """The active controller, too."""
-    names_only_the_flag(looks(wanting(desired), lost(*ids)), *ids)
+    names_only_the_flag(looks(wanting(desired), without_flag(*ids)), *ids)
 
 
 def test_a_controller_that_is_no_voter_and_lost_the_flag_is_named_as_well() -> None:
@@ -109,47 +109,48 @@ def test_a_controller_that_lost_the_flag_replaces_no_consent_hold_or_approval_to
     lacks: dict[str, Any],
 ) -> None:
     wanted = replace(FINALIZING, may_approve_unseen=True)
-    shown = Look(wanted, lost(3001)).proposal.plan.hash
+    shown = Look(wanted, without_flag(3001)).proposal.plan.hash
     conditions = {"approvals": frozenset({shown}), **lacks}
-    names_only_the_flag(looks(replace(wanted, **conditions), lost(3001)), 3001)
+    names_only_the_flag(looks(replace(wanted, **conditions), without_flag(3001)), 3001)
 
 
 def test_while_the_stores_differ_the_remedy_puts_the_flag_back_before_the_active_controller_is_restarted() -> None:
-    look = approved(lost(3001, compared=DIFFERS))
+    look = approved(without_flag(3001, compared=DIFFERS))
     names_only_the_flag(look, 3001)
-    assert f"first put {FLAG} back on controller 3001, which would end the migration; then restart the active" in said(
-        look
+    assert (
+        f"first put {FLAG} back on controller 3001, which would end the migration; then restart the active"
+        in message_of(look)
     )
 
 
 def test_a_consent_to_finalize_that_an_earlier_plan_has_used_does_not_begin_to_finalize() -> None:
     wanted = replace(FINALIZING, may_approve_unseen=True)
-    shown = Look(wanted, lost(3001)).proposal.plan.hash
+    shown = Look(wanted, without_flag(3001)).proposal.plan.hash
     status = Status(cluster_id=CLUSTER, spent_consents=("zk-finalize",))
     spent = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
-    look = looks(replace(wanted, approvals=frozenset({shown})), lost(3001), memory=spent)
+    look = looks(replace(wanted, approvals=frozenset({shown})), without_flag(3001), memory=spent)
     names_only_the_flag(look, 3001)
 
 
 def test_finalizing_continues_with_its_consent_and_stops_after_the_consent_was_removed() -> None:
     first = approved(cluster(P.DUAL_WRITE))
     assert restarted(first) == 3001
-    status = after(first)
+    status = status_after_decision(first)
     assert status.migration is not None
-    following = with_memory(first, status, lost(3001))
+    following = with_memory(first, status, without_flag(3001))
     assert restarted(following) == 3002
     shown = status_after(following).migration
     assert shown is not None
     assert (shown.phase, shown.position) == ("Finalizing", "Finalizing")
-    names_only_the_flag(with_memory(first, status, lost(3001), consents=frozenset()), 3001)
-    names_only_the_flag(with_memory(first, status, lost(3001), migration=wanting(D.DUAL_WRITE).migration), 3001)
+    names_only_the_flag(with_memory(first, status, without_flag(3001), consents=frozenset()), 3001)
+    names_only_the_flag(with_memory(first, status, without_flag(3001), migration=wanting(D.DUAL_WRITE).migration), 3001)
 
 
 def test_finalizing_needs_a_new_approval_after_the_status_was_lost() -> None:
     first = approved(cluster(P.DUAL_WRITE))
-    names_only_the_flag(looks(FINALIZING, lost(3001), status=EMPTY), 3001)
+    names_only_the_flag(looks(FINALIZING, without_flag(3001), status=EMPTY), 3001)
     unseen = replace(first.wanted, may_approve_unseen=False)  # as where the status remembers no contact
-    names_only_the_flag(looks(unseen, lost(3001)), 3001)
+    names_only_the_flag(looks(unseen, without_flag(3001)), 3001)
 
 
 ASKED = approved(cluster(P.DUAL_WRITE))  # for controller 3001
@@ -157,28 +158,28 @@ LONGER: dict[str, Any] = {"migration": wanting(D.FINALIZED, hold=timedelta(days=
 
 
 def test_a_restart_of_another_controller_than_the_requested_one_does_not_begin_to_finalize() -> None:
-    differing = replace(lost(3002), compared=DIFFERS)
-    names_only_the_flag(with_memory(ASKED, after(ASKED), differing), 3002)
-    names_only_the_flag(with_memory(ASKED, after(ASKED), lost(3002), **LONGER), 3002)
+    differing = replace(without_flag(3002), compared=DIFFERS)
+    names_only_the_flag(with_memory(ASKED, status_after_decision(ASKED), differing), 3002)
+    names_only_the_flag(with_memory(ASKED, status_after_decision(ASKED), without_flag(3002), **LONGER), 3002)
 
 
 def test_a_controller_whose_restart_request_was_withdrawn_begins_no_finalization_later() -> None:
-    waits = with_memory(ASKED, after(ASKED), cluster(P.DUAL_WRITE), **LONGER)
+    waits = with_memory(ASKED, status_after_decision(ASKED), cluster(P.DUAL_WRITE), **LONGER)
     assert isinstance(waits.decision, Wait)
     assert waits.decision.reason is Reason.SOAKING
     status = status_after(waits)
     assert status.migration is not None
     assert (status.migration.consents, status.migration.asked_controllers) == (("zk-finalize",), ())
-    names_only_the_flag(with_memory(ASKED, status, lost(3001), **LONGER), 3001)
+    names_only_the_flag(with_memory(ASKED, status, without_flag(3001), **LONGER), 3001)
     assert restarted(with_memory(ASKED, status, cluster(P.DUAL_WRITE))) == 3001
 
 
 def test_requested_controllers_are_recorded_until_every_controller_is_without_the_flag() -> None:
-    following = with_memory(ASKED, after(ASKED), lost(3001))
-    status = after(following)
+    following = with_memory(ASKED, status_after_decision(ASKED), without_flag(3001))
+    status = status_after_decision(following)
     assert status.migration is not None
     assert status.migration.asked_controllers == (3001, 3002)
-    assert restarted(with_memory(ASKED, status, lost(3001, 3002))) == 3003
+    assert restarted(with_memory(ASKED, status, without_flag(3001, 3002))) == 3003
 
 
 @pytest.mark.parametrize(
@@ -186,16 +187,16 @@ def test_requested_controllers_are_recorded_until_every_controller_is_without_th
     [
         (cluster(P.DUAL_WRITE), LONGER),
         (cluster(P.DUAL_WRITE, compared=DIFFERS), {}),
-        (lost(3002), LONGER),
+        (without_flag(3002), LONGER),
         (cluster(P.DUAL_WRITE), {"consents": frozenset()}),
         (cluster(P.DUAL_WRITE), {"approvals": frozenset()}),
     ],
-    ids=["a longer hold", "stores that differ", "another one lost it", "no consent", "no approval"],
+    ids=["a longer hold", "stores that differ", "another controller lost the flag", "no consent", "no approval"],
 )
 def test_a_restart_request_to_a_person_is_withdrawn_once_a_blocker_to_finalizing_appears(
     observation: Observation, of_wanted: dict[str, Any]
 ) -> None:
-    status = after(ASKED)
+    status = status_after_decision(ASKED)
     look = with_memory(ASKED, status, observation, sent=in_flight_of(ASKED), **of_wanted)
     assert withdrawn_in(look) == ["controller 3001"]
     assert not isinstance(look.decision, Act)
@@ -203,25 +204,25 @@ def test_a_restart_request_to_a_person_is_withdrawn_once_a_blocker_to_finalizing
 
 
 def test_a_controller_that_lost_the_flag_is_named_whatever_the_document_wants() -> None:
-    assert "put the flag back on controller 3001" in said(looks(wanting(D.PRE_MIGRATION), lost(3001)))
-    look = looks(replace(FINALIZING, migration=None), lost(3001))
-    assert "put the flag back on controller 3001" in said(look)
+    assert "put the flag back on controller 3001" in message_of(looks(wanting(D.PRE_MIGRATION), without_flag(3001)))
+    look = looks(replace(FINALIZING, migration=None), without_flag(3001))
+    assert "put the flag back on controller 3001" in message_of(look)
 
 
 def test_finalizing_begins_with_another_controller_although_one_lost_the_flag_before() -> None:
-    assert restarted(approved(lost(3001))) == 3002
+    assert restarted(approved(without_flag(3001))) == 3002
 
 
 def test_once_the_log_is_finalized_no_flag_has_to_be_put_back() -> None:
     look = looks(wanting(D.DUAL_WRITE), cluster(P.FINALIZED, a_node(3002, Shape.MIGRATING_CONTROLLER)))
-    assert "put the flag back" not in said(look)
-    assert "irreversible" in said(look)
+    assert "put the flag back" not in message_of(look)
+    assert "irreversible" in message_of(look)
 
 
 OFF = Unknown(Failure(FailureKind.UNREACHABLE, "ZooKeeper zk1:2181/kafka", "connection failed", "check that it runs"))
 
 
-@pytest.mark.parametrize("flagged", [(), (3002,)], ids=["all without the flag", "one has it"])
+@pytest.mark.parametrize("flagged", [(), (3002,)], ids=["no controller has the flag", "one controller has the flag"])
 def test_a_finalized_migration_does_not_wait_for_a_zookeeper_that_was_switched_off(flagged: tuple[int, ...]) -> None:
     over = cluster(P.FINALIZED, *(a_node(id_, Shape.MIGRATING_CONTROLLER) for id_ in flagged), zookeeper=OFF)
     if flagged:
@@ -243,28 +244,28 @@ def test_flagged_brokers_without_a_controller_are_a_blocker_as_a_migration_start
     flagged = (a_node(id_, Shape.FLAGGED_BROKER) for id_ in (1, 2))
     look = looks(wanting(D.PRE_MIGRATION), cluster(P.ZOOKEEPER, *flagged))
     assert isinstance(look.decision, Stalled)
-    assert f"brokers run with {FLAG}, but no controller answers: 1, 2" in said(look)
-    assert "a migration starts with the controllers" in said(look)
-    assert f"restart each of these brokers without {FLAG}" in said(look)
+    assert f"brokers run with {FLAG}, but no controller answers: 1, 2" in message_of(look)
+    assert "a migration starts with the controllers" in message_of(look)
+    assert f"restart each of these brokers without {FLAG}" in message_of(look)
 
 
 # --- templates ---
 
 
-def through_pods(observation: Observation, outdated: tuple[int, ...], *approvals: str, **of_wanted: Any) -> Look:
+def look_with_pods(observation: Observation, outdated: tuple[int, ...], *approvals: str, **of_wanted: Any) -> Look:
     wanted = replace(FINALIZING, rollout=THROUGH_PODS, approvals=frozenset(approvals), **of_wanted)
     return looks(wanted, in_pods(observation, outdated))
 
 
 def test_a_template_that_lacks_the_flag_too_early_and_a_drained_pod_restart_no_second_controller() -> None:
-    look = through_pods(lost(3001), (3002, 3003), "sha256:12345678")
+    look = look_with_pods(without_flag(3001), (3002, 3003), "sha256:12345678")
     assert isinstance(look.decision, Stalled), look.decision
-    assert "controller-3002, controller-3003 would start with it" in said(look)
-    assert "put the flag back on controller 3001" in said(look)
+    assert "controller-3002, controller-3003 would start with it" in message_of(look)
+    assert "put the flag back on controller 3001" in message_of(look)
 
 
 def test_a_template_that_is_ahead_is_a_blocker_also_under_an_approval_of_another_plan() -> None:
-    look = through_pods(cluster(P.DUAL_WRITE), CONTROLLERS, "sha256:12345678")
+    look = look_with_pods(cluster(P.DUAL_WRITE), CONTROLLERS, "sha256:12345678")
     assert Reason.TEMPLATE_AHEAD in {blocker.reason for blocker in look.decision.blockers}
 
 
@@ -278,9 +279,9 @@ def test_a_template_that_is_ahead_is_a_blocker_also_while_both_stores_differ() -
 
 
 def test_the_template_that_restores_a_lost_flag_does_not_hold_back_the_pod_that_needs_it() -> None:
-    look = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), in_pods(lost(3001), (3001,)))
+    look = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), in_pods(without_flag(3001), (3001,)))
     names_only_the_flag(look, 3001)
-    assert "would start with it" not in said(look)
+    assert "would start with it" not in message_of(look)
 
 
 # --- the way back ---
@@ -288,7 +289,7 @@ def test_the_template_that_restores_a_lost_flag_does_not_hold_back_the_pod_that_
 
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.FINALIZED], ids=str)
 def test_the_way_back_after_a_controller_lost_the_flag_begins_with_putting_the_flag_back(desired: Desired) -> None:
-    status = status_after(looks(wanting(desired), lost(3001, 3002)))
+    status = status_after(looks(wanting(desired), without_flag(3001, 3002)))
     assert status.way_back is not None
     assert (
         f"set spec.migration.desired to RolledBack, put {FLAG} back on controller 3001, 3002, " in status.way_back.how
@@ -297,7 +298,7 @@ def test_the_way_back_after_a_controller_lost_the_flag_begins_with_putting_the_f
 
 def test_finalizing_has_a_way_back_while_the_metadata_log_says_migration() -> None:
     first = approved(cluster(P.DUAL_WRITE))
-    status = status_after(with_memory(first, after(first), lost(3001)))
+    status = status_after(with_memory(first, status_after_decision(first), without_flag(3001)))
     assert status.way_back is not None
     assert "take zk-finalize out of consents" in status.way_back.how
     assert f"put {FLAG} back on controller 3001" in status.way_back.how

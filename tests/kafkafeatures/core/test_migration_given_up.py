@@ -1,4 +1,4 @@
-"""A migration is given up before the quorum took over: what the controllers left in ZooKeeper is deleted, and when."""
+"""A migration that is given up before the quorum took over: the deletion of the znodes that its controllers left."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tests.kafkafeatures.core.migrations import (
     cluster,
     compared,
     looks,
+    message_of,
     released,
     restarted,
-    said,
     wanting,
     without_quorum,
 )
@@ -42,7 +42,7 @@ def test_znodes_of_a_quorum_that_never_took_over_are_deleted_once_its_controller
     running = cluster(P.PRE_MIGRATION, *(a_node(id_, shape) for id_ in BROKERS))
     asks = looks(wanting(D.ROLLED_BACK), running)
     assert isinstance(asks.decision, Wait)
-    assert "stop the controllers" in said(asks)
+    assert "stop the controllers" in message_of(asks)
     assert [step for step in steps(asks) if step.endswith("delete /migration")] == steps(asks)[1:2]
 
     gone = without_quorum(running)
@@ -74,7 +74,7 @@ def test_a_controller_that_came_back_alone_during_a_rollback_is_a_blocker_with_a
     alone = replace(cluster(P.PRE_MIGRATION, *silent), source=source, zk_migration_state=Unknown(failure))
     look = looks(wanting(desired), alone)
     assert isinstance(look.decision, Wait)
-    assert said(look).startswith(
+    assert message_of(look).startswith(
         "the phase is not known: quorum: only 1 of 3 controllers can be reached (3002, 3003 cannot), and a majority is"
     )
     remedy = look.decision.blockers[0].remedy
@@ -95,7 +95,7 @@ def test_a_migration_is_not_rolled_back_while_a_broker_with_replicas_is_not_regi
     ):
         look = looks(wanting(D.ROLLED_BACK), observation)
         assert isinstance(look.decision, Wait)
-        assert says in said(look)
+        assert says in message_of(look)
         assert phase(look) == "RollingBack"
 
 
@@ -133,7 +133,7 @@ def test_no_znode_is_deleted_while_a_pod_of_a_controller_is_left(position: Posit
         first = Look(wanting(D.ROLLED_BACK), observation)
         look = Look(wanting(D.ROLLED_BACK), observation, before=first, seconds=4, status=compared())
         assert not isinstance(look.decision, Act)
-        assert says in said(look)
+        assert says in message_of(look)
 
 
 def test_a_migration_znode_of_an_earlier_copy_is_a_blocker_before_new_controllers_start() -> None:
@@ -141,5 +141,5 @@ def test_a_migration_znode_of_an_earlier_copy_is_a_blocker_before_new_controller
     stale = known(znodes(controller=elected(1), migration=progress(409)), SourceKind.ZOOKEEPER)
     look = looks(wanting(D.PRE_MIGRATION), replace(cluster(P.ZOOKEEPER), zookeeper=stale))
     assert isinstance(look.decision, Stalled)
-    assert "delete every topic" in said(look)
-    assert "delete /migration" in said(look)
+    assert "delete every topic" in message_of(look)
+    assert "delete /migration" in message_of(look)

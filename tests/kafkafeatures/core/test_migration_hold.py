@@ -1,4 +1,4 @@
-"""For how long dual write was kept, by the metadata log."""
+"""The time for which dual write is held, measured by the metadata log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kafkafeatures.core.migrations import (
     FINALIZING,
     Look,
     cluster,
-    kept_for,
+    in_dual_write_for,
     looks,
     status_after,
 )
@@ -39,11 +39,11 @@ def test_dual_write_is_kept_for_as_long_as_the_document_says_by_the_metadata_log
     """Whatever a status says of the phase, and whatever this process has lived through."""
     with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     status = Status(migration=MigrationStatus(phase="DualWrite", since=Stamp("2025-01-01T00:00:00Z")))
-    early = looks(with_hold, kept_for(timedelta(hours=23)), status=status, lived=timedelta(hours=25))
+    early = looks(with_hold, in_dual_write_for(timedelta(hours=23)), status=status, lived=timedelta(hours=25))
     assert isinstance(early.decision, Wait)
     assert early.decision.reason is Reason.SOAKING
     assert early.decision.message.startswith("dual write is kept for 24 h, of which 60 min remain; ")
-    assert isinstance(looks(with_hold, kept_for(timedelta(hours=25))).decision, Held)
+    assert isinstance(looks(with_hold, in_dual_write_for(timedelta(hours=25))).decision, Held)
 
 
 def test_the_hold_stays_while_the_metadata_log_does_not_say_when_dual_write_began() -> None:
@@ -60,11 +60,11 @@ def test_a_snapshot_hides_the_time_of_a_registration_and_the_status_remembers_it
     offset.
     """
     with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
-    status = status_after(looks(with_hold, kept_for(timedelta(hours=23))))
-    hidden = kept_for(timedelta(minutes=10))
+    status = status_after(looks(with_hold, in_dual_write_for(timedelta(hours=23))))
+    hidden = in_dual_write_for(timedelta(minutes=10))
     known_again = looks(with_hold, hidden, status=status).decision
     assert known_again.message.startswith("dual write is kept for 24 h, of which 60 min remain")
-    another = kept_for(timedelta(minutes=10), offset=104)  # a broker left dual write, or was restarted
+    another = in_dual_write_for(timedelta(minutes=10), offset=104)  # a broker left dual write, or was restarted
     for unknown in (looks(with_hold, hidden), looks(with_hold, another, status=status)):
         assert unknown.decision.message.startswith("dual write is kept for 24 h, of which 24 h")
 
@@ -89,7 +89,7 @@ def test_a_controllers_clock_that_is_set_neither_shortens_the_hold_nor_keeps_it_
 def test_a_process_that_starts_after_a_controllers_clock_was_set_forward_counts_by_its_own_clock() -> None:
     with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     ahead = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, NOW, NOW + timedelta(hours=25)))
-    for status in (EMPTY, status_after(looks(with_hold, kept_for(timedelta(0))))):
+    for status in (EMPTY, status_after(looks(with_hold, in_dual_write_for(timedelta(0))))):
         decision = looks(with_hold, ahead, status=status).decision
         assert isinstance(decision, Wait)
         assert decision.message.startswith("dual write is kept for 24 h, of which 24 h")
@@ -103,7 +103,7 @@ def test_a_controllers_clock_that_was_behind_at_the_registration_does_not_shorte
     first = Look(with_hold, begun)
     assert isinstance(first.decision, Wait)
     assert first.decision.reason is Reason.SOAKING
-    decision = looks(with_hold, kept_for(timedelta(0)), status=status_after(first)).decision
+    decision = looks(with_hold, in_dual_write_for(timedelta(0)), status=status_after(first)).decision
     assert isinstance(decision, Wait)
     assert decision.message.startswith("dual write is kept for 24 h, of which 24 h")
 
@@ -193,7 +193,7 @@ def test_the_hold_waits_for_a_leader_whose_clock_cannot_be_read_and_does_not_bec
 
 
 @pytest.mark.parametrize("every", EVERY, ids=str)
-@pytest.mark.parametrize("together", [0, 1], ids=["the controllers' alone", "the operator's too"])
+@pytest.mark.parametrize("together", [0, 1], ids=["only the clocks of controllers", "the clock of the operator too"])
 def test_a_clock_that_is_set_forward_or_runs_too_fast_shortens_no_hold(every: timedelta, together: int) -> None:
     """By no more than the clocks of controllers may differ, in all looks together."""
     jumps, runs = SilentLog(every), SilentLog(every)

@@ -1,4 +1,4 @@
-"""A node in flight at each position of a migration, on each way: what is over, and what is waited for by its name."""
+"""A restart in flight at each position of a migration and on each edge: when it is over, and how it is waited for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.kafkafeatures.core.migrations import (
     asked_for,
     cluster,
     compared,
-    said,
+    message_of,
     wanting,
     without_quorum,
 )
@@ -49,7 +49,7 @@ def with_znodes(observation: Observation, **parts: Any) -> Observation:
     return replace(observation, zookeeper=known(replace(observation.zookeeper.value, **parts)))
 
 
-def unread(observation: Observation) -> Observation:
+def without_partitions(observation: Observation) -> Observation:
     """No partition can be read."""
     return replace(observation, partitions=Unknown(SILENT))
 
@@ -58,10 +58,10 @@ AT = {
     P.ZOOKEEPER: cluster(P.ZOOKEEPER),
     P.PRE_MIGRATION: cluster(P.PRE_MIGRATION),
     P.FLAGGING: cluster(P.PRE_MIGRATION, *FLAGGED[1:]),
-    P.COPYING: unread(with_znodes(cluster(P.PRE_MIGRATION, *FLAGGED), controller=claimed(3003, epoch=3))),
+    P.COPYING: without_partitions(with_znodes(cluster(P.PRE_MIGRATION, *FLAGGED), controller=claimed(3003, epoch=3))),
     P.COPIED: cluster(P.COPIED),
     P.DUAL_WRITE: cluster(P.DUAL_WRITE),
-    P.NO_CONTROLLER: unread(without_quorum(cluster(P.COPIED))),
+    P.NO_CONTROLLER: without_partitions(without_quorum(cluster(P.COPIED))),
     P.RELEASED: without_quorum(with_znodes(cluster(P.COPIED), controller=elected(1), migration=None)),
     P.FINALIZED: cluster(P.FINALIZED),
 }
@@ -76,7 +76,7 @@ def stage_of(look: Look) -> MigrationState:
     return stage
 
 
-def looked(
+def third_look(
     desired: Desired, observation: Observation, rollout: Rollout, *sent: RestartInFlight, consents: str = ""
 ) -> Look:
     """The third look in a row, each a while after the one before, with what is in flight by then."""
@@ -100,7 +100,7 @@ def in_flight(id_: int, rollout: Rollout) -> RestartInFlight:
     return RestartInFlight(step, SENT, Via.PERSON if rollout is BY_HAND else Via.API_SERVER, stopping_since=SENT)
 
 
-def shown(observation: Observation, rollout: Rollout) -> Observation:
+def in_pods_or_not(observation: Observation, rollout: Rollout) -> Observation:
     if rollout is BY_HAND:
         return observation
     ids = [node.id for node in observation.nodes]
@@ -142,10 +142,12 @@ def test_an_edge_that_restarts_no_node_does_not_wait_for_a_broker_that_is_back(
     position: Position, desired: Desired, driver: str, *, is_read: bool
 ) -> None:
     """Nothing tells its partitions any more, or it was not back for long enough: what is next, is next."""
-    observation = shown(AT[position] if is_read else unread(AT[position]), rollout := DRIVERS[driver])
-    expected = looked(desired, observation, rollout)
-    look = looked(desired, observation, rollout, in_flight(FLYING, rollout))
-    assert (type(look.decision), said(look)) == (type(expected.decision), said(expected))
+    observation = in_pods_or_not(
+        AT[position] if is_read else without_partitions(AT[position]), rollout := DRIVERS[driver]
+    )
+    expected = third_look(desired, observation, rollout)
+    look = third_look(desired, observation, rollout, in_flight(FLYING, rollout))
+    assert (type(look.decision), message_of(look)) == (type(expected.decision), message_of(expected))
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -154,19 +156,25 @@ def test_an_edge_that_restarts_no_node_does_not_wait_for_a_broker_that_is_back(
 def test_an_edge_that_restarts_no_node_names_a_broker_that_is_away(
     position: Position, desired: Desired, driver: str, *, is_read: bool
 ) -> None:
-    observation = shown(AT[position] if is_read else unread(AT[position]), rollout := DRIVERS[driver])
+    observation = in_pods_or_not(
+        AT[position] if is_read else without_partitions(AT[position]), rollout := DRIVERS[driver]
+    )
     survey = known(Survey(assigned={1: "orders-0", FLYING: "orders-1"}, controller_epoch=3))
     away = replace(without(observation, FLYING), surveyed=survey)
-    look = looked(desired, away, rollout, in_flight(FLYING, rollout))
+    look = third_look(desired, away, rollout, in_flight(FLYING, rollout))
     assert isinstance(look.decision, Wait | Stalled)
     unread_partitions = "it is not known whether every broker that has replicas is registered"
-    assert "broker 2" in said(look) or "pod broker-2" in said(look) or (not is_read and unread_partitions in said(look))
+    assert (
+        "broker 2" in message_of(look)
+        or "pod broker-2" in message_of(look)
+        or (not is_read and unread_partitions in message_of(look))
+    )
 
 
 def test_a_broker_in_flight_is_not_waited_for_with_a_consent_to_lose_its_records() -> None:
     away = without(AT[P.NO_CONTROLLER], FLYING)
     away = replace(away, surveyed=known(Survey(assigned={FLYING: "orders-1"}, controller_epoch=3)))
-    look = looked(D.ROLLED_BACK, away, BY_HAND, in_flight(FLYING, BY_HAND), consents="zk-lose-broker:2")
+    look = third_look(D.ROLLED_BACK, away, BY_HAND, in_flight(FLYING, BY_HAND), consents="zk-lose-broker:2")
     assert isinstance(look.decision, Act)
     assert isinstance(look.decision.step, DeleteZnodes)
 
@@ -178,10 +186,10 @@ def test_an_edge_of_the_rollback_that_restarts_no_node_does_not_wait_for_a_contr
 ) -> None:
     """Controllers are to stop."""
     desired = D.ROLLED_BACK
-    observation, rollout = shown(AT[position], DRIVERS[driver]), DRIVERS[driver]
-    expected = looked(desired, observation, rollout)
-    look = looked(desired, observation, rollout, in_flight(3002, rollout))
-    assert (type(look.decision), said(look)) == (type(expected.decision), said(expected))
+    observation, rollout = in_pods_or_not(AT[position], DRIVERS[driver]), DRIVERS[driver]
+    expected = third_look(desired, observation, rollout)
+    look = third_look(desired, observation, rollout, in_flight(3002, rollout))
+    assert (type(look.decision), message_of(look)) == (type(expected.decision), message_of(expected))
 
 
 @pytest.mark.parametrize(("position", "desired"), OTHERS)
@@ -210,7 +218,7 @@ UNPROVEN: dict[str, Node] = {
 
 @pytest.mark.parametrize("lacks", UNPROVEN)
 def test_a_restart_is_not_over_while_the_new_process_of_its_node_is_unproven(lacks: str) -> None:
-    observation = unread(cluster(P.COPIED, UNPROVEN[lacks]))
+    observation = without_partitions(cluster(P.COPIED, UNPROVEN[lacks]))
     stage = stage_of(Look(wanting(D.ROLLED_BACK), observation, sent=(in_flight(FLYING, THROUGH_PODS),)))
     assert stage.over == ()
 
@@ -218,7 +226,7 @@ def test_a_restart_is_not_over_while_the_new_process_of_its_node_is_unproven(lac
 @pytest.mark.parametrize("position", [P.COPYING, P.COPIED])
 def test_an_eviction_that_was_not_sent_ends_on_an_edge_that_restarts_no_node(position: Position) -> None:
     """A pod that runs as before is not asked for again."""
-    observation = shown(AT[position], THROUGH_PODS)
+    observation = in_pods_or_not(AT[position], THROUGH_PODS)
     assert not isinstance(observation.workloads, Unknown)
     pod = observation.workloads.value.pod("broker-2")
     assert pod is not None

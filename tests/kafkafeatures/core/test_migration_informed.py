@@ -1,4 +1,6 @@
-"""Before brokers lose the flag each of them names the broker that is controller: one that does not know it hangs."""
+"""Before a rollback takes the flag from brokers, each has to name the broker that is the controller: one that does not
+would hang.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ from tests.kafkafeatures.core.migrations import (
     a_node,
     cluster,
     looks,
+    message_of,
     restarted,
-    said,
     wanting,
     without_quorum,
 )
@@ -63,7 +65,7 @@ def test_brokers_are_restarted_one_by_one_once_every_broker_names_the_controller
     ],
     ids=["another", "one by chance", "none", "silent", "not asked"],
 )
-@pytest.mark.parametrize("plain", [(), (2,)], ids=["none is plain yet", "one is"])
+@pytest.mark.parametrize("plain", [(), (2,)], ids=["no broker without the flag", "one broker without the flag"])
 def test_no_broker_is_restarted_while_another_broker_does_not_report_the_controller_it_follows(
     named: frozenset[int] | Failure | None, says: str, plain: tuple[int, ...]
 ) -> None:
@@ -71,7 +73,7 @@ def test_no_broker_is_restarted_while_another_broker_does_not_report_the_control
     look = looks(BACK, released(*plain, named=other_brokers if named is None else {**other_brokers, 3: named}))
     assert isinstance(look.decision, Wait)
     assert look.decision.reason is Reason.WAITING_FOR_NODES
-    assert says in said(look)
+    assert says in message_of(look)
     assert [blocker.nodes[0].id for blocker in look.decision.blockers] == [3]
 
 
@@ -82,7 +84,7 @@ def test_the_message_of_a_restart_warns_of_a_long_stop_only_where_the_controller
     assert node is not None
     step = RestartNode(2, "broker 2", broker_epoch=node.broker_epoch, czxid=node.czxid)
     sent = (RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON),)
-    message = said(looks(BACK if is_back else wanting(Desired.DUAL_WRITE), observation, sent=sent))
+    message = message_of(looks(BACK if is_back else wanting(Desired.DUAL_WRITE), observation, sent=sent))
     assert message.startswith("restart broker 2 as a broker in ZooKeeper mode")
     assert ("give it 6 minutes to stop before you kill it" in message) is is_back
 

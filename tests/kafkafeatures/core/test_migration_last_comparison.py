@@ -1,4 +1,4 @@
-"""`/controller` and `/migration` are deleted only where ZooKeeper was seen to hold all metadata until the end."""
+"""`/controller` and `/migration` are deleted only if ZooKeeper was observed to hold all metadata until the end."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from kafkafeatures.core.migration.read_requirements import demands_of
 from tests.kafkafeatures.core.migrations import (
     SEEN_VOTERS,
     Look,
-    after,
     asked_for,
     cluster,
     compared,
     looks,
+    message_of,
     released,
-    said,
+    status_after_decision,
     wanting,
     without_quorum,
 )
@@ -92,9 +92,9 @@ def test_controllers_that_all_stop_answering_are_waited_for_for_a_minute_before_
 def test_no_znode_is_deleted_where_the_last_comparison_does_not_show_that_zookeeper_has_all_metadata(says: str) -> None:
     decision = decided(LACKING[says])
     assert isinstance(decision.decision, Stalled)
-    assert says in said(decision)
-    assert "if the controllers still have their disks, start them again" in said(decision)
-    assert f"add {ZK_ROLLBACK_LOSSY} to consents" in said(decision)
+    assert says in message_of(decision)
+    assert "if the controllers still have their disks, start them again" in message_of(decision)
+    assert f"add {ZK_ROLLBACK_LOSSY} to consents" in message_of(decision)
 
 
 def test_the_reason_is_metadata_differs_only_where_the_last_comparison_showed_differences() -> None:
@@ -107,9 +107,9 @@ def test_a_rollback_consent_allows_the_deletion_of_znodes_and_is_spent_by_it(say
     status = asked_for(ACCEPTED, GONE, LACKING[says])
     decision = decided(status, ACCEPTED)
     assert released(decision).deletes
-    spent = after(decision, status)
+    spent = status_after_decision(decision, status)
     assert ZK_ROLLBACK_LOSSY in spent.spent_consents
-    assert ZK_ROLLBACK_LOSSY not in after(decided(compared(), ACCEPTED), compared()).spent_consents
+    assert ZK_ROLLBACK_LOSSY not in status_after_decision(decided(compared(), ACCEPTED), compared()).spent_consents
 
 
 def test_a_rollback_consent_that_was_spent_does_not_allow_the_deletion_of_znodes() -> None:
@@ -126,7 +126,7 @@ def test_znodes_are_deleted_without_a_comparison_where_the_quorum_copied_nothing
     assert released(Look(BACK, observation, before=Look(BACK, observation), seconds=5.0, status=SEEN_VOTERS)).deletes
 
 
-@pytest.mark.parametrize("left", [None, progress(-1)], ids=["deleted", "written anew"])
+@pytest.mark.parametrize("left", [None, progress(-1)], ids=["znode deleted", "znode created again"])
 def test_znodes_are_deleted_only_with_a_consent_where_the_migration_znode_was_changed_by_others(
     left: MigrationZnode | None,
 ) -> None:
@@ -135,8 +135,8 @@ def test_znodes_are_deleted_only_with_a_consent_where_the_migration_znode_was_ch
     for status in (compared(), compared(2)):
         look = Look(BACK, observation, before=Look(BACK, observation), seconds=5.0, status=status)
         assert isinstance(look.decision, Stalled)
-        assert "start them again" not in said(look)
-        assert f"add {ZK_ROLLBACK_LOSSY} to consents" in said(look)
+        assert "start them again" not in message_of(look)
+        assert f"add {ZK_ROLLBACK_LOSSY} to consents" in message_of(look)
 
 
 def test_the_stores_are_compared_in_each_reconciliation_while_the_controllers_are_to_be_stopped() -> None:
@@ -144,7 +144,7 @@ def test_the_stores_are_compared_in_each_reconciliation_while_the_controllers_ar
     assert isinstance(look.decision, Wait)
     assert look.decision.reason is Reason.WAITING_FOR_GIT
     assert look.decision.steady
-    status = after(look)
+    status = status_after_decision(look)
 
     def compares(later: float, took: float = 0.3, *, tried: datetime = NOW) -> bool:
         stage_memory = {MIGRATION: MigrationMemory(compared=StoreComparison(NOW, 99, took=took), tried=tried)}
@@ -167,7 +167,7 @@ def test_a_comparison_is_remembered_by_the_process_when_its_status_could_not_be_
     """The controllers stop in that moment, and what the status says is older, and better: of another process, whose
     clock was wrong.
     """
-    equal = after(looks(BACK, cluster(Position.COPIED)))
+    equal = status_after_decision(looks(BACK, cluster(Position.COPIED)))
     assert equal.migration is not None
     assert equal.migration.equality is not None
     ahead = replace(equal.migration.equality, at=stamp(NOW + timedelta(hours=1)))
@@ -186,18 +186,18 @@ def test_a_comparison_is_remembered_by_the_process_when_its_status_could_not_be_
 @pytest.mark.parametrize("ensemble", [True, False])
 def test_a_comparison_counts_also_while_the_phase_of_the_migration_is_unknown(ensemble: bool) -> None:
     """The controllers stop, or ZooKeeper does not answer, right after the comparison; another process continues."""
-    equal = after(looks(BACK, cluster(Position.COPIED)))
+    equal = status_after_decision(looks(BACK, cluster(Position.COPIED)))
     unread = Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time")
     lost = replace(cluster(Position.COPIED), zk_migration_state=Unknown(unread), source=GONE.source)
     lost = lost if ensemble else replace(lost, zookeeper=Unknown(unread))
     differing = Look(
         BACK, replace(lost, compared=known(StoreComparison(NOW, 99, 2), SourceKind.ZOOKEEPER)), status=equal
     )
-    written = after(differing, equal)
+    written = status_after_decision(differing, equal)
     look = Look(BACK, GONE, status=written, before=Look(BACK, GONE, status=written), seconds=5.0)
     assert look.decision.reason is Reason.METADATA_DIFFERS
 
-    same = after(
+    same = status_after_decision(
         Look(BACK, replace(lost, compared=known(StoreComparison(NOW, 99, 0), SourceKind.ZOOKEEPER)), status=equal),
         equal,
     )
@@ -205,7 +205,7 @@ def test_a_comparison_counts_also_while_the_phase_of_the_migration_is_unknown(en
 
 
 def test_a_later_comparison_of_another_process_in_the_status_counts() -> None:
-    equal = after(looks(BACK, cluster(Position.COPIED)))
+    equal = status_after_decision(looks(BACK, cluster(Position.COPIED)))
     ours = Look(BACK, cluster(Position.COPIED), status=equal)
     differs = compared(2, ago=timedelta(seconds=-60))
     look = Look(BACK, GONE, status=differs, before=Look(BACK, GONE, status=differs, before=ours), seconds=5.0)
@@ -224,14 +224,14 @@ def test_a_comparison_of_another_cluster_does_not_count() -> None:
     )
     equal = Look(BACK, other)
     look = Look(BACK, GONE, before=Look(BACK, GONE, before=equal), seconds=5.0)
-    assert "was not compared" in said(look)
+    assert "was not compared" in message_of(look)
 
 
 def without_a_result(kind: FailureKind) -> Status:
     """The status after a comparison that came to something, and another one that did not."""
-    first = after(looks(BACK, cluster(Position.COPIED)))
+    first = status_after_decision(looks(BACK, cluster(Position.COPIED)))
     failed = Unknown(Failure(kind, "", "no result"))
-    then = after(Look(BACK, replace(cluster(Position.COPIED), compared=failed), status=first), first)
+    then = status_after_decision(Look(BACK, replace(cluster(Position.COPIED), compared=failed), status=first), first)
     assert then.migration is not None
     assert then.migration.equality is not None
     assert then.migration.equality.state == "Unknown"
@@ -254,9 +254,9 @@ def test_controllers_are_not_to_be_stopped_where_the_last_comparison_failed() ->
     failed = Unknown(Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time"))
     observation = replace(cluster(Position.COPIED), compared=failed)
     then = Look(BACK, replace(observation, at=NOW + timedelta(seconds=5)), before=first, seconds=5.0)
-    assert "no answer in time" in said(then)
+    assert "no answer in time" in message_of(then)
     unread = replace(observation, at=NOW + timedelta(seconds=7), compared=Unknown(NOT_ASKED))
-    assert "it is not known whether ZooKeeper and the metadata log" in said(Look(BACK, unread, before=then))
+    assert "it is not known whether ZooKeeper and the metadata log" in message_of(Look(BACK, unread, before=then))
 
 
 def test_controllers_are_not_to_be_stopped_while_zookeeper_is_behind() -> None:
@@ -264,13 +264,13 @@ def test_controllers_are_not_to_be_stopped_while_zookeeper_is_behind() -> None:
     level = replace(level, source=replace(level.source, offset=100))
     behind = replace(level, source=replace(level.source, offset=900))
     late = Look(BACK, behind, before=Look(BACK, level), seconds=11.0)
-    assert "0:00:11 behind the metadata log; at most 10 s are allowed" in said(late)
+    assert "0:00:11 behind the metadata log; at most 10 s are allowed" in message_of(late)
     assert Look(BACK, behind, before=Look(BACK, level), seconds=9.0).decision.reason is Reason.WAITING_FOR_GIT
 
 
 def test_a_comparison_belongs_to_one_migration_and_is_written_to_the_status_once_in_half_a_minute() -> None:
-    first = after(looks(BACK, cluster(Position.COPIED)))
-    assert equality(after(looks(BACK, cluster(Position.ZOOKEEPER), status=first), first)) is None
+    first = status_after_decision(looks(BACK, cluster(Position.COPIED)))
+    assert equality(status_after_decision(looks(BACK, cluster(Position.ZOOKEEPER), status=first), first)) is None
 
     def later(seconds: float) -> Status:
         observation = cluster(Position.COPIED)
@@ -278,7 +278,7 @@ def test_a_comparison_belongs_to_one_migration_and_is_written_to_the_status_once
         written = progress()
         moved = replace(written, written_at=written.written_at + timedelta(seconds=seconds))
         znodes = replace(observation.zookeeper, value=replace(observation.zookeeper.value, migration=moved))
-        return after(looks(BACK, replace(observation, zookeeper=znodes), status=first), first)
+        return status_after_decision(looks(BACK, replace(observation, zookeeper=znodes), status=first), first)
 
     assert equality(later(29)) == equality(first)
     assert equality(later(30)) != equality(first)

@@ -1,4 +1,4 @@
-"""A migration that no document asks for any more, and how a cluster is where one has ended."""
+"""A migration that no document asks for any more, and the cluster after a migration has ended."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.kafkafeatures.core.migrations import (
     cluster,
     compared,
     looks,
+    message_of,
     released,
-    said,
     status_after,
     wanting,
     without_quorum,
@@ -45,8 +45,8 @@ def test_a_cluster_with_an_open_migration_that_the_document_no_longer_asks_for_i
     look = looks(replace(NONE_WANTED, levels=levels), cluster(position))
     assert isinstance(look.decision, Wait)
     assert look.decision.reason is Reason.MIGRATING
-    assert "a migration from ZooKeeper is in progress, and spec.migration is not set" in said(look)
-    assert "set spec.migration.desired to the phase" in said(look)
+    assert "a migration from ZooKeeper is in progress, and spec.migration is not set" in message_of(look)
+    assert "set spec.migration.desired to the phase" in message_of(look)
     assert look.proposal.plan.stages == ()
     ready = next(condition for condition in status_after(look).conditions if condition.type == "Ready")
     assert (ready.status, ready.reason) == ("False", "Migrating")
@@ -61,7 +61,7 @@ def test_the_status_remembers_a_rollback_that_the_document_no_longer_asks_for_an
     for _ in range(2):
         look = Look(NONE_WANTED, observation, status=before)
         assert isinstance(look.decision, Wait)
-        assert "last seen at RollingBack, and spec.migration is not set" in said(look)
+        assert "last seen at RollingBack, and spec.migration is not set" in message_of(look)
         before = status_after(look, before)
         assert before.migration is not None
         assert (before.migration.phase, before.migration.since) == ("RollingBack", None)
@@ -83,7 +83,7 @@ def test_a_cluster_that_was_finalized_without_some_brokers_is_not_in_sync() -> N
     failure = Failure(FailureKind.UNSUPPORTED, "", "finalized while brokers were in ZooKeeper mode: 2", "restart it")
     look = Look(NONE_WANTED, replace(cluster(P.FINALIZED), mode=Unknown(failure)))
     assert isinstance(look.decision, Wait)
-    assert "finalized while brokers were in ZooKeeper mode: 2; restart it" in said(look)
+    assert "finalized while brokers were in ZooKeeper mode: 2; restart it" in message_of(look)
 
 
 def test_the_message_names_the_phase_of_a_migration_at_its_target() -> None:

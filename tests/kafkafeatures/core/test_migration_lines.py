@@ -1,4 +1,4 @@
-"""Where a migration is, as `status`, `plan` and the page of a report say it."""
+"""The lines about a migration that `status`, `plan` and the page of a report print."""
 
 from __future__ import annotations
 

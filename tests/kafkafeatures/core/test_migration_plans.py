@@ -1,4 +1,4 @@
-"""A plan of a migration is for the migration alone: what becomes of levels on the way makes no other plan of it."""
+"""A plan of a migration covers the migration alone: levels in the document do not change it."""
 
 from __future__ import annotations
 

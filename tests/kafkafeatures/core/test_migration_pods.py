@@ -1,4 +1,4 @@
-"""A migration whose nodes run in pods: templates that Git changed in time, too early, wrongly, or not at all."""
+"""A migration whose nodes run in pods: templates changed in Git in time, too early, wrongly, or not at all."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from tests.kafkafeatures.core.migrations import (
     CONTROLLERS,
     Look,
     a_node,
-    after,
     cluster,
     compared,
     looks,
+    status_after_decision,
     wanting,
     without_quorum,
 )
@@ -85,7 +85,7 @@ def in_pods(
     )
 
 
-def look(desired: Desired, observation: Observation, *, status: Status = EMPTY, **of_wanted: Any) -> Look:
+def look_at(desired: Desired, observation: Observation, *, status: Status = EMPTY, **of_wanted: Any) -> Look:
     return looks(wanting(desired, rollout=THROUGH_PODS, **of_wanted), observation, status=status)
 
 
@@ -96,7 +96,7 @@ def restarted(look: Look) -> RestartNode:
 
 
 def test_a_migration_waits_for_git_to_change_the_template_before_any_pod_is_evicted() -> None:
-    decision = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION))).decision
+    decision = look_at(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION))).decision
     assert isinstance(decision, Wait)
     assert decision.reason is Reason.WAITING_FOR_GIT
     assert f"broker 1, broker 2, broker 3 must become {Shape.FLAGGED_BROKER}" in decision.message
@@ -105,13 +105,16 @@ def test_a_migration_waits_for_git_to_change_the_template_before_any_pod_is_evic
 def test_a_request_to_restart_a_single_pod_changes_nothing_during_a_migration() -> None:
     for outdated in ((), (1, 3)):
         observation = in_pods(cluster(P.PRE_MIGRATION), outdated)
-        requested_look, before = look(D.DUAL_WRITE, requested(observation, "broker-2")), look(D.DUAL_WRITE, observation)
+        requested_look, before = (
+            look_at(D.DUAL_WRITE, requested(observation, "broker-2")),
+            look_at(D.DUAL_WRITE, observation),
+        )
         assert (requested_look.decision, requested_look.proposal.plan) == (before.decision, before.proposal.plan)
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
 def test_a_pod_is_evicted_once_its_template_was_changed(position: Position) -> None:
-    step = restarted(look(D.DUAL_WRITE, in_pods(cluster(position), BROKERS)))
+    step = restarted(look_at(D.DUAL_WRITE, in_pods(cluster(position), BROKERS)))
     assert step.pod == name_of(step.node_id)
     assert step.next_revision == NEW
 
@@ -138,7 +141,7 @@ def test_brokers_are_moved_while_a_majority_of_controllers_leads_and_the_missing
         observation = cluster(position, *controllers)
         if way == "by a person":
             return looks(wanting(desired), observation)
-        return look(desired, in_pods(observation, BROKERS))
+        return look_at(desired, in_pods(observation, BROKERS))
 
     assert restarted(found(dead(3002))).node_id in BROKERS
     two = found(dead(3001), dead(3002)).decision
@@ -167,39 +170,41 @@ def test_a_broker_that_lost_its_disk_during_a_migration_holds_the_next_broker_an
         {node.id: disks_of(node) for node in in_kraft(lost=False).nodes if node.log_dirs}, frozenset()
     )
     begun = replace(EMPTY, rollout=RolloutStatus(id="way", total=6, done=len(moved) + 2, disks=lines))
-    assert isinstance(look(D.DUAL_WRITE, in_kraft(lost=False), status=begun).decision, Act if len(moved) < 3 else Done)
-    halted = look(D.DUAL_WRITE, in_kraft(lost=True), status=begun)
+    assert isinstance(
+        look_at(D.DUAL_WRITE, in_kraft(lost=False), status=begun).decision, Act if len(moved) < 3 else Done
+    )
+    halted = look_at(D.DUAL_WRITE, in_kraft(lost=True), status=begun)
     assert isinstance(halted.decision, Stalled)
     assert halted.decision.reason is Reason.ROLLOUT_HALTED
     consent = re.search(r"new-disk:broker-1:[0-9a-f]{8}", halted.decision.message)
     assert consent is not None
-    rollout = after(halted, begun).rollout
+    rollout = status_after_decision(halted, begun).rollout
     assert rollout is not None
     assert rollout.is_in_progress
-    consented = look(D.DUAL_WRITE, in_kraft(lost=True), status=begun, consents=frozenset({consent[0]}))
+    consented = look_at(D.DUAL_WRITE, in_kraft(lost=True), status=begun, consents=frozenset({consent[0]}))
     assert not isinstance(consented.decision, Stalled)
-    assert after(consented, begun).spent_consents == (consent[0],)
+    assert status_after_decision(consented, begun).spent_consents == (consent[0],)
 
 
 def test_no_controller_may_be_missing_before_the_quorum_takes_over_and_while_finalizing() -> None:
-    early = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION, dead(3002)), BROKERS)).decision
+    early = look_at(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION, dead(3002)), BROKERS)).decision
     assert isinstance(early, Wait)
     assert early.subject == "controller 3002"
-    finalizing = look(D.FINALIZED, in_pods(cluster(P.DUAL_WRITE, dead(3002)), CONTROLLERS), consents=CONSENT)
+    finalizing = look_at(D.FINALIZED, in_pods(cluster(P.DUAL_WRITE, dead(3002)), CONTROLLERS), consents=CONSENT)
     assert not isinstance(finalizing.decision, Act)
 
 
 def test_the_pod_of_the_broker_that_is_the_controller_is_evicted_last() -> None:
-    first = restarted(look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION), BROKERS))).node_id
+    first = restarted(look_at(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION), BROKERS))).node_id
     assert first != 1
     other_brokers = [a_node(id_, Shape.FLAGGED_BROKER) for id_ in (2, 3)]
     left = in_pods(cluster(P.PRE_MIGRATION, *other_brokers), [1])
-    assert restarted(look(D.DUAL_WRITE, left)).node_id == 1
+    assert restarted(look_at(D.DUAL_WRITE, left)).node_id == 1
 
 
 def test_no_second_pod_is_evicted_if_the_first_node_on_the_new_template_lacks_a_setting() -> None:
     """Broker 2 runs the new template, and still has no flag."""
-    decision = look(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION), [1, 3])).decision
+    decision = look_at(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION), [1, 3])).decision
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.MIGRATION_BLOCKED
     assert (
@@ -209,7 +214,7 @@ def test_no_second_pod_is_evicted_if_the_first_node_on_the_new_template_lacks_a_
 
 def test_nodes_are_restarted_again_with_a_template_that_was_corrected() -> None:
     observation = in_pods(cluster(P.PRE_MIGRATION, a_node(3, Shape.FLAGGED_BROKER)), BROKERS)
-    assert restarted(look(D.DUAL_WRITE, observation)).node_id == 2
+    assert restarted(look_at(D.DUAL_WRITE, observation)).node_id == 2
 
 
 @pytest.mark.parametrize(
@@ -225,7 +230,7 @@ def test_nodes_are_restarted_again_with_a_template_that_was_corrected() -> None:
 def test_a_template_changed_ahead_of_its_step_stops_the_migration(
     position: Position, desired: Desired, ahead: tuple[int, ...]
 ) -> None:
-    decision = look(desired, in_pods(cluster(position), ahead), consents=CONSENT).decision
+    decision = look_at(desired, in_pods(cluster(position), ahead), consents=CONSENT).decision
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.TEMPLATE_AHEAD
     assert name_of(ahead[0]) in decision.message
@@ -243,7 +248,7 @@ def test_a_template_of_controllers_is_ahead_while_the_hold_a_consent_or_an_appro
     """A controller that is drained meanwhile would end the migration."""
     observation = in_pods(cluster(P.DUAL_WRITE), CONTROLLERS)
     conditions: dict[str, Any] = {"consents": CONSENT, "approvals": frozenset({"sha256:0"}), **lacks}
-    held = look(D.FINALIZED, observation, **conditions)
+    held = look_at(D.FINALIZED, observation, **conditions)
     assert Reason.TEMPLATE_AHEAD in {blocker.reason for blocker in held.decision.blockers}
     assert isinstance(held.decision, Stalled)
 
@@ -261,7 +266,7 @@ def test_once_finalizing_is_approved_git_is_asked_for_the_template_and_a_standby
 
 
 def test_without_an_approval_git_is_not_asked_for_a_template() -> None:
-    decision = look(D.FINALIZED, in_pods(cluster(P.DUAL_WRITE)), consents=CONSENT).decision
+    decision = look_at(D.FINALIZED, in_pods(cluster(P.DUAL_WRITE)), consents=CONSENT).decision
     assert isinstance(decision, Held)
 
 
@@ -289,7 +294,7 @@ def sent(step: RestartNode) -> RestartInFlight:
 
 def test_the_restart_of_a_broker_in_zookeeper_mode_is_not_over_while_the_broker_is_not_registered() -> None:
     before = in_pods(cluster(P.PRE_MIGRATION), BROKERS)
-    restart = sent(restarted(look(D.DUAL_WRITE, before)))
+    restart = sent(restarted(look_at(D.DUAL_WRITE, before)))
     observation = away(before, restart.step.node_id)
     assert isinstance(observation.registered_brokers, Known)
     assert isinstance(
@@ -318,7 +323,7 @@ def test_the_template_of_a_pod_that_is_being_restarted_is_not_ahead_whatever_edg
 def test_git_is_asked_for_the_template_of_a_broker_that_goes_back_before_the_broker_is_restarted() -> None:
     """Broker 2 was the first in KRaft mode, and all others would be the next."""
     observation = in_pods(cluster(P.COPIED, a_node(2, Shape.KRAFT_BROKER)), [1, 3])
-    decision = look(D.ROLLED_BACK, observation).decision
+    decision = look_at(D.ROLLED_BACK, observation).decision
     assert isinstance(decision, Wait), decision
     assert decision.reason is Reason.WAITING_FOR_GIT
     assert f"broker 2 must become {Shape.FLAGGED_BROKER}" in decision.message
@@ -327,49 +332,51 @@ def test_git_is_asked_for_the_template_of_a_broker_that_goes_back_before_the_bro
 def test_controllers_are_not_stopped_while_the_mode_of_a_broker_is_unknown() -> None:
     """A broker in KRaft mode cannot live without them, and this one may be."""
     silent = replace(a_node(2, Shape.KRAFT_BROKER), answer=Unknown(SILENT))
-    decision = look(D.ROLLED_BACK, in_pods(cluster(P.COPIED, silent))).decision
+    decision = look_at(D.ROLLED_BACK, in_pods(cluster(P.COPIED, silent))).decision
     assert isinstance(decision, Wait), decision
     assert "broker 2 is not known to run in ZooKeeper mode" in decision.message
 
 
-def gone(pods: Collection[int] = BROKERS) -> Observation:
+def without_controllers(pods: Collection[int] = BROKERS) -> Observation:
     """No controller answers, and `/migration` stands still."""
     return in_pods(without_quorum(cluster(P.COPIED)), pods=pods)
 
 
-def released(observation: Observation, status: Status | None = None) -> Look:
+def look_at_deletion(observation: Observation, status: Status | None = None) -> Look:
     """What is decided once `/migration` was seen to stand still."""
     wanted = wanting(D.ROLLED_BACK, rollout=THROUGH_PODS)
     return Look(wanted, observation, before=Look(wanted, observation), seconds=5.0, status=status or compared())
 
 
 def test_znodes_of_the_quorum_are_deleted_once_no_controller_has_a_pod() -> None:
-    decision = released(gone()).decision
+    decision = look_at_deletion(without_controllers()).decision
     assert isinstance(decision, Act), decision
     assert isinstance(decision.step, DeleteZnodes)
 
 
 def test_zookeeper_is_not_released_while_any_pod_of_a_controller_exists() -> None:
-    decision = released(gone([*BROKERS, 3002])).decision
+    decision = look_at_deletion(without_controllers([*BROKERS, 3002])).decision
     assert isinstance(decision, Wait)
     assert "controller-3002" in decision.message
     assert "set controller to 0 replicas" in decision.blockers[0].remedy
 
 
 def test_a_person_who_has_to_start_the_controllers_again_is_not_asked_to_stop_them() -> None:
-    messages = "\n".join(map(str, released(gone([*BROKERS, 3002]), compared(2)).decision.blockers))
+    messages = "\n".join(
+        map(str, look_at_deletion(without_controllers([*BROKERS, 3002]), compared(2)).decision.blockers)
+    )
     assert "if the controllers still have their disks, start them again" in messages
     assert "0 replicas" not in messages
 
 
 def test_no_znode_is_deleted_while_a_controller_pod_on_a_lost_kubernetes_node_is_stopping() -> None:
     """Kubernetes shows it as stopping for ever, and cannot know whether its container runs."""
-    observation = gone([*BROKERS, 3002])
+    observation = without_controllers([*BROKERS, 3002])
     assert isinstance(observation.workloads, Known)
     brokers, controllers = observation.workloads.value.stateful_sets
     stopping = replace(controllers, replicas=0, pods=tuple(replace(pod, terminating=True) for pod in controllers.pods))
     reading = replace(observation.workloads.value, stateful_sets=(brokers, stopping))
-    decision = released(replace(observation, workloads=replace(observation.workloads, value=reading))).decision
+    decision = look_at_deletion(replace(observation, workloads=replace(observation.workloads, value=reading))).decision
     assert isinstance(decision, Wait)
     assert "controller-3002 of StatefulSet controller is stopping, and may still write to ZooKeeper" in decision.message
     assert "kubectl delete pod controller-3002 --force" in decision.blockers[0].remedy
@@ -377,16 +384,16 @@ def test_no_znode_is_deleted_while_a_controller_pod_on_a_lost_kubernetes_node_is
 
 def test_no_znode_is_deleted_while_a_stateful_set_of_controllers_still_has_replicas() -> None:
     """The pod of a controller was deleted, and another one is about to be made."""
-    observation = gone()
+    observation = without_controllers()
     assert isinstance(observation.workloads, Known)
     brokers, controllers = observation.workloads.value.stateful_sets
     reading = replace(observation.workloads.value, stateful_sets=(brokers, replace(controllers, replicas=1)))
-    decision = released(replace(observation, workloads=replace(observation.workloads, value=reading))).decision
+    decision = look_at_deletion(replace(observation, workloads=replace(observation.workloads, value=reading))).decision
     assert isinstance(decision, Wait)
     assert "a future pod of StatefulSet controller" in decision.message
 
 
 def test_no_znode_is_deleted_while_the_pods_cannot_be_read() -> None:
-    decision = released(replace(gone(), workloads=Unknown(UNREAD))).decision
+    decision = look_at_deletion(replace(without_controllers(), workloads=Unknown(UNREAD))).decision
     assert isinstance(decision, Wait)
     assert "connection refused" in decision.message

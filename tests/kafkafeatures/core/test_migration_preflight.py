@@ -1,4 +1,4 @@
-"""What prevents a migration: each finding by name, with a remedy, and all of them at once."""
+"""The findings of the preflight of a migration: each with its message and remedy, and all at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.kafkafeatures.core.preflights import (
     secret,
     settings,
     with_node,
-    with_seen,
+    with_observation,
     with_settings,
     with_znodes,
 )
@@ -127,7 +127,7 @@ def test_a_broker_without_a_znode_counts_as_registered_if_it_is_registered_with_
     assert [finding.message for finding in findings(preflight)] == [
         "broker 2 has replicas, of orders-0 for example, but is not registered"
     ]
-    assert not findings(with_seen(registered_brokers=known(frozenset({2})))(preflight))
+    assert not findings(with_observation(registered_brokers=known(frozenset({2})))(preflight))
 
 
 def test_each_preflight_check_has_a_finding_in_some_case() -> None:

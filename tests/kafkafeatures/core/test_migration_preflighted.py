@@ -1,4 +1,4 @@
-"""The preflight of a migration as its stage asks for it: until the quorum has taken over, and controllers too."""
+"""The preflight as the stage of a migration runs it: until the quorum has taken over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafkafeatures.core.facts.observation import Known, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
-from tests.kafkafeatures.core.migrations import BROKERS, Look, a_node, cluster, looks, restarted, said, wanting
+from tests.kafkafeatures.core.migrations import BROKERS, Look, a_node, cluster, looks, message_of, restarted, wanting
 from tests.kafkafeatures.core.preflights import from_file, registered
 from tests.kafkafeatures.ensembles import elected
 from tests.kafkafeatures.ensembles import reading as znodes
@@ -31,8 +31,8 @@ def test_all_preflight_findings_prevent_the_first_step_and_are_reported_at_once(
         )
         look = looks(wanting(desired), unread)
         assert not isinstance(look.decision, Act)
-        assert "znode /brokers/topics" in said(look)
-        assert "broker 2" in said(look)
+        assert "znode /brokers/topics" in message_of(look)
+        assert "broker 2" in message_of(look)
 
 
 def test_the_preflight_is_repeated_until_the_quorum_takes_over() -> None:
@@ -44,7 +44,7 @@ def test_the_preflight_is_repeated_until_the_quorum_takes_over() -> None:
     decides = {**controller.settings, "num.partitions": from_file("7")}
     look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, flagged, replace(controller, settings=decides)))
     assert isinstance(look.decision, Stalled)
-    assert "controller 3001 has num.partitions 7" in said(look)
+    assert "controller 3001 has num.partitions 7" in message_of(look)
 
 
 def test_controllers_that_do_not_use_zookeeper_within_a_minute_stall_the_migration() -> None:
@@ -54,7 +54,7 @@ def test_controllers_that_do_not_use_zookeeper_within_a_minute_stall_the_migrati
     assert isinstance(first.decision, Wait)
     later = Look(wanting(D.DUAL_WRITE), observation, before=first, seconds=61)
     assert isinstance(later.decision, Stalled)
-    assert "cannot use ZooKeeper" in said(later)
+    assert "cannot use ZooKeeper" in message_of(later)
 
 
 @pytest.mark.parametrize("position", [P.ZOOKEEPER, P.PRE_MIGRATION])
@@ -66,4 +66,4 @@ def test_a_kafka_release_before_3_9_is_refused_with_the_upgrade_as_remedy(positi
     look = looks(wanting(D.DUAL_WRITE), cluster(position, old))
     assert isinstance(look.decision, Stalled)
     assert look.decision.reason is Reason.MIGRATION_BLOCKED
-    assert "upgrade Kafka on broker 2 to 3.9 first" in said(look)
+    assert "upgrade Kafka on broker 2 to 3.9 first" in message_of(look)

@@ -1,4 +1,4 @@
-"""Brokers that the quorum does not know, or no longer, while a migration is open: named, with what to do."""
+"""Brokers that are not registered with the quorum during a migration: reported by name, with a remedy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafkafeatures.core.migration.progress import MigrationProgress, progress_of
 from kafkafeatures.core.migration.read_requirements import demands_of
 from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from tests.kafkafeatures.core.migrations import Look, a_node, approved, cluster, looks, restarted, said, wanting
+from tests.kafkafeatures.core.migrations import Look, a_node, approved, cluster, looks, message_of, restarted, wanting
 from tests.kafkafeatures.core.preflights import from_file
 from tests.kafkafeatures.worlds import NOW, SILENT, known, node
 
@@ -54,10 +54,10 @@ def test_a_broker_with_the_id_of_a_silent_voter_does_not_count_as_the_voter() ->
 def test_no_broker_is_restarted_while_a_voter_does_not_answer_or_has_not_registered() -> None:
     silent = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), state=NodeState.UNREACHABLE)
     look = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED, silent))
-    assert "controller 3002 is a voter that does not answer" in said(look)
+    assert "controller 3002 is a voter that does not answer" in message_of(look)
     unregistered = replace(cluster(P.COPIED), registered_controllers=known(frozenset({3001, 3003})))
     look = looks(wanting(D.DUAL_WRITE), unregistered)
-    assert "controller 3002 is a voter that has not registered" in said(look)
+    assert "controller 3002 is a voter that has not registered" in message_of(look)
 
 
 def test_a_running_controller_that_is_no_voter_is_reported_before_the_quorum_takes_over() -> None:
@@ -66,10 +66,10 @@ def test_a_running_controller_that_is_no_voter_is_reported_before_the_quorum_tak
     look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, never_added))
     assert isinstance(look.decision, Wait)
     assert look.decision.reason is Reason.WAITING_FOR_QUORUM
-    assert "controller 3002 runs, but is not a voter of the quorum" in said(look)
-    assert "kafka-metadata-quorum.sh add-controller" in said(look)
+    assert "controller 3002 runs, but is not a voter of the quorum" in message_of(look)
+    assert "kafka-metadata-quorum.sh add-controller" in message_of(look)
     stopped = replace(never_added, state=NodeState.GHOST, answer=Unknown(SILENT))
-    assert "not a voter" not in said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, stopped)))
+    assert "not a voter" not in message_of(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, stopped)))
 
 
 def test_a_stopped_controller_that_is_no_voter_is_no_blocker_as_kafka_cannot_unregister_it() -> None:
@@ -93,8 +93,8 @@ def test_a_broker_with_another_protocol_version_is_a_blocker_once_the_quorum_has
     look = looks(wanting(desired), cluster(P.COPIED, moved, with_level(2, "3.8")))
     assert isinstance(look.decision, Stalled)
     assert look.decision.reason is Reason.MIGRATION_BLOCKED
-    assert f"broker 2 has {IBP} 3.8, and the controllers have metadata.version 3.9-IV0" in said(look)
-    assert f"set {IBP}=3.9 on broker 2, and restart it" in said(look)
+    assert f"broker 2 has {IBP} 3.8, and the controllers have metadata.version 3.9-IV0" in message_of(look)
+    assert f"set {IBP}=3.9 on broker 2, and restart it" in message_of(look)
 
 
 def test_a_protocol_version_with_its_minor_level_equals_its_short_name() -> None:
@@ -102,7 +102,7 @@ def test_a_protocol_version_with_its_minor_level_equals_its_short_name() -> None
 
 
 def test_the_remedy_for_one_broker_with_another_protocol_version_does_not_format_the_quorum_again() -> None:
-    message = said(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, with_level(2, "3.8"))))
+    message = message_of(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, with_level(2, "3.8"))))
     assert f"set {IBP}=3.9 on broker 2, and restart it" in message
     assert "--release-version" not in message
 
@@ -113,23 +113,24 @@ def test_the_remedy_for_one_broker_with_another_protocol_version_does_not_format
 def test_an_unregistered_broker_with_replicas_is_reported_with_a_remedy(position: Position, desired: Desired) -> None:
     look = looks(wanting(desired), without(cluster(position), 2))
     assert isinstance(look.decision, Wait)
-    assert "broker 2 has replicas but is not registered: it is not known in which mode it would start again" in said(
-        look
+    assert (
+        "broker 2 has replicas but is not registered: it is not known in which mode it would start again"
+        in message_of(look)
     )
-    assert "start broker 2 in the mode of the other brokers, or move its replicas to other brokers" in said(look)
+    assert "start broker 2 in the mode of the other brokers, or move its replicas to other brokers" in message_of(look)
 
 
 def test_a_migration_is_not_finalized_while_a_broker_with_replicas_is_not_registered() -> None:
     look = approved(without(cluster(P.DUAL_WRITE), 2))
     assert not isinstance(look.decision, Act)
-    assert "broker 2 has replicas but is not registered" in said(look)
+    assert "broker 2 has replicas but is not registered" in message_of(look)
 
 
 def test_a_broker_that_is_being_restarted_need_not_be_registered() -> None:
     step = RestartNode(2, "broker 2", earlier_support="", czxid=102)
     restart = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
     look = looks(wanting(D.DUAL_WRITE), without(cluster(P.COPIED), 2), sent=(restart,))
-    assert "has replicas but is not registered" not in said(look)
+    assert "has replicas but is not registered" not in message_of(look)
 
 
 def test_partitions_are_read_before_the_controllers_are_stopped() -> None:
@@ -142,7 +143,7 @@ def test_the_remedy_for_a_running_unregistered_broker_is_to_restart_it() -> None
     broker = node(2, state=NodeState.REFUSED, said=SILENT)
     look = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, broker))
     assert isinstance(look.decision, Wait)
-    assert "these nodes do not answer: 2; brokers that run, but were unregistered: 2" in said(look)
+    assert "these nodes do not answer: 2; brokers that run, but were unregistered: 2" in message_of(look)
     (blocker,) = look.decision.blockers
     assert blocker.remedy == "restart each of them with its settings, so that it registers again"
 
@@ -150,4 +151,4 @@ def test_the_remedy_for_a_running_unregistered_broker_is_to_restart_it() -> None
 def test_an_unregistered_broker_is_named_beside_a_broker_that_is_only_away() -> None:
     away, broker = node(1, state=NodeState.UNREACHABLE, said=SILENT), node(2, state=NodeState.REFUSED, said=SILENT)
     look = Look(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, away, broker))
-    assert "these nodes do not answer: 1, 2; brokers that run, but were unregistered: 2" in said(look)
+    assert "these nodes do not answer: 1, 2; brokers that run, but were unregistered: 2" in message_of(look)

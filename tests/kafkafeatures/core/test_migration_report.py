@@ -1,4 +1,4 @@
-"""What people read of a migration: its status, how far one can go back, and the verdict of its plan."""
+"""A migration in the status: its phase, the way back, the restarts left, and the verdict of its plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafkafeatures.core.migration.settings import Shape
 from kafkafeatures.core.migration.way_back import WHAT_LACKS
 from kafkafeatures.core.report.plan_document import plan_verdict
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from tests.kafkafeatures.core.migrations import Look, a_node, cluster, kept_for, looks, status_after, wanting
+from tests.kafkafeatures.core.migrations import Look, a_node, cluster, in_dual_write_for, looks, status_after, wanting
 from tests.kafkafeatures.worlds import NOW, SILENT, known
 
 P, D = Position, Desired
@@ -191,7 +191,7 @@ def test_the_way_back_of_dual_write_is_open_until_the_hold_of_the_document_ends(
     wanted = wanting(D.FINALIZED, hold=timedelta(hours=48))
 
     def until(hours: float, before: Status, *, is_shown: bool = True) -> str | None:
-        observation = kept_for(timedelta(hours=hours))
+        observation = in_dual_write_for(timedelta(hours=hours))
         observation = observation if is_shown else replace(observation, last_registration=None)
         back = status_after(Look(wanted, observation, status=before), before).way_back
         assert back is not None
@@ -207,7 +207,7 @@ def test_the_way_back_of_dual_write_is_open_until_the_hold_of_the_document_ends(
 
 
 def test_the_status_records_since_when_the_cluster_has_been_in_dual_write_until_it_leaves_dual_write() -> None:
-    first = status_after(looks(wanting(D.DUAL_WRITE), kept_for(timedelta(hours=5)))).migration
+    first = status_after(looks(wanting(D.DUAL_WRITE), in_dual_write_for(timedelta(hours=5)))).migration
     assert first is not None
     assert (first.dual_write_since, first.dual_write_offset) == ("2026-01-01T22:04:05Z", 103)
     before = Status(migration=first)

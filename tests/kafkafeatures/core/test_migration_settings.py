@@ -1,4 +1,4 @@
-"""Which settings a node must have in each phase of a migration, and how what it has otherwise is said."""
+"""The settings that a node must have in each phase of a migration, and the lines that report a difference."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def settings(**values: str) -> dict[str, Setting]:
     return {name.replace("_", "."): Setting(SettingSource.FILE, value) for name, value in values.items()}
 
 
-def right(shape: Shape, known: SettingFacts = KNOWN) -> dict[str, Setting]:
+def settings_of(shape: Shape, known: SettingFacts = KNOWN) -> dict[str, Setting]:
     """A node whose file has all that is asked for."""
     rules = required(shape, known)
     return {
@@ -49,7 +49,7 @@ def right(shape: Shape, known: SettingFacts = KNOWN) -> dict[str, Setting]:
 def test_a_node_with_the_lines_of_its_shape_has_no_difference_and_each_missing_line_is_one(
     shape: Shape, known: SettingFacts
 ) -> None:
-    node_settings = right(shape, known)
+    node_settings = settings_of(shape, known)
     assert differences(shape, known, node_settings) == ()
     for name in node_settings:
         left = {other: setting for other, setting in node_settings.items() if other != name}
@@ -79,7 +79,7 @@ def test_the_lines_of_controllers_have_super_users_if_brokers_have_an_authorizer
 
 
 def test_a_default_value_and_a_flag_of_false_do_not_have_to_be_removed() -> None:
-    node_settings = right(Shape.KRAFT_BROKER) | {
+    node_settings = settings_of(Shape.KRAFT_BROKER) | {
         IBP: Setting(SettingSource.DEFAULT, "3.9-IV0"),
         FLAG: Setting(SettingSource.FILE, "false"),
     }
@@ -89,7 +89,7 @@ def test_a_default_value_and_a_flag_of_false_do_not_have_to_be_removed() -> None
 
 
 def test_a_protocol_version_equals_its_short_name_and_no_other_version() -> None:
-    short = right(Shape.FLAGGED_BROKER) | {IBP: Setting(SettingSource.FILE, "3.9")}
+    short = settings_of(Shape.FLAGGED_BROKER) | {IBP: Setting(SettingSource.FILE, "3.9")}
     assert differences(Shape.FLAGGED_BROKER, KNOWN, short) == ()
     older = short | {IBP: Setting(SettingSource.FILE, "3.8")}
     (difference,) = differences(Shape.FLAGGED_BROKER, KNOWN, older)
@@ -99,7 +99,7 @@ def test_a_protocol_version_equals_its_short_name_and_no_other_version() -> None
 def test_a_flagged_broker_must_map_the_listener_of_the_controllers_to_a_security_protocol() -> None:
     """Seen on Kafka 3.9: else it does not start, also where its map is not set."""
     known = SettingFacts(1, "3.9-IV0", quorum_listener="CONTROLLER")
-    node_settings = right(Shape.FLAGGED_BROKER, known)
+    node_settings = settings_of(Shape.FLAGGED_BROKER, known)
     assert f"{PROTOCOLS}=...,CONTROLLER:..." in lines_of(Shape.FLAGGED_BROKER, known).add
     for mapped, differs in (("INTERNAL:SSL, controller:SSL", False), ("INTERNAL:SSL,MY_CONTROLLER:SSL", True)):
         mapping = node_settings | {PROTOCOLS: Setting(SettingSource.FILE, mapped)}
@@ -116,14 +116,14 @@ def test_a_flagged_broker_must_map_the_listener_of_the_controllers_to_a_security
 
 def test_the_lines_for_a_dynamic_quorum_set_its_bootstrap_servers() -> None:
     dynamic = SettingFacts(3001, "3.9-IV0", dynamic=True)
-    node_settings = right(Shape.MIGRATING_CONTROLLER, KNOWN) | settings(node_id="3001")
+    node_settings = settings_of(Shape.MIGRATING_CONTROLLER, KNOWN) | settings(node_id="3001")
     assert [difference.name for difference in differences(Shape.MIGRATING_CONTROLLER, dynamic, node_settings)] == [
         BOOTSTRAP
     ]
 
 
 def test_a_secret_counts_as_set_without_its_value() -> None:
-    node_settings = right(Shape.PLAIN_BROKER) | {CONNECT: Setting(SettingSource.FILE, None, is_secret=True)}
+    node_settings = settings_of(Shape.PLAIN_BROKER) | {CONNECT: Setting(SettingSource.FILE, None, is_secret=True)}
     assert differences(Shape.PLAIN_BROKER, KNOWN, node_settings) == ()
     empty = node_settings | {CONNECT: Setting(SettingSource.FILE, "")}
     assert [difference.name for difference in differences(Shape.PLAIN_BROKER, KNOWN, empty)] == [CONNECT]

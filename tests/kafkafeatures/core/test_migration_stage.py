@@ -1,4 +1,4 @@
-"""What is done next on the way from ZooKeeper to KRaft, and what prevents it."""
+"""The next step of a migration from ZooKeeper to KRaft, and the blockers to it."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from tests.kafkafeatures.core.migrations import (
     cluster,
     compared,
     looks,
+    message_of,
     released,
     restarted,
-    said,
     status_after,
     wanting,
     without_quorum,
@@ -143,7 +143,7 @@ def test_no_broker_is_restarted_while_a_controller_lacks_the_flag() -> None:
     observation = cluster(P.PRE_MIGRATION, a_node(3002, Shape.CONTROLLER))
     look = looks(wanting(D.DUAL_WRITE), observation)
     assert isinstance(look.decision, Stalled)
-    assert "3002" in said(look)
+    assert "3002" in message_of(look)
 
 
 def test_no_broker_is_restarted_while_a_setting_of_a_controller_differs() -> None:
@@ -152,21 +152,21 @@ def test_no_broker_is_restarted_while_a_setting_of_a_controller_differs() -> Non
     look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, lacks))
     assert isinstance(look.decision, Stalled)
     assert look.decision.reason is Reason.MIGRATION_BLOCKED
-    assert "set zookeeper.connect" in said(look)
+    assert "set zookeeper.connect" in message_of(look)
 
 
 def test_no_broker_is_restarted_while_the_settings_of_a_broker_are_unknown() -> None:
     silent = replace(a_node(3, Shape.PLAIN_BROKER), settings={}, proved_at="")
     look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, silent))
     assert isinstance(look.decision, Wait)
-    assert "settings of broker 3 are not known" in said(look)
+    assert "settings of broker 3 are not known" in message_of(look)
 
 
 def test_no_broker_is_moved_to_kraft_mode_while_a_broker_is_not_registered_with_the_quorum() -> None:
     observation = cluster(P.COPIED)
     look = looks(wanting(D.DUAL_WRITE), replace(observation, registered_brokers=known(frozenset({1, 2}))))
     assert isinstance(look.decision, Wait)
-    assert "broker 3 is not registered" in said(look)
+    assert "broker 3 is not registered" in message_of(look)
 
 
 # --- the last door ---
@@ -200,7 +200,7 @@ def test_approved_finalizing_begins_with_a_controller_that_is_not_the_leader() -
 def test_a_migration_is_not_finalized_while_metadata_would_be_lost(observation: Observation, says: str) -> None:
     look = approved(observation)
     assert not isinstance(look.decision, Act)
-    assert says in said(look)
+    assert says in message_of(look)
 
 
 def test_a_migration_is_not_finalized_without_a_consent() -> None:
@@ -216,7 +216,7 @@ def test_a_migration_waits_for_an_ensemble_that_cannot_be_read_and_names_its_fai
     failure = Failure(FailureKind.UNREACHABLE, "ZooKeeper zk:2181", "connection refused", "start it")
     look = looks(wanting(D.DUAL_WRITE), replace(cluster(P.COPIED), zookeeper=Unknown(failure)))
     assert isinstance(look.decision, Wait)
-    assert "ZooKeeper zk:2181: connection refused" in said(look)
+    assert "ZooKeeper zk:2181: connection refused" in message_of(look)
 
 
 def test_a_contradiction_stalls_the_migration_only_after_a_minute() -> None:
@@ -291,10 +291,10 @@ def test_the_next_edge_is_held_while_the_stores_differ_or_were_not_compared() ->
         differs = looks(wanting(desired), replace(cluster(position), compared=LOST))
         assert isinstance(differs.decision, Stalled)
         assert differs.decision.reason is Reason.METADATA_DIFFERS
-        assert "topic orders" in said(differs)
+        assert "topic orders" in message_of(differs)
         unknown = looks(wanting(desired), replace(cluster(position), compared=Unknown(NOT_ASKED)))
         assert isinstance(unknown.decision, Wait)
-        assert "not known whether" in said(unknown)
+        assert "not known whether" in message_of(unknown)
     assert isinstance(approved(replace(cluster(P.DUAL_WRITE), compared=LOST)).decision, Stalled)
 
 
@@ -359,7 +359,7 @@ def test_znodes_of_a_quorum_without_controllers_are_deleted_once_unchanged_for_t
     observation = without_quorum(cluster(P.COPIED))
     first = Look(wanting(D.ROLLED_BACK), observation, status=compared())
     assert isinstance(first.decision, Wait)
-    assert "/migration must stay unchanged for 3 s" in said(first)
+    assert "/migration must stay unchanged for 3 s" in message_of(first)
     later = Look(wanting(D.ROLLED_BACK), observation, before=first, seconds=3.5, status=compared())
     assert set(released(later).deletes) == {"/controller", "/migration"}
     moved = without_quorum(cluster(P.COPIED, offset=101))
@@ -383,8 +383,8 @@ def test_a_quorum_that_has_just_elected_its_leader_is_waited_for_and_not_taken_f
     observation = replace(cluster(P.PRE_MIGRATION), zk_migration_state=known(0))
     first = Look(wanting(D.DUAL_WRITE), observation)
     assert isinstance(first.decision, Wait)
-    assert "wipe" not in said(first)
-    said_first = said(first)
+    assert "wipe" not in message_of(first)
+    said_first = message_of(first)
     assert "phase is not known yet: the controllers have not written yet that they migrate" in said_first
     assert "were once started without it" not in said_first
     assert first.decision.blockers  # so that no plan says that all is well

@@ -1,4 +1,4 @@
-"""No znode is deleted under a controller that runs: silence is no proof that it has stopped."""
+"""No znode is deleted while a controller may run: silence does not prove that it has stopped."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from kafkafeatures.core.migration.settings import Shape
 from tests.kafkafeatures.core.migrations import (
     Look,
     a_node,
-    after,
     asked_for,
     cluster,
     compared,
     looks,
+    message_of,
     released,
-    said,
+    status_after_decision,
     wanting,
     without_quorum,
 )
-from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, gone
+from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, without_controllers
 from tests.kafkafeatures.ensembles import elected, progress, reading
 from tests.kafkafeatures.worlds import NOW, SILENT, known
 
@@ -52,19 +52,21 @@ def consenting(*consents: str) -> DesiredState:
     return wanting(D.ROLLED_BACK, consents=frozenset(consents))
 
 
-def still(observation: Observation, seconds: float, wanted: DesiredState = BACK, *, status: Status = COMPARED) -> Look:
+def look_after_stillness(
+    observation: Observation, seconds: float, wanted: DesiredState = BACK, *, status: Status = COMPARED
+) -> Look:
     """A look so long after `/migration` was last seen to move."""
     first = Look(wanted, observation, status=status)
     return Look(wanted, observation, before=first, seconds=seconds, status=status)
 
 
-def forgotten(status: Status) -> Status:
+def without_voters(status: Status) -> Status:
     """Without the voters, as of a status that was lost."""
     assert status.migration is not None
     return replace(status, migration=replace(status.migration, voters=()))
 
 
-def in_their_pods(status: Status) -> Status:
+def voters_in_pods(status: Status) -> Status:
     """Each voter was last seen in its pod."""
     assert status.migration is not None
     voters = tuple(replace(voter, pod=f"controller-{voter.node_id}") for voter in status.migration.voters)
@@ -74,73 +76,75 @@ def in_their_pods(status: Status) -> Status:
 @pytest.mark.parametrize("kind", [K.UNREACHABLE, K.TIMED_OUT, K.DISCONNECTED, K.TLS, K.AUTHENTICATION, K.FORBIDDEN])
 @pytest.mark.parametrize("position", BEGUN)
 def test_no_znode_is_deleted_while_controllers_are_only_silent(position: str, kind: FailureKind) -> None:
-    look = still(without_quorum(BEGUN[position], silent(kind)), 600)
+    look = look_after_stillness(without_quorum(BEGUN[position], silent(kind)), 600)
     assert isinstance(look.decision, Wait)
-    assert "controllers may still run: c:9093: no connection within 10 s" in said(look)
-    assert "stop every controller" in said(look)
-    assert "or, if every controller has certainly stopped, add zk-controllers-stopped to consents" in said(look)
+    assert "controllers may still run: c:9093: no connection within 10 s" in message_of(look)
+    assert "stop every controller" in message_of(look)
+    assert "or, if every controller has certainly stopped, add zk-controllers-stopped to consents" in message_of(look)
 
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_no_znode_is_deleted_where_the_document_names_no_controller_to_try(position: str) -> None:
     none_named = Failure(K.NOT_ASKED, "bootstrapControllers", "no address")
     observation = replace(without_quorum(BEGUN[position], none_named), former_controllers={})
-    look = still(observation, 600, status=forgotten(compared()))
+    look = look_after_stillness(observation, 600, status=without_voters(compared()))
     assert isinstance(look.decision, Wait)
-    assert "name every controller in spec.cluster.bootstrapControllers" in said(look)
+    assert "name every controller in spec.cluster.bootstrapControllers" in message_of(look)
 
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_a_consent_confirms_that_silent_controllers_have_stopped_and_is_spent(position: str) -> None:
     observation = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
-    assert isinstance(still(observation, 600, LOSSY).decision, Wait)  # which is for something else
+    assert isinstance(look_after_stillness(observation, 600, LOSSY).decision, Wait)  # which is for something else
     status = asked_for(SURE, observation, COMPARED)
-    early = still(observation, 59, SURE, status=status)
+    early = look_after_stillness(observation, 59, SURE, status=status)
     assert isinstance(early.decision, Wait)
-    assert "/migration must stay unchanged for 60 s first" in said(early)
-    look = still(observation, 60, SURE, status=status)
+    assert "/migration must stay unchanged for 60 s first" in message_of(early)
+    look = look_after_stillness(observation, 60, SURE, status=status)
     assert isinstance(look.decision, Act)
     assert isinstance(look.decision.step, DeleteZnodes)
     assert spent_by(look) == {ZK_CONTROLLERS_STOPPED}
 
 
 def test_hosts_that_refuse_the_connection_prove_that_the_controllers_have_stopped() -> None:
-    assert "/controller" in released(still(without_quorum(cluster(P.COPIED)), 3)).deletes
+    assert "/controller" in released(look_after_stillness(without_quorum(cluster(P.COPIED)), 3)).deletes
 
 
 def test_a_stateful_set_without_pods_proves_that_its_controllers_have_stopped_whatever_their_addresses_do() -> None:
-    observation = without_quorum(gone(), silent(K.UNREACHABLE))
-    status = in_their_pods(compared())
+    observation = without_quorum(without_controllers(), silent(K.UNREACHABLE))
+    status = voters_in_pods(compared())
     assert (
         "/controller"
-        in released(still(observation, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)).deletes
+        in released(
+            look_after_stillness(observation, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)
+        ).deletes
     )
 
 
 @pytest.mark.parametrize("failure", [silent(K.UNREACHABLE), silent(K.NOT_LISTENING)])
 def test_a_missing_stateful_set_does_not_prove_that_its_controllers_have_stopped(failure: Failure) -> None:
-    observation = without_quorum(gone(), failure)
+    observation = without_quorum(without_controllers(), failure)
     assert isinstance(observation.workloads, Known)
     brokers, _ = observation.workloads.value.stateful_sets
     reading = replace(observation.workloads.value, stateful_sets=(brokers,), missing=("controller",))
     observation = replace(observation, workloads=replace(observation.workloads, value=reading))
-    look = still(observation, 600, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))
+    look = look_after_stillness(observation, 600, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))
     assert isinstance(look.decision, Wait)
-    assert "StatefulSet controller does not exist or is being deleted; its pods may still run" in said(look)
+    assert "StatefulSet controller does not exist or is being deleted; its pods may still run" in message_of(look)
 
 
 def test_pods_of_brokers_do_not_prove_that_controllers_have_stopped() -> None:
-    observation = without_quorum(gone(), silent(K.UNREACHABLE))
+    observation = without_quorum(without_controllers(), silent(K.UNREACHABLE))
     assert isinstance(observation.workloads, Known)
     reading = replace(observation.workloads.value, stateful_sets=observation.workloads.value.stateful_sets[:1])
-    look = still(replace(observation, workloads=replace(observation.workloads, value=reading)), 600)
-    assert "controllers may still run" in said(look)
+    look = look_after_stillness(replace(observation, workloads=replace(observation.workloads, value=reading)), 600)
+    assert "controllers may still run" in message_of(look)
 
 
 def test_the_controller_znode_is_not_deleted_while_a_broker_may_run_in_kraft_mode() -> None:
     """A znode below `/brokers/ids` shows that it does not, also before it answers."""
     observation = without_quorum(cluster(P.COPIED, replace(a_node(2, Shape.FLAGGED_BROKER), answer=Unknown(SILENT))))
-    assert "/controller" in released(still(observation, 3)).deletes
+    assert "/controller" in released(look_after_stillness(observation, 3)).deletes
     assert isinstance(observation.zookeeper, Known)
     assert not isinstance(observation.zookeeper.value.brokers, Failure)
     other_brokers = {id_: broker for id_, broker in observation.zookeeper.value.brokers.items() if id_ != 2}
@@ -148,15 +152,15 @@ def test_the_controller_znode_is_not_deleted_while_a_broker_may_run_in_kraft_mod
         observation,
         zookeeper=replace(observation.zookeeper, value=replace(observation.zookeeper.value, brokers=other_brokers)),
     )
-    look = still(observation, 600)
+    look = look_after_stillness(observation, 600)
     assert isinstance(look.decision, Wait)
-    assert "broker 2 is not known to run in ZooKeeper mode" in said(look)
-    assert "start it in ZooKeeper mode" in said(look)
-    assert "add zk-lose-broker:2 to consents, if what only this broker has may be lost" in said(look)
+    assert "broker 2 is not known to run in ZooKeeper mode" in message_of(look)
+    assert "start it in ZooKeeper mode" in message_of(look)
+    assert "add zk-lose-broker:2 to consents, if what only this broker has may be lost" in message_of(look)
     status = asked_for(BACK, observation, COMPARED)
     for consent in (ZK_ROLLBACK_LOSSY, "zk-lose-broker:3"):  # for metadata, and for another broker
-        assert isinstance(still(observation, 600, consenting(consent), status=status).decision, Wait)
-    accepted = still(observation, 3, consenting("zk-lose-broker:2"), status=status)
+        assert isinstance(look_after_stillness(observation, 600, consenting(consent), status=status).decision, Wait)
+    accepted = look_after_stillness(observation, 3, consenting("zk-lose-broker:2"), status=status)
     assert "/controller" in released(accepted).deletes
     assert spent_by(accepted) == {"zk-lose-broker:2"}
 
@@ -174,8 +178,8 @@ def test_a_controller_that_still_writes_to_zookeeper_is_reported_although_none_a
         observation = moved(observation, offset)
         look = Look(wanted, observation, before=look, seconds=2.0 if look else 0.0, status=compared())
     assert look is not None
-    assert "a controller still writes to ZooKeeper, although none can be reached" in said(look)
-    assert "spec.cluster.bootstrapControllers, the network and TLS" in said(look)
+    assert "a controller still writes to ZooKeeper, although none can be reached" in message_of(look)
+    assert "spec.cluster.bootstrapControllers, the network and TLS" in message_of(look)
 
     forward = None
     for _ in range(10):
@@ -184,7 +188,7 @@ def test_a_controller_that_still_writes_to_zookeeper_is_reported_although_none_a
         forward = Look(wanting(D.DUAL_WRITE), observation, before=forward, seconds=2.0 if forward else 0.0)
     assert forward is not None
     assert isinstance(forward.decision, Stalled)
-    assert "a controller writes to ZooKeeper, but none can be reached" in said(forward)
+    assert "a controller writes to ZooKeeper, but none can be reached" in message_of(forward)
 
 
 def test_a_single_late_write_and_an_unread_zookeeper_are_no_sign_of_a_running_controller() -> None:
@@ -195,12 +199,12 @@ def test_a_single_late_write_and_an_unread_zookeeper_are_no_sign_of_a_running_co
     for offset, seconds, read in ((100, 0, True), (101, 5, True), (101, 10, False), (101, 20, True)):
         shown = moved(observation, offset) if read else unread
         look = Look(wanted, shown, before=look, seconds=seconds)
-        assert "a controller writes" not in said(look)
+        assert "a controller writes" not in message_of(look)
     for offset, seconds in ((105, 5), (105, 90)):
         look = Look(wanted, moved(observation, offset), before=look, seconds=seconds)
-        assert ("a controller writes" in said(look)) is (seconds == 5)
+        assert ("a controller writes" in message_of(look)) is (seconds == 5)
     assert look is not None
-    assert "start the controllers with their disks" in said(look)
+    assert "start the controllers with their disks" in message_of(look)
 
 
 def test_the_rollback_has_to_be_completed_after_its_own_transaction_deleted_the_znodes() -> None:
@@ -209,18 +213,20 @@ def test_the_rollback_has_to_be_completed_after_its_own_transaction_deleted_the_
     gone_ = replace(observation, zookeeper=known(reading(controller=elected(1), migration=None), SourceKind.ZOOKEEPER))
     look = Look(wanting(D.DUAL_WRITE), gone_, before=before, seconds=20)
     assert isinstance(look.decision, Stalled)
-    assert "its rollback must be complete" in said(look)
+    assert "its rollback must be complete" in message_of(look)
 
 
 def test_a_missing_stateful_set_of_brokers_does_not_hold_the_deletion_of_znodes() -> None:
-    observation = without_quorum(gone(), silent(K.UNREACHABLE))
+    observation = without_quorum(without_controllers(), silent(K.UNREACHABLE))
     assert isinstance(observation.workloads, Known)
     workloads = replace(observation.workloads.value, missing=("broker",))
     observation = replace(observation, workloads=replace(observation.workloads, value=workloads))
-    status = in_their_pods(compared())
+    status = voters_in_pods(compared())
     assert (
         "/controller"
-        in released(still(observation, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)).deletes
+        in released(
+            look_after_stillness(observation, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)
+        ).deletes
     )
 
 
@@ -238,15 +244,17 @@ def test_the_remedy_for_controllers_that_do_not_answer_is_first_to_start_them(po
     observation = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
     first = Look(wanting(D.DUAL_WRITE), observation)
     assert isinstance(first.decision, Wait)
-    assert "no controller answers; this may pass within a minute" in said(first)
+    assert "no controller answers; this may pass within a minute" in message_of(first)
     later = Look(wanting(D.DUAL_WRITE), observation, before=first, seconds=60)
     assert isinstance(later.decision, Stalled)
-    assert "start the controllers with their disks, or make them reachable; or, to go back" in said(later)
+    assert "start the controllers with their disks, or make them reachable; or, to go back" in message_of(later)
 
 
 def test_the_remedy_for_silent_controllers_is_to_check_bootstrap_controllers_if_they_run() -> None:
     look = looks(wanting(D.DUAL_WRITE), without_quorum(cluster(P.PRE_MIGRATION), silent(K.UNREACHABLE)))
-    assert "there is a znode /migration: if they run already, check spec.cluster.bootstrapControllers" in said(look)
+    assert "there is a znode /migration: if they run already, check spec.cluster.bootstrapControllers" in message_of(
+        look
+    )
 
 
 CONTRADICTIONS = {
@@ -265,47 +273,49 @@ def test_each_contradiction_that_concerns_a_node_names_the_node_and_a_remedy(nam
     first = Look(wanting(D.ROLLED_BACK), observation)
     look = Look(wanting(D.ROLLED_BACK), observation, before=first, seconds=61)
     assert isinstance(look.decision, Stalled)
-    assert text in said(look)
-    assert ": 2" in said(look)
+    assert text in message_of(look)
+    assert ": 2" in message_of(look)
     assert remedy in look.decision.blockers[0].remedy
 
 
 # --- a person vouches for it ---
 
 
-def next_(status: Status, observation: Observation, *consents: str) -> tuple[Look, Status]:
+def next_look(status: Status, observation: Observation, *consents: str) -> tuple[Look, Status]:
     """The next look, by any process, long after `/migration` moved; and the status after it."""
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
     first = Look(consenting(*consents), observation, status=status, memory=memory)
     look = Look(consenting(*consents), observation, before=first, seconds=600, status=status, memory=memory)
-    return look, after(look, status)
+    return look, status_after_decision(look, status)
 
 
 def test_a_consent_that_stood_in_the_document_before_the_request_does_not_count() -> None:
     observation = without_quorum(cluster(P.PRE_MIGRATION), silent(K.UNREACHABLE))
-    look, status = next_(COMPARED, observation, ZK_CONTROLLERS_STOPPED)
-    look, status = next_(status, observation, ZK_CONTROLLERS_STOPPED)
+    look, status = next_look(COMPARED, observation, ZK_CONTROLLERS_STOPPED)
+    look, status = next_look(status, observation, ZK_CONTROLLERS_STOPPED)
     assert isinstance(look.decision, Wait)
-    assert "the consent zk-controllers-stopped does not count, as it was given before this was shown" in said(look)
-    look, status = next_(status, observation)  # as it says, it is taken out
-    look, status = next_(status, observation, ZK_CONTROLLERS_STOPPED)
+    assert "the consent zk-controllers-stopped does not count, as it was given before this was shown" in message_of(
+        look
+    )
+    look, status = next_look(status, observation)  # as it says, it is taken out
+    look, status = next_look(status, observation, ZK_CONTROLLERS_STOPPED)
     assert released(look).deletes
 
 
 def test_a_consent_that_controllers_have_stopped_does_not_count_after_they_have_run_again() -> None:
     observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
-    _, status = next_(COMPARED, observation)
-    _, status = next_(status, cluster(P.COPIED), ZK_CONTROLLERS_STOPPED)
-    look, status = next_(status, observation, ZK_CONTROLLERS_STOPPED)
+    _, status = next_look(COMPARED, observation)
+    _, status = next_look(status, cluster(P.COPIED), ZK_CONTROLLERS_STOPPED)
+    look, status = next_look(status, observation, ZK_CONTROLLERS_STOPPED)
     assert isinstance(look.decision, Wait)
-    assert "does not count" in said(look)
+    assert "does not count" in message_of(look)
 
 
 def test_the_request_for_a_consent_is_remembered_while_the_phase_is_unknown() -> None:
     observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
-    _, status = next_(COMPARED, observation)
-    _, status = next_(status, replace(observation, zookeeper=Unknown(silent(K.TIMED_OUT))))
-    look, status = next_(status, observation, ZK_CONTROLLERS_STOPPED)
+    _, status = next_look(COMPARED, observation)
+    _, status = next_look(status, replace(observation, zookeeper=Unknown(silent(K.TIMED_OUT))))
+    look, status = next_look(status, observation, ZK_CONTROLLERS_STOPPED)
     assert released(look).deletes
 
 
@@ -313,9 +323,9 @@ def test_an_unregistered_broker_with_replicas_holds_the_deletion_until_a_consent
     """Without a controller no partition can be read."""
     survey = Survey(assigned={1: "orders-0", 7: "orders-1"}, controller_epoch=3)
     observation = replace(without_quorum(cluster(P.COPIED)), partitions=Unknown(SILENT), surveyed=known(survey))
-    look, status = next_(COMPARED, observation)
-    assert "broker 7 has replicas but is not registered" in said(look)
-    look, status = next_(status, observation, "zk-lose-broker:7")
+    look, status = next_look(COMPARED, observation)
+    assert "broker 7 has replicas but is not registered" in message_of(look)
+    look, status = next_look(status, observation, "zk-lose-broker:7")
     assert released(look).deletes
 
 
@@ -330,9 +340,9 @@ def silent_controllers(*ids: int) -> Observation:
 
 def test_a_consent_that_some_controllers_have_stopped_does_not_count_for_further_silent_controllers() -> None:
     status = asked_for(SURE, silent_controllers(3001, 3002), COMPARED)
-    assert isinstance(still(silent_controllers(3001, 3002), 60, SURE, status=status).decision, Act)
-    assert isinstance(still(silent_controllers(3001), 60, SURE, status=status).decision, Act)
-    look = still(silent_controllers(3001, 3002, 3003), 60, SURE, status=status)
+    assert isinstance(look_after_stillness(silent_controllers(3001, 3002), 60, SURE, status=status).decision, Act)
+    assert isinstance(look_after_stillness(silent_controllers(3001), 60, SURE, status=status).decision, Act)
+    look = look_after_stillness(silent_controllers(3001, 3002, 3003), 60, SURE, status=status)
     assert isinstance(look.decision, Wait)
-    assert "not proven to have stopped: controllers 3001, 3002, 3003" in said(look)
-    assert "given before this was shown" in said(look)
+    assert "not proven to have stopped: controllers 3001, 3002, 3003" in message_of(look)
+    assert "given before this was shown" in message_of(look)

@@ -1,4 +1,4 @@
-"""A take-over that does not come, a copy that does not end, znodes changed by hand, and nodes that are away."""
+"""A quorum that does not take over, a copy that does not end, znodes changed by hand, and nodes that are away."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafkafeatures.core.migration.contradictions import position_of
 from kafkafeatures.core.migration.positions import BrokerMode, ClaimKind, MigrationEvidence, Misplaced, Position
 from kafkafeatures.core.migration.settings import Shape
 from kraftlog.image import ZkMigrationState
-from tests.kafkafeatures.core.migrations import BROKERS, Look, a_node, cluster, looks, restarted, said, wanting
+from tests.kafkafeatures.core.migrations import BROKERS, Look, a_node, cluster, looks, message_of, restarted, wanting
 from tests.kafkafeatures.ensembles import claimed, elected
 from tests.kafkafeatures.worlds import SILENT, known
 
@@ -40,30 +40,30 @@ def copying() -> Observation:
     )
 
 
-def decided(observation: Observation) -> Wait:
+def wait_for_takeover(observation: Observation) -> Wait:
     decision = looks(wanting(D.DUAL_WRITE), observation).decision
     assert isinstance(decision, Wait), decision
     return decision
 
 
 def test_a_quorum_that_does_not_take_over_is_reported_with_its_leader_and_the_log_lines_to_look_for() -> None:
-    decision = decided(with_every_flag())
+    decision = wait_for_takeover(with_every_flag())
     assert "controller 3003 has not taken over yet" in decision.message
     for line in ("controller 3003", "Still waiting for", "CLUSTER_ACTION", "cannot write to ZooKeeper", "RolledBack"):
         assert line in decision.remedy
-    unled = decided(replace(with_every_flag(), active_controller=known(3001)))
+    unled = wait_for_takeover(replace(with_every_flag(), active_controller=known(3001)))
     assert "controller 3001" in unled.remedy
 
 
 def test_a_broker_that_the_quorum_misses_is_reported_before_the_log_of_the_leader() -> None:
     observation = with_every_flag()
     unregistered = replace(observation, registered_brokers=known(frozenset({1, 3})))
-    assert decided(unregistered).message.startswith("broker 2 is not registered with the controllers yet")
+    assert wait_for_takeover(unregistered).message.startswith("broker 2 is not registered with the controllers yet")
     nodes = (replace(node, state=NodeState.FENCED) if node.id == 2 else node for node in observation.nodes)
-    decision = decided(replace(observation, nodes=tuple(nodes)))
+    decision = wait_for_takeover(replace(observation, nodes=tuple(nodes)))
     assert (decision.subject, decision.remedy) == ("broker 2", "bring broker 2 back")
     controllers = replace(observation, registered_controllers=known(frozenset({3001, 3003})))
-    decision = decided(controllers)
+    decision = wait_for_takeover(controllers)
     assert (decision.reason, decision.subject) == (Reason.WAITING_FOR_QUORUM, "controller 3002")
     assert "has not registered" in decision.message
 
@@ -159,7 +159,7 @@ def test_two_controllers_at_once_stall_the_migration_for_any_target(desired: Des
     look = looks(wanting(desired), replace(observation, zookeeper=both))
     assert isinstance(look.decision, Stalled)
     assert (look.decision.reason, look.decision.subject) == (Reason.MIGRATION_FAILED, "/controller")
-    assert DO_FIRST in said(look)
+    assert DO_FIRST in message_of(look)
 
 
 def without(observation: Observation, id_: int, *, flag: bool | None) -> Observation:
@@ -185,7 +185,7 @@ def test_a_node_that_is_away_does_not_hide_the_phase_where_its_registration_is_k
         look = Look(wanting(D.ROLLED_BACK), observation, before=look, seconds=seconds)
     assert look is not None
     assert not isinstance(look.decision, Stalled), look.decision
-    assert "unknown" not in said(look)
+    assert "unknown" not in message_of(look)
     if position is P.DUAL_WRITE and id_ == 3002:  # the other two lead the brokers that are moved
         assert restarted(look) in BROKERS
     elif id_ == 2:  # else all controllers are to be stopped

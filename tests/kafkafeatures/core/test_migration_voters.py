@@ -1,4 +1,6 @@
-"""Every voter of the quorum has to be accounted for, whatever addresses a document names."""
+"""Before znodes are deleted, every voter of the quorum has to be proven to have stopped, also those that the document
+does not name.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +25,28 @@ from tests.kafkafeatures.core.migrations import (
     cluster,
     compared,
     looks,
+    message_of,
     quorum,
     released,
-    said,
     status_after,
     wanting,
     without_quorum,
 )
-from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, gone
-from tests.kafkafeatures.core.test_migration_stopped import BEGUN, forgotten, in_their_pods, silent, still
+from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, without_controllers
+from tests.kafkafeatures.core.test_migration_stopped import (
+    BEGUN,
+    look_after_stillness,
+    silent,
+    voters_in_pods,
+    without_voters,
+)
 from tests.kafkafeatures.worlds import NOW, SILENT, known
 
 P, D, K = Position, Desired, FailureKind
 AT = {id_: f"h:{id_}" for id_ in CONTROLLERS}
 
 
-def tried(position: str, **parts: Failure | None) -> Observation:
+def after_tries(position: str, **parts: Failure | None) -> Observation:
     """No controller answers at an address of the document. parts: what came of trying the others, by id."""
     attempts: dict[str, Failure | None] = {**dict.fromkeys(AT.values(), REFUSES)}
     attempts |= {AT[int(id_[1:])]: part for id_, part in parts.items()}
@@ -64,11 +72,11 @@ def remembering(*voters: VoterStatus) -> Status:
 @pytest.mark.parametrize("position", BEGUN)
 def test_controllers_that_refuse_the_connection_do_not_prove_that_a_silent_voter_has_stopped(position: str) -> None:
     """One is not named in the document, or is silent."""
-    assert released(still(tried(position), 3)).deletes
-    look = still(tried(position, _3002=silent(K.UNREACHABLE)), 600)
+    assert released(look_after_stillness(after_tries(position), 3)).deletes
+    look = look_after_stillness(after_tries(position, _3002=silent(K.UNREACHABLE)), 600)
     assert isinstance(look.decision, Wait)
-    assert "controllers may still run: c:9093: no connection within 10 s" in said(look)
-    assert "not proven to have stopped: controller 3002" in said(look)
+    assert "controllers may still run: c:9093: no connection within 10 s" in message_of(look)
+    assert "not proven to have stopped: controller 3002" in message_of(look)
 
 
 @pytest.mark.parametrize("position", BEGUN)
@@ -77,57 +85,57 @@ def test_no_consent_allows_the_deletion_while_a_controller_that_the_document_doe
 ) -> None:
     """A wrong port in the document refuses as well."""
     consents = frozenset({"zk-controllers-stopped"})
-    look = still(tried(position, _3002=None), 600, wanting(D.ROLLED_BACK, consents=consents))
+    look = look_after_stillness(after_tries(position, _3002=None), 600, wanting(D.ROLLED_BACK, consents=consents))
     assert isinstance(look.decision, Wait)
-    assert "a controller answers at h:3002; stop every controller" in said(look)
+    assert "a controller answers at h:3002; stop every controller" in message_of(look)
 
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_refused_connections_prove_nothing_where_the_status_remembers_no_voter(position: str) -> None:
     """A status that was lost, or one of an older release."""
-    look = still(tried(position), 600, status=forgotten(compared()))
+    look = look_after_stillness(after_tries(position), 600, status=without_voters(compared()))
     assert isinstance(look.decision, Wait)
-    assert "which controllers the quorum has is not known" in said(look)
-    assert "add zk-controllers-stopped to consents" in said(look)
+    assert "which controllers the quorum has is not known" in message_of(look)
+    assert "add zk-controllers-stopped to consents" in message_of(look)
 
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_a_voter_without_a_confirmed_address_is_not_proven_to_have_stopped(position: str) -> None:
     voters = [VoterStatus(node_id=id_, address=AT[id_]) for id_ in CONTROLLERS[:2]]
-    look = still(tried(position), 600, status=remembering(*voters, VoterStatus(node_id=3003)))
-    assert "not proven to have stopped: controller 3003" in said(look)
+    look = look_after_stillness(after_tries(position), 600, status=remembering(*voters, VoterStatus(node_id=3003)))
+    assert "not proven to have stopped: controller 3003" in message_of(look)
 
 
 def test_an_address_that_two_voters_share_proves_of_neither_that_it_has_stopped() -> None:
     """One address of a Service leads to whichever is there."""
     voters = [VoterStatus(node_id=id_, address="h:3001") for id_ in (3001, 3002)]
-    look = still(tried("PreMigration"), 600, status=remembering(*voters))
-    assert "not proven to have stopped: controllers 3001, 3002" in said(look)
+    look = look_after_stillness(after_tries("PreMigration"), 600, status=remembering(*voters))
+    assert "not proven to have stopped: controllers 3001, 3002" in message_of(look)
 
 
 def test_a_voter_that_brokers_name_and_that_was_never_seen_is_not_proven_to_have_stopped() -> None:
-    observation = brokers_name(tried("Copied"), VOTERS, "3001@h:3001,3002@h:3002,3003@h:3003,3004@h:3004")
-    look = still(observation, 600)
+    observation = brokers_name(after_tries("Copied"), VOTERS, "3001@h:3001,3002@h:3002,3003@h:3003,3004@h:3004")
+    look = look_after_stillness(observation, 600)
     assert isinstance(look.decision, Wait)
-    assert "not proven to have stopped: controller 3004" in said(look)
+    assert "not proven to have stopped: controller 3004" in message_of(look)
     refuses = replace(observation, former_controllers={**observation.former_controllers, "h:3004": REFUSES})
-    assert not isinstance(still(refuses, 600).decision, Act)  # it may be a wrong port there
-    named = brokers_name(tried("Copied"), BOOTSTRAP, "h:3001,h:3002")
-    assert isinstance(still(named, 3).decision, Act)
+    assert not isinstance(look_after_stillness(refuses, 600).decision, Act)  # it may be a wrong port there
+    named = brokers_name(after_tries("Copied"), BOOTSTRAP, "h:3001,h:3002")
+    assert isinstance(look_after_stillness(named, 3).decision, Act)
     answers = replace(named, former_controllers={**named.former_controllers, "h:3009": None})
-    assert "a controller answers at h:3009" in said(still(answers, 600))
+    assert "a controller answers at h:3009" in message_of(look_after_stillness(answers, 600))
 
 
 def test_a_stateful_set_without_a_pod_proves_only_of_its_own_voters_that_they_have_stopped() -> None:
-    observation = without_quorum(gone(), silent(K.UNREACHABLE))
+    observation = without_quorum(without_controllers(), silent(K.UNREACHABLE))
     wanted = wanting(D.ROLLED_BACK, rollout=THROUGH_PODS)
-    status = in_their_pods(compared())
-    assert isinstance(still(observation, 3, wanted, status=status).decision, Act)
+    status = voters_in_pods(compared())
+    assert isinstance(look_after_stillness(observation, 3, wanted, status=status).decision, Act)
     assert status.migration is not None
     other = replace(status.migration.voters[2], pod="quorum-0")
     status = replace(status, migration=replace(status.migration, voters=(*status.migration.voters[:2], other)))
-    look = still(observation, 600, wanted, status=status)
-    assert "not proven to have stopped: controller 3003" in said(look)
+    look = look_after_stillness(observation, 600, wanted, status=status)
+    assert "not proven to have stopped: controller 3003" in message_of(look)
 
 
 def test_the_status_keeps_voters_until_no_znode_of_the_quorum_is_left() -> None:
@@ -171,4 +179,4 @@ def test_all_remembered_voters_are_probed_only_before_znodes_are_deleted(positio
 
 @pytest.mark.parametrize("value", ["", "@", "x@h:1", "3001@", ",,", "3001", "\u00b2@h:1", f"{'9' * 5000}@h:1"])
 def test_an_invalid_quorum_voters_setting_names_no_voter(value: str) -> None:
-    assert isinstance(still(brokers_name(tried("Copied"), VOTERS, value), 3).decision, Act)
+    assert isinstance(look_after_stillness(brokers_name(after_tries("Copied"), VOTERS, value), 3).decision, Act)

@@ -1,4 +1,4 @@
-"""Raising eligible.leader.replicas.version changes no broker's min.insync.replicas unseen."""
+"""Raising eligible.leader.replicas.version must not change the min.insync.replicas of any broker unnoticed."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def node_with(id_: int, **layers: str) -> Node:
     return replace(node(id_), proved_at="198.18.0.1", settings={MIN_INSYNC_REPLICAS: setting})
 
 
-def found_in(*nodes: Node, change: UpdateFeature = RAISE) -> list[Blocker]:
+def blockers_of(*nodes: Node, change: UpdateFeature = RAISE) -> list[Blocker]:
     return list(min_insync_replicas_stay(LevelCheckInput(observation(*nodes), (change,))))
 
 
 def test_a_value_that_only_files_of_brokers_have_is_a_blocker_as_the_raise_would_lose_it() -> None:
     """The usual place; seen on Kafka 4.1.1: 2 became 1 for every topic without a value of its own."""
-    (blocker,) = found_in(node_with(3001), node_with(3002), node_with(1, file="2"), node_with(2, file="2"))
+    (blocker,) = blockers_of(node_with(3001), node_with(3002), node_with(1, file="2"), node_with(2, file="2"))
     assert "makes min.insync.replicas 1 for all brokers; 2 brokers (1, 2) use 2 today" in blocker.message
     assert blocker.remedy.endswith("--entity-type brokers --entity-default --alter --add-config min.insync.replicas=2")
     assert [each.id for each in blocker.nodes] == [1, 2]
@@ -63,43 +63,43 @@ def test_a_value_that_only_files_of_brokers_have_is_a_blocker_as_the_raise_would
     ],
 )
 def test_a_raise_is_not_blocked_where_every_broker_keeps_its_min_insync_replicas(nodes: tuple[Node, ...]) -> None:
-    assert not found_in(*nodes)
+    assert not blockers_of(*nodes)
 
 
 def test_the_blocker_names_the_value_of_every_controller_that_may_write_it() -> None:
-    (blocker,) = found_in(node_with(3001, file="2"), node_with(3002), node_with(1, file="2"))
+    (blocker,) = blockers_of(node_with(3001, file="2"), node_with(3002), node_with(1, file="2"))
     assert "makes min.insync.replicas 1 or 2 for all brokers" in blocker.message
 
 
 def test_a_value_that_a_request_set_for_one_broker_is_a_blocker_as_kafka_would_remove_it() -> None:
-    (blocker,) = found_in(node_with(3001), node_with(1, all="2"), node_with(2, own="3", all="2"))
+    (blocker,) = blockers_of(node_with(3001), node_with(1, all="2"), node_with(2, own="3", all="2"))
     assert "2 for all brokers, and removes what requests set for single ones; broker 2 uses 3 today" in blocker.message
     assert blocker.remedy.endswith("--entity-name 2 --alter --delete-config min.insync.replicas")
 
 
 def test_brokers_with_several_values_need_a_choice() -> None:
-    (blocker,) = found_in(node_with(3001), node_with(1, file="2"), node_with(2, file="3"))
+    (blocker,) = blockers_of(node_with(3001), node_with(1, file="2"), node_with(2, file="3"))
     assert "use 2 or 3 today" in blocker.message
     assert "choose one value N for all brokers" in blocker.remedy
 
 
 def test_an_unknown_value_of_a_controller_blocks_the_raise_until_a_value_is_set_for_all_brokers() -> None:
     silent = node(3001)
-    (blocker,) = found_in(silent, node_with(1, file="2"))[:1]
+    (blocker,) = blockers_of(silent, node_with(1, file="2"))[:1]
     assert "min.insync.replicas of controller 3001 is not known" in blocker.message
     assert "or set a value for all brokers" in blocker.remedy
-    assert not found_in(silent, node_with(1, all="2"))
+    assert not blockers_of(silent, node_with(1, all="2"))
 
 
 def test_an_unknown_value_of_a_broker_blocks_the_raise() -> None:
-    (blocker,) = found_in(node_with(3001), node_with(1, all="2"), node(2))
+    (blocker,) = blockers_of(node_with(3001), node_with(1, all="2"), node(2))
     assert "min.insync.replicas of broker 2 is not known" in blocker.message
     assert "DESCRIBE_CONFIGS" in blocker.remedy
 
 
 def test_a_ghost_needs_no_known_value_of_min_insync_replicas() -> None:
     ghost = replace(node(2), state=NodeState.GHOST)
-    assert not found_in(node_with(3001), node_with(1), ghost)
+    assert not blockers_of(node_with(3001), node_with(1), ghost)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_ghost_needs_no_known_value_of_min_insync_replicas() -> None:
 def test_a_downgrade_and_changes_of_other_features_are_not_blocked_by_min_insync_replicas(
     change: UpdateFeature,
 ) -> None:
-    assert not found_in(node_with(3001), node_with(1, file="2"), change=change)
+    assert not blockers_of(node_with(3001), node_with(1, file="2"), change=change)
 
 
 def test_the_way_back_of_the_raise_says_that_the_written_value_stays() -> None:
@@ -117,7 +117,7 @@ def test_the_way_back_of_the_raise_says_that_the_written_value_stays() -> None:
 
 def test_the_value_of_a_combined_node_counts_for_broker_and_controller() -> None:
     combined = replace(node_with(1, file="2"), roles=(Role.CONTROLLER, Role.BROKER))
-    assert not found_in(combined)
+    assert not blockers_of(combined)
 
 
 @pytest.mark.parametrize("finalized", [0, 1])

@@ -1,4 +1,4 @@
-"""Node ids of a status: short, whatever is in it."""
+"""Sets of node ids as the status writes them: short ranges."""
 
 from __future__ import annotations
 

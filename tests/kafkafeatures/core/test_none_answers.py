@@ -1,4 +1,4 @@
-"""Where no node answers, the message says which pods do not run, and which of them to delete."""
+"""The message if no node answers: the pods that do not run, and those to delete."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def crashing(id_: int, **fields: Any) -> Pod:
     return pod(id_, **{"ready": False, **CRASHES, **fields})
 
 
-def told(*pods: Pod, failure: Failure = REFUSED) -> Failure:
+def failure_with_pods(*pods: Pod, failure: Failure = REFUSED) -> Failure:
     return with_pods(failure, WorkloadsReading(NOW, (stateful_set(*pods),)))
 
 
@@ -62,18 +62,18 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_message_names_pods_that_do_not_run_and_those_to_delete(case: Case) -> None:
-    text = str(told(*case.pods))
+    text = str(failure_with_pods(*case.pods))
     assert text.startswith("kafka:9092: connection refused; ")
     assert case.said in text
     assert text.endswith("; check the addresses")
 
 
 def test_the_number_of_crashes_is_not_in_the_message() -> None:
-    assert told(crashing(1)) == told(crashing(1, restarts=8))
+    assert failure_with_pods(crashing(1)) == failure_with_pods(crashing(1, restarts=8))
 
 
 def test_the_message_names_no_pods_that_run_or_stop_and_none_where_another_failure_explains_the_silence() -> None:
-    assert told(pod(1), pod(2, ready=False), crashing(3, terminating=True)) == REFUSED
+    assert failure_with_pods(pod(1), pod(2, ready=False), crashing(3, terminating=True)) == REFUSED
     denied = Failure(FailureKind.AUTHENTICATION, "kafka:9092", "login refused")
-    assert told(crashing(1), failure=denied) == denied
+    assert failure_with_pods(crashing(1), failure=denied) == denied
     assert with_pods(REFUSED, NOT_ASKED) == REFUSED

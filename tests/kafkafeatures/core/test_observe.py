@@ -1,4 +1,4 @@
-"""From answers and a log to one picture."""
+"""An observation made from the answers of nodes and the metadata log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def log(at: Image) -> LogReading:
     return LogReading(at, at.offset, 3001, 4, NOW)
 
 
-def seen(probe: ClusterProbe, at: Image | Failure) -> Observation:
+def observe_probe(probe: ClusterProbe, at: Image | Failure) -> Observation:
     return observe(probe, at if isinstance(at, Failure) else log(at))
 
 
@@ -111,43 +111,43 @@ def test_the_state_of_a_registered_node_follows_from_log_answer_and_quorum(
     id_: int, node_answer: object, voting: object, expected: NodeState
 ) -> None:
     cluster_probe = probe(C1, asked(id_, node_answer), quorum=voting)  # type: ignore[arg-type]
-    assert state(seen(cluster_probe, REGISTERED), id_) is expected
+    assert state(observe_probe(cluster_probe, REGISTERED), id_) is expected
 
 
 def test_an_unregistered_node_that_only_fetches_the_metadata_log_is_refused() -> None:
     cluster_probe = probe(C1, asked(1), quorum=fetching(9))
-    assert state(seen(cluster_probe, image({1: (NEW, False)}, {3001: NEW})), 9) is NodeState.REFUSED
+    assert state(observe_probe(cluster_probe, image({1: (NEW, False)}, {3001: NEW})), 9) is NodeState.REFUSED
 
 
 @pytest.mark.parametrize(("since_ms", "is_node"), [(2_000, False), (1_000, False), (999, True)])
 def test_an_observer_that_fetched_last_before_it_was_unregistered_is_no_node(since_ms: int, is_node: bool) -> None:
     """The leader's list of observers keeps a controller for minutes that was stopped and then unregistered."""
     cluster_probe = probe(C1, asked(1), quorum=fetching(3002, since_ms=since_ms))
-    observation = seen(cluster_probe, image({1: (NEW, False)}, {3001: NEW}, unregistered={3002: 98_000}))
+    observation = observe_probe(cluster_probe, image({1: (NEW, False)}, {3001: NEW}, unregistered={3002: 98_000}))
     assert (3002 in [node.id for node in observation.nodes]) is is_node
     assert not is_node or state(observation, 3002) is NodeState.REFUSED
 
 
 def test_an_observer_that_may_be_a_registered_controller_is_not_refused() -> None:
-    observation = seen(probe(C1, asked(1), quorum=fetching(3002), controllers=SILENT), NO_LOG)
+    observation = observe_probe(probe(C1, asked(1), quorum=fetching(3002), controllers=SILENT), NO_LOG)
     (observer,) = (node for node in observation.nodes if node.id == 3002)
     assert (observer.state, observer.roles, observer.title) == (NodeState.UNREACHABLE, (), "node 3002")
 
 
 def test_without_the_log_an_observer_that_is_registered_nowhere_is_refused_without_a_role() -> None:
-    observation = seen(probe(C1, asked(1), quorum=fetching(9)), NO_LOG)
+    observation = observe_probe(probe(C1, asked(1), quorum=fetching(9)), NO_LOG)
     (observer,) = (node for node in observation.nodes if node.id == 9)
     assert (observer.state, observer.roles) == (NodeState.REFUSED, ())
 
 
 def test_an_observer_that_fetched_last_a_minute_ago_is_no_node() -> None:
     cluster_probe = probe(C1, asked(1), quorum=fetching(9, since_ms=60_000))
-    assert [node.id for node in seen(cluster_probe, image({1: (NEW, False)}, {3001: NEW})).nodes] == [3001, 1]
+    assert [node.id for node in observe_probe(cluster_probe, image({1: (NEW, False)}, {3001: NEW})).nodes] == [3001, 1]
 
 
 def test_without_lists_of_fenced_brokers_a_silent_broker_is_unreachable_and_a_gap_is_reported() -> None:
     old_list = BrokerList((Host(1, "h", 1),), lists_fenced=False)
-    observation = seen(probe(C1, asked(1), asked(2, SILENT), brokers=old_list), NO_LOG)
+    observation = observe_probe(probe(C1, asked(1), asked(2, SILENT), brokers=old_list), NO_LOG)
     assert state(observation, 2) is NodeState.UNREACHABLE
     assert any("do not list fenced brokers" in gap.message for gap in observation.gaps)
     assert NO_LOG in observation.gaps
@@ -155,13 +155,13 @@ def test_without_lists_of_fenced_brokers_a_silent_broker_is_unreachable_and_a_ga
 
 def test_without_the_metadata_log_a_fenced_silent_broker_is_a_ghost() -> None:
     listed = BrokerList((Host(1, "h", 1), Host(4, "h", 4, is_fenced=True)), lists_fenced=True)
-    observation = seen(probe(C1, asked(1), asked(4, SILENT), brokers=listed), NO_LOG)
+    observation = observe_probe(probe(C1, asked(1), asked(4, SILENT), brokers=listed), NO_LOG)
     assert state(observation, 4) is NodeState.GHOST
     assert observation.source.kind is SourceKind.API_REQUESTS
 
 
 def test_an_observation_with_the_metadata_log_has_its_offset_and_levels() -> None:
-    observation = seen(probe(C1, asked(1)), REGISTERED)
+    observation = observe_probe(probe(C1, asked(1)), REGISTERED)
     assert (observation.source.kind, observation.source.offset, observation.source.epoch) == (
         SourceKind.METADATA_LOG,
         100,
@@ -176,37 +176,37 @@ def test_past_levels_have_the_time_at_which_the_log_gave_them_up_and_the_start_o
     at = image(offset=500)
     assert at.finalized is not None
     former = FormerLevels({("share.version", 2): 1_000, ("share.version", 1): 1 << 62}, 400, 500)
-    past_levels = seen(probe(C1), replace(at, finalized=replace(at.finalized, former=former))).past_levels
+    past_levels = observe_probe(probe(C1), replace(at, finalized=replace(at.finalized, former=former))).past_levels
     assert past_levels is not None
     assert (
         past_levels.given_up_at["share.version", 2].timestamp(),
         past_levels.since and past_levels.since.timestamp(),
     ) == (1, 0.5)
     assert past_levels.given_up_at["share.version", 1].year == 2100
-    whole = seen(probe(C1), at).past_levels
+    whole = observe_probe(probe(C1), at).past_levels
     assert whole is not None
     assert (whole.given_up_at, whole.since) == ({}, None)
-    assert seen(probe(C1, asked(1)), NO_LOG).past_levels is None
+    assert observe_probe(probe(C1, asked(1)), NO_LOG).past_levels is None
 
 
 def test_a_log_and_a_controller_that_disagree_make_the_levels_unknown() -> None:
-    observation = seen(probe(asked(3001, answer(NEW, {"metadata.version": 20})), asked(1)), REGISTERED)
+    observation = observe_probe(probe(asked(3001, answer(NEW, {"metadata.version": 20})), asked(1)), REGISTERED)
     assert isinstance(observation.finalized, Unknown)
     assert "metadata.version 21 in the log, 20 on the controller" in observation.finalized.failure.message
 
 
 def test_the_level_of_kraft_version_is_the_one_that_the_controller_reports() -> None:
     says_one = answer(NEW, {"metadata.version": 21, "kraft.version": 1})
-    observation = seen(probe(asked(3001, says_one), asked(1)), REGISTERED)
+    observation = observe_probe(probe(asked(3001, says_one), asked(1)), REGISTERED)
     assert isinstance(observation.finalized, Known)
     assert observation.finalized.value["kraft.version"] == 1
 
 
 def test_without_log_and_leader_the_levels_are_known_only_if_all_nodes_report_the_same() -> None:
     same = probe(asked(1), asked(2), quorum=SILENT, controllers=SILENT)
-    assert isinstance(seen(same, NO_LOG).finalized, Known)
+    assert isinstance(observe_probe(same, NO_LOG).finalized, Known)
     apart = probe(asked(1), asked(2, answer(NEW, {"metadata.version": 20})), quorum=SILENT, controllers=SILENT)
-    assert isinstance(seen(apart, NO_LOG).finalized, Unknown)
+    assert isinstance(observe_probe(apart, NO_LOG).finalized, Unknown)
 
 
 @pytest.mark.parametrize(
@@ -224,14 +224,14 @@ def test_without_log_and_leader_the_levels_are_known_only_if_all_nodes_report_th
 def test_the_metadata_mode_follows_from_the_migration_state_of_the_log_and_the_answers_of_nodes(
     probe: ClusterProbe, at: Image | Failure, expected: MetadataMode
 ) -> None:
-    mode = seen(probe, at).mode
+    mode = observe_probe(probe, at).mode
     assert isinstance(mode, Known)
     assert mode.value is expected
 
 
 def test_a_combined_node_is_one_node() -> None:
     cluster_probe = probe(asked(1), asked(1, role=Role.CONTROLLER), quorum=quorum(voters=(1,)))
-    (node,) = seen(cluster_probe, image({1: (NEW, False)}, {1: NEW})).nodes
+    (node,) = observe_probe(cluster_probe, image({1: (NEW, False)}, {1: NEW})).nodes
     assert node.roles == (Role.CONTROLLER, Role.BROKER)
     assert set(node.registered) == {Role.BROKER, Role.CONTROLLER}
     assert node.title == "node 1"
@@ -253,7 +253,7 @@ def test_controllers_that_may_be_of_another_cluster_leave_its_id_unknown(
 ) -> None:
     silent = Failure(FailureKind.UNSUPPORTED, "DescribeCluster", "metadata.version is below 3.7-IV0")
     cluster_probe = probe(asked(1), C1, **{"controllers": silent, "named_apart": True, **parts})
-    cluster_id = seen(cluster_probe, read).cluster_id
+    cluster_id = observe_probe(cluster_probe, read).cluster_id
     assert (cluster_id.failure.kind if isinstance(cluster_id, Unknown) else None) == expected
 
 
@@ -295,12 +295,12 @@ def test_the_time_of_a_nodes_return_is_counted_from_the_end_of_the_log() -> None
     end_ms = int(NOW.timestamp() * 1000)
     assert log_image.registrations is not None
     times = replace(log_image.registrations, registered={1: 110_000, 2: 30_000}, returned={1: 110_000, 3001: 30_000})
-    returns = seen(probe(), replace(log_image, registrations=times, timestamp_ms=end_ms, elapsed_ms=120_000))
+    returns = observe_probe(probe(), replace(log_image, registrations=times, timestamp_ms=end_ms, elapsed_ms=120_000))
     back = {1: NOW - timedelta(seconds=10), 3001: NOW - timedelta(seconds=90)}
     assert returns.returns == Returns(back, NOW, {1: (0, 110_000), 3001: (0, 30_000)})
     assert returns.last_registration is not None
     assert (returns.last_registration.at, returns.last_registration.read_at) == (NOW - timedelta(seconds=10), NOW)
-    assert seen(probe(C1, C2), NO_LOG).returns is None
+    assert observe_probe(probe(C1, C2), NO_LOG).returns is None
 
 
 @pytest.mark.parametrize(("silent_s", "counted_s"), [(5, 5), (60, 60), (900, 60)])
@@ -314,11 +314,11 @@ def test_a_silent_log_adds_at_most_a_minute_of_the_leaders_clock_to_the_time_sin
     at = replace(log_image, registrations=times, timestamp_ms=end_ms, elapsed_ms=120_000)
     now, asked_at = NOW + timedelta(seconds=silent_s), end_ms + silent_s * 1000
     back = now - timedelta(seconds=10 + counted_s)
-    observation = seen(probe(C1, quorum=quorum(fetched=asked_at)), at)
+    observation = observe_probe(probe(C1, quorum=quorum(fetched=asked_at)), at)
     assert observation.returns == Returns({1: back}, now, {1: (0, 110_000)})
     assert observation.last_registration is not None
     assert (observation.last_registration.at, observation.last_registration.read_at) == (back, now)
     for unread in (SILENT, quorum(epoch=5, fetched=asked_at), quorum(fetched=-1)):  # there was an election meanwhile
-        observation = seen(probe(C1, quorum=unread), at)
+        observation = observe_probe(probe(C1, quorum=unread), at)
         assert observation.returns == Returns({1: NOW - timedelta(seconds=10)}, NOW, {1: (0, 110_000)})
         assert observation.last_registration is None

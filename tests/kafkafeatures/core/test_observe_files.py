@@ -1,4 +1,4 @@
-"""What a metadata log alone says of a cluster: where no node was asked, least is claimed of it."""
+"""An observation made from the metadata log alone, without asking any node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.kraftlog.build import broker, control_batch, controller, level, log
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def seen(*batches: bytes, cluster_id: str = "abc") -> Observation:
+def observe_batches(*batches: bytes, cluster_id: str = "abc") -> Observation:
     replay = Replay()
     replay.append(b"".join(batches), below=100)
     image = replay.image()
@@ -32,7 +32,7 @@ def leader(*voters: int) -> bytes:
 
 def test_no_node_of_a_log_in_files_is_live_and_each_has_the_failure_not_asked() -> None:
     nodes = [controller(3001), broker(1, 1), broker(2, 2, fenced=False)]
-    observation = seen(leader(3001), log(nodes, [level("metadata.version", 21)], start=1))
+    observation = observe_batches(leader(3001), log(nodes, [level("metadata.version", 21)], start=1))
     assert [(node.id, node.roles, node.state) for node in observation.nodes] == [
         (3001, (Role.CONTROLLER,), NodeState.UNREACHABLE),
         (1, (Role.BROKER,), NodeState.FENCED),
@@ -51,7 +51,7 @@ def test_no_node_of_a_log_in_files_is_live_and_each_has_the_failure_not_asked() 
 
 
 def test_levels_mode_leader_and_source_are_those_of_the_log_in_files() -> None:
-    observation = seen(leader(3001, 3002), log([level("metadata.version", 21)], start=1))
+    observation = observe_batches(leader(3001, 3002), log([level("metadata.version", 21)], start=1))
     assert isinstance(observation.finalized, Known)
     assert dict(observation.finalized.value) == {"metadata.version": 21}
     assert isinstance(observation.mode, Known)
@@ -65,7 +65,7 @@ def test_levels_mode_leader_and_source_are_those_of_the_log_in_files() -> None:
 
 
 def test_the_cluster_id_and_the_leader_are_unknown_where_the_files_do_not_have_them() -> None:
-    observation = seen(log([level("metadata.version", 21)]), cluster_id="")
+    observation = observe_batches(log([level("metadata.version", 21)]), cluster_id="")
     assert isinstance(observation.cluster_id, Unknown)
     assert "no meta.properties" in str(observation.cluster_id.failure)
     assert isinstance(observation.active_controller, Unknown)
@@ -76,6 +76,6 @@ def test_a_registration_of_voters_does_not_make_a_controller_live() -> None:
     ranges = {"minSupportedVersion": 0, "maxSupportedVersion": 1}
     voter = {"voterId": 1, "voterDirectoryId": UUID(int=1), "endpoints": (), "kRaftVersionFeature": ranges}
     voters = control_batch(0, (table.KRAFT_VOTERS, {"voters": (voter,)}))
-    (first, other) = seen(voters, log([controller(1), controller(2)], start=1)).nodes
+    (first, other) = observe_batches(voters, log([controller(1), controller(2)], start=1)).nodes
     assert (first.state, first.is_voter) == (NodeState.UNREACHABLE, True)
     assert (other.state, other.is_voter) == (NodeState.UNREACHABLE, False)

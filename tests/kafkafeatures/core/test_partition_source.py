@@ -1,4 +1,4 @@
-"""What partitions are read from on the way from ZooKeeper to KRaft, and what is never taken for an answer."""
+"""The source of partitions during a migration: the current controller, in ZooKeeper or KRaft mode, or a failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans, consents and modes: what is done, in which order, and with whose word."""
+"""Plans: the order of changes, consents for downgrades, modes and policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict of a plan: the same of an evaluation and of the status that was written of it, as its conditions are."""
+"""The verdict of a plan document, computed from an evaluation and from its stored status: both agree."""
 
 from __future__ import annotations
 

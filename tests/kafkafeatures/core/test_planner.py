@@ -1,4 +1,4 @@
-"""The order of a roll uses the room there is, and its advice saves what it says."""
+"""The planned order of a roll in rounds, and the advice on moving partitions."""
 
 from __future__ import annotations
 

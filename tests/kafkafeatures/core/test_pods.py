@@ -1,4 +1,4 @@
-"""Which pod runs which node, which of them need a restart, and when nothing is evicted at all."""
+"""The pod in which each node runs, the pods that need a restart, and blockers to every eviction."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet
 from kafkafeatures.core.roll.drivers import STATEFUL_SET, driver_of
 from kafkafeatures.core.roll.pods import Fleet
-from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, pod, seen, stateful_set
+from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, observed_fleet, pod, stateful_set
 from tests.kafkafeatures.worlds import NOW, SILENT, node
 
 ROLLOUT = Rollout(STATEFUL_SET.name, brokers=("broker",), controllers=("controller",))
 
 
 def judged(*nodes: Node, pods: tuple[Pod, ...], flying: dict[int, str] | None = None, **of_set: Any) -> Fleet:
-    return fleet_of(seen(*nodes, sets=(stateful_set(*pods, **of_set),), budgets=(budget(*pods),)), ROLLOUT, flying)
+    return fleet_of(
+        observed_fleet(*nodes, sets=(stateful_set(*pods, **of_set),), budgets=(budget(*pods),)), ROLLOUT, flying
+    )
 
 
 def fleet_of(observation: Observation, rollout: Rollout, flying: dict[int, str] | None = None) -> Fleet:
     return driver_of(rollout).fleet(observation, rollout, (), flying or {})
 
 
-def where(fleet: Fleet) -> dict[int, str]:
+def pod_names(fleet: Fleet) -> dict[int, str]:
     return {id_: pod.name for id_, pod in fleet.pods.items()}
 
 
-def texts(fleet: Fleet) -> list[str]:
+def messages(fleet: Fleet) -> list[str]:
     return [blocker.message for blocker in fleet.blockers]
 
 
 def test_a_node_runs_in_the_pod_whose_name_it_advertises_even_if_their_numbers_differ() -> None:
     fleet = judged(in_pod(1, "broker-2", ip="10.0.0.2"), in_pod(2, "broker-1", ip="10.0.0.1"), pods=(pod(1), pod(2)))
-    assert where(fleet) == {1: "broker-2", 2: "broker-1"}
+    assert pod_names(fleet) == {1: "broker-2", 2: "broker-1"}
     assert not fleet.blockers
     assert not fleet.waits
 
@@ -58,7 +60,7 @@ def test_a_node_runs_in_the_pod_whose_name_it_advertises_even_if_their_numbers_d
 )
 def test_every_dns_name_of_a_pod_that_a_node_advertises_leads_to_the_pod(host: str) -> None:
     advertising = replace(in_pod(1), host=host, listeners=())
-    assert where(judged(advertising, pods=(pod(1),))) == {1: "broker-1"}
+    assert pod_names(judged(advertising, pods=(pod(1),))) == {1: "broker-1"}
 
 
 @pytest.mark.parametrize("host", ["broker-1.kafka.staging.svc.cluster.local", "broker-1.other.kafka.svc", "kafka", ""])
@@ -66,13 +68,13 @@ def test_a_node_that_advertises_a_name_of_no_pod_is_a_blocker(host: str) -> None
     fleet = judged(replace(in_pod(1), host=host, listeners=()), pods=(pod(1),))
     assert not fleet.pods
     assert {blocker.reason for blocker in fleet.blockers} == {Reason.INVALID_SPEC}
-    assert any("broker 1" in text and "is in no pod" in text for text in texts(fleet))
-    assert any("pod broker-1 of broker is ready, and no node" in text for text in texts(fleet))
+    assert any("broker 1" in text and "is in no pod" in text for text in messages(fleet))
+    assert any("pod broker-1 of broker is ready, and no node" in text for text in messages(fleet))
 
 
 def test_one_listener_with_the_name_of_a_pod_is_enough_to_find_the_pod_of_a_node() -> None:
     advertising = replace(in_pod(1), host="kafka.example.com", port=443)
-    assert where(judged(advertising, pods=(pod(1),))) == {1: "broker-1"}
+    assert pod_names(judged(advertising, pods=(pod(1),))) == {1: "broker-1"}
 
 
 def test_a_port_of_a_kubernetes_node_leads_to_the_pod_that_owns_the_port() -> None:
@@ -83,7 +85,7 @@ def test_a_port_of_a_kubernetes_node_leads_to_the_pod_that_owns_the_port() -> No
     )
     nodes = [replace(in_pod(i), host="192.0.2.1", port=9091 + i, listeners=(), proved_at="192.0.2.1") for i in (1, 2)]
     fleet = judged(*nodes, pods=pods)
-    assert where(fleet) == {1: "broker-1", 2: "broker-2"}
+    assert pod_names(fleet) == {1: "broker-1", 2: "broker-2"}
     assert not fleet.blockers
 
 
@@ -94,7 +96,7 @@ def test_a_node_that_answers_at_an_address_of_no_such_pod_is_not_restarted() -> 
     fleet = judged(in_pod(1, ip="10.9.9.9"), pods=(pod(1),))
     assert not fleet.pods
     assert not fleet.needing
-    assert texts(fleet) == ["broker 1 answers at 10.9.9.9, but pod broker-1 has other addresses (10.0.0.1)"]
+    assert messages(fleet) == ["broker 1 answers at 10.9.9.9, but pod broker-1 has other addresses (10.0.0.1)"]
 
 
 def test_a_node_that_has_not_confirmed_its_id_is_not_restarted_and_a_missing_right_is_the_remedy() -> None:
@@ -105,7 +107,7 @@ def test_a_node_that_has_not_confirmed_its_id_is_not_restarted_and_a_missing_rig
         "broker 1 has not confirmed its node id at an address of pod broker-1"
     ]
     denied = Unknown(Failure(FailureKind.AUTHORIZATION, "h:1", "needs DESCRIBE_CONFIGS on the cluster"))
-    observation = replace(seen(silent, sets=(stateful_set(pod(1)),)), partitions=denied)
+    observation = replace(observed_fleet(silent, sets=(stateful_set(pod(1)),)), partitions=denied)
     (blocker,) = fleet_of(observation, ROLLOUT).blockers
     assert blocker.reason is Reason.NOT_AUTHORIZED
     assert blocker.remedy.endswith("--operation DescribeConfigs --cluster")
@@ -115,7 +117,7 @@ def test_an_address_that_two_pods_share_does_not_prove_which_pod_runs_a_node() -
     pods = (pod(1, ips=("192.0.2.1",)), pod(2, ips=("192.0.2.1",)))
     fleet = judged(in_pod(1, ip="192.0.2.1"), in_pod(2, ip="192.0.2.1"), pods=pods)
     assert not fleet.needing
-    assert [text.partition(" shares ")[0] for text in texts(fleet)] == [
+    assert [text.partition(" shares ")[0] for text in messages(fleet)] == [
         "broker 1 answers at 192.0.2.1, which pod broker-1",
         "broker 2 answers at 192.0.2.1, which pod broker-2",
     ]
@@ -144,7 +146,7 @@ def test_a_node_that_starts_in_a_pod_of_an_old_revision_is_waited_for() -> None:
 
 def test_a_node_that_needs_no_restart_needs_no_confirmed_id() -> None:
     fleet = judged(replace(in_pod(1), proved_at=""), pods=(pod(1, revision=NEW),))
-    assert where(fleet) == {1: "broker-1"}
+    assert pod_names(fleet) == {1: "broker-1"}
     assert not fleet.blockers
     assert not fleet.waits
 
@@ -154,21 +156,21 @@ def test_a_node_that_needs_no_restart_needs_no_confirmed_id() -> None:
 
 def test_two_nodes_that_advertise_one_pod_are_a_blocker_and_neither_is_restarted() -> None:
     fleet = judged(in_pod(1), in_pod(7, "broker-1"), in_pod(2), pods=(pod(1), pod(2)))
-    assert where(fleet) == {2: "broker-2"}
-    assert texts(fleet) == ["broker 1 and broker 7 advertise the same pod broker-1, but a pod runs one node"]
+    assert pod_names(fleet) == {2: "broker-2"}
+    assert messages(fleet) == ["broker 1 and broker 7 advertise the same pod broker-1, but a pod runs one node"]
 
 
 def test_a_node_that_advertises_two_pods_is_a_blocker() -> None:
     both = replace(in_pod(1), listeners=(("broker-2.kafka", 9092),))
     fleet = judged(both, pods=(pod(1), pod(2)))
     assert not fleet.pods
-    assert texts(fleet) == ["broker 1 advertises addresses of several pods: broker-1, broker-2"]
+    assert messages(fleet) == ["broker 1 advertises addresses of several pods: broker-1, broker-2"]
 
 
 def test_a_node_in_no_pod_of_the_stateful_sets_is_a_blocker_and_counts_as_unavailable() -> None:
     elsewhere = replace(in_pod(9), host="vm-9.example.com", listeners=())
     fleet = judged(in_pod(1), elsewhere, pods=(pod(1),))
-    assert texts(fleet) == ["broker 9 (vm-9.example.com:9092) is in no pod of the StatefulSets of the document"]
+    assert messages(fleet) == ["broker 9 (vm-9.example.com:9092) is in no pod of the StatefulSets of the document"]
     assert fleet.unavailable == {9}
 
 
@@ -186,13 +188,13 @@ def test_while_no_node_needs_a_restart_only_contradictions_to_the_document_are_b
     current = (pod(1, revision=NEW), pod(2, revision=NEW, ready=False))
     never = budget(*current, most=0)
     sets = (stateful_set(*current),)
-    fleet = fleet_of(seen(in_pod(1), gone, away, sets=sets, budgets=(never,)), ROLLOUT)
+    fleet = fleet_of(observed_fleet(in_pod(1), gone, away, sets=sets, budgets=(never,)), ROLLOUT)
     assert not fleet.blockers
     assert not fleet.waits
     elsewhere = replace(in_pod(9), host="vm-9.example.com", listeners=())
-    assert fleet_of(seen(in_pod(1), elsewhere, sets=sets, budgets=(never,)), ROLLOUT).blockers
+    assert fleet_of(observed_fleet(in_pod(1), elsewhere, sets=sets, budgets=(never,)), ROLLOUT).blockers
     unsafe = (stateful_set(*current, update_strategy="RollingUpdate"),)
-    assert fleet_of(seen(in_pod(1), sets=unsafe), ROLLOUT).blockers
+    assert fleet_of(observed_fleet(in_pod(1), sets=unsafe), ROLLOUT).blockers
 
 
 def test_a_ghost_of_a_controller_that_is_no_voter_is_no_blocker() -> None:
@@ -203,7 +205,7 @@ def test_a_ghost_of_a_controller_that_is_no_voter_is_no_blocker() -> None:
 
 
 def test_controllers_are_ignored_if_the_document_names_no_stateful_set_of_controllers() -> None:
-    observation = seen(in_pod(1), node(3001), sets=(stateful_set(pod(1)),), budgets=(budget(pod(1)),))
+    observation = observed_fleet(in_pod(1), node(3001), sets=(stateful_set(pod(1)),), budgets=(budget(pod(1)),))
     assert fleet_of(observation, ROLLOUT).blockers
     fleet = fleet_of(observation, replace(ROLLOUT, controllers=()))
     assert not fleet.blockers
@@ -224,7 +226,7 @@ def test_a_new_pod_is_waited_for_until_its_node_registers_and_is_a_blocker_if_th
         fleet = judged(in_pod(1), pods=(pod(1), new))
         assert [(pod.pod.name, pod.owner.name) for pod in fleet.without_node] == [("broker-2", "broker")]
         assert not fleet.blockers
-    assert texts(judged(in_pod(1), pods=(pod(1), pod(2)))) == [
+    assert messages(judged(in_pod(1), pods=(pod(1), pod(2)))) == [
         "pod broker-2 of broker is ready, and no node of the cluster advertises it"
     ]
 
@@ -233,11 +235,11 @@ def test_a_node_in_flight_keeps_its_pod_by_name_while_the_pod_does_not_run() -> 
     away = replace(in_pod(1, state=NodeState.FENCED, said=SILENT), host="10.0.0.77", listeners=())
     starting = pod(1, waiting="ContainerCreating", ready=False)
     fleet = judged(away, in_pod(2), pods=(starting, pod(2)), flying={1: "broker-1"})
-    assert where(fleet) == {1: "broker-1", 2: "broker-2"}
+    assert pod_names(fleet) == {1: "broker-1", 2: "broker-2"}
     assert not fleet.waits
     assert not fleet.blockers
     running = judged(away, in_pod(2), pods=(pod(1, ready=False), pod(2)), flying={1: "broker-1"})
-    assert where(running) == {2: "broker-2"}
+    assert pod_names(running) == {2: "broker-2"}
     assert running.unavailable == {1}
     assert not running.waits
 
@@ -266,20 +268,22 @@ def test_a_node_is_unavailable_if_its_pod_stops_drains_or_does_not_run(fields: d
 
 
 def test_a_fleet_is_empty_if_the_pods_could_not_be_read() -> None:
-    unread = replace(seen(in_pod(1), sets=()), workloads=Unknown(NOT_ASKED))
+    unread = replace(observed_fleet(in_pod(1), sets=()), workloads=Unknown(NOT_ASKED))
     assert fleet_of(unread, ROLLOUT) == Fleet.EMPTY
 
 
 # --- what the document and the StatefulSets say ---
 
 
-def of(stateful_set: StatefulSet, **reading: Any) -> tuple[tuple[Reason | None, str, str], ...]:
-    observation: Observation = seen(in_pod(1), sets=(stateful_set,), budgets=(budget(*stateful_set.pods),), **reading)
+def blockers_of(stateful_set: StatefulSet, **reading: Any) -> tuple[tuple[Reason | None, str, str], ...]:
+    observation: Observation = observed_fleet(
+        in_pod(1), sets=(stateful_set,), budgets=(budget(*stateful_set.pods),), **reading
+    )
     return tuple((each.reason, each.message, each.remedy) for each in fleet_of(observation, ROLLOUT).blockers)
 
 
 def test_a_stateful_set_with_rolling_update_is_a_blocker_with_the_patch_as_remedy() -> None:
-    ((reason, message, remedy),) = of(stateful_set(pod(1), update_strategy="RollingUpdate"))
+    ((reason, message, remedy),) = blockers_of(stateful_set(pod(1), update_strategy="RollingUpdate"))
     assert reason is Reason.UPDATE_STRATEGY_UNSAFE
     assert "StatefulSet broker has updateStrategy RollingUpdate" in message
     assert remedy.endswith(
@@ -289,13 +293,13 @@ def test_a_stateful_set_with_rolling_update_is_a_blocker_with_the_patch_as_remed
 
 
 def test_another_operator_that_restarts_the_pods_is_a_blocker() -> None:
-    ((reason, message, _),) = of(stateful_set(pod(1), conflict="Kafka orders (kafka.strimzi.io)"))
+    ((reason, message, _),) = blockers_of(stateful_set(pod(1), conflict="Kafka orders (kafka.strimzi.io)"))
     assert reason is Reason.DRIVER_CONFLICT
     assert message.startswith("Kafka orders (kafka.strimzi.io) restarts the pods of StatefulSet broker too")
 
 
 def test_a_missing_stateful_set_and_a_missing_container_are_blockers() -> None:
-    texts_of_blockers = of(stateful_set(pod(1), image=""), missing=("brokre",))
+    texts_of_blockers = blockers_of(stateful_set(pod(1), image=""), missing=("brokre",))
     assert [(reason, message) for reason, message, _ in texts_of_blockers] == [
         (Reason.INVALID_SPEC, "StatefulSet kafka/brokre not found"),
         (Reason.INVALID_SPEC, "StatefulSet broker has no container 'kafka'"),

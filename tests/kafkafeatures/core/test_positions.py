@@ -1,4 +1,4 @@
-"""Where a cluster is on the way from ZooKeeper to KRaft. Facts as they were seen on real nodes of Kafka 3.9.1."""
+"""The position of a cluster between ZooKeeper and KRaft, derived from evidence of real nodes of Kafka 3.9.1."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def brokers(*modes: BrokerMode | None) -> dict[int, BrokerMode | None]:
     return dict(enumerate(modes, start=1))
 
 
-def flags(*values: bool | None) -> dict[int, bool | None]:
+def flags_of(*values: bool | None) -> dict[int, bool | None]:
     return dict(enumerate(values, start=3001))
 
 
-ALL, NO = flags(True, True, True), flags(False, False, False)
+ALL, NO = flags_of(True, True, True), flags_of(False, False, False)
 
 SEEN = {
     "ZooKeeper": MigrationEvidence(None, ClaimKind.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN)),
@@ -44,7 +44,7 @@ SEEN = {
     "Copied": MigrationEvidence(S.MIGRATION, ClaimKind.LEADER, 409, brokers(KRAFT, FLAGGED, FLAGGED), ALL),
     "DualWrite": MigrationEvidence(S.MIGRATION, ClaimKind.LEADER, 500, brokers(KRAFT, KRAFT, KRAFT), ALL),
     "Finalizing": MigrationEvidence(
-        S.POST_MIGRATION, ClaimKind.KRAFT, 837, brokers(KRAFT, KRAFT, KRAFT), flags(True, False, False)
+        S.POST_MIGRATION, ClaimKind.KRAFT, 837, brokers(KRAFT, KRAFT, KRAFT), flags_of(True, False, False)
     ),
     "Finalized": MigrationEvidence(S.POST_MIGRATION, ClaimKind.KRAFT, 837, brokers(KRAFT, KRAFT, KRAFT), NO),
     "NoController": MigrationEvidence(None, ClaimKind.KRAFT, 837, brokers(FLAGGED, FLAGGED, FLAGGED)),
@@ -112,7 +112,9 @@ def test_a_silent_broker_makes_the_phase_unknown_only_where_its_mode_could_decid
         assert position_of(replace(either, registered={3: last})) == position
 
 
-@pytest.mark.parametrize("flagged", [flags(True, True, None), flags(True, False, True), flags(False, False, False)])
+@pytest.mark.parametrize(
+    "flagged", [flags_of(True, True, None), flags_of(True, False, True), flags_of(False, False, False)]
+)
 def test_controllers_without_the_flag_do_not_end_dual_write_while_the_log_says_migration(
     flagged: dict[int, bool | None],
 ) -> None:
@@ -123,7 +125,7 @@ def test_controllers_without_the_flag_do_not_end_dual_write_while_the_log_says_m
 
 
 MODES = [brokers(*modes) for size in (1, 2) for modes in product(BrokerMode, repeat=size)]
-FLAGS = [flags(*values) for values in ((True, True), (True, False), (False, False))]
+FLAGS = [flags_of(*values) for values in ((True, True), (True, False), (False, False))]
 
 
 def test_any_evidence_fits_at_most_one_position() -> None:

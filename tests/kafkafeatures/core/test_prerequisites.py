@@ -1,4 +1,4 @@
-"""A plan warns of brokers' settings with which a new level is of no use."""
+"""Warnings of a plan about broker settings with which a new level has no effect or fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two readings of a quorum prove."""
+"""A working quorum as two readings prove it, and the controllers that may restart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def voting(*fetched: int, clock: int = THEN, high_watermark: int = 100, end: int
     return QuorumAnswer(3001, epoch, high_watermark, (leader, *followers), ())
 
 
-def seen(answer: QuorumAnswer) -> Observation:
+def observation_of_quorum(answer: QuorumAnswer) -> Observation:
     return replace(observation(), quorum=known(answer))
 
 
@@ -47,31 +47,33 @@ FIRST = voting(THEN, THEN)
 def test_two_readings_prove_a_working_quorum_if_more_is_committed_or_a_majority_fetched_between_them(
     second: QuorumAnswer, worked: bool
 ) -> None:
-    assert worked_between(seen(FIRST), seen(second)) is worked
+    assert worked_between(observation_of_quorum(FIRST), observation_of_quorum(second)) is worked
 
 
 def test_two_followers_of_five_voters_must_have_fetched_to_prove_a_working_quorum() -> None:
-    first = seen(voting(THEN, THEN, THEN, THEN))
-    assert not worked_between(first, seen(voting(LATER, THEN, THEN, THEN, clock=LATER)))
-    assert worked_between(first, seen(voting(LATER, LATER, THEN, THEN, clock=LATER)))
+    first = observation_of_quorum(voting(THEN, THEN, THEN, THEN))
+    assert not worked_between(first, observation_of_quorum(voting(LATER, THEN, THEN, THEN, clock=LATER)))
+    assert worked_between(first, observation_of_quorum(voting(LATER, LATER, THEN, THEN, clock=LATER)))
 
 
 def test_a_leader_without_fetch_times_does_not_prove_a_working_quorum() -> None:
     """DescribeQuorum below v1 has no times."""
     silent = QuorumAnswer(3001, 4, 100, tuple(ReplicaProgress(id_, 100) for id_ in (3001, 3002, 3003)), ())
-    assert not worked_between(seen(silent), seen(silent))
+    assert not worked_between(observation_of_quorum(silent), observation_of_quorum(silent))
 
 
 def test_the_same_reading_twice_does_not_prove_a_working_quorum_even_of_a_single_controller() -> None:
-    alone = seen(voting())
+    alone = observation_of_quorum(voting())
     assert not worked_between(alone, alone)
-    assert worked_between(alone, seen(voting(clock=LATER)))
+    assert worked_between(alone, observation_of_quorum(voting(clock=LATER)))
 
 
 def test_an_unread_quorum_does_not_prove_a_working_quorum() -> None:
     unknown = replace(observation(), quorum=Unknown(SILENT))
-    assert not worked_between(seen(FIRST), unknown)
-    assert not worked_between(unknown, seen(voting(LATER, LATER, clock=LATER, high_watermark=200, end=200)))
+    assert not worked_between(observation_of_quorum(FIRST), unknown)
+    assert not worked_between(
+        unknown, observation_of_quorum(voting(LATER, LATER, clock=LATER, high_watermark=200, end=200))
+    )
 
 
 NOBODY: frozenset[int] = frozenset()

@@ -1,4 +1,4 @@
-"""A broker may go where every partition that it hosts keeps its promise, and what forbids it is counted and named."""
+"""The brokers that may restart without making a partition unavailable, and the partitions that forbid it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status people and tools read: bounded, stamped with generations, and moving only when something moved."""
+"""The status: bounded in size, stamped with generations, and unchanged while nothing changes."""
 
 from __future__ import annotations
 

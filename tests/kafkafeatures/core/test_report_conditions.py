@@ -1,4 +1,4 @@
-"""Conditions of a status that stay while nothing new is read: what waits, what drifted, which levels are there."""
+"""Conditions of the status that stay while nothing new is read: approval, drift, finalized features."""
 
 from __future__ import annotations
 

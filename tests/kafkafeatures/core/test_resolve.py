@@ -1,4 +1,4 @@
-"""What a document says of workloads, rollouts and soaks, as the core reads it."""
+"""A document resolved to a desired state: workloads, rollouts, soaks, migrations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a node was restarted, where its process before ran in another mode: czxids and epochs of KRaft never meet."""
+"""A restart of a node that changes between ZooKeeper and KRaft mode: recognized by czxid or broker epoch."""
 
 from __future__ import annotations
 
@@ -30,18 +30,22 @@ class Case:
     is_restarted: bool
 
 
-def of(shape: Shape, *, epoch: int, czxid: int = -1, incarnation: str = "") -> Node:
+def broker_2(shape: Shape, *, epoch: int, czxid: int = -1, incarnation: str = "") -> Node:
     return replace(a_node(2, shape, epoch=epoch), czxid=czxid, incarnation=incarnation)
 
 
 CASES = {
-    "it has registered with the quorum as well": Case(OF_ZOOKEEPER, of(FLAGGED, epoch=77, czxid=500), False),
-    "another process in ZooKeeper mode": Case(OF_ZOOKEEPER, of(FLAGGED, epoch=500, czxid=600), True),
-    "it runs in KRaft mode, at an epoch that is its czxid of before": Case(OF_ZOOKEEPER, of(KRAFT, epoch=500), True),
-    "in KRaft mode, and its session of before has not ended": Case(OF_ZOOKEEPER, of(KRAFT, epoch=77, czxid=500), True),
-    "the same one in KRaft mode": Case(OF_KRAFT, of(KRAFT, epoch=500, incarnation="first-2"), False),
+    "it has registered with the quorum as well": Case(OF_ZOOKEEPER, broker_2(FLAGGED, epoch=77, czxid=500), False),
+    "another process in ZooKeeper mode": Case(OF_ZOOKEEPER, broker_2(FLAGGED, epoch=500, czxid=600), True),
+    "it runs in KRaft mode, at an epoch that is its czxid of before": Case(
+        OF_ZOOKEEPER, broker_2(KRAFT, epoch=500), True
+    ),
+    "in KRaft mode, and its session of before has not ended": Case(
+        OF_ZOOKEEPER, broker_2(KRAFT, epoch=77, czxid=500), True
+    ),
+    "the same one in KRaft mode": Case(OF_KRAFT, broker_2(KRAFT, epoch=500, incarnation="first-2"), False),
     "it is in ZooKeeper mode, at a czxid that is its epoch of before": Case(
-        OF_KRAFT, of(FLAGGED, epoch=500, czxid=500), True
+        OF_KRAFT, broker_2(FLAGGED, epoch=500, czxid=500), True
     ),
 }
 

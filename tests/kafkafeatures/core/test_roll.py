@@ -1,4 +1,4 @@
-"""One restart is decided at a time, each on what is seen at that moment; what is in flight, away or unknown counts."""
+"""The decision about the next restart of a roll, and the nodes, partitions and unknown readings that hold it."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from tests.kafkafeatures.core.rolls import (
     refused,
     replaced,
     restart_in,
+    restarted_id,
     rolled,
     sent,
     voting,
-    who,
     with_workloads,
     workloads_of,
 )
@@ -62,10 +62,10 @@ def test_a_roll_is_done_where_every_pod_has_the_update_revision() -> None:
 
 
 def test_controllers_are_restarted_before_brokers_and_the_leader_last_of_the_controllers() -> None:
-    assert who(rolled(cluster())) == 3002
-    assert who(rolled(cluster(current(3002)))) == 3003
-    assert who(rolled(cluster(current(3002, 3003)))) == 3001
-    assert who(rolled(cluster(current(3002), quorum=voting(leader=3003)))) == 3001
+    assert restarted_id(rolled(cluster())) == 3002
+    assert restarted_id(rolled(cluster(current(3002)))) == 3003
+    assert restarted_id(rolled(cluster(current(3002, 3003)))) == 3001
+    assert restarted_id(rolled(cluster(current(3002), quorum=voting(leader=3003)))) == 3001
 
 
 def test_a_controller_is_restarted_alone_and_only_while_a_majority_without_it_has_caught_up() -> None:
@@ -112,10 +112,10 @@ def test_brokers_wait_for_the_last_controller_to_be_stable() -> None:
 
 
 def test_two_brokers_are_in_flight_at_once_only_if_they_share_no_partition() -> None:
-    first = who(rolled(cluster(ROLLED_CONTROLLERS)))
+    first = restarted_id(rolled(cluster(ROLLED_CONTROLLERS)))
     partner = {1: 4, 4: 1, 2: 5, 5: 2, 3: 6, 6: 3}[first]
     away = cluster({**ROLLED_CONTROLLERS, **replaced(first)}, fresh(first))
-    assert who(rolled(away, sent(first))) == partner
+    assert restarted_id(rolled(away, sent(first))) == partner
     both = cluster({**ROLLED_CONTROLLERS, **replaced(first), **replaced(partner)}, {**fresh(first), **fresh(partner)})
     refused(rolled(both, sent(first), sent(partner)), Reason.ROLLING_NODES)
 
@@ -132,7 +132,7 @@ def test_a_node_that_is_away_without_a_restart_counts_towards_max_parallel() -> 
     drained = {**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, terminating=True)}
     one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
     assert "broker 1" in refused(rolled(cluster(drained), rollout=one_at_a_time), Reason.ROLLING_NODES)
-    assert who(rolled(cluster(drained))) == 4  # of the same rack, beside it
+    assert restarted_id(rolled(cluster(drained))) == 4  # of the same rack, beside it
 
 
 # --- what forbids it ---
@@ -158,7 +158,7 @@ def test_a_node_that_is_away_without_a_restart_counts_towards_max_parallel() -> 
         (cluster(update_strategy="RollingUpdate"), Reason.UPDATE_STRATEGY_UNSAFE),
         (cluster(conflict="Strimzi"), Reason.DRIVER_CONFLICT),
     ],
-    ids=lambda case: str(case) if isinstance(case, Reason) else "seen",
+    ids=lambda case: str(case) if isinstance(case, Reason) else "message",
 )
 def test_no_node_is_restarted_while_partitions_quorum_levels_or_pods_are_unknown_or_unsafe(
     observation: Observation, reason: Reason
@@ -178,7 +178,7 @@ def test_the_status_has_a_note_if_max_parallel_allows_more_than_64_nodes_in_flig
 def test_the_consent_single_replica_topics_excuses_such_partitions_for_one_roll() -> None:
     observation = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
     consents = frozenset({"single-replica-topics"})
-    assert who(rolled(observation, consents=consents)) in BROKERS
+    assert restarted_id(rolled(observation, consents=consents)) in BROKERS
     used = replace(EMPTY, spent_consents=("single-replica-topics",))
     refused(rolled(observation, consents=consents, status=used), Reason.CONSENT_SPENT)
 
@@ -189,9 +189,9 @@ def test_a_topic_that_becomes_unavailable_during_a_roll_is_not_covered_by_an_ear
     roll = rolled(cluster(ROLLED_CONTROLLERS))
     begun = replace(EMPTY, rollout=RolloutStatus(id=roll.id, total=9, done=3, excused=excused))
     with_consent = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
-    assert who(rolled(with_consent, consents=consents, status=begun)) in BROKERS
+    assert restarted_id(rolled(with_consent, consents=consents, status=begun)) in BROKERS
     gone = cluster(ROLLED_CONTROLLERS, partitions=PARTITIONS)
-    assert who(rolled(gone, consents=consents, status=begun)) in BROKERS
+    assert restarted_id(rolled(gone, consents=consents, status=begun)) in BROKERS
     another = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
     message = refused(rolled(another, consents=consents, status=begun), Reason.CONSENT_REQUIRED)
     assert "(topics: two); the consent was given for other topics: 1 partition of 1 topic (one)" in message
@@ -238,20 +238,20 @@ def test_a_consent_is_not_spent_because_another_stateful_set_changes_or_is_missi
         if change == "away":
             refused(roll, Reason.INVALID_SPEC)
         else:
-            assert who(roll) in CONTROLLERS
+            assert restarted_id(roll) in CONTROLLERS
         assert status.rollout is not None
         status = replace(status, rollout=rollout_status(roll, WAITING, status.rollout, ago(0), status.rollout.excused))
-    assert who(rolled(observation, consents=SINGLE, status=status)) in BROKERS
+    assert restarted_id(rolled(observation, consents=SINGLE, status=status)) in BROKERS
 
 
 def test_brokers_of_a_revision_without_consent_wait_until_the_brokers_with_consent_are_done() -> None:
     observation = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
     status = begun_with_the_consent(in_two_sets(observation))
     later = {"update_revision": "later"}
-    assert who(rolled(in_two_sets(observation, **later), consents=SINGLE, status=status)) in (1, 2, 3)
+    assert restarted_id(rolled(in_two_sets(observation, **later), consents=SINGLE, status=status)) in (1, 2, 3)
     rolled_others = cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3)}, partitions=(*PARTITIONS, row("one", 2)))
     refused(rolled(in_two_sets(rolled_others, **later), consents=SINGLE, status=status), Reason.CONSENT_SPENT)
-    assert who(rolled(in_two_sets(rolled_others), consents=SINGLE, status=status)) in (4, 5, 6)
+    assert restarted_id(rolled(in_two_sets(rolled_others), consents=SINGLE, status=status)) in (4, 5, 6)
 
 
 def test_a_stuck_broker_of_a_revision_without_consent_waits() -> None:
@@ -261,16 +261,16 @@ def test_a_stuck_broker_of_a_revision_without_consent_waits() -> None:
         tuple(replace(partition, in_sync=partition.isr - {5}) for partition in (*PARTITIONS, row("one", 2))),
     )
     status = begun_with_the_consent(in_two_sets(observation))
-    assert who(rolled(in_two_sets(observation), consents=SINGLE, status=status)) == 5
+    assert restarted_id(rolled(in_two_sets(observation), consents=SINGLE, status=status)) == 5
     later = in_two_sets(observation, update_revision="later")
-    assert who(rolled(later, consents=SINGLE, status=status)) in (1, 2, 3)
+    assert restarted_id(rolled(later, consents=SINGLE, status=status)) in (1, 2, 3)
 
 
 def test_a_consent_that_no_restart_has_used_covers_the_current_revisions_and_topics() -> None:
     observation = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
     unused = replace(begun_with_the_consent(observation), spent_consents=())
     changed = in_two_sets(observation, update_revision="later")
-    assert who(rolled(changed, consents=SINGLE, status=unused)) in BROKERS
+    assert restarted_id(rolled(changed, consents=SINGLE, status=unused)) in BROKERS
 
 
 def test_a_consent_for_very_many_topics_covers_exactly_these_topics() -> None:
@@ -307,7 +307,7 @@ def test_a_broker_at_min_isr_is_reported_with_its_partitions_and_restarted_after
     observation = cluster({**ROLLED_CONTROLLERS, **current(3, 4, 5, 6)}, partitions=some)
     message = refused(rolled(observation, rollout=rule), Reason.ROLLING_NODES)
     assert "busy-0" in message
-    assert who(rolled(cluster(ROLLED_CONTROLLERS, partitions=some), rollout=rule)) in (3, 4, 5, 6)
+    assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, partitions=some), rollout=rule)) in (3, 4, 5, 6)
 
 
 def test_outside_the_windows_no_node_is_restarted_and_restarts_in_flight_are_followed() -> None:
@@ -320,11 +320,11 @@ def test_outside_the_windows_no_node_is_restarted_and_restarts_in_flight_are_fol
 
 def test_a_broker_whose_disruption_budget_allows_no_eviction_is_passed_over_for_one_of_another_budget() -> None:
     observation = cluster(ROLLED_CONTROLLERS)
-    first = who(rolled(observation))
+    first = restarted_id(rolled(observation))
     (every,) = workloads_of(observation).budgets
     spent = replace(every, pods=frozenset({f"broker-{first}"}), disruptions_allowed=0)
     other_pods = replace(every, pods=every.pods - spent.pods)
-    assert who(rolled(with_workloads(observation, budgets=(spent, other_pods)))) in {*BROKERS} - {first}
+    assert restarted_id(rolled(with_workloads(observation, budgets=(spent, other_pods)))) in {*BROKERS} - {first}
 
 
 # --- a pod that runs no registered node ---
@@ -373,4 +373,4 @@ def test_a_stuck_node_is_restarted_after_a_reverted_image_also_while_a_new_pod_r
     bad = {id_: a_pod(id_, revision="bad", ready=False, **CRASHES) for id_ in (1, 7)}
     bad[7] = replace(bad[7], created_at=NOW - timedelta(minutes=20))
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
-    assert who(rolled(cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, replicas=7))) == 1
+    assert restarted_id(rolled(cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, replicas=7))) == 1

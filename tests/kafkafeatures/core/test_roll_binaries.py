@@ -1,4 +1,4 @@
-"""Which binary a node is restarted into, which node of an unknown image goes first, and pods created one by one."""
+"""The binary that a node is restarted into, the node that tries an unknown image first, and pods created in order."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tests.kafkafeatures.core.rolls import (
     fresh,
     refused,
     replaced,
+    restarted_id,
     rolled,
     sent,
-    who,
     with_workloads,
     workloads_of,
 )
@@ -61,7 +61,7 @@ def test_one_node_is_restarted_into_an_unknown_binary_first_and_the_next_node_on
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False)}, release="", image="mine:latest")
     refused(rolled(observation, sent(1)), Reason.ROLLING_NODES)
     known = cluster({**ROLLED_CONTROLLERS, **current(1), **replaced(2)}, fresh(2), release="", image="mine:latest")
-    assert who(rolled(known, sent(2))) == 5
+    assert restarted_id(rolled(known, sent(2))) == 5
 
 
 def two_images(*done: int, **images: str) -> Observation:
@@ -83,23 +83,23 @@ def two_images(*done: int, **images: str) -> Observation:
 
 
 def test_the_first_node_of_each_unknown_image_is_restarted_alone_and_later_nodes_as_usual() -> None:
-    first = who(rolled(two_images()))
+    first = restarted_id(rolled(two_images()))
     other_brokers = {1, 2, 3} if first in {4, 5, 6} else {4, 5, 6}
     refused(rolled(two_images(first), sent(first, uid="older", stable=True)), Reason.ROLLING_NODES)
-    second = who(rolled(two_images(first)))
+    second = restarted_id(rolled(two_images(first)))
     assert second in other_brokers
     refused(rolled(two_images(first, second), sent(second, uid="older", stable=True)), Reason.ROLLING_NODES)
-    third = who(rolled(two_images(first, second)))
+    third = restarted_id(rolled(two_images(first, second)))
     in_flight = sent(third, uid="older", stable=True)
-    assert who(rolled(two_images(first, second, third), in_flight)) not in (first, second, third)
+    assert restarted_id(rolled(two_images(first, second, third), in_flight)) not in (first, second, third)
 
 
 def test_two_stateful_sets_with_one_image_share_the_node_that_goes_first() -> None:
-    first = who(rolled(two_images(more="broker")))
-    second = who(rolled(two_images(first, more="broker")))
-    third = who(rolled(two_images(first, second, more="broker")))
+    first = restarted_id(rolled(two_images(more="broker")))
+    second = restarted_id(rolled(two_images(first, more="broker")))
+    third = restarted_id(rolled(two_images(first, second, more="broker")))
     after = two_images(first, second, third, more="broker")
-    assert who(rolled(after, sent(third, uid="older", stable=True))) not in (first, second, third)
+    assert restarted_id(rolled(after, sent(third, uid="older", stable=True))) not in (first, second, third)
 
 
 def test_the_message_about_a_first_node_that_cannot_be_restarted_alone_has_cause_and_remedy() -> None:
@@ -125,9 +125,9 @@ def ordered(pods: Mapping[int, Pod], *, replicas: int = 6) -> Observation:
 
 def test_with_ordered_ready_no_pod_is_evicted_above_a_pod_that_is_not_ready() -> None:
     unready = a_pod(2, revision=NEW, ready=False)
-    assert who(rolled(ordered({}))) in BROKERS
+    assert restarted_id(rolled(ordered({}))) in BROKERS
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
-    assert who(rolled(ordered({2: unready}), rollout=rule)) == 1
+    assert restarted_id(rolled(ordered({2: unready}), rollout=rule)) == 1
     message = refused(rolled(ordered({**current(1), 2: unready}), rollout=rule), Reason.ROLLING_NODES)
     assert "not evicted: StatefulSet broker has podManagementPolicy OrderedReady, and Kubernetes would not" in message
     assert "before pod broker-2 is ready; repair pod broker-2, or create the StatefulSet" in message

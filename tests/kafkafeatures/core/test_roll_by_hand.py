@@ -1,4 +1,4 @@
-"""Restarts that a person is asked for: one at a time, only where nothing forbids it, and only as long as that is so."""
+"""Restarts that a person is asked for: one at a time, only while nothing forbids them, withdrawn otherwise."""
 
 from __future__ import annotations
 

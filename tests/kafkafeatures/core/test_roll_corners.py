@@ -1,4 +1,4 @@
-"""Moments of a roll that chance rarely brings about, each with the one answer that is safe."""
+"""Rare moments of a roll, each with the one safe decision."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from tests.kafkafeatures.core.rolls import (
     refused,
     replaced,
     replication_of,
+    restarted_id,
     rolled,
     sent,
     voting,
-    who,
     with_workloads,
     workloads_of,
 )
@@ -179,7 +179,7 @@ def test_no_node_is_restarted_into_a_binary_that_no_longer_supports_a_low_finali
     message = refused(rolled(observation), Reason.NODES_BEHIND)
     assert "supports metadata.version 7-" in message
     assert message.endswith("first run Kafka 3.9 on every node, and raise it to 7..21 there")
-    assert who(rolled(finalized(cluster(ROLLED_CONTROLLERS), metadata_version=7))) in BROKERS
+    assert restarted_id(rolled(finalized(cluster(ROLLED_CONTROLLERS), metadata_version=7))) in BROKERS
 
 
 def test_levels_are_changed_before_the_roll_only_if_the_new_binary_needs_the_change() -> None:
@@ -201,7 +201,7 @@ def test_the_restart_of_an_unregistered_broker_in_a_migration_is_in_flight_while
     """The restart is still in flight: no other node goes, and it is waited for. One that a person has unregistered
     looks the same, and what helps is said for both.
     """
-    observation = _without(2, migrations.cluster(position))
+    observation = without_broker(2, migrations.cluster(position))
     assert not AwayNode(2, "broker 2").is_overtaken(observation)
     state = AwayNode(2, "broker 2").state_in(observation, None)
     assert state.phase is ReturnPhase.STARTING
@@ -212,10 +212,10 @@ def test_the_restart_of_an_unregistered_broker_in_a_migration_is_in_flight_while
 
 
 def test_the_restart_of_a_broker_that_was_unregistered_in_kraft_mode_is_over() -> None:
-    assert AwayNode(2, "broker 2").is_overtaken(_without(2, migrations.cluster(Position.FINALIZED)))
+    assert AwayNode(2, "broker 2").is_overtaken(without_broker(2, migrations.cluster(Position.FINALIZED)))
 
 
-def _without(id_: int, observation: Observation) -> Observation:
+def without_broker(id_: int, observation: Observation) -> Observation:
     return replace(
         observation,
         nodes=tuple(node for node in observation.nodes if node.id != id_),

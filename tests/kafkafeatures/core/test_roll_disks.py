@@ -1,4 +1,4 @@
-"""A node that comes back on a disk that was not there before halts the roll until a person says that it is meant.
+"""A node that comes back on a new disk halts the roll until a person accepts the disk.
 
 Whatever stopped it: a restart of ours, a drain, a person.
 """
@@ -50,9 +50,9 @@ from tests.kafkafeatures.core.rolls import (
     fresh,
     refused,
     replaced,
+    restarted_id,
     rolled,
     sent,
-    who,
 )
 from tests.kafkafeatures.worlds import known
 
@@ -61,21 +61,21 @@ def with_dirs(id_: int, *log_dirs: str, metadata: str = "", node: Node | None = 
     return replace(node or a_node(id_), log_dirs=frozenset(log_dirs), metadata_dir=metadata)
 
 
-def back(id_: int, *log_dirs: str, metadata: str = "") -> Mapping[int, Node]:
+def returned_with(id_: int, *log_dirs: str, metadata: str = "") -> Mapping[int, Node]:
     """A new process, with these directories."""
     return {id_: with_dirs(id_, *log_dirs, metadata=metadata, node=fresh(id_)[id_])}
 
 
-def had(*nodes: Node) -> Disks:
+def disks_before(*nodes: Node) -> Disks:
     """What these nodes had when the roll began."""
     return {node.id: disks_of(node) for node in nodes}
 
 
-OLD = had(with_dirs(1, "old", "older"))
-LOST = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, back(1, "new"))
-DRAINED = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision=BEFORE)}, back(1, "new"))
+OLD = disks_before(with_dirs(1, "old", "older"))
+LOST = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, returned_with(1, "new"))
+DRAINED = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision=BEFORE)}, returned_with(1, "new"))
 """A new pod of the template of before: nothing of it is in an intent."""
-LAST = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, back(1, "new"))
+LAST = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, returned_with(1, "new"))
 
 
 @pytest.mark.parametrize("observation", [LOST, DRAINED, LAST])
@@ -96,7 +96,7 @@ def test_the_directories_of_each_node_are_recorded_when_a_roll_begins_and_not_re
     first = rolled(cluster(ROLLED_CONTROLLERS, nodes)).disks
     assert first.earlier.keys() == nodes.keys()
     assert first.lost_ids == set()
-    later = rolled(cluster(ROLLED_CONTROLLERS, {**nodes, **back(4, "new")}), disks=first.earlier).disks
+    later = rolled(cluster(ROLLED_CONTROLLERS, {**nodes, **returned_with(4, "new")}), disks=first.earlier).disks
     assert (later.earlier, later.lost_ids) == (first.earlier, frozenset({4}))
 
 
@@ -107,11 +107,11 @@ def test_a_new_disk_is_ignored_without_a_roll() -> None:
 
 def test_the_disks_of_a_node_in_flight_are_not_recorded_before_its_return() -> None:
     assert 1 not in rolled(LOST, sent(1)).disks.earlier
-    assert who(rolled(LOST, sent(1))) == 4
+    assert restarted_id(rolled(LOST, sent(1))) == 4
 
 
 def test_a_lost_disk_is_reported_at_once_even_while_the_broker_is_fenced_and_as_long_as_it_lasts() -> None:
-    fenced = {1: replace(back(1, "new")[1], state=NodeState.FENCED)}
+    fenced = {1: replace(returned_with(1, "new")[1], state=NodeState.FENCED)}
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fenced)
     late = replace(sent(1), at=ago(900), stopping_since=ago(900))
     for restart in (sent(1), late):
@@ -119,10 +119,10 @@ def test_a_lost_disk_is_reported_at_once_even_while_the_broker_is_fenced_and_as_
 
 
 def test_a_broker_with_one_former_directory_is_back_and_its_new_directories_are_recorded() -> None:
-    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, back(1, "old", "new"))
+    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, returned_with(1, "old", "new"))
     roll = rolled(observation, sent(1), disks=OLD)
-    assert who(roll) == 4
-    moved = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, back(1, "new"))
+    assert restarted_id(roll) == 4
+    moved = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, returned_with(1, "new"))
     assert rolled(moved, disks=roll.disks.earlier).disks.lost_ids == set()
 
 
@@ -130,7 +130,7 @@ def test_a_broker_with_one_former_directory_is_back_and_its_new_directories_are_
 def test_directories_that_were_unknown_or_too_many_to_record_do_not_make_a_disk_new(
     before: tuple[str, ...],
 ) -> None:
-    assert who(rolled(LOST, sent(1), disks=had(with_dirs(1, *before)))) == 4
+    assert restarted_id(rolled(LOST, sent(1), disks=disks_before(with_dirs(1, *before)))) == 4
     assert not is_on_new_disk(disks_of(with_dirs(1, "old")), with_dirs(1))
 
 
@@ -145,9 +145,9 @@ def test_the_directory_of_the_metadata_log_identifies_the_disk_of_a_broker_witho
 
 
 def test_a_controller_or_combined_node_that_lost_its_metadata_log_is_on_a_new_disk() -> None:
-    observation = cluster({**current(3002), **replaced(3001)}, back(3001, metadata="new"))
+    observation = cluster({**current(3002), **replaced(3001)}, returned_with(3001, metadata="new"))
     message = refused(
-        rolled(observation, sent(3001), disks=had(with_dirs(3001, metadata="old"))), Reason.ROLLOUT_HALTED
+        rolled(observation, sent(3001), disks=disks_before(with_dirs(3001, metadata="old"))), Reason.ROLLOUT_HALTED
     )
     assert "controller 3001 came back on a new disk" in message
     combined = replace(with_dirs(3001, "d", metadata="new"), roles=(Role.CONTROLLER, Role.BROKER))
@@ -158,9 +158,9 @@ def test_a_consent_accepts_one_new_disk_of_one_node_and_is_spent_by_it() -> None
     consent = consent_to_disk(OLD[1], LOST.node(1) or a_node(1))
     roll = rolled(LOST, sent(1), disks=OLD, consents=frozenset({consent}))
     assert (roll.disks.used, roll.disks.lost) == (frozenset({consent}), ())
-    assert who(roll) == 4
+    assert restarted_id(roll) == 4
     after = rolled(LOST, sent(1), disks=roll.disks.earlier, status=replace(EMPTY, spent_consents=(consent,)))
-    assert (after.disks.used, who(after)) == (frozenset(), 4)
+    assert (after.disks.used, restarted_id(after)) == (frozenset(), 4)
 
 
 def test_a_consent_to_another_disk_or_another_node_accepts_no_new_disk() -> None:

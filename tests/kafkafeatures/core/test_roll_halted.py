@@ -1,5 +1,5 @@
-"""While a roll is halted nothing goes to what halted it, and a node goes first only where it cannot run again by itself
-on what it has.
+"""A halted roll: no node goes to the revision that halted it, and a stuck node goes first only if it cannot start by
+itself.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from tests.kafkafeatures.core.rolls import (
     read_at,
     refused,
     replaced,
+    restarted_id,
     rolled,
     sent,
     voting,
-    who,
     with_workloads,
     workloads_of,
 )
@@ -143,7 +143,7 @@ def two_sets(*, image: str) -> Observation:
 
 def test_an_image_that_halted_the_roll_halts_another_stateful_set_only_if_it_has_the_same_image() -> None:
     refused(rolled(two_sets(image="kafka:4.4.0"), sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
-    assert who(rolled(two_sets(image="kafka:4.2.0"), sent(1, minutes=20))) == 2
+    assert restarted_id(rolled(two_sets(image="kafka:4.2.0"), sent(1, minutes=20))) == 2
 
 
 def test_no_node_goes_to_an_image_whose_new_pod_never_registered() -> None:
@@ -172,7 +172,7 @@ def stuck_on(of_pod: Mapping[str, Any], **rollout: Any) -> Roll:
 def test_a_stuck_node_that_cannot_start_by_itself_is_restarted_once_its_image_was_changed(
     of_pod: Mapping[str, Any],
 ) -> None:
-    assert who(stuck_on(of_pod)) == 1
+    assert restarted_id(stuck_on(of_pod)) == 1
 
 
 @pytest.mark.parametrize("of_pod", MOMENTARY.values(), ids=MOMENTARY)
@@ -283,7 +283,7 @@ def test_a_hanging_pod_that_has_not_confirmed_its_node_id_is_reported_with_the_c
     assert "kubectl -n kafka delete pod broker-2 --force" in message
 
 
-@pytest.mark.parametrize("flying", [(), (sent(2, minutes=16),)], ids=["by somebody", "in flight"])
+@pytest.mark.parametrize("flying", [(), (sent(2, minutes=16),)], ids=["stopped by another client", "restart in flight"])
 def test_a_pod_that_has_time_to_stop_is_waited_for_and_never_deleted_with_force(
     flying: tuple[RestartInFlight, ...],
 ) -> None:
@@ -304,13 +304,13 @@ def test_a_pod_that_hangs_while_it_stops_does_not_halt_the_roll_to_its_image() -
         7: a_pod(7, terminating=True, revision=NEW, stops_by=NOW - timedelta(minutes=16), created_at=ago(9_000))
     }
     observation = cluster({**ROLLED_CONTROLLERS, **stopping, **lasting(4)}, down(4), without(4), replicas=7)
-    assert who(rolled(observation)) == 4
+    assert restarted_id(rolled(observation)) == 4
 
 
 def test_the_hanging_old_pod_of_a_node_in_flight_does_not_halt_its_new_image() -> None:
     old = stopping(1, timedelta(minutes=-16))
     observation = cluster({**ROLLED_CONTROLLERS, **old, **lasting(4)}, down(1, 4), without(1, 4))
-    assert who(rolled(observation, sent(1, minutes=30, stopped=20))) == 4
+    assert restarted_id(rolled(observation, sent(1, minutes=30, stopped=20))) == 4
 
 
 def test_outside_the_windows_a_stuck_node_is_restarted_only_if_every_broker_is_down() -> None:
@@ -318,17 +318,17 @@ def test_outside_the_windows_a_stuck_node_is_restarted_only_if_every_broker_is_d
     refused(behind_gates(observation, rolled(observation, rollout=CLOSED), CLOSED), Reason.WAITING_FOR_WINDOW)
     pods = {**current(*CONTROLLERS), **{id_: lasting(id_)[id_] for id_ in BROKERS}}
     outage = cluster(pods, down(*BROKERS), SILENT)
-    assert who(behind_gates(outage, rolled(outage, rollout=CLOSED), CLOSED)) == 1
+    assert restarted_id(behind_gates(outage, rolled(outage, rollout=CLOSED), CLOSED)) == 1
 
 
 def test_stuck_nodes_are_restarted_up_to_max_parallel_including_nodes_that_are_away() -> None:
     pods = {**current(*CONTROLLERS, *BROKERS), **lasting(1), **lasting(4)}
     both = cluster(pods, down(1, 4), without(1, 4))
-    assert who(rolled(both, rollout=ONE_AT_A_TIME)) == 1
+    assert restarted_id(rolled(both, rollout=ONE_AT_A_TIME)) == 1
     first = replaced(1, ready=False, phase="Pending", waiting="ContainerCreating")
     coming = cluster({**pods, **first}, down(1, 4), without(1, 4))
     assert "pod broker-1 does not run" in refused(rolled(coming, sent(1), rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
-    assert who(rolled(coming, sent(1))) == 4
+    assert restarted_id(rolled(coming, sent(1))) == 4
     hung = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1, 4), without(1, 4))
     assert "broker 4" in refused(rolled(hung, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
 
@@ -346,7 +346,7 @@ def test_stuck_controllers_restart_one_at_a_time_unless_the_quorum_is_lost() -> 
     observation = cluster(pods, down(3002, 3003))
     assert "broker" not in refused(rolled(observation, sent(3002)), Reason.ROLLING_NODES)
     leaderless = replace(observation, quorum=Unknown(NO_QUORUM), active_controller=Unknown(NO_QUORUM))
-    assert who(rolled(leaderless, sent(3002))) == 3003
+    assert restarted_id(rolled(leaderless, sent(3002))) == 3003
 
 
 def test_a_stuck_controller_that_is_a_broker_too_waits_for_its_partitions() -> None:

@@ -1,4 +1,4 @@
-"""What was sent is asked for again, what does not come back halts the roll, and what is stuck goes first."""
+"""Restarts in flight: unsent evictions, nodes that do not come back in time, and the next restart beside them."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ from tests.kafkafeatures.core.rolls import (
     replaced,
     replication_of,
     restart_in,
+    restarted_id,
     rolled,
     sent,
-    who,
     with_workloads,
     workloads_of,
 )
@@ -106,7 +106,7 @@ def test_an_eviction_that_was_not_sent_waits_if_a_node_that_went_away_since_uses
     """By maxParallel, of which it needs one itself."""
     isr = tuple(replace(partition, in_sync=partition.isr - {6}) for partition in PARTITIONS)
     away = cluster({**ROLLED_CONTROLLERS, **current(6)}, {6: replace(a_node(6), state=NodeState.UNREACHABLE)}, isr)
-    assert who(rolled(away, sent(3))) == 3
+    assert restarted_id(rolled(away, sent(3))) == 3
     alone = replace(ROLLOUT, max_parallel=MaxParallel(1))
     message = refused(rolled(away, sent(3), rollout=alone), Reason.ROLLING_NODES)
     assert "broker 6 is unavailable; bring broker 6 back" in message
@@ -125,14 +125,14 @@ def test_a_node_that_is_not_back_in_time_halts_the_roll_unless_it_recovers_its_l
     assert "pod broker-1 does not run: Unschedulable" in message
     fenced = replace(a_node(1, state=NodeState.FENCED), broker_epoch=900, incarnation="second")
     recovering = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, {1: fenced})
-    assert who(rolled(recovering, sent(1, minutes=20))) == 4
+    assert restarted_id(rolled(recovering, sent(1, minutes=20))) == 4
 
 
 def test_node_timeout_counts_from_the_stop_of_the_pod_and_not_from_the_decision() -> None:
     """A budget may refuse its eviction for a day."""
     crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="ImagePullBackOff")})
     day = 23.0 * 60
-    assert who(rolled(crashing, sent(1, minutes=day, stopped=14))) == 4
+    assert restarted_id(rolled(crashing, sent(1, minutes=day, stopped=14))) == 4
     refused(rolled(crashing, sent(1, minutes=day, stopped=16)), Reason.ROLLOUT_HALTED)
     unstopped = replace(sent(1, minutes=day), stopping_since=None)
     assert unstopped.remembering(replace(unstopped, stopping_since=ago(1))) != unstopped
@@ -190,7 +190,7 @@ def test_unconfirmed_controllers_are_waited_for_also_while_a_broker_is_in_flight
     gone = {1: replace(a_node(1), state=NodeState.FENCED, proved_at="")}
     stopping = {1: a_pod(1, terminating=True)}
     known = cluster({**current(*CONTROLLERS), **stopping}, gone)
-    assert who(rolled(known, sent(1))) in BROKERS  # the node in flight itself confirms nothing while it stops
+    assert restarted_id(rolled(known, sent(1))) in BROKERS  # the node in flight itself confirms nothing while it stops
     silent = {id_: replace(a_node(id_), proved_at="") for id_ in CONTROLLERS}
     observation = cluster(stopping, {**gone, **silent})
     assert "broker-1 is stopping" in refused(rolled(observation, sent(1)), Reason.ROLLING_NODES)
@@ -202,10 +202,11 @@ def test_a_node_is_restarted_only_once_for_one_revision() -> None:
     observation = cluster(ROLLED_CONTROLLERS)
     restarted = RevisionStatus(name="broker", revision=NEW, nodes="1", left=6)
     before = RolloutStatus(id="r", total=9, done=3, revisions=(restarted,))
-    status = replace(EMPTY, rollout=before)
-    assert "was restarted in this roll" in refused(rolled(observation, status=status), Reason.ROLLOUT_HALTED)
+    roll = rolled(observation, status=replace(EMPTY, rollout=before))
+    assert "was restarted in this roll" in refused(roll, Reason.ROLLOUT_HALTED)
     for other in (replace(restarted, revision="taken-back"), replace(restarted, name="another")):
-        assert who(rolled(observation, status=replace(status, rollout=replace(before, revisions=(other,))))) in BROKERS
+        rollout = replace(before, revisions=(other,))
+        assert restarted_id(rolled(observation, status=replace(EMPTY, rollout=rollout))) in BROKERS
 
 
 def test_the_restarted_nodes_of_an_older_release_are_known_while_no_target_has_changed() -> None:
@@ -219,7 +220,7 @@ def test_the_restarted_nodes_of_an_older_release_are_known_while_no_target_has_c
     assert rollout is not None
     assert (rollout.id, rollout.nodes, rollout.started_at) == (before.id, "1", before.started_at)
     assert [(rev.name, rev.nodes, rev.since) for rev in rollout.revisions if rev.left] == [("broker", "1", ago(5))]
-    assert who(rolled(observation, status=replace(status, rollout=replace(before, id="older")))) in BROKERS
+    assert restarted_id(rolled(observation, status=replace(status, rollout=replace(before, id="older")))) in BROKERS
 
 
 def test_no_node_is_restarted_twice_for_one_revision_however_many_restarts_end_at_once() -> None:
@@ -265,7 +266,7 @@ def test_a_roll_of_which_the_pods_cannot_be_read_is_not_over() -> None:
 def test_an_observer_that_only_fetches_the_metadata_log_is_no_node_that_is_away() -> None:
     observer = replace(a_node(77), roles=(), state=NodeState.UNREACHABLE)
     one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    assert who(rolled(cluster(ROLLED_CONTROLLERS, {77: observer}), rollout=one_at_a_time)) in BROKERS
+    assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, {77: observer}), rollout=one_at_a_time)) in BROKERS
 
 
 # --- what happens in between ---
@@ -281,7 +282,7 @@ def test_a_node_that_came_back_on_the_image_in_between_does_not_halt_the_roll_to
     result = passing.settle(looks(mixed))
     assert result is Result.SUPERSEDED
     status = with_result(status, passing, result, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0))
-    assert who(rolled(mixed, status=status)) in BROKERS
+    assert restarted_id(rolled(mixed, status=status)) in BROKERS
 
 
 def test_an_unsent_restart_is_held_by_windows_and_halts_and_dropped_once_its_pod_is_current() -> None:
@@ -334,7 +335,7 @@ def test_of_combined_nodes_the_next_follower_that_may_be_restarted_goes_and_the_
         if next_one is None:
             assert "node 1" in refused(roll, Reason.ROLLING_NODES)
         else:
-            assert who(roll) == next_one
+            assert restarted_id(roll) == next_one
 
 
 @pytest.mark.parametrize(
@@ -378,7 +379,7 @@ def test_a_long_missing_reading_is_reported_as_missing_and_not_as_a_node_that_is
 
 def test_controllers_that_host_no_partition_need_no_consent_for_single_replicas() -> None:
     alone = (*PARTITIONS, row("one", 2))
-    assert who(rolled(cluster(current(*BROKERS), partitions=alone))) == 3002
+    assert restarted_id(rolled(cluster(current(*BROKERS), partitions=alone))) == 3002
     refused(rolled(cluster(ROLLED_CONTROLLERS, partitions=alone)), Reason.CONSENT_REQUIRED)
 
 

@@ -1,4 +1,4 @@
-"""Brokers that are behind: named as the cause, with since when; a restart that is due goes to them first."""
+"""Brokers that are out of sync: reported with partitions, start and remedy, and restarted first if outdated."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tests.kafkafeatures.core.rolls import (
     fresh,
     refused,
     replaced,
+    restarted_id,
     rolled,
     sent,
-    who,
 )
 from tests.kafkafeatures.worlds import NOW
 
@@ -44,7 +44,7 @@ SEE_LEADER = "; broker 1 leads all of these partitions: see `kubectl logs broker
 @BOTH
 def test_a_broker_that_is_behind_and_needs_a_restart_is_restarted_first(availability: Availability) -> None:
     rollout = replace(ROLLOUT, availability=availability)
-    assert who(rolled(cluster(ROLLED_CONTROLLERS, partitions=BEHIND), rollout=rollout)) == 5
+    assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, partitions=BEHIND), rollout=rollout)) == 5
 
 
 def test_a_lagging_broker_on_the_current_revision_is_reported_with_partitions_since_and_remedy() -> None:

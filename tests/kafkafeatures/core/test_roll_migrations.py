@@ -1,5 +1,5 @@
-"""While a migration from ZooKeeper is open, or its state is not known, no node is restarted and no person
-is asked to.
+"""While a migration from ZooKeeper is or may be open, no node is restarted by a roll, and no person is asked to restart
+one.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from tests.kafkafeatures.core.rolls import (
     fresh,
     refused,
     replaced,
+    restarted_id,
     rolled,
     sent,
-    who,
 )
 from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
@@ -82,14 +82,14 @@ def test_no_node_is_restarted_while_a_migration_may_be_open_and_the_message_has_
 
 def test_no_broker_is_restarted_in_a_migration_before_the_copy_while_the_log_has_no_partitions() -> None:
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False)}, fresh(1), partitions=())
-    assert who(rolled(observation, sent(1))) in BROKERS
+    assert restarted_id(rolled(observation, sent(1))) in BROKERS
     refused(rolled(open_(observation), sent(1)), Reason.MIGRATING)
 
 
 def test_neither_a_stuck_node_nor_a_decided_one_is_restarted_while_a_migration_is_open() -> None:
     stuck = {3002: a_pod(3002, revision="bad", ready=False, **CRASHES)}
     observation = cluster(stuck, {3002: replace(a_node(3002), state=NodeState.UNREACHABLE)})
-    assert who(rolled(observation)) == 3002
+    assert restarted_id(rolled(observation)) == 3002
     refused(rolled(open_(observation)), Reason.MIGRATING)
     refused(rolled(open_(cluster(ROLLED_CONTROLLERS)), sent(3)), Reason.MIGRATING)
 
@@ -102,7 +102,7 @@ def test_a_roll_in_zookeeper_mode_stalls_with_reason_zookeeper_mode() -> None:
 
 def test_no_person_is_asked_to_restart_a_node_in_a_migration_and_an_earlier_request_is_withdrawn() -> None:
     observation = replace(cluster(), workloads=Unknown(NOT_ASKED))
-    assert who(rolled(observation, rollout=BY_HAND, changes=(RAISE,))) == 3002
+    assert restarted_id(rolled(observation, rollout=BY_HAND, changes=(RAISE,))) == 3002
     refused(rolled(open_(observation), rollout=BY_HAND, changes=(RAISE,)), Reason.MIGRATING)
     step = RestartNode(3002, "controller 3002", incarnation="first-3002", earlier_support="7-27")
     request = RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
@@ -116,7 +116,7 @@ def test_no_person_is_asked_to_restart_a_node_in_a_migration_and_an_earlier_requ
 def test_without_the_log_brokers_of_a_release_with_migrations_do_not_prove_that_none_is_open() -> None:
     """In dual write those that run in KRaft mode already answer as they do after it."""
     without_log = replace(cluster(ROLLED_CONTROLLERS), source=Source(SourceKind.API_REQUESTS))
-    assert who(rolled(without_log)) in BROKERS
+    assert restarted_id(rolled(without_log)) in BROKERS
 
     def observation(of_controllers: NodeState, supported: Mapping[str, Any]) -> Observation:
         def changed(node: Node) -> Node:

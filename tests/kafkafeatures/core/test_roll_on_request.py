@@ -1,4 +1,6 @@
-"""A person asks for the restart of one pod: its node is restarted as if its template had been changed, and no other."""
+"""A restart of one pod that a person requests: its node is restarted as after a change of its template, and no other
+node.
+"""
 
 from __future__ import annotations
 
@@ -37,9 +39,9 @@ from tests.kafkafeatures.core.rolls import (
     fresh,
     refused,
     replaced,
+    restarted_id,
     rolled,
     sent,
-    who,
     workloads_of,
 )
 from tests.kafkafeatures.deciding import decide, propose
@@ -49,7 +51,7 @@ CURRENT = current(*CONTROLLERS, *BROKERS)
 AWAY = Failure(FailureKind.UNREACHABLE, "the API server", "connection refused")
 
 
-def asked(*ids: int, **of_cluster: Any) -> Observation:
+def with_requested(*ids: int, **of_cluster: Any) -> Observation:
     """Every pod is of the update revision; for these, a person asks for a restart."""
     pods = {**CURRENT, **of_cluster.pop("pods", {})}
     return requested(cluster(pods, **of_cluster), *(pods[id_].name for id_ in ids))
@@ -59,15 +61,15 @@ def asked(*ids: int, **of_cluster: Any) -> Observation:
 
 
 def test_a_request_for_a_pod_restarts_the_node_of_this_pod_and_no_other_node() -> None:
-    roll = rolled(asked(4))
-    assert (who(roll), dict(roll.needing)) == (4, {4: "the restart of pod broker-4 was requested"})
+    roll = rolled(with_requested(4))
+    assert (restarted_id(roll), dict(roll.needing)) == (4, {4: "the restart of pod broker-4 was requested"})
     assert (roll.done, roll.total) == (8, 9)
 
 
 def test_a_requested_restart_takes_its_turn_among_pods_with_a_changed_template() -> None:
-    assert who(rolled(asked(4, 3001, 3002))) == 3002
-    assert who(rolled(asked(4, 3001))) == 3001
-    assert who(rolled(asked(4, pods={3003: a_pod(3003)}))) == 3003
+    assert restarted_id(rolled(with_requested(4, 3001, 3002))) == 3002
+    assert restarted_id(rolled(with_requested(4, 3001))) == 3001
+    assert restarted_id(rolled(with_requested(4, pods={3003: a_pod(3003)}))) == 3003
 
 
 def test_the_next_pod_of_a_requested_restart_is_not_restarted_again() -> None:
@@ -78,9 +80,9 @@ def test_the_next_pod_of_a_requested_restart_is_not_restarted_again() -> None:
 
 def test_a_node_already_restarted_in_this_roll_is_restarted_again_on_request() -> None:
     """The request is for its next pod; one that came back outdated would halt the roll."""
-    roll = rolled(asked(4))
+    roll = rolled(with_requested(4))
     begun = RolloutStatus(id=roll.id, started_at=ago(60), total=9, done=8, nodes="4")
-    assert who(rolled(asked(4), status=replace(EMPTY, rollout=begun))) == 4
+    assert restarted_id(rolled(with_requested(4), status=replace(EMPTY, rollout=begun))) == 4
 
 
 # --- what holds for it as for any other ---
@@ -88,25 +90,25 @@ def test_a_node_already_restarted_in_this_roll_is_restarted_again_on_request() -
 
 def test_partitions_and_disruption_budgets_hold_a_requested_restart() -> None:
     low = (row("orders", 1, 4, 2, isr=[4, 2], number=0), *PARTITIONS[1:])
-    assert "cannot be restarted now" in refused(rolled(asked(4, partitions=low)), Reason.ROLLING_NODES)
-    refused(rolled(asked(4, allowed=0)), Reason.WAITING_FOR_BUDGET)
+    assert "cannot be restarted now" in refused(rolled(with_requested(4, partitions=low)), Reason.ROLLING_NODES)
+    refused(rolled(with_requested(4, allowed=0)), Reason.WAITING_FOR_BUDGET)
 
 
 def test_a_requested_restart_waits_outside_the_windows() -> None:
     closed = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
-    observation = asked(4)
+    observation = with_requested(4)
     refused(behind_gates(observation, rolled(observation, rollout=closed), closed), Reason.WAITING_FOR_WINDOW)
 
 
 @pytest.mark.parametrize("crashing", [4, 5])
 def test_a_crash_halts_a_requested_restart_even_of_the_crashing_pod(crashing: int) -> None:
     pods = {crashing: a_pod(crashing, revision=NEW, **CRASHES)}
-    message = refused(rolled(asked(4, pods=pods)), Reason.ROLLOUT_HALTED)
+    message = refused(rolled(with_requested(4, pods=pods)), Reason.ROLLOUT_HALTED)
     assert f"pod broker-{crashing} crashes on its current revision" in message
 
 
 def test_a_requested_restart_waits_while_the_pod_may_run_another_node() -> None:
-    observation = asked(4, nodes={4: replace(a_node(4), proved_at="")})
+    observation = with_requested(4, nodes={4: replace(a_node(4), proved_at="")})
     message = refused(rolled(observation), Reason.ROLLING_NODES)
     assert "broker 4 has not confirmed its node id at an address of pod broker-4" in message
 
@@ -119,8 +121,8 @@ def test_a_requested_restart_waits_while_the_next_pod_is_unknown_even_of_a_stuck
     away = replace(a_node(4, state=NodeState.UNREACHABLE), proved_at="")
     isr = tuple(replace(partition, in_sync=partition.isr - {4}) for partition in PARTITIONS)
     of_pod: dict[str, Any] = {"pods": {4: cannot}, "nodes": {4: away}, "partitions": isr}
-    assert who(rolled(asked(4, **of_pod))) == 4
-    assert not rolled(asked(4, **of_pod, **unknown)).needing
+    assert restarted_id(rolled(with_requested(4, **of_pod))) == 4
+    assert not rolled(with_requested(4, **of_pod, **unknown)).needing
 
 
 # --- while it is not sent yet ---
@@ -128,14 +130,14 @@ def test_a_requested_restart_waits_while_the_next_pod_is_unknown_even_of_a_stuck
 
 def test_a_requested_eviction_is_repeated_until_the_request_is_withdrawn() -> None:
     step = sent(4, after=NEW)
-    assert who(rolled(asked(4), step)) == 4
-    assert not step.step.is_not_wanted(asked(4))
-    assert step.step.is_not_wanted(asked())
-    assert "was not evicted yet" in refused(rolled(asked(), step), Reason.ROLLING_NODES)
+    assert restarted_id(rolled(with_requested(4), step)) == 4
+    assert not step.step.is_not_wanted(with_requested(4))
+    assert step.step.is_not_wanted(with_requested())
+    assert "was not evicted yet" in refused(rolled(with_requested(), step), Reason.ROLLING_NODES)
 
 
 def test_an_unsent_restart_of_a_broker_is_dropped_once_a_controller_is_requested() -> None:
-    assert sent(4, after=NEW).step.is_not_wanted(asked(4, 3002))
+    assert sent(4, after=NEW).step.is_not_wanted(with_requested(4, 3002))
 
 
 # --- the plan ---
@@ -146,7 +148,7 @@ def planned(observation: Observation, before: PlanStatus | None = None, **of_wan
 
 
 def test_the_plan_of_a_requested_restart_names_the_pod_and_its_uid() -> None:
-    plan = planned(asked(4))
+    plan = planned(with_requested(4))
     assert str(plan) == "restart pod broker-4, as requested"
     (stage,) = plan.stages
     assert (stage.start, stage.target) == ({"pod/broker-4": ""}, {"pod/broker-4": "not uid-4"})
@@ -158,25 +160,25 @@ def test_a_requested_pod_that_its_template_restarts_anyway_is_in_the_plan_once()
 
 
 def test_the_plan_of_requested_restarts_stands_through_progress_and_changes_with_another_pod() -> None:
-    plan = planned(asked(4, 5))
+    plan = planned(with_requested(4, 5))
     before = standing(plan)
-    assert planned(asked(5), before).hash == plan.hash
-    assert planned(asked(4, 5, 6), before).hash != plan.hash
-    assert planned(asked(6), before).hash != plan.hash
+    assert planned(with_requested(5), before).hash == plan.hash
+    assert planned(with_requested(4, 5, 6), before).hash != plan.hash
+    assert planned(with_requested(6), before).hash != plan.hash
     next_life = {4: replace(a_pod(4, revision=NEW), uid="another")}
-    assert planned(asked(4, 5, pods=next_life), before).hash != plan.hash
+    assert planned(with_requested(4, 5, pods=next_life), before).hash != plan.hash
 
 
 def test_a_request_makes_another_plan_than_the_roll_that_it_joins() -> None:
     outdated = {5: a_pod(5), 6: a_pod(6)}
-    plan, both = planned(asked(pods=outdated)), planned(asked(4, pods=outdated))
-    assert planned(asked(4, pods=outdated), standing(plan)).hash not in (plan.hash, both.hash)
+    plan, both = planned(with_requested(pods=outdated)), planned(with_requested(4, pods=outdated))
+    assert planned(with_requested(4, pods=outdated), standing(plan)).hash not in (plan.hash, both.hash)
     assert str(both) == f"restart the pods of broker with revision {NEW}, restart pod broker-4, as requested"
-    assert planned(asked(pods=outdated), standing(both)).hash == both.hash
+    assert planned(with_requested(pods=outdated), standing(both)).hash == both.hash
 
 
 def test_a_requested_restart_waits_for_its_own_approval_where_every_plan_needs_one() -> None:
-    observation = asked(4)
+    observation = with_requested(4)
 
     def decided(**approvals: Any) -> Any:
         wanted = DesiredState({}, rollout=ROLLOUT, policy=ApprovalPolicy.ALWAYS, may_approve_unseen=True, **approvals)
@@ -187,12 +189,12 @@ def test_a_requested_restart_waits_for_its_own_approval_where_every_plan_needs_o
     assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
     assert decision.message.endswith(": restart pod broker-4, as requested")
     assert isinstance(decided(approvals=frozenset({planned(observation).hash})), Act)
-    assert isinstance(decided(approvals=frozenset({planned(asked(5)).hash})), Held)
+    assert isinstance(decided(approvals=frozenset({planned(with_requested(5)).hash})), Held)
 
 
 def test_the_plan_of_a_requested_restart_is_withdrawn_with_its_driver_also_without_a_reading() -> None:
-    status = replace(EMPTY, plan=standing(planned(asked(4))))
-    for workloads in (workloads_of(asked(4)), AWAY):
+    status = replace(EMPTY, plan=standing(planned(with_requested(4))))
+    for workloads in (workloads_of(with_requested(4)), AWAY):
         assert without_withdrawn_plan(status, DesiredState({}, rollout=ROLLOUT), workloads) == status
     by_hand = DesiredState({}, rollout=Rollout(MANUAL.name))
     assert without_withdrawn_plan(status, by_hand, AWAY).plan is None
@@ -200,11 +202,11 @@ def test_the_plan_of_a_requested_restart_is_withdrawn_with_its_driver_also_witho
 
 def test_partitions_are_read_for_a_requested_restart() -> None:
     wanted = DesiredState({}, rollout=ROLLOUT)
-    for observation, partitions in ((asked(4), True), (asked(), False)):
+    for observation, partitions in ((with_requested(4), True), (with_requested(), False)):
         assert demands_of(ReadContext(wanted, EMPTY, workloads_of(observation), NOW)).partitions is partitions
 
 
 def test_a_request_for_a_pod_is_ignored_if_the_driver_is_manual() -> None:
-    observation = asked(4)
+    observation = with_requested(4)
     roll = rolled(observation, rollout=Rollout(MANUAL.name))
     assert (roll.decision, dict(roll.needing)) == (None, {})

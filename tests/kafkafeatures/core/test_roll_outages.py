@@ -1,4 +1,4 @@
-"""Where brokers are away: those that are stuck go first, also where no partition can be judged."""
+"""Rolls while brokers are away: stuck brokers go first, also without known partitions."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from tests.kafkafeatures.core.rolls import (
     refused,
     replaced,
     restart_in,
+    restarted_id,
     rolled,
     sent,
-    who,
     with_workloads,
     workloads_of,
 )
@@ -63,7 +63,7 @@ def test_a_stuck_node_is_restarted_although_it_is_the_last_replica_in_sync_of_le
     isr = [replace(partition, in_sync=partition.isr - {1}) for partition in PARTITIONS]
     lost = row("single", 1, offline=True), row("lost", 1, 2, 3, isr=[1], offline=True)
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, (*isr, *lost))
-    assert who(rolled(observation, sent(1, minutes=20))) == 1
+    assert restarted_id(rolled(observation, sent(1, minutes=20))) == 1
 
 
 OUTAGE = {id_: replace(a_node(id_, state=NodeState.GHOST), proved_at="") for id_ in BROKERS}
@@ -85,7 +85,7 @@ def test_a_stuck_broker_is_restarted_without_known_partitions_if_every_broker_is
     """Every broker crashes, so none says what it applies to topics; but no broker leads, and the outage would never
     end.
     """
-    assert who(rolled(in_outage())) == 2
+    assert restarted_id(rolled(in_outage())) == 2
     running = in_outage(waiting="")
     assert "has not confirmed its node id" in refused(rolled(running), Reason.ROLLING_NODES)
 
@@ -116,7 +116,7 @@ def test_a_stuck_node_whose_budget_allows_no_eviction_is_held_with_the_patch_as_
     isr = tuple(replace(partition, in_sync=partition.isr - {1}) for partition in PARTITIONS)
     away = {1: replace(a_node(1), state=NodeState.GHOST)}
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, away, isr, allowed=0)
-    assert who(rolled(observation, sent(1, minutes=20))) == 1
+    assert restarted_id(rolled(observation, sent(1, minutes=20))) == 1
     (several,) = workloads_of(observation).budgets
     strict_budgets = with_workloads(observation, budgets=(replace(several, always_allows_unhealthy=False),))
     message = refused(rolled(strict_budgets, sent(1, minutes=20)), Reason.WAITING_FOR_BUDGET)
@@ -151,10 +151,10 @@ def hung(*done: int, **of_node: Any) -> Observation:
 
 
 def test_a_broker_with_unconfirmed_id_holds_only_brokers_that_share_a_partition_with_it() -> None:
-    assert who(rolled(hung())) == 2
-    assert who(rolled(hung(state=NodeState.LIVE))) == 2
+    assert restarted_id(rolled(hung())) == 2
+    assert restarted_id(rolled(hung(state=NodeState.LIVE))) == 2
     one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    assert who(rolled(hung(state=NodeState.LIVE), rollout=one_at_a_time)) == 2
+    assert restarted_id(rolled(hung(state=NodeState.LIVE), rollout=one_at_a_time)) == 2
     assert "broker 5 is unavailable" in refused(rolled(hung(), rollout=one_at_a_time), Reason.ROLLING_NODES)
     message = refused(rolled(hung(2)), Reason.ROLLING_NODES)
     beginning = (

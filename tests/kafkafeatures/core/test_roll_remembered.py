@@ -1,4 +1,4 @@
-"""What one process keeps of restarts, whichever stage makes them."""
+"""What one process remembers of restarts between reconciliations, for every kind of stage."""
 
 from __future__ import annotations
 

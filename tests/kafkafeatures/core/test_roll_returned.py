@@ -25,9 +25,9 @@ from tests.kafkafeatures.core.rolls import (
     fresh,
     refused,
     replaced,
+    restarted_id,
     rolled,
     sent,
-    who,
 )
 from tests.kafkafeatures.worlds import NOW
 
@@ -52,7 +52,7 @@ def test_a_node_that_returned_moments_ago_is_waited_for_without_an_entry_in_the_
         f"{a_node(id_).title} has been up only since 2026-01-02 03:03:53 UTC, as far as the metadata"
     )
     assert "no other node is restarted until it has been up for 30 s (spec.rollout.stableFor)" in text
-    assert who(rolled(up_for({id_: 30}), known_for=AT_ONCE)) in BROKERS
+    assert restarted_id(rolled(up_for({id_: 30}), known_for=AT_ONCE)) in BROKERS
 
 
 def test_a_wait_for_stable_brokers_has_a_remedy_and_the_delay_of_the_next_observation() -> None:
@@ -70,7 +70,7 @@ def test_no_controller_is_restarted_while_a_broker_returned_moments_ago() -> Non
     assert "broker 5 has been up only" in refused(
         rolled(up_for({5: 12}, cluster()), known_for=AT_ONCE), Reason.ROLLING_NODES
     )
-    assert who(rolled(up_for({}, cluster()), known_for=AT_ONCE)) in CONTROLLERS
+    assert restarted_id(rolled(up_for({}, cluster()), known_for=AT_ONCE)) in CONTROLLERS
 
 
 @pytest.mark.parametrize("rolled_brokers", [(), (1, 2, 3, 4, 6)])
@@ -78,13 +78,13 @@ def test_a_broker_that_does_not_stay_up_is_restarted_as_its_new_image_may_be_the
     rolled_brokers: tuple[int, ...],
 ) -> None:
     observation = cluster({**ROLLED_CONTROLLERS, **current(*rolled_brokers)})
-    assert who(rolled(up_for({5: 12}, observation), known_for=AT_ONCE)) == 5
+    assert restarted_id(rolled(up_for({5: 12}, observation), known_for=AT_ONCE)) == 5
 
 
 def test_one_of_several_brokers_that_do_not_stay_up_is_restarted_if_they_share_no_partition() -> None:
     """2 and 5 have no partition in common, so neither needs the other; and one at a time, as always."""
     observation = cluster({**ROLLED_CONTROLLERS, **current(1, 3, 4, 6)})
-    first = who(rolled(up_for({2: 12, 5: 12}, observation), known_for=AT_ONCE))
+    first = restarted_id(rolled(up_for({2: 12, 5: 12}, observation), known_for=AT_ONCE))
     assert first in (2, 5)
     seconds_of_others = {1: 12, 3: 12, 4: 12, 6: 12}  # which need no restart: they have no end of their own to wait for
     text = refused(
@@ -92,7 +92,7 @@ def test_one_of_several_brokers_that_do_not_stay_up_is_restarted_if_they_share_n
     )
     assert "cannot be restarted now" in text
     alone = cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3, 4, 6)})
-    assert who(rolled(up_for({2: 12, 5: 12}, alone), known_for=AT_ONCE)) == 5
+    assert restarted_id(rolled(up_for({2: 12, 5: 12}, alone), known_for=AT_ONCE)) == 5
 
 
 def test_no_broker_that_does_not_stay_up_is_restarted_if_another_one_shares_a_partition_with_it() -> None:
@@ -134,11 +134,11 @@ def test_no_controller_of_two_that_do_not_stay_up_is_restarted_if_the_majority_n
 
 def test_a_controller_that_does_not_stay_up_is_restarted_while_a_broker_does_not_stay_up() -> None:
     """The controllers go first, so the broker would wait for them, and they for it."""
-    assert who(rolled(up_for({3002: 12, 5: 12}, cluster()), known_for=AT_ONCE)) == 3002
+    assert restarted_id(rolled(up_for({3002: 12, 5: 12}, cluster()), known_for=AT_ONCE)) == 3002
 
 
 def test_a_controller_that_does_not_stay_up_is_restarted_before_any_other_controller() -> None:
-    assert who(rolled(up_for({3003: 12}, cluster()), known_for=AT_ONCE)) == 3003
+    assert restarted_id(rolled(up_for({3003: 12}, cluster()), known_for=AT_ONCE)) == 3003
 
 
 def test_a_broker_that_does_not_stay_up_and_needs_no_restart_is_waited_for() -> None:
@@ -148,7 +148,7 @@ def test_a_broker_that_does_not_stay_up_and_needs_no_restart_is_waited_for() -> 
 
 def test_a_returned_node_in_flight_that_counts_as_stable_does_not_hold_back_the_next_node() -> None:
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
-    assert who(rolled(up_for({1: 5}, observation), sent(1, stable=True), known_for=AT_ONCE)) == 4
+    assert restarted_id(rolled(up_for({1: 5}, observation), sent(1, stable=True), known_for=AT_ONCE)) == 4
 
 
 @pytest.mark.parametrize("state", [NodeState.GHOST, NodeState.FENCED])

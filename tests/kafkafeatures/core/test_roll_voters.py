@@ -1,4 +1,4 @@
-"""No node is stopped while a voter is missing, behind or crashing: the next failure would take the quorum."""
+"""No node is restarted while a voter is missing, behind or crashing: the next failure would cost the quorum."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from tests.kafkafeatures.core.rolls import (
     current,
     read_at,
     refused,
+    restarted_id,
     rolled,
     sent,
     voting,
-    who,
 )
 from tests.kafkafeatures.worlds import NOW, SILENT
 
@@ -90,12 +90,12 @@ def test_a_restart_that_is_decided_and_not_sent_waits_while_a_voter_is_missing()
 def test_an_eviction_that_is_not_carried_out_waits_while_a_stuck_controller_is_in_flight() -> None:
     stopping = cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, terminating=True)})
     assert "broker-1 was not evicted yet" in refused(rolled(stopping, sent(1), sent(3002)), Reason.ROLLING_NODES)
-    assert who(rolled(cluster(ROLLED_CONTROLLERS), sent(1))) == 1
+    assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS), sent(1))) == 1
 
 
 def test_by_hand_a_lagging_voter_is_restarted_itself_and_of_two_lagging_voters_neither() -> None:
     observation = replace(cluster(quorum=voting(behind=[3002])), workloads=Unknown(SILENT))
-    assert who(rolled(observation, rollout=Rollout(MANUAL.name), changes=(RAISE,))) == 3002
+    assert restarted_id(rolled(observation, rollout=Rollout(MANUAL.name), changes=(RAISE,))) == 3002
     two = replace(cluster(quorum=voting(behind=[3002, 3003])), workloads=Unknown(SILENT))
     refused(rolled(two, rollout=Rollout(MANUAL.name), changes=(RAISE,)), Reason.WAITING_FOR_QUORUM)
 
@@ -105,38 +105,38 @@ def test_a_voter_that_crashed_within_ten_minutes_counts_as_missing_whatever_revi
     is.
     """
     old = crashed(3003, revision=OLD)
-    assert who(rolled(cluster({**current(3001, 3002), **old}))) == 3003
-    assert who(rolled(cluster(old))) == 3003
+    assert restarted_id(rolled(cluster({**current(3001, 3002), **old}))) == 3003
+    assert restarted_id(rolled(cluster(old))) == 3003
     again = refused(rolled(cluster({**current(3001, 3002), **crashed(3003)})), Reason.ROLLOUT_HALTED)
     assert "controller-3003" in again
     long_ago = crashed(3003, revision=OLD, started_at=NOW - timedelta(minutes=11))
-    assert who(rolled(cluster(long_ago))) == 3002
+    assert restarted_id(rolled(cluster(long_ago))) == 3002
 
 
 def test_the_time_since_a_voter_crashed_does_not_depend_on_a_clock_that_is_ahead() -> None:
     crash = NOW - timedelta(hours=2, minutes=1)
     crashing, other = (crashed(id_, revision=OLD, started_at=crash) for id_ in (3002, 3003))
     observation = cluster({**current(3001, 3002), **other})
-    assert who(rolled(cluster(other))) == 3002
-    assert who(rolled(read_at(cluster(other), NOW - timedelta(hours=2)))) == 3003
-    assert who(rolled(read_at(observation, NOW - timedelta(hours=2)))) == 3003
+    assert restarted_id(rolled(cluster(other))) == 3002
+    assert restarted_id(rolled(read_at(cluster(other), NOW - timedelta(hours=2)))) == 3003
+    assert restarted_id(rolled(read_at(observation, NOW - timedelta(hours=2)))) == 3003
     both = read_at(cluster({**current(3001), **crashing, **other}), NOW - timedelta(hours=2))
-    assert who(rolled(both)) == 3002  # each may, or they would wait for each other
+    assert restarted_id(rolled(both)) == 3002  # each may, or they would wait for each other
 
 
 def test_of_two_voters_that_crash_on_the_old_revision_one_is_restarted_while_a_majority_stays() -> None:
     """If both waited, each would wait for the other, for ever."""
     both = {**current(3001), **crashed(3002, revision=OLD), **crashed(3003, revision=OLD)}
-    assert who(rolled(cluster(both))) == 3002
+    assert restarted_id(rolled(cluster(both))) == 3002
     refused(rolled(cluster({**both, **current(3002)}, silent(3002))), Reason.WAITING_FOR_QUORUM)
-    assert who(rolled(cluster({**both, 3001: a_pod(3001)}))) == 3002  # and not the one that serves
-    assert who(rolled(cluster(both, quorum=voting(behind=[3003])))) == 3003
+    assert restarted_id(rolled(cluster({**both, 3001: a_pod(3001)}))) == 3002  # and not the one that serves
+    assert restarted_id(rolled(cluster(both, quorum=voting(behind=[3003])))) == 3003
     serving = refused(rolled(cluster({**both, **current(3003, 3002), **crashed(3002)})), Reason.ROLLOUT_HALTED)
     assert "controller-3002" in serving
 
 
 def test_only_the_missing_voter_may_be_restarted_of_the_controllers() -> None:
-    assert who(rolled(cluster(current(3002), quorum=voting(behind=[3003])))) == 3003
+    assert restarted_id(rolled(cluster(current(3002), quorum=voting(behind=[3003])))) == 3003
     observation = cluster(current(3003), quorum=voting(behind=[3003]))
     assert "controller 3003 is behind" in refused(rolled(observation), Reason.WAITING_FOR_QUORUM)
 
@@ -144,14 +144,14 @@ def test_only_the_missing_voter_may_be_restarted_of_the_controllers() -> None:
 def test_no_voter_is_missing_if_controllers_are_unreachable_and_the_leader_reports_all_caught_up() -> None:
     """Only brokers can be reached: what the leader says of its followers has to do."""
     for kind in (FailureKind.UNREACHABLE, FailureKind.NOT_ASKED):
-        assert who(rolled(cluster(ROLLED_CONTROLLERS, silent(*CONTROLLERS, kind=kind)))) in BROKERS
-    assert who(rolled(cluster(ROLLED_CONTROLLERS, silent(3003, kind=FailureKind.NOT_ASKED)))) in BROKERS
+        assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, silent(*CONTROLLERS, kind=kind)))) in BROKERS
+    assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, silent(3003, kind=FailureKind.NOT_ASKED)))) in BROKERS
 
 
 def test_a_silent_controller_that_is_no_voter_holds_no_restart() -> None:
     observation = cluster({**ROLLED_CONTROLLERS}, partitions=PARTITIONS, quorum=voting())
     observer = replace(silent(3003)[3003], id=3009, roles=())
-    assert who(rolled(replace(observation, nodes=(*observation.nodes, observer)))) in BROKERS
+    assert restarted_id(rolled(replace(observation, nodes=(*observation.nodes, observer)))) in BROKERS
 
 
 @pytest.mark.parametrize("is_half_done", [True, False])
@@ -159,6 +159,6 @@ def test_brokers_are_restarted_without_a_voter_only_in_a_migration_edge_that_is_
     permit = Permit("PreMigration -> Copying", dict.fromkeys(BROKERS, "another file"), is_half_done=is_half_done)
     roll = rolled(cluster(ROLLED_CONTROLLERS, silent(3002)), permit=permit)
     if is_half_done:
-        assert who(roll) in BROKERS
+        assert restarted_id(roll) in BROKERS
     else:
         assert "controller 3002 does not answer" in refused(roll, Reason.WAITING_FOR_QUORUM)

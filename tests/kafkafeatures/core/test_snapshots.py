@@ -1,4 +1,6 @@
-"""No controller is restarted while behind its newest snapshot lies a level that its new binary does not support."""
+"""A controller is not restarted into an older binary before its newest snapshot is past every level that the binary
+does not support.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,9 @@ from tests.kafkafeatures.core.rolls import (
     current,
     read_at,
     refused,
+    restarted_id,
     rolled,
     sent,
-    who,
     with_workloads,
     workloads_of,
 )
@@ -47,14 +49,14 @@ OLDER = {METADATA: (7, 27), SHARE: (0, 1)}
 TWO: Left = {(SHARE, 2): NOW - 10 * MINUTE}
 
 
-def every(interval: timedelta | None) -> dict[str, Setting]:
+def writing_snapshots_every(interval: timedelta | None) -> dict[str, Setting]:
     """The settings of a node that writes a snapshot so often; None: it does not say."""
     if interval is None:
         return {}
     return {SNAPSHOT_INTERVAL: Setting(SettingSource.FILE, str(interval // timedelta(milliseconds=1)))}
 
 
-def going(
+def controller_to_restart(
     started_at: datetime | None = LONG_AGO,
     *,
     id_: int = 3001,
@@ -62,7 +64,7 @@ def going(
     runs: Any = RUNS,
     interval: timedelta | None = HOUR,
 ) -> PlannedAbsence:
-    node = replace(in_pod(id_), answer=known(answer(runs)), settings=every(interval))
+    node = replace(in_pod(id_), answer=known(answer(runs)), settings=writing_snapshots_every(interval))
     return PlannedAbsence(node, started_at, ranges(supports))
 
 
@@ -75,82 +77,90 @@ def minutes(wait: Any) -> float:
 
 def test_a_controller_waits_until_a_snapshot_after_the_downgrade_must_exist() -> None:
     """An hour, and a tenth of it."""
-    wait = awaited([going()], TWO, None, NOW)
+    wait = awaited([controller_to_restart()], TWO, None, NOW)
     assert minutes(wait) == pytest.approx(56)
     assert wait is not None
     assert "share.version 2 was finalized until " in wait.replayed
     assert wait.replayed.endswith("its new image supports 0-1")
-    assert awaited([going()], TWO, None, NOW + 56 * MINUTE) is None
+    assert awaited([controller_to_restart()], TWO, None, NOW + 56 * MINUTE) is None
 
 
 def test_the_start_of_a_controller_restarts_the_interval_to_its_next_snapshot() -> None:
-    assert minutes(awaited([going(NOW - 4 * MINUTE)], TWO, None, NOW)) == pytest.approx(62)
-    assert minutes(awaited([going(None)], TWO, None, NOW)) == pytest.approx(66)
+    assert minutes(awaited([controller_to_restart(NOW - 4 * MINUTE)], TWO, None, NOW)) == pytest.approx(62)
+    assert minutes(awaited([controller_to_restart(None)], TWO, None, NOW)) == pytest.approx(66)
     old = {(SHARE, 2): NOW - timedelta(hours=20)}
-    assert minutes(awaited([going(NOW - 4 * MINUTE)], old, None, NOW)) == pytest.approx(62)
+    assert minutes(awaited([controller_to_restart(NOW - 4 * MINUTE)], old, None, NOW)) == pytest.approx(62)
     older = {(SHARE, 2): NOW - timedelta(days=2)}
-    assert awaited([going(NOW - 4 * MINUTE)], older, None, NOW) is None
+    assert awaited([controller_to_restart(NOW - 4 * MINUTE)], older, None, NOW) is None
 
 
 @pytest.mark.parametrize("days", [1, 2, 7])
 def test_the_start_of_a_controller_restarts_also_a_snapshot_interval_of_days(days: int) -> None:
     """A level is given up, and a day and an hour later the node starts: it had written no snapshot."""
     began, interval = NOW + timedelta(hours=25), timedelta(days=days)
-    wait = awaited([going(began, interval=interval)], {(SHARE, 2): NOW}, None, NOW + 1.1 * interval)
+    wait = awaited([controller_to_restart(began, interval=interval)], {(SHARE, 2): NOW}, None, NOW + 1.1 * interval)
     assert wait is not None
     assert wait.until == began + 1.1 * interval
 
 
 def test_the_controller_with_the_longest_wait_for_a_snapshot_is_reported_and_brokers_need_no_snapshot() -> None:
-    several = [going(), going(NOW - MINUTE, id_=3002), going(NOW, id_=1)]
+    several = [
+        controller_to_restart(),
+        controller_to_restart(NOW - MINUTE, id_=3002),
+        controller_to_restart(NOW, id_=1),
+    ]
     wait = awaited(several, TWO, None, NOW)
     assert wait is not None
     assert wait.node.id == 3002
-    assert awaited([going(NOW, id_=1)], TWO, None, NOW) is None
+    assert awaited([controller_to_restart(NOW, id_=1)], TWO, None, NOW) is None
 
 
 def test_a_short_snapshot_interval_has_a_margin_of_half_a_minute() -> None:
     """For a node that has yet to catch up when its process is counted as started."""
-    wait = awaited([going(interval=timedelta(seconds=20))], {(SHARE, 2): NOW}, None, NOW)
+    wait = awaited([controller_to_restart(interval=timedelta(seconds=20))], {(SHARE, 2): NOW}, None, NOW)
     assert minutes(wait) == pytest.approx(50 / 60)
 
 
 def test_past_levels_that_the_new_binary_supports_need_no_snapshot() -> None:
     left = {(SHARE, 1): NOW, (METADATA, 25): NOW, ("streams.version", 0): NOW}
-    assert awaited([going()], left, None, NOW) is None
-    assert awaited([going(supports=RUNS)], TWO, None, NOW) is None
-    assert awaited([going()], {("streams.version", 1): NOW}, None, NOW) is not None  # it is not known there at all
+    assert awaited([controller_to_restart()], left, None, NOW) is None
+    assert awaited([controller_to_restart(supports=RUNS)], TWO, None, NOW) is None
+    assert (
+        awaited([controller_to_restart()], {("streams.version", 1): NOW}, None, NOW) is not None
+    )  # it is not known there at all
 
 
 def test_a_past_level_that_is_too_low_for_a_newer_binary_needs_a_snapshot_as_well() -> None:
-    newer = going(supports={METADATA: (7, 27)}, runs={METADATA: (1, 21)})
+    newer = controller_to_restart(supports={METADATA: (7, 27)}, runs={METADATA: (1, 21)})
     assert awaited([newer], {(METADATA, 4): NOW}, None, NOW) is not None
 
 
 def test_without_a_snapshot_interval_the_end_of_the_wait_is_unknown() -> None:
     for interval in (None, timedelta()):
-        wait = awaited([going(interval=interval)], TWO, None, NOW)
+        wait = awaited([controller_to_restart(interval=interval)], TWO, None, NOW)
         assert wait is not None
         assert wait.until is None
-    assert minutes(awaited([going(interval=timedelta(days=400_000))], TWO, None, NOW)) > 60 * 24 * 300
+    assert minutes(awaited([controller_to_restart(interval=timedelta(days=400_000))], TWO, None, NOW)) > 60 * 24 * 300
 
 
 def test_unread_past_levels_hold_only_controllers_that_go_to_an_older_binary_and_for_one_interval() -> None:
     since = NOW - 30 * MINUTE
-    assert minutes(awaited([going()], {}, since, NOW)) == pytest.approx(36)
-    assert minutes(awaited([going(interval=None)], {}, since, NOW)) == pytest.approx(36)  # not set; Kafka's default
-    assert minutes(awaited([going(NOW - 10 * MINUTE)], {}, since, NOW)) == pytest.approx(56)
-    assert awaited([going(supports=RUNS)], {}, since, NOW) is None
-    assert awaited([going(runs=OLDER, supports=RUNS)], {}, since, NOW) is None
-    assert awaited([going(NOW - MINUTE)], {}, NOW - 2 * DEFAULT, NOW) is None
+    assert minutes(awaited([controller_to_restart()], {}, since, NOW)) == pytest.approx(36)
+    assert minutes(awaited([controller_to_restart(interval=None)], {}, since, NOW)) == pytest.approx(
+        36
+    )  # not set; Kafka's default
+    assert minutes(awaited([controller_to_restart(NOW - 10 * MINUTE)], {}, since, NOW)) == pytest.approx(56)
+    assert awaited([controller_to_restart(supports=RUNS)], {}, since, NOW) is None
+    assert awaited([controller_to_restart(runs=OLDER, supports=RUNS)], {}, since, NOW) is None
+    assert awaited([controller_to_restart(NOW - MINUTE)], {}, NOW - 2 * DEFAULT, NOW) is None
 
 
 def test_a_node_on_the_older_binary_since_its_start_proves_that_no_higher_level_was_finalized() -> None:
-    since, old = NOW - 30 * MINUTE, going(LONG_AGO, id_=3002, runs=OLDER)
-    assert known_since(since, [going(), old]) == LONG_AGO + MINUTE
-    assert known_since(since, [going()]) == since
+    since, old = NOW - 30 * MINUTE, controller_to_restart(LONG_AGO, id_=3002, runs=OLDER)
+    assert known_since(since, [controller_to_restart(), old]) == LONG_AGO + MINUTE
+    assert known_since(since, [controller_to_restart()]) == since
     assert known_since(since, [replace(old, started_at=None)]) == since
-    assert awaited([going()], {}, known_since(since, [old]), NOW) is None
+    assert awaited([controller_to_restart()], {}, known_since(since, [old]), NOW) is None
 
 
 # --- the model: what a controller really has ---
@@ -183,7 +193,7 @@ def test_a_controller_that_may_be_restarted_replays_no_level_that_its_new_binary
     for _, level, until in standing[:-1]:
         if level and until >= read_from:
             left[SHARE, level] = NOW + until * STEP
-    node = going(NOW + lives[-1] * STEP, interval=every * STEP)
+    node = controller_to_restart(NOW + lives[-1] * STEP, interval=every * STEP)
     wait = awaited([node], left, NOW + read_from * STEP if read_from else None, NOW + now * STEP)
     undisturbed = all(begin <= read_from or read_from + every <= begin for begin in lives[:-1])
     if 2 in replayed and (read_from == 0 or undisturbed) and read_from <= now:
@@ -195,11 +205,11 @@ def test_a_controller_that_may_be_restarted_replays_no_level_that_its_new_binary
 # --- the check ---
 
 EVERY = (*CONTROLLERS, *BROKERS)
-NODES = {id_: replace(a_node(id_), answer=known(answer(RUNS)), settings=every(HOUR)) for id_ in EVERY}
+NODES = {id_: replace(a_node(id_), answer=known(answer(RUNS)), settings=writing_snapshots_every(HOUR)) for id_ in EVERY}
 PODS = {id_: a_pod(id_, started_at=LONG_AGO) for id_ in EVERY}
 
 
-def back(past: PastLevels | None, pods: Any = PODS, nodes: Any = NODES) -> Observation:
+def to_older_image(past: PastLevels | None, pods: Any = PODS, nodes: Any = NODES) -> Observation:
     """The images were changed to an older release."""
     observation = replace(cluster(pods, nodes), past_levels=past, finalized=known({METADATA: 27, SHARE: 1}))
     sets = (
@@ -210,7 +220,7 @@ def back(past: PastLevels | None, pods: Any = PODS, nodes: Any = NODES) -> Obser
 
 
 def test_the_message_of_a_roll_that_waits_for_a_snapshot_has_the_level_and_the_time() -> None:
-    text = refused(rolled(back(PastLevels(TWO, None, NOW))), Reason.ROLLING_NODES)
+    text = refused(rolled(to_older_image(PastLevels(TWO, None, NOW))), Reason.ROLLING_NODES)
     assert text.startswith(
         "controller 3001 needs a newer snapshot, or would replay what its new image cannot: share.ver"
     )
@@ -219,22 +229,24 @@ def test_the_message_of_a_roll_that_waits_for_a_snapshot_has_the_level_and_the_t
 
 
 def test_a_roll_waits_for_no_snapshot_if_no_level_was_ever_downgraded() -> None:
-    assert who(rolled(back(PastLevels({}, None, NOW)))) == 3002
-    assert who(rolled(back(PastLevels({}, NOW - timedelta(days=1), NOW)))) == 3002
+    assert restarted_id(rolled(to_older_image(PastLevels({}, None, NOW)))) == 3002
+    assert restarted_id(rolled(to_older_image(PastLevels({}, NOW - timedelta(days=1), NOW)))) == 3002
 
 
 def test_brokers_are_restarted_without_waiting_for_a_snapshot() -> None:
-    assert who(rolled(back(PastLevels(TWO, None, NOW), {**PODS, **current(*CONTROLLERS)}))) in BROKERS
+    assert (
+        restarted_id(rolled(to_older_image(PastLevels(TWO, None, NOW), {**PODS, **current(*CONTROLLERS)}))) in BROKERS
+    )
 
 
 def test_without_the_metadata_log_the_wait_for_a_snapshot_counts_from_the_start_of_the_roll() -> None:
-    observation = back(None)
+    observation = to_older_image(None)
     text = refused(rolled(observation), Reason.ROLLING_NODES)
     assert "are not known" in text
     roll = rolled(observation)
     begun = Stamp((NOW - timedelta(hours=2)).isoformat())
     status = replace(EMPTY, rollout=RolloutStatus(id=roll.id, started_at=begun, total=9))
-    assert who(rolled(observation, status=status)) == 3002
+    assert restarted_id(rolled(observation, status=status)) == 3002
     text = refused(rolled(observation, status=status, known_for=5 * MINUTE), Reason.ROLLING_NODES)
     assert f"finalized before {NOW - 5 * MINUTE:%Y-%m-%d %H:%M:%S} UTC are not known" in text  # whatever a clock said
 
@@ -243,15 +255,17 @@ def test_a_clock_of_the_operator_that_is_ahead_does_not_shorten_the_wait_for_a_s
     """A node that was started 50 minutes ago, in the course of the roll, writes its next snapshot in 16."""
     begun = Stamp((NOW - 100 * MINUTE).isoformat())
     pods = {id_: replace(started, started_at=NOW - 110 * MINUTE) for id_, started in PODS.items()}
-    observation = back(None, pods)
+    observation = to_older_image(None, pods)
     status = replace(EMPTY, rollout=RolloutStatus(id=rolled(observation).id, started_at=begun, total=9))
-    assert who(rolled(observation, status=status)) == 3002
+    assert restarted_id(rolled(observation, status=status)) == 3002
     refused(rolled(read_at(observation, NOW - HOUR), status=status), Reason.ROLLING_NODES)
 
 
 def test_a_controller_that_never_writes_a_snapshot_halts_the_roll_with_its_remedy() -> None:
-    never = {id_: replace(controller, settings=every(timedelta())) for id_, controller in NODES.items()}
-    text = refused(rolled(back(PastLevels(TWO, None, NOW), nodes=never)), Reason.ROLLOUT_HALTED)
+    never = {
+        id_: replace(controller, settings=writing_snapshots_every(timedelta())) for id_, controller in NODES.items()
+    }
+    text = refused(rolled(to_older_image(PastLevels(TWO, None, NOW), nodes=never)), Reason.ROLLOUT_HALTED)
     assert "set metadata.log.max.snapshot.interval.ms on it above 0" in text
 
 
@@ -259,12 +273,12 @@ def test_a_controller_that_does_not_run_needs_no_newer_snapshot() -> None:
     """A controller that does not run cannot get worse, and the older image may be what it last ran."""
     crashes = a_pod(3003, ready=False, **CRASHES)
     gone = {**NODES, 3003: replace(NODES[3003], state=NodeState.UNREACHABLE)}
-    assert who(rolled(back(PastLevels(TWO, None, NOW), {**PODS, 3003: crashes}, gone))) == 3003
+    assert restarted_id(rolled(to_older_image(PastLevels(TWO, None, NOW), {**PODS, 3003: crashes}, gone))) == 3003
 
 
 def test_finalized_levels_that_the_new_binary_lacks_are_reported_before_the_wait_for_a_snapshot() -> None:
     """Without the log, its beginning is what the wait counts from."""
-    observation = replace(back(None), finalized=known({METADATA: 27, SHARE: 2}))
+    observation = replace(to_older_image(None), finalized=known({METADATA: 27, SHARE: 2}))
     roll = rolled(observation)
     refused(roll, Reason.NODES_BEHIND)
     first = rolled(observation, changes=(UpdateFeature(SHARE, 2, 1),))
@@ -276,7 +290,7 @@ def test_finalized_levels_that_the_new_binary_lacks_are_reported_before_the_wait
         rollout = rollout_status(decided_roll, roll.decision, before, stamp(NOW))
         assert rollout is not None
         assert rollout.started_at is None
-    after = rolled(back(None), status=replace(EMPTY, rollout=rollout))
+    after = rolled(to_older_image(None), status=replace(EMPTY, rollout=rollout))
     assert "are not known" in refused(after, Reason.ROLLING_NODES)
     assert isinstance(after.decision, Wait)
     begins = rollout_status(after, after.decision, rollout, stamp(NOW))
@@ -286,11 +300,11 @@ def test_finalized_levels_that_the_new_binary_lacks_are_reported_before_the_wait
 
 def test_the_wait_for_a_snapshot_counts_from_the_last_downgrade() -> None:
     left = {(SHARE, 2): NOW - 50 * MINUTE, (METADATA, 29): NOW - 10 * MINUTE, (METADATA, 28): NOW - 30 * MINUTE}
-    assert minutes(awaited([going()], left, None, NOW)) == pytest.approx(56)
+    assert minutes(awaited([controller_to_restart()], left, None, NOW)) == pytest.approx(56)
 
 
 def test_an_eviction_that_may_not_have_been_sent_waits_for_a_snapshot() -> None:
     """The level may have been given up since it was decided."""
     decided = sent(3002)
-    assert isinstance(rolled(back(PastLevels({}, None, NOW)), decided).decision, Act)
-    refused(rolled(back(PastLevels(TWO, None, NOW)), decided), Reason.ROLLING_NODES)
+    assert isinstance(rolled(to_older_image(PastLevels({}, None, NOW)), decided).decision, Act)
+    refused(rolled(to_older_image(PastLevels(TWO, None, NOW)), decided), Reason.ROLLING_NODES)

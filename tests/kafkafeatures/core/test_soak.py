@@ -1,4 +1,4 @@
-"""An irreversible change waits until every node has been healthy on a binary that holds it, for as long as asked."""
+"""The soak before an irreversible change: every node healthy on a supporting binary, for the time of the document."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEVELS = {"metadata.version": 25}
 BEGAN = Status(soak_started_at=stamp(NOW - timedelta(hours=1)))  # by a process that is gone
 
 
-def a_look(processes: dict[int, str] | None = None, **levels: int) -> Observation:
+def observation_with(processes: dict[int, str] | None = None, **levels: int) -> Observation:
     """A world whose every node registered: which process it was, by id."""
     observation = world(**levels)
     lives = {node.id: "a" for node in observation.nodes} | (processes or {})
@@ -49,7 +49,7 @@ def soaking(
     """The soak after a reading, so long after the first one of this process. `before`: what the last reading found.
     `took`: seconds for which it was read.
     """
-    observation = observation or a_look()
+    observation = observation or observation_with()
     changes = changes_in(propose(wanted, observation, Memory()))
     at = 1000.0 + after.total_seconds()
     return soak_of(
@@ -64,7 +64,7 @@ def soaking(
     )
 
 
-def watched(lasts: timedelta, *, wanted: DesiredState = WANTED, observation: Observation | None = None) -> Soak:
+def soak_after(lasts: timedelta, *, wanted: DesiredState = WANTED, observation: Observation | None = None) -> Soak:
     """After looks every half a minute for so long."""
     soak, after = soaking(observation, wanted=wanted), timedelta(0)
     while after < lasts:
@@ -84,7 +84,7 @@ def holding(soak: Soak | None) -> Soak:
 
 HOUR = timedelta(hours=1)
 FOR_AN_HOUR = replace(WANTED, finalize_after=HOUR)
-OVER = watched(HOUR, wanted=FOR_AN_HOUR)
+OVER = soak_after(HOUR, wanted=FOR_AN_HOUR)
 SOON = timedelta(seconds=LOOKS_WITHIN)
 
 
@@ -98,10 +98,10 @@ def test_a_soak_begins_with_the_first_observation_of_every_node_healthy_and_at_t
 
 
 def test_a_soak_lasts_as_long_as_the_current_document_says() -> None:
-    soak = watched(HOUR)
+    soak = soak_after(HOUR)
     assert (soak.started_at, soak.remaining, soak.is_over) == (stamp(NOW), timedelta(hours=23), False)
     assert OVER.is_over
-    assert not watched(HOUR - timedelta(seconds=1), wanted=FOR_AN_HOUR).is_over
+    assert not soak_after(HOUR - timedelta(seconds=1), wanted=FOR_AN_HOUR).is_over
     shorter = replace(WANTED, finalize_after=timedelta(minutes=10))
     assert holding(soaking(wanted=shorter, before=soak, after=HOUR)).is_over
 
@@ -129,7 +129,7 @@ UNHEALTHY: dict[str, dict[str, Any]] = {
 def test_an_unhealthy_node_restarts_the_soak(defect: str) -> None:
     nodes = [node(i, said=answer(EVERY, LEVELS), written=EVERY) for i in (3001, 1)]
     observed = observation(*nodes, node(2, **{"written": EVERY, **UNHEALTHY[defect]}), levels=LEVELS)
-    ended = holding(soaking(observed, before=watched(HOUR), after=HOUR))
+    ended = holding(soaking(observed, before=soak_after(HOUR), after=HOUR))
     assert (ended.started_at, ended.until, ended.why_not) == (None, None, defect)
     assert with_soak(BEGAN, ended).soak_started_at is None
     still = holding(soaking(observed, before=ended, after=HOUR + SOON))
@@ -147,23 +147,25 @@ def test_a_soak_that_has_begun_no_longer_reports_its_former_blocker() -> None:
 
 def test_a_restart_in_flight_ends_a_soak_and_a_sent_level_does_not() -> None:
     restart = replace(EMPTY, intents=(Intent(kind="RestartNode"),))
-    assert holding(soaking(remembered=restart, before=watched(HOUR), after=HOUR)).why_not == "a restart is in progress"
+    assert (
+        holding(soaking(remembered=restart, before=soak_after(HOUR), after=HOUR)).why_not == "a restart is in progress"
+    )
     level = replace(EMPTY, intents=(Intent(kind="UpdateFeature"),))
-    assert holding(soaking(remembered=level, before=watched(HOUR), after=HOUR)).started_at == stamp(NOW)
+    assert holding(soaking(remembered=level, before=soak_after(HOUR), after=HOUR)).started_at == stamp(NOW)
 
 
 def test_a_soak_of_another_target_counts_nothing_of_the_former_one() -> None:
-    before = replace(watched(HOUR), changes=(change("metadata.version 25->29"),))
+    before = replace(soak_after(HOUR), changes=(change("metadata.version 25->29"),))
     assert holding(soaking(before=before, after=HOUR)).started_at == stamp(NOW + HOUR)
 
 
 @pytest.mark.parametrize("of", [{"uid": "2"}, {"cluster": "another"}], ids=str)
 def test_another_resource_or_another_cluster_starts_the_soak_again(of: dict[str, str]) -> None:
     wanted = replace(WANTED, uid=of.get("uid", WANTED.uid))
-    observation = a_look()
+    observation = observation_with()
     if "cluster" in of:
         observation = replace(observation, cluster_id=known(of["cluster"]))
-    assert holding(soaking(observation, wanted=wanted, before=watched(HOUR), after=HOUR)).started_at == stamp(
+    assert holding(soaking(observation, wanted=wanted, before=soak_after(HOUR), after=HOUR)).started_at == stamp(
         NOW + HOUR
     )
 
@@ -175,7 +177,7 @@ def test_a_start_in_the_status_from_another_process_does_not_continue_a_soak() -
 
 
 def test_an_election_restarts_the_soak_as_controllers_answer_before_their_registration_is_in_the_log() -> None:
-    observation, before = a_look(), watched(HOUR)
+    observation, before = observation_with(), soak_after(HOUR)
     assert isinstance(observation.quorum, Known)
     elected = replace(
         observation,
@@ -187,7 +189,7 @@ def test_an_election_restarts_the_soak_as_controllers_answer_before_their_regist
 
 
 def test_an_election_restarts_the_soak_also_across_an_observation_without_a_quorum() -> None:
-    observation, before = a_look(), watched(HOUR)
+    observation, before = observation_with(), soak_after(HOUR)
     assert isinstance(observation.quorum, Known)
     elected = replace(
         observation,
@@ -200,7 +202,7 @@ def test_an_election_restarts_the_soak_also_across_an_observation_without_a_quor
 
 
 def test_two_intervals_without_an_observation_restart_the_soak() -> None:
-    before = watched(HOUR)
+    before = soak_after(HOUR)
     assert holding(soaking(before=before, after=HOUR + 2 * SOON)).started_at == stamp(NOW)
     late = HOUR + 2 * SOON + timedelta(seconds=1)
     soak = holding(soaking(before=before, after=late))
@@ -210,15 +212,19 @@ def test_two_intervals_without_an_observation_restart_the_soak() -> None:
 
 @pytest.mark.parametrize("id_", [1, 3002])
 def test_a_restarted_process_restarts_the_soak_also_where_no_observation_met_the_node_down(id_: int) -> None:
-    soak = holding(soaking(a_look({id_: "b"}), before=watched(HOUR), after=HOUR))
+    soak = holding(soaking(observation_with({id_: "b"}), before=soak_after(HOUR), after=HOUR))
     assert (soak.started_at, soak.remaining) == (stamp(NOW + HOUR), DAY)
     assert soak.anew == f"{'controller' if id_ > 3000 else 'broker'} {id_} was restarted"
-    assert holding(soaking(a_look({id_: "b"}), before=soak, after=HOUR + SOON)).started_at == stamp(NOW + HOUR)
+    assert holding(soaking(observation_with({id_: "b"}), before=soak, after=HOUR + SOON)).started_at == stamp(
+        NOW + HOUR
+    )
 
 
 def test_a_new_broker_epoch_starts_the_soak_again() -> None:
     def with_epoch(epoch: int) -> Observation:
-        return replace(a_look(), nodes=tuple(replace(node, broker_epoch=epoch) for node in a_look().nodes))
+        return replace(
+            observation_with(), nodes=tuple(replace(node, broker_epoch=epoch) for node in observation_with().nodes)
+        )
 
     before = soaking(with_epoch(5))
     assert holding(soaking(with_epoch(6), before=before, after=SOON)).anew == "controller 3001 was restarted"
@@ -226,7 +232,7 @@ def test_a_new_broker_epoch_starts_the_soak_again() -> None:
 
 
 def test_a_node_that_joins_restarts_the_soak_and_a_node_that_leaves_does_not() -> None:
-    everybody = a_look()
+    everybody = observation_with()
     fewer = replace(everybody, nodes=everybody.nodes[:-1])
     left = soaking(fewer, before=soaking(everybody), after=SOON)
     assert holding(left).anew == ""
@@ -234,15 +240,15 @@ def test_a_node_that_joins_restarts_the_soak_and_a_node_that_leaves_does_not() -
 
 
 def test_an_incarnation_that_is_unknown_for_a_while_does_not_start_the_soak_again() -> None:
-    blind = soaking(a_look({1: ""}), before=soaking(), after=SOON)
+    blind = soaking(observation_with({1: ""}), before=soaking(), after=SOON)
     assert holding(soaking(before=blind, after=2 * SOON)).started_at == stamp(NOW)
-    assert holding(soaking(a_look({1: "b"}), before=blind, after=2 * SOON)).anew == "broker 1 was restarted"
-    unknown = soaking(a_look({1: ""}))
+    assert holding(soaking(observation_with({1: "b"}), before=blind, after=2 * SOON)).anew == "broker 1 was restarted"
+    unknown = soaking(observation_with({1: ""}))
     assert holding(soaking(before=unknown, after=SOON)).anew == "the registration of broker 1 was not known"
 
 
 def test_a_cluster_that_could_not_be_read_starts_the_soak_again() -> None:
-    away = watched(HOUR).interrupted("the cluster could not be read").interrupted("again")
+    away = soak_after(HOUR).interrupted("the cluster could not be read").interrupted("again")
     soak = holding(soaking(before=away, after=HOUR))
     assert (soak.started_at, soak.anew) == (stamp(NOW + HOUR), "the cluster could not be read")
 
@@ -256,7 +262,7 @@ def test_a_cluster_that_could_not_be_read_starts_the_soak_again() -> None:
     ],
 )
 def test_a_change_that_can_be_undone_does_not_soak_and_clears_the_soak_of_the_status(wanted: DesiredState) -> None:
-    assert soaking(before=watched(HOUR), wanted=wanted) is None
+    assert soaking(before=soak_after(HOUR), wanted=wanted) is None
     after = with_soak(with_soak(BEGAN, soaking()), None)
     assert (after.soak_started_at, after.way_back) == (None, None)
 
@@ -293,7 +299,7 @@ def test_a_soak_that_cannot_begin_names_the_node_that_prevents_it() -> None:
 
 
 def test_a_soak_schedules_the_next_observation_within_its_interval_and_before_its_end() -> None:
-    nearly = watched(HOUR - timedelta(seconds=3), wanted=FOR_AN_HOUR)
+    nearly = soak_after(HOUR - timedelta(seconds=3), wanted=FOR_AN_HOUR)
     for soak, after in ((soaking(), 10.0), (nearly, 3.0)):
         waiting = deciding(WANTED, soak)
         assert isinstance(waiting, Wait)

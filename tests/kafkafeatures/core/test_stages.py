@@ -1,4 +1,4 @@
-"""Rolls and levels are stages of one plan: what is approved is what the nodes are rolled to, never single nodes."""
+"""Rolls and levels as stages of one plan, its hash and its approval."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kafkafeatures.core.roll.pods import Fleet
 from kafkafeatures.core.roll.proposal import PodsOfSet, RollProposal, pods_of, pods_rolled_by
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.roll import Roll
-from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, pod, seen, stateful_set
+from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, observed_fleet, pod, stateful_set
 from tests.kafkafeatures.core.plans import change, standing
 from tests.kafkafeatures.deciding import decide, plan_of, pods_rolled_in, propose
 from tests.kafkafeatures.worlds import NOW
@@ -238,13 +238,13 @@ def proposed(seen_now: Observation) -> Proposal:
 
 def test_the_stage_of_a_roll_is_made_of_the_pods_of_a_reading() -> None:
     nodes, done = (in_pod(1), in_pod(2)), pod(2, revision=NEW)
-    plan = proposed(seen(*nodes, sets=(stateful_set(pod(1), done),))).plan
+    plan = proposed(observed_fleet(*nodes, sets=(stateful_set(pod(1), done),))).plan
     assert pods_rolled_in(plan) == (PodsOfSet("broker", OLD, NEW, 1),)
-    assert proposed(seen(*nodes, sets=(stateful_set(done),))).plan.is_over
+    assert proposed(observed_fleet(*nodes, sets=(stateful_set(done),))).plan.is_over
 
 
 def test_unread_pods_make_no_stage_and_a_template_that_is_not_processed_yet_makes_pods_unknown() -> None:
-    world = seen(in_pod(1), sets=(stateful_set(pod(1)),))
+    world = observed_fleet(in_pod(1), sets=(stateful_set(pod(1)),))
     not_asked = Unknown(Failure(FailureKind.NOT_ASKED, "pods", "no driver"))
     assert proposed(replace(world, workloads=not_asked)).plan.is_over
     unobserved = WorkloadsReading(NOW, (stateful_set(pod(1), observed=False),))
@@ -257,7 +257,7 @@ RESTART = RestartNode(
     node_id=1, title="broker 1", pod="broker-1", pod_uid="uid-1", earlier_support=OLD, next_revision=NEW
 )
 NEXT = replace(RESTART, node_id=2, title="broker 2", pod="broker-2", pod_uid="uid-2")
-TO_ROLL = seen(in_pod(1), in_pod(2), sets=(stateful_set(pod(1), pod(2)),))
+TO_ROLL = observed_fleet(in_pod(1), in_pod(2), sets=(stateful_set(pod(1), pod(2)),))
 
 
 def deciding(wanted: DesiredState, *in_flight: RestartNode, step: RestartNode = RESTART) -> Decision:

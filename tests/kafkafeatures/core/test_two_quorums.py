@@ -1,4 +1,4 @@
-"""Answers that cannot be of one quorum, and those between which only a leader was elected or a voter removed."""
+"""Answers that cannot come from one quorum, and answers between which a leader was elected or a voter removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which controllers may be unregistered: ghosts, and nothing else."""
+"""Controllers that may be unregistered: ghost registrations, and no others."""
 
 from __future__ import annotations
 

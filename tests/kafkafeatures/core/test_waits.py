@@ -1,4 +1,4 @@
-"""Since when the same thing is waited for, and when its message says so."""
+"""The start and the remedy of a wait, and when its message shows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing of a migration is waited for, and nothing halts it, without saying what it depends on and what to do."""
+"""Every wait and every contradiction of a migration has a subject, a message and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far one can go back once a level was changed, and what would be lost: a line with each step of a plan."""
+"""The way back of a level change, and the metadata that it would lose, in a line with each step of a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows open by cron in their time zone and stay open in real time, whatever the clocks there do."""
+"""Maintenance windows: opened by cron in their time zone, open for a duration in real time, across clock changes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def window(schedule: str, hours: float = 1, zone: str = "Etc/UTC") -> Window:
     return Window(schedule, timedelta(hours=hours), zone)
 
 
-def at(text: str) -> datetime:
+def time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
 def closed(now: str, *windows: Window) -> str | None:
-    opens = closed_until(windows, at(now))
+    opens = closed_until(windows, time(now))
     return None if opens is None else opens.isoformat(timespec="minutes")
 
 
@@ -82,7 +82,7 @@ def test_a_window_at_a_time_that_comes_twice_opens_once() -> None:
 @pytest.mark.parametrize("day", ["2026-03-28T20:00:00+01:00", "2026-10-24T20:00:00+02:00"])
 def test_the_duration_of_a_window_is_real_time_also_across_a_clock_change(day: str) -> None:
     night = window("0 20 * * *", 10, "Europe/Berlin")
-    opened = at(day)
+    opened = time(day)
     assert closed_until((night,), opened.astimezone(UTC) + timedelta(hours=10, seconds=-1)) is None
     assert closed_until((night,), opened.astimezone(UTC) + timedelta(hours=10)) is not None
 
@@ -141,7 +141,7 @@ def test_an_unknown_time_zone_is_reported(zone: str) -> None:
     st.sampled_from(["Asia/Kolkata", "Europe/Berlin", "Mars", ""]),
 )
 def test_any_text_is_a_valid_window_or_reported(schedule: str, zone: str) -> None:
-    now, parsed = at("2026-11-23T12:00:00+00:00"), window(schedule, zone=zone)
+    now, parsed = time("2026-11-23T12:00:00+00:00"), window(schedule, zone=zone)
     if list(problems(parsed)):
         return
     opens = closed_until((parsed,), now)

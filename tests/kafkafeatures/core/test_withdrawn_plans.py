@@ -1,4 +1,4 @@
-"""A plan that is withdrawn while the levels cannot be read: it is over, with its approval, whatever its kind."""
+"""A plan that is withdrawn while levels cannot be read: it is over with its approval, for every kind of stage."""
 
 from __future__ import annotations
 

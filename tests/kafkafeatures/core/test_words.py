@@ -1,4 +1,4 @@
-"""Words of others: what a terminal would obey is gone, what people read is as it was."""
+"""Text from others, made harmless for terminals and otherwise unchanged; times and durations in words."""
 
 from __future__ import annotations
 

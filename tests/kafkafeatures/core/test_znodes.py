@@ -1,4 +1,6 @@
-"""Znodes as Kafka 3.9 writes them, and with whatever a client with access to the ensemble may write."""
+"""The znodes `/controller`, `/migration`, `/brokers/ids` and `/feature` as Kafka 3.9 writes them, and with any other
+bytes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan that waits for its owner, consents, approvals, and what a reconciliation came to."""
+"""A resource whose plan waits for a resumption or an approval, and the readings and outcomes of its reconciliations."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def stalled(last: Reconciliation) -> Reason:
     return last.decision.reason
 
 
-def held(last: Reconciliation) -> Reason:
+def held_reason(last: Reconciliation) -> Reason:
     assert isinstance(last.decision, Held), last.decision
     assert last.decision.condition is not None, last.decision
     assert last.decision.condition[0] is Condition.APPROVAL_REQUIRED

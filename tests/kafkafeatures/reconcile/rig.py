@@ -1,4 +1,6 @@
-"""A controller between a simulated API server and a simulated cluster, with what it opened and who heard of it."""
+"""A `Rig`: the operator's controller between a simulated API server and a simulated Kafka cluster, with the connections
+that it opened and the metrics it recorded.
+"""
 
 from __future__ import annotations
 

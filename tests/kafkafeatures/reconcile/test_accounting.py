@@ -1,4 +1,4 @@
-"""What the metadata log shows and a status does not remember: levels that others moved between two readings."""
+"""Level changes of other clients between two readings, found in the metadata log: they void consents and approvals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kafkafeatures.reconcile.accounts import (
     DOWN,
     UP,
     approve,
-    held,
+    held_reason,
     reading_from,
     resumes,
     stalled,
@@ -53,7 +53,7 @@ def test_an_approval_is_void_after_its_change_was_made_and_undone_by_hand_betwee
     assert cluster.move("group.version", 1)
     assert cluster.move("group.version", 0)
     resumes(store)
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert cluster.sent == []
     assert store.status["plan"]["hash"] != first
     assert store.status["changeCount"] == 1
@@ -78,7 +78,7 @@ def test_a_status_restored_to_a_change_sent_without_the_log_knows_no_consent_tha
     raised = {"kind": "UpdateFeature", "target": "group.version", "before": "0", "after": "1", "via": "Controller"}
     store.status = {"clusterId": cluster.world.cluster_id, "intents": [{**raised, "at": "2026-01-02T03:04:05Z"}]}
     store.wanted = DesiredState(DOWN, consents=CONSENTS)
-    assert held(run(cluster, store)) is Reason.PLAN_PENDING
+    assert held_reason(run(cluster, store)) is Reason.PLAN_PENDING
     assert (cluster.sent, store.status["unverifiedConsents"]) == ([], [CONSENT])
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
@@ -118,7 +118,7 @@ def test_a_foreign_change_beside_an_own_step_voids_the_rest_of_the_plan() -> Non
     once(cluster, store)  # group.version is raised, and not read back yet
     assert cluster.move("group.version", 0)
     assert cluster.move("group.version", 1)
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert [str(step) for step in cluster.sent] == ["group.version 0 -> 1"]
 
 
@@ -333,14 +333,14 @@ def test_an_approval_is_void_after_a_change_sent_without_the_log_and_a_restored_
     store = Store(cluster, {})
     cluster.reach(Access(cluster_action=False))
     store.wanted = DesiredState(UP, policy=ApprovalPolicy.ALWAYS)
-    assert held(run(cluster, store)) is Reason.PLAN_PENDING
+    assert held_reason(run(cluster, store)) is Reason.PLAN_PENDING
     first = approve(store)
     backup = store.status
     assert isinstance(run(cluster, store).decision, Done)
     assert cluster.move("group.version", 0)
     store.status = backup
     cluster.reach(Access())
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert store.status["plan"]["hash"] != first
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
@@ -356,7 +356,7 @@ def test_a_plan_continues_if_the_log_becomes_readable_and_agrees_with_the_status
     run(cluster, store)
     assert cluster.move("transaction.version", 1)
     store.wanted = DesiredState(both, policy=ApprovalPolicy.ALWAYS)
-    assert held(run(cluster, store)) is Reason.PLAN_PENDING
+    assert held_reason(run(cluster, store)) is Reason.PLAN_PENDING
     approve(store)
     once(cluster, store)
     assert len(cluster.sent) == 1

@@ -1,4 +1,4 @@
-"""Clocks that are wrong, and clocks that are set: what has to be waited for is waited for, and no longer."""
+"""Waits are as long as they should be, with operator clocks that are wrong or are set."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ from tests.kafkafeatures.worlds import NOW
 from tests.simulated.orders import KEY, Orders
 
 DAY = timedelta(days=1)
-JUMPS = pytest.mark.parametrize("jump", [-DAY, timedelta(0), DAY], ids=["back", "right", "ahead"])
+JUMPS = pytest.mark.parametrize(
+    "jump", [-DAY, timedelta(0), DAY], ids=["clock set back", "clock not set", "clock set ahead"]
+)
 
 
 @dataclass

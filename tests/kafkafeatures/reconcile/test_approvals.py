@@ -1,4 +1,4 @@
-"""What an approval is worth: it goes with its plan, and never authorises a later one."""
+"""An approval counts for its plan, and never for a later one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def waiting(levels: dict[str, int], begin: dict[str, int] = BEGIN, **how: object
     cluster = Cluster(begin)
     store = Store(cluster, {})
     store.wanted = replace(DesiredState(levels, policy=ApprovalPolicy.ALWAYS), **how)  # type: ignore[arg-type]
-    assert held(run(cluster, store)) is Reason.PLAN_PENDING
+    assert held_reason(run(cluster, store)) is Reason.PLAN_PENDING
     return cluster, store
 
 
@@ -47,11 +47,11 @@ def annotate(rig: Rig, approval: str) -> None:
     rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(annotations={APPROVE: approval}))
 
 
-def ask(store: Store, levels: dict[str, int], **how: object) -> None:
+def change_document(store: Store, levels: dict[str, int], **how: object) -> None:
     store.wanted = replace(store.wanted, levels=levels, **how)  # type: ignore[arg-type]
 
 
-def held(last: Reconciliation) -> Reason:
+def held_reason(last: Reconciliation) -> Reason:
     assert isinstance(last.decision, Held), last.decision
     assert last.decision.reason is Reason.APPROVAL_REQUIRED
     assert last.decision.condition is not None
@@ -65,7 +65,7 @@ def test_an_approval_is_void_after_its_change_was_made_and_undone_by_hand() -> N
     assert cluster.move("group.version", 1)  # another client
     assert isinstance(run(cluster, store).decision, Done)
     assert cluster.move("group.version", 0)
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert cluster.sent == []
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
@@ -77,17 +77,17 @@ def test_an_approval_is_used_up_when_its_plan_is_done() -> None:
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
     assert cluster.move("group.version", 0)  # another client
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert len(cluster.sent) == 1
 
 
 def test_a_change_withdrawn_and_requested_again_needs_a_new_approval() -> None:
     cluster, store = waiting(GROUP)
     approve(store)
-    ask(store, {})
+    change_document(store, {})
     assert isinstance(run(cluster, store).decision, Done)
-    ask(store, GROUP)
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    change_document(store, GROUP)
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert cluster.sent == []
 
 
@@ -95,8 +95,8 @@ def test_a_change_replaced_and_requested_again_needs_a_new_approval() -> None:
     cluster, store = waiting(GROUP)
     approve(store)
     for levels in ({"metadata.version": 22}, GROUP):
-        ask(store, levels)
-        assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+        change_document(store, levels)
+        assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert cluster.sent == []
 
 
@@ -127,11 +127,11 @@ def test_a_change_withdrawn_while_levels_are_unreadable_needs_a_new_approval(
     cluster, store = waiting(GROUP)
     approve(store)
     meanwhile(cluster)
-    ask(store, levels)
+    change_document(store, levels)
     once(cluster, store)
     comes_back(cluster)
-    ask(store, GROUP)
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    change_document(store, GROUP)
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert cluster.sent == []
 
 
@@ -143,7 +143,7 @@ def test_an_approval_stays_valid_while_the_cluster_is_away_if_the_change_stays_r
     approve(store)
     meanwhile(cluster)
     for features in ({**GROUP, "share.version": 0}, GROUP):
-        ask(store, features)
+        change_document(store, features)
         once(cluster, store)
     comes_back(cluster)
     assert isinstance(run(cluster, store).decision, Done)
@@ -152,14 +152,14 @@ def test_an_approval_stays_valid_while_the_cluster_is_away_if_the_change_stays_r
 
 def test_a_withdrawn_approval_does_not_count_again() -> None:
     cluster, store = waiting(GROUP)
-    ask(store, GROUP, suspend=True)
+    change_document(store, GROUP, suspend=True)
     first = approve(store)
     run(cluster, store)
     assert store.status["plan"]["approvedBy"] == "PlanHash"
-    ask(store, GROUP, suspend=False, approvals=frozenset())
-    assert held(run(cluster, store)) is Reason.PLAN_PENDING
-    ask(store, GROUP, approvals=frozenset({first}))
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    change_document(store, GROUP, suspend=False, approvals=frozenset())
+    assert held_reason(run(cluster, store)) is Reason.PLAN_PENDING
+    change_document(store, GROUP, approvals=frozenset({first}))
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert cluster.sent == []
 
 
@@ -211,9 +211,9 @@ def test_a_level_changed_by_another_client_during_a_plan_ends_the_plan() -> None
     once(cluster, store)
     assert [str(step) for step in cluster.sent] == ["metadata.version 21 -> 27"]
     assert cluster.move("metadata.version", 25)  # another client
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert cluster.move("metadata.version", 27)
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert len(cluster.sent) == 1
 
 
@@ -221,9 +221,9 @@ def test_a_foreign_change_before_the_first_step_ends_the_plan_even_if_undone() -
     cluster, store = waiting(BOTH, begin={"metadata.version": 23})  # from 27 Kafka goes back so far
     approve(store)
     assert cluster.move("metadata.version", 27)
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert cluster.move("metadata.version", 23)
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert cluster.sent == []
 
 
@@ -254,7 +254,7 @@ def test_a_lost_status_does_not_renew_a_used_approval() -> None:
     assert isinstance(run(cluster, store).decision, Done)
     assert cluster.move("group.version", 0)  # another client
     store.status = {}
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert len(cluster.sent) == 1
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
@@ -276,7 +276,7 @@ def test_an_approval_of_another_plan_holds_the_plan_under_every_policy(policy: A
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
     store.wanted = DesiredState({"metadata.version": 22}, policy=policy, approvals=frozenset({"sha256:" + "0" * 64}))
-    assert held(run(cluster, store)) is Reason.PLAN_CHANGED
+    assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
     assert "approvedBy" not in store.status["plan"]
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
@@ -284,7 +284,7 @@ def test_an_approval_of_another_plan_holds_the_plan_under_every_policy(policy: A
 
 def test_a_held_plan_causes_no_write_while_nothing_changes() -> None:
     cluster, store = waiting(GROUP)
-    ask(store, GROUP, approvals=frozenset({"sha256:" + "0" * 64}))
+    change_document(store, GROUP, approvals=frozenset({"sha256:" + "0" * 64}))
     run(cluster, store)
     writes = store.writes
     run(cluster, store)
@@ -339,13 +339,13 @@ def test_no_plan_ever_has_the_hash_of_a_finished_plan(doings: list[tuple[str, ..
                 level = 21 + int(by) if feature == "metadata.version" else int(by) % 2
                 cluster.move(str(feature), level)  # which Kafka may refuse
             case "document":
-                ask(store, how[0])  # type: ignore[arg-type]
+                change_document(store, how[0])  # type: ignore[arg-type]
             case "approve" if "plan" in store.status:
                 approve(store)
             case "give an old hash" if over:
-                ask(store, dict(store.wanted.levels), approvals=frozenset({over[0]}))
+                change_document(store, dict(store.wanted.levels), approvals=frozenset({over[0]}))
             case "take the approval back":
-                ask(store, dict(store.wanted.levels), approvals=frozenset())
+                change_document(store, dict(store.wanted.levels), approvals=frozenset())
             case "die":
                 cluster.crash_in = int(how[0])
             case "reach":

@@ -1,4 +1,6 @@
-"""A resource in sync is left alone until its log, its document or its Secret changes, or their own period is over."""
+"""A resource in sync reads only the metadata log until the log, its document or its Secret changes, or its period is
+over.
+"""
 
 from __future__ import annotations
 

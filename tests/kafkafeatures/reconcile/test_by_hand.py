@@ -1,4 +1,4 @@
-"""Restarts that a person is asked for, while documents change."""
+"""Restarts that a person is asked for, while the document or the cluster changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.kafkasim.clusters import plan
 BY_HAND = DesiredState({"metadata.version": 30}, rollout=Rollout(MANUAL.name))
 
 
-def asked_for() -> tuple[Cluster, Store]:
+def requested_restart() -> tuple[Cluster, Store]:
     """Nodes of Kafka 4.2, of which none supports what is wanted; one is to be restarted."""
     cluster = Cluster({"metadata.version": 25})
     store = Store(cluster, {})
@@ -36,7 +36,7 @@ def asked_for() -> tuple[Cluster, Store]:
 
 @pytest.mark.parametrize("driver", [MANUAL, NOBODY])
 def test_a_requested_manual_restart_is_withdrawn_with_its_reason_and_levels_continue(driver: Driver) -> None:
-    cluster, store = asked_for()
+    cluster, store = requested_restart()
     store.wanted = replace(BY_HAND, levels={"metadata.version": 26}, rollout=Rollout(driver.name))
     assert isinstance(run(cluster, store).decision, Done)
     assert cluster.levels["metadata.version"] == 26
@@ -46,12 +46,12 @@ def test_a_requested_manual_restart_is_withdrawn_with_its_reason_and_levels_cont
 
 
 def test_a_plan_with_manual_restarts_has_a_stage_of_levels_and_none_of_restarts() -> None:
-    _, store = asked_for()
+    _, store = requested_restart()
     assert [stage["kind"] for stage in store.status["plan"]["stages"]] == ["Levels"]
 
 
 def test_a_requested_manual_restart_stays_while_it_is_needed() -> None:
-    cluster, store = asked_for()
+    cluster, store = requested_restart()
     before = store.status["intents"]
     once(cluster, store)
     assert store.status["intents"] == before

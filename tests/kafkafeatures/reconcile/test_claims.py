@@ -1,4 +1,4 @@
-"""Who owns a cluster: the oldest resource that applies, by creation time and uid."""
+"""The owner of a cluster: the oldest resource that applies, by creation time and uid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the operator opens for a document: an ensemble only where a migration is wanted, with its own Secrets."""
+"""The connections that the operator opens for a document: to a ZooKeeper ensemble only with a migration, with its own
+Secrets.
+"""
 
 from __future__ import annotations
 

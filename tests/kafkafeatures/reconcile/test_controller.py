@@ -1,4 +1,6 @@
-"""Between a simulated API server and a simulated cluster: what is opened, said, and how soon it is tried again."""
+"""The operator's controller between a simulated API server and a simulated cluster: connections, Events, metrics,
+retries.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A status that a person damaged, at any place and in any way: no reconciliation raises, and it is put right."""
+"""A status that a person damaged in any way: no reconciliation raises an exception, and the status is repaired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events as the API server gets them: within its limits, with facts, and read again as far as they go."""
+"""Event objects as the API server gets them: within its limits, with facts that can be read back."""
 
 from __future__ import annotations
 

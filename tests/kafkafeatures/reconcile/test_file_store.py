@@ -1,4 +1,4 @@
-"""A resource in a file: read with care, written so that it is never torn, held by one process."""
+"""A resource in a file: its document, its Secrets, and its state file, locked and replaced atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An eviction whose connection takes its time: what has to hold until the eviction holds until its first byte."""
+"""An eviction whose connection takes long to open: all that allows it is checked until its first byte is sent."""
 
 from __future__ import annotations
 

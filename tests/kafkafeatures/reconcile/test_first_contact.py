@@ -1,4 +1,4 @@
-"""A cluster that the status does not know yet: whether a consent was already used cannot be known from it."""
+"""A cluster that the status does not know yet: a consent in the document may have been used before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kafkafeatures.reconcile.accounts import (
     DOWN,
     UP,
     approve,
-    held,
+    held_reason,
     stalled,
 )
 from tests.kafkafeatures.reconcile.rig import Kafka, Rig
@@ -29,10 +29,10 @@ def test_at_a_first_contact_a_downgrade_needs_an_approval_by_hash_under_every_po
     store = Store(cluster, {}, met=False)
     store.wanted = DesiredState(DOWN, consents=CONSENTS, policy=policy)
     last = run(cluster, store)
-    assert held(last) is Reason.PLAN_PENDING
+    assert held_reason(last) is Reason.PLAN_PENDING
     assert isinstance(last.decision, Held)
     assert store.status["unverifiedConsents"] == [CONSENT]
-    assert held(run(cluster, store)) is Reason.PLAN_PENDING  # and is no less one at the second
+    assert held_reason(run(cluster, store)) is Reason.PLAN_PENDING  # and is no less one at the second
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
     assert len(cluster.sent) == 1

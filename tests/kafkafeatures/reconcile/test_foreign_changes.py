@@ -1,4 +1,4 @@
-"""What other clients change: it is corrected or left, and never taken for what was sent."""
+"""Level changes of other clients: corrected or left, and never taken for a step of the operator."""
 
 from __future__ import annotations
 

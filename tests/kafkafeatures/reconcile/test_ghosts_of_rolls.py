@@ -1,4 +1,4 @@
-"""A ghost is no member of a roll, and what no restart cures is said before the first one."""
+"""Ghost registrations in a roll: not restarted, and reported before the first restart if they block the level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intents: what was sent is settled by two readings, and what this release cannot read stops everything."""
+"""Intents: a sent step is settled by two readings, and an unreadable intent stops the resource."""
 
 from __future__ import annotations
 

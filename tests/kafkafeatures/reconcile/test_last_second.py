@@ -1,4 +1,5 @@
-"""Between the intent and the request: whatever forbids a step by then is asked again, and then nothing is sent.
+"""Between the intent and the request: every condition of a step is checked again, and a step that is forbidden by then
+is not sent.
 
 Production's controller and driver, on the simulated API server with its pods, and on a simulated cluster. Things happen
 when the API server has taken the intent, and before anything else is asked of it.
@@ -77,7 +78,7 @@ class OnceWritten:
         return None
 
 
-def left(rig: Rig) -> list[object]:
+def requests_sent(rig: Rig) -> list[object]:
     """What left the process."""
     return [*rig.workloads.evictions, *rig.kafka.sent]
 
@@ -122,7 +123,7 @@ async def test_a_step_withdrawn_while_its_intent_is_written_is_not_sent(
     meanwhile = OnceWritten(rig, happens)
     assert await rig.controller.reconcile(KEY) is not None
     assert meanwhile.happened
-    assert left(rig) == []
+    assert requests_sent(rig) == []
     assert not rig.api.status.get("intents")
 
 
@@ -138,7 +139,7 @@ async def test_a_stopping_operator_begins_no_step(made: Callable[[], Rig]) -> No
     rig.api.faults = watch
     rig.controller.hand_over()
     await rig.controller.reconcile(KEY)
-    assert (left(rig), intended) == ([], [])
+    assert (requests_sent(rig), intended) == ([], [])
 
 
 @BOTH
@@ -148,7 +149,7 @@ async def test_an_eviction_is_sent_where_nothing_changed_since_its_intent(made: 
         rig, lambda rig: rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(labels={"a": "b"}))
     )
     await rig.controller.reconcile(KEY)
-    assert len(left(rig)) == 1
+    assert len(requests_sent(rig)) == 1
 
 
 @BOTH
@@ -161,7 +162,7 @@ async def test_an_approval_withdrawn_while_the_intent_is_written_does_not_count(
     meanwhile = OnceWritten(rig, annotate(APPROVE, ""))
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
-    assert left(rig) == []
+    assert requests_sent(rig) == []
     (entry,) = rig.api.status["history"]
     assert entry["result"] == "NotSent"
     assert "the resource was changed" in entry["message"]
@@ -171,7 +172,7 @@ async def test_an_approval_withdrawn_while_the_intent_is_written_does_not_count(
     assert rig.api.condition("Ready")["reason"] == "ApprovalRequired", rig.api.condition("Ready")["message"]
     annotate(APPROVE, rig.api.status["plan"]["hash"])(rig)
     await rig.work(1)
-    assert len(left(rig)) == 1
+    assert len(requests_sent(rig)) == 1
 
 
 async def test_a_consent_withdrawn_while_the_intent_is_written_is_not_used() -> None:
@@ -179,7 +180,7 @@ async def test_a_consent_withdrawn_while_the_intent_is_written_is_not_used() -> 
     meanwhile = OnceWritten(rig, edit(consents=[]))
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
-    assert left(rig) == []
+    assert requests_sent(rig) == []
     assert not rig.api.status.get("spentConsents")
 
 
@@ -193,7 +194,7 @@ async def test_a_step_is_not_sent_if_the_window_closes_while_its_intent_is_writt
     meanwhile = OnceWritten(rig, lambda rig: rig.api.wait(timedelta(minutes=10)))
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
-    assert left(rig) == []
+    assert requests_sent(rig) == []
     assert rig.api.condition("Reconciling")["reason"] == "WaitingForWindow"
 
 
@@ -205,7 +206,7 @@ async def test_a_step_is_not_sent_if_its_resource_is_deleted_while_the_intent_is
     meanwhile = OnceWritten(rig, lambda rig: rig.api.server.delete(*KEY))
     assert await rig.controller.reconcile(KEY) is None
     assert meanwhile.happened
-    assert left(rig) == []
+    assert requests_sent(rig) == []
 
 
 @BOTH
@@ -221,7 +222,7 @@ async def test_a_step_is_not_sent_if_the_resource_cannot_be_read_again(made: Cal
     rig.api.faults = unreadable
     await rig.controller.reconcile(KEY)
     assert written
-    assert left(rig) == []
+    assert requests_sent(rig) == []
     assert "could not be read again" in rig.api.status["history"][-1]["message"]
 
 
@@ -278,7 +279,7 @@ async def test_a_restart_is_checked_again_right_before_the_eviction(happens: Mea
     meanwhile = OnceWritten(rig, happens)
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
-    assert left(rig) == []
+    assert requests_sent(rig) == []
     assert not rig.api.status.get("intents")
     assert rig.api.status["history"][-1]["result"] == "NotSent"
 
@@ -294,7 +295,7 @@ async def test_a_change_right_before_the_request_withholds_also_the_eviction_dec
     meanwhile = OnceWritten(rig, happens, read="/poddisruptionbudgets")
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
-    assert left(rig) == []
+    assert requests_sent(rig) == []
 
 
 async def test_a_withdrawn_approval_holds_also_an_eviction_of_unknown_outcome() -> None:
@@ -307,11 +308,11 @@ async def test_a_withdrawn_approval_holds_also_an_eviction_of_unknown_outcome() 
     rig.api.faults = lambda _: None
     annotate(APPROVE, "")(rig)
     await rig.work(1)
-    assert left(rig) == []
+    assert requests_sent(rig) == []
     (intent,) = rig.api.status["intents"]
     assert intent["target"] == "broker-0"
     await rig.work()
-    assert left(rig) == []
+    assert requests_sent(rig) == []
     assert rig.api.condition("Ready")["reason"] == "ApprovalRequired"
 
 
@@ -346,7 +347,7 @@ async def test_a_restart_is_decided_on_pods_read_at_most_two_seconds_ago() -> No
     meanwhile = OnceWritten(rig, lambda rig: setattr(rig.api, "faults", slowly))
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
-    assert left(rig) == []
+    assert requests_sent(rig) == []
 
 
 async def test_observations_that_take_too_long_are_repeated_at_growing_intervals_up_to_check_every() -> None:
@@ -364,13 +365,13 @@ async def test_observations_that_take_too_long_are_repeated_at_growing_intervals
     while rig.api.now < end:
         pause = await rig.controller.reconcile(KEY) or 0.0
         rig.pass_time(timedelta(seconds=pause))
-    assert left(rig) == []
+    assert requests_sent(rig) == []
     assert pause == 600
     assert rig.api.writes - writes <= 35
     assert "read more than 2 s ago" in rig.api.condition("Ready")["message"]
     rig.kafka.look_again = look_again  # type: ignore[method-assign]
     await rig.controller.reconcile(KEY)
-    assert len(left(rig)) == 1
+    assert len(requests_sent(rig)) == 1
 
 
 async def test_a_cluster_that_cannot_be_read_again_is_not_rolled() -> None:
@@ -381,7 +382,7 @@ async def test_a_cluster_that_cannot_be_read_again_is_not_rolled() -> None:
 
     OnceWritten(rig, goes_away)
     await rig.controller.reconcile(KEY)
-    assert left(rig) == []
+    assert requests_sent(rig) == []
     assert not rig.api.status.get("intents")
 
 

@@ -1,4 +1,4 @@
-"""The command line between the intent and the request: its document was changed, or Ctrl-C was pressed."""
+"""The command line between the intent and the request: the document changes, or Ctrl-C is pressed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_document_that_changed_only_in_comments_is_carried_out(tmp_path: Path)
         (lambda command: command.change("no: document"), "cannot be read"),
         (lambda command: command.path.unlink(), "cannot be read"),
     ],
-    ids=["another level", "suspended", "invalid", "gone"],
+    ids=["another level", "suspended", "invalid document", "deleted document"],
 )
 def test_a_document_that_changed_or_vanished_after_the_intent_sends_nothing(
     tmp_path: Path, happens: Callable[[Command], None], cause: str

@@ -1,4 +1,4 @@
-"""What is read in one look, and in which order: all that the stages demand, and nothing else."""
+"""The readings of one observation and their order: all that the stages require, and nothing else."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Demanding(Levels):
         return self._first if context.observation is None else self._first | self._then
 
 
-class Here:
+class ReadingScene:
     """One resource, its cluster in sync and its ensemble."""
 
     def __init__(self, znodes: ZooKeeperReading | Failure | None = None) -> None:
@@ -84,7 +84,7 @@ def test_required_znodes_are_read_before_the_cluster_in_each_observation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True))
-    scene = Here()
+    scene = ReadingScene()
     for again in (False, True):
         zookeeper = scene.looked(again=again).zookeeper
         assert isinstance(zookeeper, Known)
@@ -94,7 +94,7 @@ def test_required_znodes_are_read_before_the_cluster_in_each_observation(
 
 def test_no_znode_is_read_if_no_stage_requires_it(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(partitions=True))
-    scene = Here()
+    scene = ReadingScene()
     for again in (False, True):
         assert scene.looked(again=again).zookeeper == Unknown(NOT_ASKED)
         assert scene.order == ["cluster"]
@@ -102,7 +102,7 @@ def test_no_znode_is_read_if_no_stage_requires_it(monkeypatch: pytest.MonkeyPatc
 
 def test_required_znodes_are_unknown_without_an_ensemble(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True))
-    scene = Here()
+    scene = ReadingScene()
     scene.context = replace(scene.context, zookeeper=None)
     assert scene.looked().zookeeper == Unknown(NOT_ASKED)
 
@@ -112,7 +112,7 @@ def test_the_failure_of_an_unreadable_ensemble_is_reported_and_the_cluster_is_st
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True))
     away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
-    observation = Here(away).looked()
+    observation = ReadingScene(away).looked()
     assert observation.zookeeper == Unknown(away)
     assert isinstance(observation.finalized, Known)
 
@@ -121,7 +121,7 @@ def test_requirements_that_follow_from_the_nodes_are_read_together_with_a_new_re
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(), ReadRequirements(znodes=True))
-    scene = Here()
+    scene = ReadingScene()
     assert isinstance(scene.looked().zookeeper, Known)
     assert scene.order == ["cluster", "znodes", "cluster"]
     demand(monkeypatch, ReadRequirements(znodes=True), ReadRequirements(znodes=True))
@@ -131,7 +131,7 @@ def test_requirements_that_follow_from_the_nodes_are_read_together_with_a_new_re
 
 def test_no_further_reading_is_made_of_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(), ReadRequirements(znodes=True, partitions=True))
-    scene = Here()
+    scene = ReadingScene()
     scene.store.status = {"clusterId": "another"}
     scene.looked()
     assert scene.order == ["cluster"]
@@ -140,7 +140,7 @@ def test_no_further_reading_is_made_of_another_cluster(monkeypatch: pytest.Monke
 
 def test_the_settings_that_stages_require_are_read_from_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(), ReadRequirements(settings=frozenset({INTERVAL})))
-    scene = Here()
+    scene = ReadingScene()
     nodes = scene.looked().nodes
     assert nodes
     assert all(INTERVAL in node.settings for node in nodes)
@@ -152,7 +152,7 @@ def test_zookeeper_is_compared_with_the_log_last_and_only_if_required(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True), ReadRequirements(comparison=True))
-    scene = Here()
+    scene = ReadingScene()
     compared = scene.looked().compared
     assert isinstance(compared, Known)
     assert (compared.value, compared.source) == (COMPARED, SourceKind.ZOOKEEPER)
@@ -165,7 +165,7 @@ def test_zookeeper_is_compared_with_the_log_last_and_only_if_required(
 def test_brokers_are_asked_for_the_controller_that_they_follow_after_the_znodes_and_only_if_required(
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
-    scene = Here()
+    scene = ReadingScene()
 
     async def named() -> dict[int, frozenset[int] | Failure]:
         scene.order.append("brokers")
@@ -184,7 +184,7 @@ def test_znodes_are_always_read_while_a_deletion_has_an_open_outcome(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements())
-    scene = Here()
+    scene = ReadingScene()
     step = release(reading(controller=claimed(), migration=progress()), partition_epoch=3)
     assert isinstance(step, DeleteZnodes)
     intent = DeletionInFlight(step, stamp(NOW), Via.ZOOKEEPER).to_intent().as_json()
@@ -204,7 +204,7 @@ def test_partitions_read_from_the_controller_count_only_if_the_claim_is_the_same
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True, partitions=True))
-    scene = Here(reading(controller=elected(czxid=90)))
+    scene = ReadingScene(reading(controller=elected(czxid=90)))
     shown = scene.cluster.shows
     scene.cluster.shows = lambda readings: shown(readings)._replace(partitions=RESTING)
     partitions = scene.looked(again=again).partitions
@@ -225,14 +225,14 @@ def test_the_cluster_is_read_with_the_claim_of_the_znodes_read_before(
     demand(monkeypatch, ReadRequirements(znodes=True, partitions=True))
     away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
     for znodes_read, claim in ((reading(), claimed()), (reading(controller=None), None), (away, away)):
-        scene = Here(znodes_read)
+        scene = ReadingScene(znodes_read)
         scene.looked(again=again)
         assert scene.cluster.claims == [claim]
 
 
 def test_without_an_ensemble_the_claim_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(partitions=True))
-    scene = Here()
+    scene = ReadingScene()
     scene.looked()
     assert scene.cluster.claims == [NOT_ASKED]
 
@@ -241,7 +241,7 @@ def test_all_znodes_are_surveyed_after_the_cluster_and_at_most_as_old_as_require
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True, survey=60.0), ReadRequirements(survey=0.0))
-    scene = Here()
+    scene = ReadingScene()
     for again in (False, True):
         surveyed = scene.looked(again=again).surveyed
         assert isinstance(surveyed, Known)

@@ -1,4 +1,4 @@
-"""A live node that is too old for a level is waited for, and is a matter for a person once nothing changes any more."""
+"""A live node that is too old for a level is waited for, and stalls the resource after a timeout without any change."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Upgrade:
         world.advance(world.now_ms + 30_000)
 
 
-def waits(last: Reconciliation) -> str:
+def expect_wait(last: Reconciliation) -> str:
     assert isinstance(last.decision, Wait), last.decision
     assert last.decision.reason is Reason.WAITING_FOR_NODES
     return last.decision.message
@@ -49,10 +49,10 @@ def waits(last: Reconciliation) -> str:
 
 def test_a_wait_for_old_nodes_stalls_with_its_start_after_the_timeout_of_the_document() -> None:
     upgrade = Upgrade()
-    waits(upgrade.look())
+    expect_wait(upgrade.look())
     since = upgrade.store.status["nodesBehind"]["since"]
     assert upgrade.store.status["nodesBehind"]["nodes"] == "2-3"
-    waits(upgrade.look(TIMEOUT))
+    expect_wait(upgrade.look(TIMEOUT))
     for _ in range(3):
         stalled = upgrade.look(timedelta(seconds=1)).decision
         assert isinstance(stalled, Stalled)
@@ -64,12 +64,12 @@ def test_a_wait_for_old_nodes_stalls_with_its_start_after_the_timeout_of_the_doc
 
 def test_the_upgrade_of_one_node_restarts_the_timeout_for_the_others() -> None:
     upgrade = Upgrade()
-    waits(upgrade.look())
-    waits(upgrade.look(TIMEOUT - timedelta(minutes=1)))
+    expect_wait(upgrade.look())
+    expect_wait(upgrade.look(TIMEOUT - timedelta(minutes=1)))
     upgrade.upgrade(2)
-    waits(upgrade.look(timedelta(minutes=2)))
+    expect_wait(upgrade.look(timedelta(minutes=2)))
     assert upgrade.store.status["nodesBehind"]["nodes"] == "3"
-    waits(upgrade.look(TIMEOUT))
+    expect_wait(upgrade.look(TIMEOUT))
     assert isinstance(upgrade.look(timedelta(seconds=1)).decision, Stalled)
     upgrade.upgrade(3)
     for _ in range(5):
@@ -81,7 +81,7 @@ def test_the_upgrade_of_one_node_restarts_the_timeout_for_the_others() -> None:
 def test_a_fenced_node_is_waited_for_without_a_timeout() -> None:
     upgrade = Upgrade()
     upgrade.upgrade(2)
-    waits(upgrade.look())
+    expect_wait(upgrade.look())
     upgrade.cluster.world.stop(Role.BROKER, 3, kill=True)
     upgrade.cluster.world.advance(upgrade.cluster.world.now_ms + 60_000)
     upgrade.look(timedelta(seconds=1))

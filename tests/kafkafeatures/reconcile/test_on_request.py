@@ -1,4 +1,4 @@
-"""A reconciliation that an annotation asks for: done at once, and answered in the status."""
+"""A reconciliation that an annotation requests: made at once, and acknowledged in the status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two operators on one resource: one that replaces another takes over; two at the same time stop, and say so."""
+"""Two operators on one resource: a successor takes over, and two at the same time stop and report the conflict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another release wrote into a status is there after reconciliations of this one, wherever it stands in it."""
+"""Status fields of another operator release survive reconciliations of this one, in every object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How soon it is looked again."""
+"""The pause until the next reconciliation."""
 
 from __future__ import annotations
 

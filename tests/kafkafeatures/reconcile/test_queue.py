@@ -1,4 +1,4 @@
-"""The work queue: one run at a time per key, nothing ends a key, everything is bounded."""
+"""The work queue: one run at a time per key, no exception ends a key, and everything is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One reconciliation after the other; the process dies wherever it can."""
+"""Reconciliations one after the other, with a process that may die at any point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statuses that an older release wrote in the midst of its work: they are read, written alike, and continued from."""
+"""Statuses that an older release wrote in the midst of its work: read, written unchanged, and continued from."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A change that the active controller rejects: how often it is sent again, and how often that is written. And one of
-which it is never known what came of it: how often it is looked at.
+"""A change that the active controller rejects, or whose outcome stays unknown: how often it is sent, observed and
+written.
 """
 
 from __future__ import annotations

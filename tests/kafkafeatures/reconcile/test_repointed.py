@@ -1,4 +1,4 @@
-"""A document that is pointed to another cluster: nothing of the first is concluded from it, nothing is sent to it."""
+"""A document that is pointed to another cluster: the status of the first cluster decides nothing about the second."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def facts(store: Store) -> dict[str, Any]:
     return {name: value for name, value in store.status.items() if name not in omitted}
 
 
-@pytest.mark.parametrize("named", [B, ""], ids=["with the other's cluster id", "without a cluster id"])
-@pytest.mark.parametrize("level", [0, 1], ids=["where the level is there", "where it reads as before"])
+@pytest.mark.parametrize("named", [B, ""], ids=["document names the other cluster", "document names no cluster"])
+@pytest.mark.parametrize("level", [0, 1], ids=["level is at the target", "level is unchanged"])
 @pytest.mark.parametrize("lost", ["request", "answer"])
 def test_an_intent_and_a_spent_consent_wait_for_their_own_cluster(named: str, level: int, lost: str) -> None:
     ours, other = Simulated(A, group_version=1), Simulated(B, group_version=level)
@@ -90,7 +90,7 @@ def test_an_intent_and_a_spent_consent_wait_for_their_own_cluster(named: str, le
     assert "intents" not in store.status
 
 
-@pytest.mark.parametrize("named", [B, ""], ids=["with the other's cluster id", "without a cluster id"])
+@pytest.mark.parametrize("named", [B, ""], ids=["document names the other cluster", "document names no cluster"])
 def test_a_level_reached_on_one_cluster_is_no_drift_on_another_cluster(named: str) -> None:
     ours, other = Simulated(A), Simulated(B)
     wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)

@@ -1,4 +1,4 @@
-"""A person asks for the restart of one pod of a cluster at rest: from the request to the status after it."""
+"""A person requests the restart of one pod of a cluster in sync: from the request to the status after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A document that a restored etcd put in the place of the one that was read."""
+"""A document that a restore of etcd replaced after it was read."""
 
 from __future__ import annotations
 

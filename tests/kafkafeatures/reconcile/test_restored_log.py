@@ -1,4 +1,4 @@
-"""A metadata log that came out of a backup stops everything until a person accepts it."""
+"""A metadata log that was restored from a backup stops every change until a person accepts it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.kafkafeatures.reconcile.accounts import (
     DOWN,
     UP,
     approve,
-    held,
+    held_reason,
     of_log,
     reading_from,
     resumes,
@@ -82,7 +82,7 @@ def test_a_log_that_ends_before_the_recorded_offset_stops_every_change_until_a_p
     resumes(store, consents=frozenset(), approvals=frozenset())
     run(cluster, store)
     resumes(store, consents=CONSENTS)
-    assert held(run(cluster, store)) is Reason.PLAN_PENDING
+    assert held_reason(run(cluster, store)) is Reason.PLAN_PENDING
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
 

@@ -1,4 +1,4 @@
-"""A template whose nodes come back with empty disks: the first of them halts the roll, by name."""
+"""A roll whose nodes come back with empty disks: the first of them halts the roll."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def with_empty_disks(levels: dict[str, int] | None = None) -> Scene:
     return scene
 
 
-def halted(status: Json) -> str:
+def halt_message(status: Json) -> str:
     """What is said of the halted roll; empty where it continues."""
     halts = (condition for condition in status.get("conditions", ()) if condition["reason"] == "RolloutHalted")
     return next((str(condition["message"]) for condition in halts), "")
@@ -50,7 +50,7 @@ def drained_and_emptied(scene: Scene, id_: int) -> None:
     scene.world.nodes[key].directory = uuid4()
 
 
-async def rolling(scene: Scene) -> int:
+async def rolling_brokers(scene: Scene) -> int:
     """The roll has begun with brokers; a broker whose turn has not come yet."""
     scene.set_images()
     await scene.until(lambda _: any(pod.startswith("broker") for pod in scene.restarts.asked))
@@ -75,12 +75,12 @@ async def test_a_broker_that_was_drained_and_comes_back_empty_halts_the_roll_unt
     loses: Callable[[Scene], None],
 ) -> None:
     scene = Scene(DesiredState({}, rollout=BY_SETS))
-    drained = await rolling(scene)
+    drained = await rolling_brokers(scene)
     drained_and_emptied(scene, drained)
     loses(scene)
     asked_before = len(scene.restarts.asked)
-    await scene.until(lambda status: bool(halted(status)))
-    consent = CONSENT.search(halted(scene.store.status))
+    await scene.until(lambda status: bool(halt_message(status)))
+    consent = CONSENT.search(halt_message(scene.store.status))
     assert consent is not None
     assert int(consent[2]) == drained
     before = len(scene.restarts.asked)
@@ -96,7 +96,7 @@ async def test_a_broker_that_was_drained_and_comes_back_empty_halts_the_roll_unt
 
 async def test_the_last_node_of_a_roll_that_lost_its_disk_keeps_the_roll_from_being_over() -> None:
     scene = Scene(DesiredState({}, rollout=BY_SETS))
-    await rolling(scene)
+    await rolling_brokers(scene)
     await scene.until(lambda status: status["rollout"]["done"] == status["rollout"]["total"] - 1)
     emptied = scene.pods.node_of(scene.restarts.asked[0])
     if (Role.BROKER, emptied) not in scene.world.nodes:
@@ -105,7 +105,7 @@ async def test_the_last_node_of_a_roll_that_lost_its_disk_keeps_the_roll_from_be
     for _ in range(60):
         await scene.once()
         assert not is_in_sync(scene.store.status)
-    assert f"broker {emptied} came back on a new disk" in halted(scene.store.status)
+    assert f"broker {emptied} came back on a new disk" in halt_message(scene.store.status)
 
 
 async def test_the_first_broker_that_comes_back_empty_halts_the_roll_until_its_disk_is_accepted() -> None:
@@ -113,11 +113,11 @@ async def test_the_first_broker_that_comes_back_empty_halts_the_roll_until_its_d
     formatted = {node.id: node.directory for node in scene.world.nodes.values()}
     accepted: list[int] = []
     while len(accepted) < len(BROKERS):
-        await scene.until(lambda status: bool(halted(status)))
+        await scene.until(lambda status: bool(halt_message(status)))
         for _ in range(40):
             await scene.once()
         changed = {id_ for id_ in BROKERS if scene.world.nodes[Role.BROKER, id_].directory != formatted[id_]}
-        consent = CONSENT.search(halted(scene.store.status))
+        consent = CONSENT.search(halt_message(scene.store.status))
         assert consent is not None
         assert int(consent[2]) in changed
         assert changed == {*accepted, int(consent[2])}
@@ -134,7 +134,7 @@ async def test_the_first_broker_that_comes_back_empty_halts_the_roll_until_its_d
 async def test_a_broker_that_has_its_old_disk_again_needs_no_consent() -> None:
     scene = with_empty_disks()
     formatted = {key: node.directory for key, node in scene.world.nodes.items()}
-    await scene.until(lambda status: bool(halted(status)))
+    await scene.until(lambda status: bool(halt_message(status)))
     (broken,) = (intent["target"] for intent in scene.store.status["intents"])
     scene.set_images()
     scene.pods.delete(broken)
@@ -152,6 +152,6 @@ async def test_a_controller_of_a_dynamic_quorum_that_lost_its_metadata_log_halts
     leader = scene.world.active_node
     assert leader is not None
     scene.world.update_features(leader, [update], validate_only=False)
-    await scene.until(lambda status: bool(halted(status)))
-    assert re.search(r"controller \d+ came back on a new disk", halted(scene.store.status))
+    await scene.until(lambda status: bool(halt_message(status)))
+    assert re.search(r"controller \d+ came back on a new disk", halt_message(scene.store.status))
     assert len(scene.restarts.asked) == 1

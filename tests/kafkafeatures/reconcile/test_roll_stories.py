@@ -1,4 +1,4 @@
-"""Rolls of a resource whose budgets, images or order of pods hold them up: what is said, and what is evicted."""
+"""Rolls that budgets, images, consents or the order of pods hold up: their messages and their evictions."""
 
 from __future__ import annotations
 

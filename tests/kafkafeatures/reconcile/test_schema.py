@@ -1,4 +1,4 @@
-"""A CRD that is older than the operator: nothing is sent of which the status would not tell after a crash."""
+"""A CRD that is older than the operator: no step is sent whose record the API server would drop from the status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 @pytest.mark.parametrize("field", ["intents", "plan.stages", "operator", "spentConsents", "clusterId", "conditions"])
 async def test_no_step_is_sent_if_an_older_crd_drops_a_status_field_and_the_status_names_the_field(field: str) -> None:
     rig = Rig(Orders())
-    rig.api.server.schema = older(field)
+    rig.api.server.schema = schema_without(field)
     for _ in range(3):
         await rig.work()
     assert rig.kafka.sent == []
@@ -45,7 +45,7 @@ async def test_no_step_is_sent_if_an_older_crd_drops_a_status_field_and_the_stat
 
 async def test_an_older_crd_causes_no_repeated_writes_and_an_updated_crd_lets_the_resource_continue() -> None:
     rig = Rig(Orders())
-    rig.api.server.schema = older("intents")
+    rig.api.server.schema = schema_without("intents")
     for _ in range(2):
         await rig.work()
     writes = rig.api.writes
@@ -61,7 +61,7 @@ async def test_an_older_crd_causes_no_repeated_writes_and_an_updated_crd_lets_th
 
 async def test_a_dropped_answer_to_a_reconciliation_request_does_not_stall_the_resource() -> None:
     rig = Rig(Orders())
-    rig.api.server.schema = older("lastHandledReconcileAt")
+    rig.api.server.schema = schema_without("lastHandledReconcileAt")
     rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(annotations={RECONCILE: "now"}))
     for _ in range(3):
         await rig.work()
@@ -82,7 +82,7 @@ async def test_a_status_that_an_older_crd_rejects_is_reported() -> None:
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
 
 
-def older(*fields: str) -> Mapping[str, Any]:
+def schema_without(*fields: str) -> Mapping[str, Any]:
     """A schema that does not know these fields of a status; `plan.stages` is within another."""
     return schema.without(*(f"status.{field}" for field in fields))
 
@@ -115,7 +115,7 @@ async def test_a_used_consent_is_not_used_again_after_an_older_crd_dropped_it_fr
     for _ in range(4):
         await rig.work()
     assert rig.api.status["spentConsents"] == ["metadata.version:21->20"]
-    rig.api.server.schema = older("spentConsents")
+    rig.api.server.schema = schema_without("spentConsents")
     rig.api.edit_status(lambda status: status.pop("spentConsents"))
     assert rig.kafka.move("metadata.version", 21)  # by hand
     rig.api.edit(drift={"onDrift": "Correct"})
@@ -139,7 +139,7 @@ async def test_a_possibly_used_consent_stays_possibly_used_with_an_older_crd(
     rig = Rig(Orders(), Kafka({"metadata.version": 21}))
     rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
     rig.kafka.reach(Access(cluster_action=log))
-    rig.api.server.schema = older(*dropped)
+    rig.api.server.schema = schema_without(*dropped)
     for _ in range(3):
         await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
@@ -167,7 +167,7 @@ async def test_a_used_consent_that_an_older_crd_dropped_stays_used_whatever_is_w
     for _ in range(4):
         await rig.work()
     rig.api.edit_status(lambda status: [status.pop(name) for name in forgotten])
-    rig.api.server.schema = older(*forgotten)
+    rig.api.server.schema = schema_without(*forgotten)
     assert rig.kafka.move("metadata.version", 21)  # by hand
     await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
@@ -194,7 +194,7 @@ async def test_a_used_consent_that_an_older_crd_dropped_stays_used_whatever_is_w
 async def test_a_consent_that_was_never_used_survives_an_older_schema() -> None:
     rig = Rig(Orders(), Kafka({"metadata.version": 21})).met()
     rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
-    rig.api.server.schema = older("spentConsents", "intents")
+    rig.api.server.schema = schema_without("spentConsents", "intents")
     await rig.work()
     rig.api.server.schema = schema.current()
     for _ in range(4):
@@ -205,7 +205,7 @@ async def test_a_consent_that_was_never_used_survives_an_older_schema() -> None:
 async def test_the_cluster_id_stays_pinned_if_an_older_crd_drops_another_field() -> None:
     """The cluster id was written with the intent that was dropped, and nothing was sent yet."""
     rig = Rig(Orders())
-    rig.api.server.schema = older("intents")
+    rig.api.server.schema = schema_without("intents")
     await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
     rig.kafka.world.cluster_id = "cluster-2"  # the addresses lead elsewhere meanwhile
@@ -226,7 +226,7 @@ async def test_a_resource_whose_pinned_cluster_was_dropped_sends_nothing_until_t
     rig.api.edit(mode="Observe")
     await rig.work()
     assert rig.api.status["clusterId"] == CLUSTER_ID
-    rig.api.server.schema = older("clusterId")
+    rig.api.server.schema = schema_without("clusterId")
     rig.api.edit_status(lambda status: status.pop("clusterId"))
     rig.api.edit(mode="Apply")
     another = Rig(rig.api, rig.kafka, "restarted")
@@ -267,7 +267,7 @@ async def test_an_open_step_is_waited_for_also_after_an_older_crd_dropped_its_in
     await rig.work()
     intents = rig.api.status["intents"]
     assert len(rig.kafka.sent) == 1
-    rig.api.server.schema = older("intents")
+    rig.api.server.schema = schema_without("intents")
     await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
     assert "intents" not in rig.api.status
@@ -297,7 +297,7 @@ async def test_the_route_of_a_change_through_a_broker_is_known_also_after_an_old
     for _ in range(3):
         await rig.work()
     assert [entry["via"] for entry in rig.api.status["history"]] == ["Broker"]
-    rig.api.server.schema = older("history")
+    rig.api.server.schema = schema_without("history")
     assert rig.kafka.move("transaction.version", 1)  # which the status says
     await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
@@ -318,7 +318,7 @@ async def test_a_spent_consent_that_an_older_crd_dropped_stays_spent_for_the_sam
     store = KubernetesStore(api.client(), KEY, lambda: WRITER, last)
     await store.fetch()
     await store.write_status(bound)
-    api.server.schema = older("spentConsents", "changeCount")
+    api.server.schema = schema_without("spentConsents", "changeCount")
     with pytest.raises(SchemaOutdated):
         await store.write_status(replace(bound, spent_consents=("b",), change_count=2))
     api.server.schema = schema.current()
@@ -382,7 +382,7 @@ async def test_an_approval_used_while_the_crd_was_older_stays_used(on_drift: str
     await rig.work()
     rig.api.edit(approval={"policy": "Always", "planHash": rig.api.status["plan"]["hash"]}, suspend=True, drift=drift)
     await rig.work()
-    rig.api.server.schema = older("changeCount")
+    rig.api.server.schema = schema_without("changeCount")
     assert rig.kafka.move("group.version", 1)
     await rig.work()
     assert "status.changeCount" in rig.api.condition("Stalled")["message"]

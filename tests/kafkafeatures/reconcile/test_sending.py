@@ -1,5 +1,5 @@
-"""Sending a change: first a connection, then the intent, then the request on it, within seconds; and when it is
-believed that nothing came of it.
+"""Sending a change: first a connection, then the intent, then the request within seconds; and settling a change without
+an answer.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Clock:
         self.seconds += seconds
 
 
-def timed(cluster: Cluster, store: Store, clock: Clock) -> Reconciliation:
+def reconcile_timed(cluster: Cluster, store: Store, clock: Clock) -> Reconciliation:
     return asyncio.run(reconcile_once(replace(context_of(cluster, store), monotonic=clock)))
 
 
@@ -119,7 +119,7 @@ def test_a_change_is_not_sent_later_than_ten_seconds_after_its_intent(seconds: f
     store = Watching(cluster, {})
     store.wanted = LOWERED
     store.takes = lambda: clock.wait(seconds)
-    last = timed(cluster, store, clock)
+    last = reconcile_timed(cluster, store, clock)
     assert isinstance(last.outcome, NotSent) is not leaves
     assert cluster.levels.get("share.version", 0) == (0 if leaves else 1)
     if not leaves:
@@ -217,7 +217,7 @@ def test_a_change_sent_directly_to_the_active_controller_may_be_reverted_at_once
 # --- when nothing came of it ---
 
 
-def queued(cluster: Watched, store: Store, verdict: DryRun) -> Reconciliation:
+def with_queued_request(cluster: Watched, store: Store, verdict: DryRun) -> Reconciliation:
     """The request lies in the queue of the active controller, which continues replicating; so does any dry run."""
     cluster.outcomes = [OutcomeUnknown("no answer within 10 s")]
     once(cluster, store)
@@ -239,7 +239,7 @@ def test_a_change_is_reported_as_not_applied_only_after_a_later_dry_run_was_answ
     """Kafka's controller has no deadline for what it was given: a high watermark that moves proves nothing of that."""
     cluster = Watched(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
-    last = queued(cluster, store, verdict)
+    last = with_queued_request(cluster, store, verdict)
     assert isinstance(last.decision, Wait | Stalled)
     denied = isinstance(verdict, DryRunUnavailable) and verdict.rights
     assert last.decision.reason is (Reason.NOT_AUTHORIZED if denied else Reason.VERIFYING)
@@ -256,7 +256,7 @@ def test_a_change_is_reported_as_not_applied_only_after_a_later_dry_run_was_answ
 def test_an_answered_dry_run_proves_that_the_earlier_change_is_no_longer_queued() -> None:
     cluster = Watched(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
-    last = queued(cluster, store, DryRunUnavailable("no answer"))
+    last = with_queued_request(cluster, store, DryRunUnavailable("no answer"))
     assert isinstance(last.decision, Wait)
     cluster.verdicts = [DryRunRejected(95, "Invalid update version")]
     once(cluster, store)
@@ -268,7 +268,7 @@ def test_the_dry_run_behind_a_change_asks_for_the_current_level() -> None:
     """The answer must not depend on whether the change is a good one; nor does the question name kraft.version."""
     cluster = Watched(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
-    queued(cluster, store, DryRunUnavailable("no answer"))
+    with_queued_request(cluster, store, DryRunUnavailable("no answer"))
     assert cluster.behind[-1] == (UpdateFeature("metadata.version", 21, 21),)
 
 

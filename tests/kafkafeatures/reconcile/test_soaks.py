@@ -1,4 +1,4 @@
-"""A soak in the life of a cluster: nodes fail, documents are edited, processes die, clocks are set."""
+"""Soaks over many reconciliations: nodes fail, documents are edited, processes die, clocks are set."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Life:
         world.advance(world.now_ms + 30_000)
 
 
-def soaks(last: Reconciliation) -> str:
+def expect_soaking(last: Reconciliation) -> str:
     assert isinstance(last.decision, Wait), last.decision
     assert last.decision.reason is Reason.SOAKING
     return last.decision.message
@@ -73,7 +73,7 @@ def soaks(last: Reconciliation) -> str:
 
 def test_the_soak_lasts_as_long_as_the_document_says_and_then_the_level_is_raised() -> None:
     life = Life()
-    soaks(life.looks(HOUR - timedelta(seconds=1)))
+    expect_soaking(life.looks(HOUR - timedelta(seconds=1)))
     assert life.level == 25
     life.clocks.wait(timedelta(seconds=1))
     life.look()
@@ -96,12 +96,12 @@ def test_a_node_that_was_away_for_one_observation_restarts_the_soak() -> None:
     began = life.store.status["soakStartedAt"]
     life.stop_broker()
     life.cluster.world.advance(life.cluster.world.now_ms + 60_000)
-    assert "; not begun yet: broker 3 is " in soaks(life.look())
+    assert "; not begun yet: broker 3 is " in expect_soaking(life.look())
     assert "soakStartedAt" not in life.store.status
     assert "until" not in life.store.status["wayBack"]
     life.start_broker()
     life.cluster.world.advance(life.cluster.world.now_ms + 60_000)
-    soaks(life.looks(HOUR - timedelta(seconds=1)))
+    expect_soaking(life.looks(HOUR - timedelta(seconds=1)))
     assert life.store.status["soakStartedAt"] > began
     life.clocks.wait(timedelta(seconds=1))
     life.look()
@@ -115,7 +115,7 @@ def test_an_unreadable_cluster_restarts_the_soak() -> None:
     life.look()
     assert not {"soakStartedAt", "wayBack"} & life.store.status.keys()
     life.cluster.away = False
-    soaks(life.looks(HOUR - timedelta(seconds=1)))
+    expect_soaking(life.looks(HOUR - timedelta(seconds=1)))
 
 
 @JUMPS
@@ -123,7 +123,7 @@ def test_setting_the_clock_makes_a_soak_neither_longer_nor_shorter(jump: timedel
     life = Life()
     life.looks(10 * LOOK)
     life.clocks.wall += jump
-    soaks(life.looks(HOUR - 10 * LOOK - timedelta(seconds=1)))
+    expect_soaking(life.looks(HOUR - 10 * LOOK - timedelta(seconds=1)))
     life.clocks.wait(timedelta(seconds=1))
     life.look()
     assert life.level == 32
@@ -135,10 +135,10 @@ def test_a_new_operator_process_restarts_the_soak_whatever_its_clock_says_and_re
     life.looks(HOUR - 5 * LOOK)
     life.clocks.restart()
     life.clocks.wall += jump
-    assert soaks(life.look()).endswith("; started over at {}: the process that observed it was restarted".format(
-        life.store.status["soakStartedAt"]
-    ))  # fmt: skip
-    soaks(life.looks(HOUR - timedelta(seconds=1)))
+    message = expect_soaking(life.look())
+    started_at = life.store.status["soakStartedAt"]
+    assert message.endswith(f"; started over at {started_at}: the process that observed it was restarted")
+    expect_soaking(life.looks(HOUR - timedelta(seconds=1)))
     life.clocks.wait(timedelta(seconds=1))
     life.look()
     assert life.level == 32
@@ -164,8 +164,8 @@ def test_a_gap_between_observations_restarts_the_soak_although_the_cluster_is_he
     for broker in (1, 2, 3):
         life.restart(Role.BROKER, broker)
     life.clocks.wait(DAY)
-    assert "broker" in soaks(life.look()) or "observed" in soaks(life.look())
-    soaks(life.looks(HOUR - timedelta(seconds=1)))
+    assert "broker" in expect_soaking(life.look()) or "observed" in expect_soaking(life.look())
+    expect_soaking(life.looks(HOUR - timedelta(seconds=1)))
     life.clocks.wait(timedelta(seconds=1))
     life.look()
     assert life.level == 32
@@ -175,10 +175,10 @@ def test_a_gap_between_observations_restarts_the_soak_although_the_cluster_is_he
 def test_a_node_that_restarts_between_all_observations_never_completes_the_soak(role: Role, id_: int) -> None:
     life = Life()
     for _ in range(80):
-        soaks(life.look())
+        expect_soaking(life.look())
         life.restart(role, id_)
         life.clocks.wait(LOOK)
-    assert f": {role.value.lower()} {id_} was restarted" in soaks(life.look())
+    assert f": {role.value.lower()} {id_} was restarted" in expect_soaking(life.look())
     assert life.level == 25
     life.looks(HOUR)
     assert life.level == 32
@@ -187,9 +187,9 @@ def test_a_node_that_restarts_between_all_observations_never_completes_the_soak(
 def test_observations_that_come_too_late_restart_the_soak() -> None:
     life = Life()
     for _ in range(5):
-        soaks(life.look())
+        expect_soaking(life.look())
         life.clocks.wait(HOUR)
-    assert "; started over at " in soaks(life.look())
+    assert "; started over at " in expect_soaking(life.look())
     assert life.level == 25
 
 
@@ -207,12 +207,12 @@ def test_a_soak_continues_while_suspended_and_in_mode_observe_and_nothing_is_sen
 
 def test_an_approval_during_the_soak_lets_the_change_go_at_its_end() -> None:
     life = Life(policy=ApprovalPolicy.ALWAYS)
-    assert "; approve plan sha256:" in soaks(life.look())
+    assert "; approve plan sha256:" in expect_soaking(life.look())
     conditions = {condition["type"]: condition["reason"] for condition in life.store.status["conditions"]}
     assert conditions["ApprovalRequired"] == "PlanPending"
     assert (conditions["Ready"], conditions["Reconciling"]) == ("Soaking", "Soaking")
     life.store.wanted = replace(life.store.wanted, approvals=frozenset({life.store.status["plan"]["hash"]}))
-    assert "approve" not in soaks(life.looks(HOUR - timedelta(seconds=1)))
+    assert "approve" not in expect_soaking(life.looks(HOUR - timedelta(seconds=1)))
     life.clocks.wait(timedelta(seconds=1))
     life.look()
     assert life.level == 32
@@ -233,9 +233,9 @@ def test_another_target_level_restarts_the_soak() -> None:
     life = Life()
     life.looks(HOUR - 5 * LOOK)
     life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 30})
-    soaks(life.looks(HOUR - timedelta(seconds=1)))
+    expect_soaking(life.looks(HOUR - timedelta(seconds=1)))
     life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 32})
-    soaks(life.look())
+    expect_soaking(life.look())
 
 
 def test_a_document_that_wants_the_current_level_ends_the_soak_and_the_way_back() -> None:
@@ -259,7 +259,7 @@ def test_no_irreversible_change_is_sent_before_a_whole_soak_wherever_the_process
         life.cluster.crash_in = None
         life.clocks.restart()
         life.clocks.wall += jump
-    soaks(life.looks(10 * LOOK - timedelta(seconds=1)))
+    expect_soaking(life.looks(10 * LOOK - timedelta(seconds=1)))
     assert life.level == 25
     life.clocks.wait(timedelta(seconds=1))
     life.look()
@@ -272,6 +272,6 @@ def test_soak_fields_of_the_status_that_were_damaged_by_hand_are_written_again(f
     life = Life()
     life.looks(HOUR - 5 * LOOK)
     life.store.status = {**life.store.status, field: value}
-    soaks(life.look())
+    expect_soaking(life.look())
     assert life.store.status["soakStartedAt"] == "2026-01-02T03:04:05Z"
     assert {"until", "how"} == life.store.status["wayBack"].keys()

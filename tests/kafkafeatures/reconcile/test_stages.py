@@ -1,4 +1,6 @@
-"""An image is changed in Git: roll, soak, approval and levels are stages of one plan, whatever is edited meanwhile."""
+"""An image changed in Git: roll, soak, approval and levels are stages of one plan, also if the document is edited
+meanwhile.
+"""
 
 from __future__ import annotations
 

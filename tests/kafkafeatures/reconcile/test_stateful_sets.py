@@ -1,4 +1,5 @@
-"""A resource whose pods do not fit its document, its cluster or its rights: named with the remedy, nothing evicted.
+"""Pods that do not match the document, the cluster or the operator's rights: reported with the remedy, and nothing is
+evicted.
 
 Production's controller and driver, on the simulated API server with its pods, and on a simulated cluster.
 """
@@ -184,7 +185,7 @@ def of_the_same_cluster(rig: Rig) -> dict[str, Any]:
         {"cluster": {"bootstrapServers": "kafka"}},
         {"cluster": {"bootstrapServers": "kafka:9092", "tls": {"caSecretRef": {"name": "gone"}}}},
     ],
-    ids=["as it was", "observes", "invalid", "a Secret is missing"],
+    ids=["unchanged", "mode Observe", "invalid document", "missing Secret"],
 )
 async def test_an_eviction_of_unknown_outcome_blocks_an_older_resource_for_a_limited_time(
     meanwhile: dict[str, Any],

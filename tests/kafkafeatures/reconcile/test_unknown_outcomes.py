@@ -1,4 +1,4 @@
-"""A request whose outcome is unknown: it is settled by what a quorum that works shows, and not sent again before."""
+"""A request with unknown outcome: settled by a working quorum, and not sent again before that."""
 
 from __future__ import annotations
 

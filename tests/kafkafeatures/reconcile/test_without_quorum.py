@@ -1,4 +1,4 @@
-"""Clusters without a leader, and clusters of ZooKeeper, as the observer shows them: nothing is claimed of them."""
+"""Clusters without a quorum and clusters in ZooKeeper mode: never reported as in sync."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_no_resource_is_in_sync_without_a_quorum(probe: ClusterProbe, mode: Mode
 
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize(
-    "wanted", [DesiredState({}), DesiredState({"metadata.version": 27})], ids=["nothing wanted", "a change"]
+    "wanted", [DesiredState({}), DesiredState({"metadata.version": 27})], ids=["no level wanted", "a level to raise"]
 )
 def test_every_resource_waits_for_the_quorum_while_there_is_none(wanted: DesiredState, mode: Mode) -> None:
     _, status = reconciled(replace(wanted, mode=mode), BROKERS_ONLY)
@@ -159,7 +159,9 @@ def kill_all_controllers(world: World) -> None:
         world.stop(Role.CONTROLLER, id_, kill=True)
 
 
-@pytest.mark.parametrize("named", [{Role.BROKER}, {Role.BROKER, Role.CONTROLLER}], ids=["brokers", "both"])
+@pytest.mark.parametrize(
+    "named", [{Role.BROKER}, {Role.BROKER, Role.CONTROLLER}], ids=["brokers only", "brokers and controllers"]
+)
 async def test_killed_controllers_are_a_lost_quorum_with_any_bootstrap_addresses(named: set[Role]) -> None:
     """On real sockets: controllers that cannot be reached do not put the cluster id in doubt."""
     async with served(plan()) as server:

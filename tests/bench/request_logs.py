@@ -59,7 +59,7 @@ def run(size: Size, installed: list[str]) -> None:
 
 def _environment(folder: Path) -> str:
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    pip = [folder / "bin/pip", "install", "-q", "--disable-pip-version-check", *LIBRARIES]
+    pip: list[str | Path] = [folder / "bin/pip", "install", "-q", "--disable-pip-version-check", *LIBRARIES]
     subprocess.run(pip, check=True)
     return str(folder / "bin/python")
 

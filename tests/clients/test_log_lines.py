@@ -7,6 +7,7 @@ import io
 import json
 import random
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -64,7 +65,7 @@ docker_line = json.dumps({"log": "x\n", "stream": "stdout"}).encode() + b"\n"
 @given(TEXTS, st.randoms(use_true_random=False))
 def test_lines_are_the_same_however_a_pipe_cuts_them(texts: list[str], sizes: random.Random) -> None:
     data = "".join(f"[{text}\n" for text in texts).encode()
-    stream = uncompressed(io.BufferedReader(Drip(data, sizes)))
+    stream = uncompressed(io.BufferedReader(cast(io.RawIOBase, Drip(data, sizes))))
     lines = [line for batch in ContainerLog().batches(stream) for line in batch]
     assert lines == [f"[{text}".encode() for text in texts]
 

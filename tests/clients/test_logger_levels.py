@@ -230,7 +230,7 @@ def test_wrong_words_are_refused_before_anything_is_asked(words: str) -> None:
 
 async def test_a_missing_right_is_named_with_the_command_that_grants_it() -> None:
     denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    answers = {
+    answers: dict[type, Any] = {
         DescribeConfigsRequest: DescribeConfigsResponse(
             {"1": ConfigAnswer(denied, "Cluster authorization failed.", {})}
         ),

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -64,7 +64,7 @@ FEW = settings(max_examples=40)
 def counted(data: bytes, size: int = 1 << 20) -> tuple[Counter[tuple[Any, ...]], RequestCounter]:
     """The counts as `naive` has them; `size`: bytes of a read."""
     counter, counts = RequestCounter(str), Counter[tuple[Any, ...]]()
-    for hour in read_hours(io.BufferedReader(Chunks(data, size)), counter):
+    for hour in read_hours(io.BufferedReader(cast(io.RawIOBase, Chunks(data, size))), counter):
         total = 0
         for group, requests, last in hour.counts.rows():
             fields = json.loads(group)

@@ -19,6 +19,7 @@ from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MINUTE
+from kafkafeatures.core.clients.registry import BrokerRegistry
 from kafkafeatures.core.clients.senders import ClientOwner, LoggedUse, SenderKind, senders_of, version_uses
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
 from tests.clients.histories import BEGIN, END
@@ -88,7 +89,7 @@ def test_the_remedy_is_that_of_the_library(uses: list[LoggedUse], remedy: str) -
 def test_what_is_no_client_of_its_own_is_classified_and_blocks_too(logged: LoggedUse, kind: SenderKind) -> None:
     (sender,) = senders(logged, owners=(ClientOwner("everybody"),))
     assert sender.kind is kind
-    outcome = check_clients("4.1", TABLE, (), {1}, WINDOW, logged=version_uses([logged], WINDOW))
+    outcome = check_clients("4.1", TABLE, (), BrokerRegistry({1}), WINDOW, logged=version_uses([logged], WINDOW))
     assert outcome.verdict is ClientVerdict.BLOCKED
 
 
@@ -119,8 +120,8 @@ def test_logs_never_make_a_verdict_better(data: st.DataObject) -> None:
     )  # fmt: skip
     uses = version_uses(data.draw(st.lists(logged, max_size=5)), window)
     order = (ClientVerdict.READY, ClientVerdict.UNKNOWN, ClientVerdict.BLOCKED)
-    without = check_clients("4.1", TABLE, scrapes, set(BROKERS), window)
-    outcome = check_clients("4.1", TABLE, scrapes, set(BROKERS), window, logged=uses)
+    without = check_clients("4.1", TABLE, scrapes, BrokerRegistry(set(BROKERS)), window)
+    outcome = check_clients("4.1", TABLE, scrapes, BrokerRegistry(set(BROKERS)), window, logged=uses)
     assert order.index(outcome.verdict) >= order.index(without.verdict)
 
 

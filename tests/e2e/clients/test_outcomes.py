@@ -50,7 +50,7 @@ def test_the_reduced_request_log_names_exactly_the_clients_that_break(
     log = tmp_path / "server.log"
     log.write_text(old_broker.cluster.brokers[0].log)
     assert main(["clients", "reduce", "--broker", "1", "--to", str(tmp_path / "to"), str(log)]) == Exit.DONE
-    logs = read_request_logs(tmp_path / "to")
+    logs = read_request_logs([tmp_path / "to"])
     window = EvidenceWindow(min(use.first for use in logs.uses), max(use.last for use in logs.uses))
     senders = senders_of(logs.uses, release, TABLE, window, ())
     named = {sender.client_id: sorted(sender.versions) for sender in senders}

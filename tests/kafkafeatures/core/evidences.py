@@ -9,6 +9,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import CounterKey, Scrape
 from kafkafeatures.core.clients.reading import ClientsReading, JudgedBrokers
+from kafkafeatures.core.clients.registry import BrokerRegistry
 from kafkafeatures.core.clients.verdict import check_clients
 from kafkafeatures.core.engine.desired_state import ClientRequirements
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
@@ -57,9 +58,9 @@ def reading(
     ids: Iterable[int], *given: Scrape, release: str = "4.4", window: timedelta = WINDOW, all_refuse: bool = False
 ) -> Known[ClientsReading]:
     """A reading for these brokers."""
-    brokers = JudgedBrokers(frozenset(ids), all_refuse)
+    brokers = JudgedBrokers(frozenset(ids), all_refuse=all_refuse)
     span = EvidenceWindow(END - round(window.total_seconds() * 1000), END)
-    check = check_clients(release, TARGETS, given, brokers.ids, span, all_refuse=all_refuse)
+    check = check_clients(release, TARGETS, given, BrokerRegistry(brokers.ids), span, all_refuse=all_refuse)
     return Known(ClientsReading(check, brokers), SourceKind.PROMETHEUS, "", NOW)
 
 

@@ -19,6 +19,7 @@ from kafkafeatures.cli.clients.verdict_text import format_minute
 from kafkafeatures.cli.cluster.connect import failed
 from kafkafeatures.cli.shell.exit_codes import SEVERITY, CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell
+from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import Scrape
 from kafkafeatures.core.clients.request_logging import (
     INFO,
@@ -39,7 +40,7 @@ _REMOVED_OLD_VERSIONS = 7
 _DEPRECATIONS_COMPLETE = 21
 """metadata.version 3.9-IV0: Kafka 3.9 logs at INFO whatever 4.x removed; earlier releases less."""
 
-_NO_END = 1 << 62
+_EVER = EvidenceWindow(0, 1 << 62)
 _REFUSALS_SHOWN = 5
 
 
@@ -151,7 +152,7 @@ def _tell_expectations(arguments: argparse.Namespace, wanted: str, nodes: Mappin
 def _rates(arguments: argparse.Namespace) -> dict[int, float]:
     """Requests a second of each broker, by its last process with two scrapes."""
     by_broker: dict[int, list[Scrape]] = {}
-    files = read_scrapes(arguments.scrapes, arguments.cluster, _NO_END, lambda key: True)
+    files = read_scrapes(arguments.scrapes, arguments.cluster, _EVER, lambda key: True)
     for line in files.refused[:_REFUSALS_SHOWN]:
         tell(line)
     for scrape in files.scrapes:

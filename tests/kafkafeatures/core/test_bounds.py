@@ -55,7 +55,7 @@ def restart_of(node_id: int, stateful_set: str, epoch: int) -> Intent:
 
 
 def full(text: int) -> Status:
-    """The status of a roll with as much to say as there may be; each text has so many characters."""
+    """Build the status of a roll with the most content; each text has this many characters."""
     conditions = ("Ready", "Reconciling", "Reachable", "NodesRolled", "FeaturesCurrent", "PlanApproved", "Compatible")
     features = [f"feature.{number}" for number in range(7)]
     revision = RevisionStatus(name="n" * LONGEST_NAME, revision="r" * 63, since=AT, left=100)

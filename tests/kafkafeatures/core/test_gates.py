@@ -36,7 +36,7 @@ def test_the_gates_are_one_tuple_and_the_documentation_explains_them_in_its_orde
 
 
 def decision_at(wanted: DesiredState, owner: Owner | None = None) -> Decision:
-    """What is decided about levels where the document names some, else about restarts."""
+    """Return the decision about levels if the document names any, else the one about restarts."""
     if wanted.levels:
         return decide(wanted, world(), verdict=DryRunAccepted(), owner=owner)
     return decide(wanted, cluster(), roll=rolled(cluster(), rollout=wanted.rollout), owner=owner)

@@ -32,7 +32,7 @@ P = Position
 
 
 def restarted(look: Look) -> int:
-    """The broker that is restarted next."""
+    """Return the broker that the decision restarts next."""
     assert isinstance(look.decision, Act), look.decision
     step = look.decision.step
     assert isinstance(step, RestartNode)
@@ -40,14 +40,14 @@ def restarted(look: Look) -> int:
 
 
 def refused(look: Look, reason: Reason) -> str:
-    """Everything that it says; nothing is sent."""
+    """Return the message and remedies of a decision that sends nothing."""
     assert not isinstance(look.decision, Act), look.decision
     assert look.decision.reason is reason, look.decision
     return "\n".join([look.decision.message, *map(str, look.decision.blockers)])
 
 
 def requested_restart(id_: int) -> RestartInFlight:
-    """A person was asked to restart it, and has not done so: its znode is the one that `broker` gives it."""
+    """Build a restart that a person was asked for and has not made: the znode of the broker is unchanged."""
     step = RestartNode(id_, f"broker {id_}", earlier_support="", czxid=100 + id_)
     return RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
 
@@ -147,7 +147,7 @@ def test_the_roll_stays_the_same_until_its_last_broker_is_back() -> None:
 
 
 def report(look: Look, previous: Status = EMPTY) -> Status:
-    """The status with what the stages say."""
+    """Return the status with the reports of all stages."""
     status = EMPTY
     for stage in look.stages:
         status = stage.reported(look.decision, status, previous)

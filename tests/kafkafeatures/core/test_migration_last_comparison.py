@@ -56,7 +56,7 @@ LACKING = {
 
 
 def decided(status: Status, wanted: DesiredState = BACK) -> Look:
-    """Once `/migration` has stood still for long enough."""
+    """Return the decision once `/migration` has been unchanged for long enough."""
     return Look(wanted, GONE, before=Look(wanted, GONE), seconds=5.0, status=status)
 
 
@@ -228,7 +228,7 @@ def test_a_comparison_of_another_cluster_does_not_count() -> None:
 
 
 def without_a_result(kind: FailureKind) -> Status:
-    """The status after a comparison that came to something, and another one that did not."""
+    """Return the status after a comparison with a result and one without."""
     first = status_after_decision(looks(BACK, cluster(Position.COPIED)))
     failed = Unknown(Failure(kind, "", "no result"))
     then = status_after_decision(Look(BACK, replace(cluster(Position.COPIED), compared=failed), status=first), first)

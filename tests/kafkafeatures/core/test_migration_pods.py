@@ -63,7 +63,7 @@ def in_its_pod(node: Node) -> Node:
 def in_pods(
     observation: Observation, outdated: Collection[int] = (), pods: Collection[int] | None = None
 ) -> Observation:
-    """Each node in a pod; templates of those that are outdated were changed. pods: those that are there."""
+    """Put each node into a pod; the templates of `outdated` were changed. `pods`: the ids of existing pods."""
     ids_of_pods = [*BROKERS, *CONTROLLERS] if pods is None else pods
     made = {
         id_: pod(
@@ -120,7 +120,7 @@ def test_a_pod_is_evicted_once_its_template_was_changed(position: Position) -> N
 
 
 def dead(id_: int, *, flag: bool | None = True) -> Node:
-    """A controller whose process is gone; `flag`: whether it had it when it registered last."""
+    """Build a controller without a process; `flag`: if it had the flag at its last registration."""
     return replace(
         a_node(id_, Shape.MIGRATING_CONTROLLER),
         state=NodeState.UNREACHABLE, answer=Unknown(SILENT), proved_at="", registered_flag=flag,
@@ -338,12 +338,12 @@ def test_controllers_are_not_stopped_while_the_mode_of_a_broker_is_unknown() -> 
 
 
 def without_controllers(pods: Collection[int] = BROKERS) -> Observation:
-    """No controller answers, and `/migration` stands still."""
+    """Build a cluster in which no controller answers and `/migration` is unchanged."""
     return in_pods(without_quorum(cluster(P.COPIED)), pods=pods)
 
 
 def look_at_deletion(observation: Observation, status: Status | None = None) -> Look:
-    """What is decided once `/migration` was seen to stand still."""
+    """Return the look once `/migration` was observed to be unchanged."""
     wanted = wanting(D.ROLLED_BACK, rollout=THROUGH_PODS)
     return Look(wanted, observation, before=Look(wanted, observation), seconds=5.0, status=status or compared())
 

@@ -72,7 +72,7 @@ def test_an_eviction_that_may_not_have_been_sent_is_sent_again_before_any_other_
 
 
 def combined_of(observation: Observation) -> Observation:
-    """With controllers that are brokers as well, whose StatefulSet is listed as one of brokers."""
+    """Make the controllers combined nodes, whose StatefulSet is listed as one of brokers."""
     both = (Role.CONTROLLER, Role.BROKER)
     nodes = tuple(replace(node, roles=both) if node.id >= 3000 else node for node in observation.nodes)
     sets = tuple(replace(stateful_set, role="brokers") for stateful_set in workloads_of(observation).stateful_sets)

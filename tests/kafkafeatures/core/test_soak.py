@@ -30,7 +30,7 @@ BEGAN = Status(soak_started_at=stamp(NOW - timedelta(hours=1)))  # by a process 
 
 
 def observation_with(processes: dict[int, str] | None = None, **levels: int) -> Observation:
-    """A world whose every node registered: which process it was, by id."""
+    """Build an observation in which every node has registered; `processes` has its process by id."""
     observation = world(**levels)
     lives = {node.id: "a" for node in observation.nodes} | (processes or {})
     nodes = (replace(node, incarnation=lives[node.id]) for node in observation.nodes)
@@ -65,7 +65,7 @@ def soaking(
 
 
 def soak_after(lasts: timedelta, *, wanted: DesiredState = WANTED, observation: Observation | None = None) -> Soak:
-    """After looks every half a minute for so long."""
+    """Return the soak after observations every half minute for this long."""
     soak, after = soaking(observation, wanted=wanted), timedelta(0)
     while after < lasts:
         after = min(after + timedelta(seconds=LOOKS_WITHIN), lasts)

@@ -31,21 +31,21 @@ Meanwhile = Callable[[Rig], object]
 
 
 def rolling(**spec: Any) -> Rig:
-    """Broker 1 is the next to be restarted."""
+    """Set up a roll in which broker 1 is restarted next."""
     rig = Rig()
     rig.api.edit(**spec)
     return rig
 
 
 def finalizing(**spec: Any) -> Rig:
-    """metadata.version 27 is about to be finalized."""
+    """Set up metadata.version 27 as the next change."""
     rig = Rig()
     rig.api.edit(workload={"driver": "None"}, features={"levels": [{"name": "metadata.version", "level": 27}]}, **spec)
     return rig
 
 
 def downgrading(**spec: Any) -> Rig:
-    """group.version is about to be disabled, with a consent."""
+    """Set up the downgrade of group.version to 0 as the next change, with its consent."""
     rig = Rig()
     met = {"clusterId": rig.kafka.world.cluster_id}
     rig.api.edit_status(lambda status: status.update(met))
@@ -79,7 +79,7 @@ class OnceWritten:
 
 
 def requests_sent(rig: Rig) -> list[object]:
-    """What left the process."""
+    """Return all changes and evictions that left the process."""
     return [*rig.workloads.evictions, *rig.kafka.sent]
 
 

@@ -53,7 +53,7 @@ def acceptance(cluster: Cluster) -> str:
 
 
 def accept(store: Store, accepted: str) -> None:
-    """By the annotation."""
+    """Accept the restored log by annotation."""
     metadata = {"annotations": {"kafkafeatures.dev/accept-restored-log": accepted}}
     store.server.edit("ns", "name", lambda manifest: manifest["metadata"].update(metadata))
 

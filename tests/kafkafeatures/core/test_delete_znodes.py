@@ -221,7 +221,7 @@ def test_once_the_epoch_was_written_the_deletion_can_no_longer_be_carried_out(na
     assert settled(step, znodes_before(step, controller_epoch=later)) is Result.NOT_APPLIED
 
 
-def test_where_one_of_two_znodes_is_gone_another_client_has_deleted_it() -> None:
+def test_a_deletion_was_not_carried_out_if_only_one_of_its_znodes_is_gone_or_replaced() -> None:
     assert settled(WHOLE, znodes_before(WHOLE, migration=None)) is Result.NOT_APPLIED
     assert settled(WHOLE, znodes_before(WHOLE, controller=None)) is Result.NOT_APPLIED
     assert settled(WHOLE, znodes_before(WHOLE, controller=claimed(3001, epoch=4, czxid=99))) is Result.NOT_APPLIED

@@ -104,7 +104,7 @@ def test_a_closed_gate_begins_no_further_restart_and_the_message_names_the_resta
     assert decision.message.endswith("still in flight: broker 1")
 
 
-def test_a_roll_that_is_suspended_names_what_halts_it() -> None:
+def test_the_message_of_a_suspended_roll_has_the_cause_that_halts_the_roll() -> None:
     blocked = replace(
         rolled(cluster()),
         decision=Stalled(Reason.ROLLOUT_HALTED, "broker 1 is not back", subject="broker 1", remedy="see its log"),

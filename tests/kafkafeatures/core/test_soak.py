@@ -278,7 +278,7 @@ def test_a_soak_is_reported_whatever_the_clock_of_the_operator_shows() -> None:
 # --- what is decided meanwhile ---
 
 
-def test_an_irreversible_change_waits_while_it_soaks_and_then_goes() -> None:
+def test_an_irreversible_change_is_sent_once_its_soak_is_over() -> None:
     waiting = deciding(WANTED, soaking())
     assert isinstance(waiting, Wait)
     assert waiting.reason is Reason.SOAKING

@@ -205,7 +205,7 @@ def test_a_soak_continues_while_suspended_and_in_mode_observe_and_nothing_is_sen
     assert life.level == 32
 
 
-def test_an_approval_during_the_soak_lets_the_change_go_at_its_end() -> None:
+def test_a_change_approved_during_its_soak_is_sent_at_the_end_of_the_soak() -> None:
     life = Life(policy=ApprovalPolicy.ALWAYS)
     assert "; approve plan sha256:" in expect_soaking(life.look())
     conditions = {condition["type"]: condition["reason"] for condition in life.store.status["conditions"]}

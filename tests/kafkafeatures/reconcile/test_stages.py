@@ -87,7 +87,7 @@ class Life:
         return plan_hash
 
 
-def test_one_approval_lets_the_whole_plan_through_roll_soak_and_levels() -> None:
+def test_one_approval_covers_the_roll_the_soak_and_the_levels_of_a_plan() -> None:
     life = Life()
     life.new_image()
     evaluation = life.until(Reason.APPROVAL_REQUIRED)

@@ -181,7 +181,7 @@ def wanting(
 
 
 class Look:
-    """One look of a process that has lived through `seconds` since the last one."""
+    """The decision of a process about an observation, `seconds` after its decision `before`."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class Look:
         seconds: float = 2.0,
         lived: timedelta = timedelta(0),
     ) -> None:
-        self.wanted, self.seen = wanted, observation
+        self.wanted, self.observation = wanted, observation
         self.monotonic: float = (before.monotonic if before is not None else 0.0) + seconds
         replication = Replication(observation.partitions.value) if isinstance(observation.partitions, Known) else None
         stage_memory = (
@@ -217,7 +217,7 @@ class Look:
 
 
 def looks(wanted: DesiredState, observation: Observation, **options: Any) -> Look:
-    """The second of two looks in a row: by then it is known how far ZooKeeper is behind."""
+    """Return the second of two looks in a row, which knows how far ZooKeeper is behind the metadata log."""
     first = Look(
         wanted,
         replace(observation, source=replace(observation.source, offset=observation.source.offset - 3)),
@@ -249,7 +249,7 @@ def released(look: Look) -> DeleteZnodes:
 def status_after(look: Look, previous: Status = EMPTY) -> Status:
     """Return the status that is written after this look."""
     return status_of(
-        look.decision, look.seen, look.proposal.plan, look.stages,
+        look.decision, look.observation, look.proposal.plan, look.stages,
         generation=1, previous=previous, version="0.1.0", now=look.facts.current_time,
     )  # fmt: skip
 
@@ -271,7 +271,14 @@ def status_after_decision(look: Look, status: Status = EMPTY) -> Status:
     for stage in look.stages:
         status = stage.decided(look.decision, status)
     return status_of(
-        look.decision, look.seen, look.proposal.plan, look.stages, generation=1, previous=status, version="1", now=NOW
+        look.decision,
+        look.observation,
+        look.proposal.plan,
+        look.stages,
+        generation=1,
+        previous=status,
+        version="1",
+        now=NOW,
     )
 
 

@@ -149,7 +149,12 @@ def test_the_stores_are_compared_in_each_reconciliation_while_the_controllers_ar
     def compares(later: float, took: float = 0.3, *, tried: datetime = NOW) -> bool:
         stage_memory = {MIGRATION: MigrationMemory(compared=StoreComparison(NOW, 99, took=took), tried=tried)}
         context = ReadContext(
-            BACK, status, NOT_ASKED, NOW + timedelta(seconds=later), observation=look.seen, stage_memory=stage_memory
+            BACK,
+            status,
+            NOT_ASKED,
+            NOW + timedelta(seconds=later),
+            observation=look.observation,
+            stage_memory=stage_memory,
         )
         assert BACK.migration is not None
         return demands_of(context, BACK.migration).comparison

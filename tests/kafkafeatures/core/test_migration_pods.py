@@ -248,9 +248,9 @@ def test_a_template_of_controllers_is_ahead_while_the_hold_a_consent_or_an_appro
     """A controller that is drained meanwhile would end the migration."""
     observation = in_pods(cluster(P.DUAL_WRITE), CONTROLLERS)
     conditions: dict[str, Any] = {"consents": CONSENT, "approvals": frozenset({"sha256:0"}), **lacks}
-    held = look_at(D.FINALIZED, observation, **conditions)
-    assert Reason.TEMPLATE_AHEAD in {blocker.reason for blocker in held.decision.blockers}
-    assert isinstance(held.decision, Stalled)
+    look = look_at(D.FINALIZED, observation, **conditions)
+    assert Reason.TEMPLATE_AHEAD in {blocker.reason for blocker in look.decision.blockers}
+    assert isinstance(look.decision, Stalled)
 
 
 def test_once_finalizing_is_approved_git_is_asked_for_the_template_and_a_standby_is_evicted_first() -> None:

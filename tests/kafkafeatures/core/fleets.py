@@ -16,7 +16,7 @@ OLD, NEW = "broker-7d9", "broker-c4f"
 
 
 def in_pod(id_: int, pod: str = "", *, service: str = "kafka", ip: str = "", **of_node: Any) -> Node:
-    """A node that advertises the full name of its pod, and has proved who it is there."""
+    """Build a node that advertises the full DNS name of its pod and has confirmed its id there."""
     name = pod or f"broker-{id_}"
     host = f"{name}.{service}.kafka.svc.cluster.local"
     broker = node(id_, **of_node)
@@ -25,7 +25,7 @@ def in_pod(id_: int, pod: str = "", *, service: str = "kafka", ip: str = "", **o
 
 
 def pod(id_: int, **fields: Any) -> Pod:
-    """Running, of the old revision, an hour old."""
+    """Build a pod that has run the old revision for an hour."""
     name = fields.pop("name", f"broker-{id_}")
     ip = f"10.0.0.{id_}"
     names = (name, f"{name}.kafka", f"{name}.kafka.kafka", f"{name}.kafka.kafka.svc")
@@ -34,7 +34,7 @@ def pod(id_: int, **fields: Any) -> Pod:
 
 
 def stateful_set(*pods: Pod, **fields: Any) -> StatefulSet:
-    """A StatefulSet of brokers, whose template has just got a new image."""
+    """Build a StatefulSet of brokers whose template has just got a new image."""
     owner = StatefulSet(
         fields.pop("name", "broker"), "uid", "brokers", len(pods), NEW, "OnDelete", image="kafka:4.4.0", release="4.4",
         grace_seconds=600, labels={"app": "kafka"}, pods=pods,
@@ -43,7 +43,7 @@ def stateful_set(*pods: Pod, **fields: Any) -> StatefulSet:
 
 
 def budget(*pods: Pod, most: int = 1, **fields: Any) -> Budget:
-    """A budget that allows as many disruptions as it ever does."""
+    """Build a PodDisruptionBudget that allows as many disruptions as it ever does."""
     names = frozenset(pod.name for pod in pods)
     disruption_budget = Budget(
         "broker", most, names, f"maxUnavailable: {most}", always_allows_unhealthy=True, most=most
@@ -54,13 +54,13 @@ def budget(*pods: Pod, most: int = 1, **fields: Any) -> Budget:
 def observed_fleet(
     *nodes: Node, sets: tuple[StatefulSet, ...], budgets: tuple[Budget, ...] = (), **of: Any
 ) -> Observation:
-    """Nodes and workloads, read at the same time."""
+    """Build an observation of nodes and workloads that were read at the same time."""
     reading = WorkloadsReading(NOW, sets, budgets, namespace="kafka", **of)
     return replace(observation(*nodes), workloads=Known(reading, SourceKind.KUBERNETES, "", NOW))
 
 
 def requested(observation: Observation, *pods: str) -> Observation:
-    """With the restart of these pods requested."""
+    """Request the restart of these pods by annotation."""
     assert isinstance(observation.workloads, Known)
     sets = tuple(
         replace(stateful_set, pods=tuple(replace(pod, restart_requested=pod.name in pods) for pod in stateful_set.pods))

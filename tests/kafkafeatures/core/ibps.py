@@ -19,20 +19,20 @@ IN_PODS = Rollout("StatefulSet", brokers=("broker",))
 
 
 def setting(uses: str | None, knows: str) -> Setting:
-    """What a broker says: `uses` None where its file says nothing."""
+    """Build the settings that a broker reports; `uses` is None if its file does not set the IBP."""
     if uses is None:
         return Setting(DEFAULT, knows, is_read_only=True, layers={DEFAULT: knows})
     return Setting(FILE, uses, is_read_only=True, layers={FILE: uses, DEFAULT: knows})
 
 
 def broker(id_: int, uses: str | None = "3.8", knows: str = "3.9-IV0", **fields: Any) -> Node:
-    """One that uses this version, of a Kafka that knows that one."""
+    """Build a broker that uses one IBP, on a Kafka whose newest IBP is `knows`."""
     made = a_node(id_, Shape.PLAIN_BROKER)
     return replace(made, settings={IBP: setting(uses, knows)}, **fields)
 
 
 def brokers(*nodes: Node, uses: str | None = "3.8", knows: str = "3.9-IV0", **parts: Any) -> Observation:
-    """Three that are alike, but for `nodes`; broker 1 is controller."""
+    """Build three equal brokers, except those of `nodes`; broker 1 is the controller."""
     given_ids = {node.id for node in nodes}
     alike = [broker(id_, uses, knows) for id_ in BROKERS if id_ not in given_ids]
     return cluster(Position.ZOOKEEPER, *alike, *nodes, **parts)
@@ -57,7 +57,7 @@ def pods(*outdated: int, release: str = "3.9") -> Known[WorkloadsReading]:
 
 
 def in_pods(observation: Observation, *outdated: int, release: str = "3.9") -> Observation:
-    """These brokers in pods."""
+    """Put these brokers into pods; the pods of `outdated` are not of the update revision."""
     nodes = tuple(
         replace(node, proved_at=f"10.0.0.{node.id}", host=f"10.0.0.{node.id}") if node.proved_at else node
         for node in observation.nodes

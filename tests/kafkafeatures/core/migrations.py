@@ -76,7 +76,7 @@ NEW = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
 
 
 def settings(id_: int, shape: Shape) -> Mapping[str, Setting]:
-    """What a node of this shape says."""
+    """Build the settings that a node of this shape reports."""
     known_settings = known_of({}, "3.9")
     rules = dict(required(shape, replace(known_settings, node_id=id_, ibp="3.9-IV0")))
     node_settings = preflights.settings()
@@ -89,7 +89,7 @@ def settings(id_: int, shape: Shape) -> Mapping[str, Setting]:
 
 
 def a_node(id_: int, shape: Shape, *, epoch: int = 0, **fields: Any) -> Node:
-    """One that answers, as it does with these settings."""
+    """Build a live node that answers as one with the settings of this shape does."""
     in_zookeeper = shape in (Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER)
     node_answer = answer(OF_ZOOKEEPER, {}, keys=(18,)) if in_zookeeper else answer(NEW)
     flagged = shape in (Shape.FLAGGED_BROKER, Shape.MIGRATING_CONTROLLER)
@@ -119,7 +119,7 @@ def quorum(leader: int = 3003) -> QuorumAnswer:
 def cluster(
     position: Position, *nodes: Node, partitions: tuple[Row, ...] = PARTITIONS, offset: int = 99, **parts: Any
 ) -> Observation:
-    """The whole cluster there; `nodes` are otherwise than the position has them."""
+    """Build the cluster at this position; `nodes` replace those of the position."""
     state, broker, controller = AT[position]
     all_nodes = {id_: a_node(id_, broker) for id_ in BROKERS}
     if controller is not None:
@@ -157,7 +157,7 @@ REFUSES = Failure(FailureKind.NOT_LISTENING, "controller-1:9093", "connection re
 
 
 def in_dual_write_for(span: timedelta, observation: Observation | None = None, offset: int = 103) -> Observation:
-    """The cluster in dual write for so long, by its metadata log."""
+    """Build a cluster that has been in dual write for `span`, by its metadata log."""
     observation = cluster(P.DUAL_WRITE) if observation is None else observation
     return replace(observation, last_registration=LastRegistration(offset, NOW - span, NOW))
 
@@ -181,7 +181,7 @@ def wanting(
 
 
 class Look:
-    """One look of a process that has lived through `seconds` since the last one."""
+    """The decision of a process about an observation, `seconds` after its decision `before`."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class Look:
         seconds: float = 2.0,
         lived: timedelta = timedelta(0),
     ) -> None:
-        self.wanted, self.seen = wanted, observation
+        self.wanted, self.observation = wanted, observation
         self.monotonic: float = (before.monotonic if before is not None else 0.0) + seconds
         replication = Replication(observation.partitions.value) if isinstance(observation.partitions, Known) else None
         stage_memory = (
@@ -217,7 +217,7 @@ class Look:
 
 
 def looks(wanted: DesiredState, observation: Observation, **options: Any) -> Look:
-    """The second of two looks in a row: by then it is known how far ZooKeeper is behind."""
+    """Return the second of two looks in a row, which knows how far ZooKeeper is behind the metadata log."""
     first = Look(
         wanted,
         replace(observation, source=replace(observation.source, offset=observation.source.offset - 3)),
@@ -227,7 +227,7 @@ def looks(wanted: DesiredState, observation: Observation, **options: Any) -> Loo
 
 
 def restarted(look: Look) -> int:
-    """The node that is restarted next."""
+    """Return the node that the decision restarts next."""
     assert isinstance(look.decision, Act), look.decision
     step = look.decision.step
     assert isinstance(step, RestartNode)
@@ -247,9 +247,9 @@ def released(look: Look) -> DeleteZnodes:
 
 
 def status_after(look: Look, previous: Status = EMPTY) -> Status:
-    """The status that is written after this look."""
+    """Return the status that is written after this look."""
     return status_of(
-        look.decision, look.seen, look.proposal.plan, look.stages,
+        look.decision, look.observation, look.proposal.plan, look.stages,
         generation=1, previous=previous, version="0.1.0", now=look.facts.current_time,
     )  # fmt: skip
 
@@ -258,25 +258,32 @@ FINALIZING = wanting(Desired.FINALIZED, consents=frozenset({"zk-finalize"}))
 
 
 def approved(observation: Observation, **of_wanted: Any) -> Look:
-    """A look at a migration that is to be finalized, and whose plan was approved."""
+    """Return a look at a migration to be finalized whose plan was approved."""
     wanted = replace(FINALIZING, may_approve_unseen=True, **of_wanted)
     shown = Look(wanted, observation).proposal.plan.hash
     return looks(replace(wanted, approvals=frozenset({shown})), observation)
 
 
 def status_after_decision(look: Look, status: Status = EMPTY) -> Status:
-    """The status that is written once a look has decided."""
+    """Return the status that is written once this look has decided."""
     for stage in look.stages:
         status = stage.remembered(status)
     for stage in look.stages:
         status = stage.decided(look.decision, status)
     return status_of(
-        look.decision, look.seen, look.proposal.plan, look.stages, generation=1, previous=status, version="1", now=NOW
+        look.decision,
+        look.observation,
+        look.proposal.plan,
+        look.stages,
+        generation=1,
+        previous=status,
+        version="1",
+        now=NOW,
     )
 
 
 def asked_for(wanted: DesiredState, observation: Observation, status: Status = EMPTY) -> Status:
-    """The status once a look has shown what the document consents to only later."""
+    """Return the status after a look that asked for the consents, before the document has them."""
     memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
     return status_after_decision(
         looks(replace(wanted, consents=frozenset()), observation, status=status, memory=memory), status

@@ -32,7 +32,7 @@ SHARE = {"share.version": 1}
 
 
 def world(**levels: int) -> Observation:
-    """Everybody supports everything; `levels` with underscores for dots."""
+    """Build an observation in which every node supports every level; `levels` have underscores instead of dots."""
     finalized = {"metadata.version": 25, **{name.replace("_", "."): level for name, level in levels.items()}}
     finalized = {name: level for name, level in finalized.items() if level}
     nodes = [node(i, said=answer(EVERY, finalized), written=EVERY) for i in (3001, 3002, 1, 2)]
@@ -57,7 +57,7 @@ def kinds(decision: Decision) -> set[BlockerKind]:
 
 
 def standing(plan: Plan) -> PlanStatus:
-    """The plan as it stands in a status."""
+    """Return the plan as the status has it."""
     return PlanStatus(
         hash=plan.hash, created_at=stamp(NOW), irreversible=plan.irreversible, summary="", stages=plan.stages
     )

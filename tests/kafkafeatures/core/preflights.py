@@ -55,7 +55,7 @@ def secret(source: SettingSource = FILE) -> Setting:
 
 
 def settings(**values: str) -> dict[str, Setting]:
-    """All that a node gives, with these in its file. Each dot of a name is written as two underscores."""
+    """Build all settings of a node, with these in its file. Dots in names are written as two underscores."""
     node_settings = {name: Setting(DEFAULT, value) for name, value in DEFAULTS.items()}
     node_settings |= {name: secret(DEFAULT) for name in SECRETS}
     node_settings |= {name: from_file(value) for name, value in OF_ALL.items()}
@@ -63,14 +63,14 @@ def settings(**values: str) -> dict[str, Setting]:
 
 
 def plain(id_: int) -> Node:
-    """A broker in ZooKeeper mode, which names no feature."""
+    """Build a broker in ZooKeeper mode, which reports no feature."""
     broker = node(id_, said=answer({}, levels={}, keys=(18,)), written=None)
     own = settings(broker__id=str(id_), inter__broker__protocol__version="3.9")
     return replace(broker, proved_at=f"10.0.0.{id_}", settings=own)
 
 
 def controller(id_: int) -> Node:
-    """One of a quorum that waits."""
+    """Build a controller of a quorum that waits for the migration."""
     broker = node(id_, said=answer(OLD, keys=(18, 55)), written=OLD)
     own = settings(process__roles="controller", node__id=str(id_))
     return replace(broker, proved_at=f"10.0.1.{id_ - 3000}", settings=own)
@@ -81,7 +81,7 @@ def registered(id_: int, *listeners: str) -> RegisteredBroker:
 
 
 def healthy(end: Position = Position.COPIED) -> PreflightInput:
-    """Nothing prevents it."""
+    """Build the input of a preflight without any finding."""
     with_controllers = end is Position.COPIED
     nodes = (plain(1), plain(2), *((controller(3001), controller(3002)) if with_controllers else ()))
     znodes = reading(
@@ -99,7 +99,7 @@ def healthy(end: Position = Position.COPIED) -> PreflightInput:
 
 
 def with_node(id_: int, **fields: Any) -> Change:
-    """This node is otherwise."""
+    """Return a change of one node."""
 
     def change(preflight: PreflightInput) -> PreflightInput:
         nodes = tuple(replace(node, **fields) if node.id == id_ else node for node in preflight.observation.nodes)
@@ -109,7 +109,7 @@ def with_node(id_: int, **fields: Any) -> Change:
 
 
 def with_settings(ids: tuple[int, ...], **values: Setting | str | None) -> Change:
-    """These nodes have these settings; None: they do not give it. Names are written as for `settings`."""
+    """Return a change of settings of these nodes; None removes a setting. Names are written as for `settings`."""
 
     def own(node: Node) -> Node:
         changed = dict(node.settings)
@@ -127,7 +127,7 @@ def with_settings(ids: tuple[int, ...], **values: Setting | str | None) -> Chang
 
 
 def with_znodes(**parts: Any) -> Change:
-    """These parts of ZooKeeper are otherwise."""
+    """Return a change of these parts of the reading of ZooKeeper."""
 
     def change(preflight: PreflightInput) -> PreflightInput:
         assert not isinstance(preflight.znodes, Failure)
@@ -137,7 +137,7 @@ def with_znodes(**parts: Any) -> Change:
 
 
 def with_survey(**parts: Any) -> Change:
-    """The dry run of the copy found this."""
+    """Return a change by which the dry run of the copy has these findings."""
 
     def change(preflight: PreflightInput) -> PreflightInput:
         assert not isinstance(preflight.survey, Failure)
@@ -147,12 +147,12 @@ def with_survey(**parts: Any) -> Change:
 
 
 def with_observation(**parts: Any) -> Change:
-    """The observation says this."""
+    """Return a change of these parts of the observation."""
     return lambda preflight: replace(preflight, observation=replace(preflight.observation, **parts))
 
 
 def as_one(*changes: Change) -> Change:
-    """A change that makes these changes one after the other."""
+    """Combine changes into one, made in this order."""
 
     def change(preflight: PreflightInput) -> PreflightInput:
         for change in changes:

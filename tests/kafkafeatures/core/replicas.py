@@ -46,7 +46,7 @@ def row(
     number: int = 0,
     offline: bool = False,
 ) -> Row:
-    """With any iterable for a set."""
+    """Build a partition; sets may be given as any iterable."""
     in_sync = None if isr is None else frozenset(isr)
     return Row(topic, replicas, in_sync, frozenset(adding), frozenset(removing), number, offline)
 
@@ -54,7 +54,7 @@ def row(
 def reading(
     *rows: Row, default: int = 2, least: Mapping[str, int] | None = None, per_chunk: int = 3
 ) -> PartitionsReading:
-    """`least`: min.insync.replicas of topics that set it."""
+    """Build a reading of partitions; `least` has the min.insync.replicas of topics that set it."""
     numbers = {name: number for number, name in enumerate(dict.fromkeys(each.topic for each in rows), start=5)}
     chunks = []
     for width in sorted({len(each.replicas) for each in rows}):
@@ -95,7 +95,7 @@ def least_of(of: Row, default: int, least: Mapping[str, int]) -> int:
 def forbids(
     of: Row, broker: int, down: frozenset[int], rule: Availability, least: int, *, excused: bool = False
 ) -> bool:
-    """The rule in words of sets."""
+    """Apply the rule of availability, written with plain sets."""
     if broker not in of.replicas:
         return False
     staying = set(of.replicas) - of.removing

@@ -58,7 +58,7 @@ UNREAD = Failure(FailureKind.AUTHORIZATION, "partitions", "not authorized", "add
 
 
 def current(*ids: int) -> Mapping[int, Pod]:
-    """Pods of these that run the update revision already."""
+    """Build pods of these nodes that already run the update revision."""
     return {id_: a_pod(id_, revision=NEW) for id_ in ids}
 
 
@@ -112,7 +112,7 @@ def workloads_of(observation: Observation) -> WorkloadsReading:
 
 
 def with_workloads(observation: Observation, **fields: Any) -> Observation:
-    """With other StatefulSets or budgets."""
+    """Replace the StatefulSets or budgets of the observation."""
     assert isinstance(observation.workloads, Known)
     return replace(
         observation, workloads=replace(observation.workloads, value=replace(observation.workloads.value, **fields))
@@ -168,7 +168,7 @@ def ago(minutes: float) -> Stamp:
 
 
 def replaced(id_: int, **fields: Any) -> Mapping[int, Pod]:
-    """The new pod of a node that was restarted."""
+    """Build the new pod of a node that was restarted."""
     return {id_: replace(a_pod(id_, **{"revision": NEW, **fields}), uid="another")}
 
 
@@ -177,12 +177,12 @@ def fresh(id_: int) -> Mapping[int, Node]:
 
 
 def read_at(observation: Observation, moment: datetime) -> Observation:
-    """With pods that were read then by the API server's clock: that of the operator is ahead."""
+    """Set the time by the API server's clock at which pods were read; the clock of the operator is ahead."""
     return with_workloads(observation, at=moment)
 
 
 def replication_of(observation: Observation) -> Replication | None:
-    """All partitions, to be judged; None where they could not be read."""
+    """Return the partitions to be judged, or None if they could not be read."""
     return Replication(observation.partitions.value) if isinstance(observation.partitions, Known) else None
 
 
@@ -212,7 +212,7 @@ def rolled(
 
 
 def behind_gates(observation: Observation, roll: Roll, rollout: Rollout) -> Roll:
-    """With what the document makes of its decision."""
+    """Apply the gates of the document to the decision of the roll."""
     decision = decide(DesiredState({}, rollout=rollout), observation, roll=roll)
     assert isinstance(decision, Act | Wait | Stalled), decision
     return replace(roll, decision=decision)

@@ -55,7 +55,7 @@ def restart_of(node_id: int, stateful_set: str, epoch: int) -> Intent:
 
 
 def full(text: int) -> Status:
-    """The status of a roll with as much to say as there may be; each text has so many characters."""
+    """Build the status of a roll with the most content; each text has this many characters."""
     conditions = ("Ready", "Reconciling", "Reachable", "NodesRolled", "FeaturesCurrent", "PlanApproved", "Compatible")
     features = [f"feature.{number}" for number in range(7)]
     revision = RevisionStatus(name="n" * LONGEST_NAME, revision="r" * 63, since=AT, left=100)
@@ -108,7 +108,7 @@ def test_a_status_stays_below_32_kib_and_keeps_every_node_in_flight_and_every_le
     assert made.rollout.revisions[:3] == before.rollout.revisions[:3]
 
 
-def test_what_a_large_roll_remembers_costs_no_level() -> None:
+def test_the_status_of_a_large_roll_keeps_every_intent_feature_and_plan() -> None:
     """64 in flight, 300 that were restarted in no order, and a consent to many topics."""
     intents = tuple(restart_of(900 + number, "kafka-broker", 10**12) for number in range(MOST_IN_FLIGHT))
     stopped = (intent for intent in map(in_flight, intents) if isinstance(intent, RestartInFlight))
@@ -132,7 +132,7 @@ def test_what_a_large_roll_remembers_costs_no_level() -> None:
     assert (made.intents, made.plan) == (planned.intents, planned.plan)
 
 
-def test_an_intent_of_a_restart_says_nothing_twice() -> None:
+def test_an_intent_of_a_restart_has_each_field_once_and_is_read_back_as_written() -> None:
     """What it is written from, and read back to."""
     step = restart_in(rolled(cluster(ROLLED_CONTROLLERS)))
     intent = RestartInFlight(step, AT, Via.API_SERVER).to_intent()
@@ -155,7 +155,7 @@ def test_an_intent_of_a_restart_says_nothing_twice() -> None:
 
 
 @pytest.mark.parametrize("character", ["a", '"', "\n", "\0", "\x7f", "\xe9", "\u20ac", "\U0001f600", "\ud800"])
-def test_no_character_makes_a_status_larger_as_it_is_sent_than_it_may_be(character: str) -> None:
+def test_a_status_with_any_characters_stays_within_its_maximum_size(character: str) -> None:
     for length in range(0, 512, 8):
         blocker = BlockerStatus(kind="Partition", message=character * length, remedy="r")
         status = bounded(replace(EMPTY, blockers=(blocker,) * 20), 0)

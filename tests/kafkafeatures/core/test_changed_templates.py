@@ -28,7 +28,7 @@ WANTED = DesiredState({}, rollout=Rollout(driver=STATEFUL_SET.name, brokers=("br
 
 
 def world(**of_set: Any) -> Observation:
-    """Three brokers in pods, with a partition on all of them."""
+    """Build three brokers in pods, with a partition on all of them."""
     pods = tuple(pod(id_) for id_ in (1, 2, 3))
     observation = observed_fleet(*(in_pod(id_) for id_ in (1, 2, 3)), sets=(stateful_set(*pods, **of_set),))
     partitions = reading(row("orders", 1, 2, 3), default=2)

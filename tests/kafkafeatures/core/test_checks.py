@@ -219,7 +219,7 @@ def test_a_blocker_names_its_node_the_cause_and_the_remedy() -> None:
         (33, "kafkafeatures unregister --controller 3003 --bootstrap-server HOST:PORT"),
     ],
 )
-def test_the_cure_of_a_ghost_controller_is_one_that_kafka_can_do_at_this_level(level: int, remedy: str) -> None:
+def test_the_remedy_for_a_ghost_controller_is_possible_at_the_current_metadata_version(level: int, remedy: str) -> None:
     newer = {"metadata.version": (7, 34)}
     everyone = [node(i, said=answer(newer), written=newer) for i in (3001, 3002, 1)]
     ghost = node(3003, state=NodeState.GHOST, said=SILENT, written={"metadata.version": (7, level)}, voter=False)

@@ -44,7 +44,7 @@ RELEASES = (P.PRE_MIGRATION, P.COPIED)
 
 
 def hosting(observation: Observation, *more: Row) -> Observation:
-    """This cluster with these partitions, beside those with three replicas."""
+    """Add these partitions to those with three replicas."""
     return replace(observation, partitions=Known(reading(*PARTITIONS, *more), SourceKind.METADATA_LOG, "", NOW))
 
 
@@ -58,7 +58,7 @@ def migrating(
     desired: Desired = D.DUAL_WRITE,
     consents: frozenset[str] = CONSENT,
 ) -> Look:
-    """A look of any process, with what the status has."""
+    """Return a look at a migration of any process, with what the status remembers."""
     return looks(migrations.wanting(desired, consents=consents), observation, status=status, memory=remembered(status))
 
 

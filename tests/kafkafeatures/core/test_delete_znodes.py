@@ -165,7 +165,7 @@ def settled(
 
 
 def znodes_before(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
-    """The ensemble as the step was decided on, but for these parts."""
+    """Build the ensemble as the step was decided on, with these parts replaced."""
     before: dict[str, Any] = {"controller_epoch": step.epoch}
     before |= {} if step.controller else {"controller": elected()}
     before |= {} if step.migration is None or step.controller else {"migration": progress(-1, version=0)}
@@ -173,7 +173,7 @@ def znodes_before(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
 
 
 def znodes_after(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
-    """The ensemble once a broker was elected after it."""
+    """Build the ensemble after the deletion, once a broker was elected controller."""
     value = step.epoch.value if step.raise_to is None else step.raise_to
     epoch = ControllerEpoch(value + 1, step.epoch.version + 2) if step.controller else step.epoch
     return reading(**{"controller_epoch": epoch, "controller": elected(), "migration": None, **parts})
@@ -221,7 +221,7 @@ def test_once_the_epoch_was_written_the_deletion_can_no_longer_be_carried_out(na
     assert settled(step, znodes_before(step, controller_epoch=later)) is Result.NOT_APPLIED
 
 
-def test_where_one_of_two_znodes_is_gone_another_client_has_deleted_it() -> None:
+def test_a_deletion_was_not_carried_out_if_only_one_of_its_znodes_is_gone_or_replaced() -> None:
     assert settled(WHOLE, znodes_before(WHOLE, migration=None)) is Result.NOT_APPLIED
     assert settled(WHOLE, znodes_before(WHOLE, controller=None)) is Result.NOT_APPLIED
     assert settled(WHOLE, znodes_before(WHOLE, controller=claimed(3001, epoch=4, czxid=99))) is Result.NOT_APPLIED
@@ -298,7 +298,7 @@ def test_an_intent_that_deletes_nothing_is_not_read() -> None:
 
 
 def ended(step: DeleteZnodes, result: Result) -> tuple[Status, Status]:
-    """The status while it is in flight, and after its end."""
+    """Return the status while the step is in flight, and the status after its end."""
     sent = DeletionInFlight(step, AT, Via.ZOOKEEPER)
     before = replace(EMPTY, intents=(sent.to_intent(),), migration=MigrationStatus(unknown={"phase": "RollingBack"}))
     return before, with_result(before, sent, result, at=AT, age_of=lambda _: timedelta(0))

@@ -106,7 +106,7 @@ def test_a_raise_of_kraft_version_is_refused_where_strimzi_writes_the_files(name
 
 
 def with_files(levels: dict[str, int] = DYNAMIC, **settings: str) -> Observation:
-    """Controller 3001 as it should be; controller 3002 and broker 1 with these in their files."""
+    """Build controller 3001 with the right files; controller 3002 and broker 1 have these settings in their files."""
     right = {QUORUM_VOTERS: file(""), QUORUM_SERVERS: file("a:9093")}
     own = {QUORUM_VOTERS: file(settings.get("voters", "")), QUORUM_SERVERS: file(settings.get("servers", ""))}
     nodes = ((3001, right), (3002, own), (1, own))
@@ -121,7 +121,7 @@ def with_files(levels: dict[str, int] = DYNAMIC, **settings: str) -> Observation
 
 
 def file(value: str) -> Setting:
-    """A setting that only a file gives; Kafka's default is none."""
+    """Build a setting that only a file sets; Kafka's default is none."""
     if not value:
         return Setting(SettingSource.DEFAULT, "", layers={SettingSource.DEFAULT: ""})
     return Setting(SettingSource.FILE, value, layers={SettingSource.FILE: value, SettingSource.DEFAULT: ""})

@@ -26,7 +26,7 @@ CONTROLLER = replace(asked(3001), answer=replace(answer(), zk_migration_ready=Tr
 def observe_without_rights(
     *brokers: NodeAnswer | Failure, znodes: ZooKeeperReading | Failure = NOT_ASKED
 ) -> Observation:
-    """A controller denies everything."""
+    """Observe a cluster whose controller denies every request."""
     nodes: tuple[ProbedNode, ...] = tuple(asked(id_, node_answer) for id_, node_answer in enumerate(brokers, 1))
     cluster_probe = probe(CONTROLLER, *nodes, quorum=DENIED, controllers=DENIED)
     return observe(cluster_probe, DENIED, zookeeper=znodes)

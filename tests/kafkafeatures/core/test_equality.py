@@ -113,7 +113,7 @@ ZNODES: Mapping[str, Any] = {
 
 
 def compared(znodes: Mapping[str, Any], image: Image, only: frozenset[str] | None = None) -> Comparison:
-    """One round, with znodes that are read as `zookeeper/copied.py` reads them."""
+    """Make one comparison, with znodes parsed as `zookeeper/copied.py` parses them."""
     comparison = Comparison(Expected(image), only)
     raw = {
         path: content if isinstance(content, bytes) else json.dumps(content).encode()

@@ -36,7 +36,7 @@ def test_the_gates_are_one_tuple_and_the_documentation_explains_them_in_its_orde
 
 
 def decision_at(wanted: DesiredState, owner: Owner | None = None) -> Decision:
-    """What is decided about levels where the document names some, else about restarts."""
+    """Return the decision about levels if the document names any, else the one about restarts."""
     if wanted.levels:
         return decide(wanted, world(), verdict=DryRunAccepted(), owner=owner)
     return decide(wanted, cluster(), roll=rolled(cluster(), rollout=wanted.rollout), owner=owner)
@@ -104,7 +104,7 @@ def test_a_closed_gate_begins_no_further_restart_and_the_message_names_the_resta
     assert decision.message.endswith("still in flight: broker 1")
 
 
-def test_a_roll_that_is_suspended_names_what_halts_it() -> None:
+def test_the_message_of_a_suspended_roll_has_the_cause_that_halts_the_roll() -> None:
     blocked = replace(
         rolled(cluster()),
         decision=Stalled(Reason.ROLLOUT_HALTED, "broker 1 is not back", subject="broker 1", remedy="see its log"),

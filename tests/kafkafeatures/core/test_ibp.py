@@ -32,7 +32,7 @@ P = Position
 
 
 def restarted(look: Look) -> int:
-    """The broker that is restarted next."""
+    """Return the broker that the decision restarts next."""
     assert isinstance(look.decision, Act), look.decision
     step = look.decision.step
     assert isinstance(step, RestartNode)
@@ -40,14 +40,14 @@ def restarted(look: Look) -> int:
 
 
 def refused(look: Look, reason: Reason) -> str:
-    """Everything that it says; nothing is sent."""
+    """Return the message and remedies of a decision that sends nothing."""
     assert not isinstance(look.decision, Act), look.decision
     assert look.decision.reason is reason, look.decision
     return "\n".join([look.decision.message, *map(str, look.decision.blockers)])
 
 
 def requested_restart(id_: int) -> RestartInFlight:
-    """A person was asked to restart it, and has not done so: its znode is the one that `broker` gives it."""
+    """Build a restart that a person was asked for and has not made: the znode of the broker is unchanged."""
     step = RestartNode(id_, f"broker {id_}", earlier_support="", czxid=100 + id_)
     return RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
 
@@ -61,7 +61,7 @@ def with_znodes(observation: Observation, **parts: Any) -> Observation:
 # --- the order: the version of before is set, the Kafka of all is exchanged, the version is raised ---
 
 
-def test_where_every_broker_uses_the_wanted_ibp_nothing_is_done() -> None:
+def test_a_cluster_whose_brokers_all_use_the_wanted_ibp_is_in_sync() -> None:
     decision = Look(wanting(), brokers(uses="3.9-IV0")).decision
     assert isinstance(decision, Done)
     assert f"every broker uses {IBP} 3.9-IV0" in decision.message
@@ -147,7 +147,7 @@ def test_the_roll_stays_the_same_until_its_last_broker_is_back() -> None:
 
 
 def report(look: Look, previous: Status = EMPTY) -> Status:
-    """The status with what the stages say."""
+    """Return the status with the reports of all stages."""
     status = EMPTY
     for stage in look.stages:
         status = stage.reported(look.decision, status, previous)
@@ -165,7 +165,7 @@ def test_the_ibp_is_never_lowered(uses: str) -> None:
 
 
 @pytest.mark.parametrize(("raised", "by"), [("3.9", ""), (None, "the default of its Kafka")])
-def test_a_broker_raised_to_an_ibp_that_other_brokers_do_not_know_stops_everything(raised: str | None, by: str) -> None:
+def test_a_broker_raised_to_an_ibp_that_other_brokers_do_not_know_stalls_the_raise(raised: str | None, by: str) -> None:
     """By a template that had both at once, or because its new Kafka has raised it."""
     observation = brokers(broker(2, raised, "3.9-IV0"), uses="3.8", knows="3.8-IV0")
     says = refused(Look(wanting(), observation), Reason.TEMPLATE_AHEAD)
@@ -221,7 +221,7 @@ def test_the_ensemble_of_another_cluster_is_refused(other_id: str | None) -> Non
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE])
-def test_the_ibp_does_not_move_while_a_migration_is_open(position: Position) -> None:
+def test_the_ibp_is_not_raised_while_a_migration_is_open(position: Position) -> None:
     says = refused(Look(wanting(), cluster(position)), Reason.MIGRATING)
     assert "a migration from ZooKeeper is open" in says
 
@@ -297,7 +297,7 @@ def test_the_setting_alone_is_rolled_while_the_ibp_is_not_set() -> None:
     assert restarted(Look(wanting("3.8", rollout=IN_PODS), observation)) == 2
 
 
-def test_an_image_is_rolled_where_every_broker_uses_what_is_wanted() -> None:
+def test_an_image_is_rolled_once_every_broker_uses_the_wanted_ibp() -> None:
     """From 3.9.1 to 3.9.2: the version is set, so the new Kafka does not raise it."""
     observation = in_pods(brokers(uses="3.8"), 1, 2, 3)
     assert restarted(Look(wanting("3.8", rollout=IN_PODS), observation)) == 2
@@ -340,14 +340,14 @@ def test_in_observe_mode_the_plan_of_the_ibp_is_reported_and_not_carried_out() -
     assert decision.message == f"would raise {IBP} to 3.9"
 
 
-def test_the_status_says_what_each_broker_uses() -> None:
+def test_the_status_has_the_ibp_that_each_broker_uses() -> None:
     assert report(Look(wanting(), brokers())).inter_broker_protocol_version == "3.8"
     mixed = brokers(broker(2, "3.9"), broker(3, None, "3.9-IV0"))
     used = report(Look(wanting(), mixed)).inter_broker_protocol_version
     assert used == "3.8 (broker 1), 3.9 (broker 2), 3.9-IV0 by default (broker 3)"
 
 
-def test_the_status_keeps_what_was_read_before() -> None:
+def test_the_status_keeps_the_last_known_ibp_while_brokers_are_silent() -> None:
     silent = [replace(broker(id_), proved_at="", settings={}) for id_ in (1, 2, 3)]
     before = Status(inter_broker_protocol_version="3.8")
     assert report(Look(wanting(), brokers(*silent)), before).inter_broker_protocol_version == "3.8"

@@ -52,7 +52,7 @@ BOTH, ONLY_CONTROLLER, ONLY_BROKER = "broker,controller", "controller", "broker"
 
 
 def proved_as(node: ProbedNode, roles: str) -> ProbedNode:
-    """The node, which proved its id and gave its roles."""
+    """Build the node with its id confirmed and its roles known."""
     return replace(node, proved_at="10.0.0.1", settings={PROCESS_ROLES: Setting(SettingSource.FILE, roles)})
 
 
@@ -66,7 +66,7 @@ def observe_nodes(*nodes: ProbedNode, log: Image | None, **parts: Any) -> Observ
 
 
 def registered(of: Image, addresses: Mapping[int, tuple[int, int]]) -> Image:
-    """The brokers with the epoch and the port of each."""
+    """Set the epoch and the port of each broker registration."""
     brokers: dict[int, BrokerRegistration] = {}
     for id_, broker in of.brokers.items():
         epoch, port = addresses.get(id_, (1, id_))
@@ -185,7 +185,7 @@ def test_several_nodes_that_are_no_longer_brokers_are_reported_in_one_sentence()
 
 
 def observe_renumbered(node_answer: NodeAnswer | Failure = AS_BROKER, **epochs: int) -> Observation:
-    """Broker 13 at the address that broker 3 had. fenced: 0 where broker 13 is not."""
+    """Observe broker 13 at the address that broker 3 had. `fenced`: 0 if the broker is not fenced."""
     fenced = {3: bool(epochs.get("fenced_3", 1)), 13: bool(epochs.get("fenced_13", 0))}
     log = image({3: (OLD, fenced[3]), 13: (NEW, fenced[13])}, dict.fromkeys(CONTROLLERS, NEW))
     log = registered(log, {3: (epochs.get("of_3", 5), 99), 13: (epochs.get("of_13", 50), 99)})
@@ -299,7 +299,7 @@ def test_only_nodes_of_doubtful_identity_are_asked_for_their_id() -> None:
 
 
 def observe_four_controllers(level: int = 1, **parts: Any) -> Observation:
-    """Three voters, and controller 3009, which fetches."""
+    """Observe three voters and controller 3009, which only fetches."""
     log = image(
         {1: (NEW, False)}, dict.fromkeys((*CONTROLLERS, 3009), NEW), {"metadata.version": 21}, kraft_version=level
     )

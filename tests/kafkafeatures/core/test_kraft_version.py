@@ -106,7 +106,7 @@ _HALF = {name: levels for name, levels in NEW.items() if name != "kraft.version"
     reported=st.lists(st.sampled_from([NEW, NEW, NEW, OLD, _HALF, None]), min_size=3, max_size=3),
     written=st.lists(st.sampled_from([NEW, NEW, NEW, OLD, _HALF, None]), min_size=3, max_size=3),
 )
-def test_whatever_the_nodes_report_kraft_version_is_raised_only_with_all_ranges_known(
+def test_kraft_version_is_raised_only_if_the_range_of_every_node_is_known(
     reported: list[Any], written: list[Any]
 ) -> None:
     nodes = [

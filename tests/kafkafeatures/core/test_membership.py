@@ -46,14 +46,14 @@ def cut_at(offset: int) -> Image:
 
 
 def registered(*ids: int, first: int = 5000) -> dict[int, RegisteredBroker]:
-    """Brokers in ZooKeeper mode; of czxid 5001 for broker 1."""
+    """Build registrations of brokers in ZooKeeper mode; that of broker 1 has czxid 5001."""
     return {id_: RegisteredBroker(id_, first + id_, (f"PLAINTEXT://b{id_}:9092",), {}) for id_ in ids}
 
 
 def observe_at(
     *brokers: ProbedNode, at: int | Image | None, znodes: ZooKeeperReading | Failure = NOT_ASKED, **parts: Any
 ) -> Observation:
-    """`at`: the offset of the log, None where no controller answers."""
+    """Observe a cluster with the log up to offset `at`, or without any controller if `at` is None."""
     parts = {"cluster_id": CLUSTER, **parts}
     if at is None:
         quorumless = {"quorum": SILENT, "controllers": SILENT, "brokers": listed(*brokers), **parts}
@@ -64,7 +64,7 @@ def observe_at(
 
 
 def listed(*brokers: ProbedNode) -> BrokerList:
-    """A list of Kafka 3.9."""
+    """Build the list of brokers that Kafka 3.9 answers with."""
     return BrokerList(
         tuple(Host(broker.id, broker.host, broker.port) for broker in brokers if broker.id is not None), False
     )
@@ -100,7 +100,7 @@ def test_plain_brokers_are_live_while_a_quorum_waits_for_the_migration() -> None
 
 
 def in_zookeeper(*ids: int, **parts: Any) -> ZooKeeperReading:
-    """A broker is the controller, and these are registered."""
+    """Build znodes in which a broker is the controller and these brokers are registered."""
     return reading(controller=elected(1), brokers=registered(*ids), **parts)
 
 
@@ -245,7 +245,7 @@ def test_the_mode_is_unknown_where_the_migration_was_finalized_while_brokers_wer
 
 
 def finalized_with(*left: int) -> Image:
-    """The log of state 3, in which these brokers registered in ZooKeeper mode last."""
+    """Build a finalized log in which these brokers registered last in ZooKeeper mode."""
     cut = cut_at(FINALIZED)
     assert cut.zk_migration_state == 3
     assert cut.registrations is not None

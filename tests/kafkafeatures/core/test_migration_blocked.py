@@ -138,7 +138,7 @@ def test_the_consent_to_finalize_is_spent_also_where_a_person_finalized_the_migr
 
 @pytest.fixture
 def lived() -> MigrationMemory:
-    """A process that has seen a minute of stillness, with controllers, and compared both stores."""
+    """Build the memory of a process that observed a minute of unchanged znodes, with controllers, and a comparison."""
     memory = MigrationMemory()
     for now in (0.0, 60.0):
         memory = memory.observed(

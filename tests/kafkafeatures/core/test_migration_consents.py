@@ -44,7 +44,7 @@ COPIED = replace(cluster(P.COPIED), compared=LACKS)
 
 
 def look_at_rollback(observation: Observation, status: Status, desired: Desired = D.ROLLED_BACK) -> Look:
-    """The next look, of any process, with what the status has."""
+    """Return the next look of any process, with what the status remembers."""
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
     return looks(wanting(desired, consents=LOSSY), observation, status=status, memory=memory)
 
@@ -106,7 +106,7 @@ def test_the_consent_to_finalize_is_spent_before_the_first_controller_goes(conse
 
 
 def zookeeper_lacks(*topics: str) -> Observation:
-    """All brokers are back, and ZooKeeper has none of these topics."""
+    """Build a cluster whose brokers are all back while ZooKeeper lacks these topics."""
     differs = Differs(
         99, tuple(EntryDifference(Kind.TOPIC, topic, f"/brokers/topics/{topic}", "absent", "x") for topic in topics)
     )

@@ -40,7 +40,7 @@ SOME_IN_KRAFT = MigrationEvidence(
 
 
 def positions_on_the_way(position: Position, desired: Desired) -> list[Position]:
-    """The ends of the ways that are taken, one after the other, until nothing is left to do."""
+    """Return the positions reached by one edge after another, until nothing is left to do."""
     passed: list[Position] = []
     facts = SOME_IN_KRAFT
     while (edge := next_edge(position, desired, facts)) is not None:

@@ -44,12 +44,12 @@ DIFFERS = known(StoreComparison(NOW, 99, 1, "ZooKeeper and the metadata log diff
 
 
 def without_flag(*ids: int, **parts: Any) -> Observation:
-    """Dual write, in which these controllers run without the flag."""
+    """Build a cluster in dual write in which these controllers run without the flag."""
     return cluster(P.DUAL_WRITE, *(a_node(id_, Shape.CONTROLLER) for id_ in ids), **parts)
 
 
 def in_flight_of(look: Look) -> tuple[RestartInFlight, ...]:
-    """The restart that a person was asked for."""
+    """Return the restart that a person was asked for."""
     assert isinstance(look.decision, Act)
     assert isinstance(look.decision.step, RestartNode)
     return (RestartInFlight(look.decision.step, stamp(NOW), Via.PERSON, accepted=True),)
@@ -62,7 +62,7 @@ def withdrawn_in(look: Look) -> list[str]:
 def with_memory(
     look: Look, status: Status, observation: Observation, sent: tuple[RestartInFlight, ...] = (), **of_wanted: Any
 ) -> Look:
-    """The next look, of any process, with what the status has."""
+    """Return the next look of any process, with what the status remembers."""
     memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
     wanted = replace(look.wanted, approvals=frozenset({look.proposal.plan.hash}))
     return looks(replace(wanted, **of_wanted), observation, status=status, memory=memory, sent=sent)

@@ -50,7 +50,7 @@ def with_znodes(observation: Observation, **parts: Any) -> Observation:
 
 
 def without_partitions(observation: Observation) -> Observation:
-    """No partition can be read."""
+    """Make the partitions unreadable."""
     return replace(observation, partitions=Unknown(SILENT))
 
 
@@ -79,7 +79,7 @@ def stage_of(look: Look) -> MigrationState:
 def third_look(
     desired: Desired, observation: Observation, rollout: Rollout, *sent: RestartInFlight, consents: str = ""
 ) -> Look:
-    """The third look in a row, each a while after the one before, with what is in flight by then."""
+    """Return the third look in a row, some time after the second, with the restarts that are still in flight."""
     look: Look | None = None
     wanted = wanting(desired, rollout=rollout, consents=frozenset(consents.split()))
     status = asked_for(wanted, observation, STATUS)
@@ -93,7 +93,7 @@ def third_look(
 
 
 def in_flight(id_: int, rollout: Rollout) -> RestartInFlight:
-    """A restart that was begun hours ago, of a node that ran as another process then."""
+    """Build a restart that began hours ago, of a node that ran as another process then."""
     title, pod = (f"controller {id_}", f"controller-{id_}") if id_ > 3000 else (f"broker {id_}", f"broker-{id_}")
     before = {"incarnation": "before"} if id_ > 3000 else {"czxid": 50}
     step = RestartNode(id_, title, **before) if rollout is BY_HAND else RestartNode(id_, title, pod, "before", **before)
@@ -108,7 +108,7 @@ def in_pods_or_not(observation: Observation, rollout: Rollout) -> Observation:
 
 
 def without(observation: Observation, id_: int) -> Observation:
-    """A node that is in no list."""
+    """Remove a node from every list."""
     assert not isinstance(observation.zookeeper, Unknown)
     brokers = observation.zookeeper.value.brokers
     assert isinstance(brokers, dict)

@@ -39,7 +39,7 @@ SILENT = Failure(FailureKind.TIMED_OUT, "10.0.0.3:9092", "no answer within 5 s",
 
 
 def released(*plain: int, named: dict[int, frozenset[int] | Failure]) -> Observation:
-    """A cluster whose quorum is gone, broker 1 is controller, and all but these have the flag."""
+    """Build a cluster without quorum in which broker 1 is controller, and all brokers but these have the flag."""
     flagged = (a_node(id_, Shape.FLAGGED_BROKER) for id_ in BROKERS if id_ not in plain)
     observation = without_quorum(cluster(Position.PRE_MIGRATION, *flagged))
     claimed_by_1 = znodes(controller=elected(1), migration=None)

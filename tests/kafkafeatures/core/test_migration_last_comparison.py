@@ -56,7 +56,7 @@ LACKING = {
 
 
 def decided(status: Status, wanted: DesiredState = BACK) -> Look:
-    """Once `/migration` has stood still for long enough."""
+    """Return the decision once `/migration` has been unchanged for long enough."""
     return Look(wanted, GONE, before=Look(wanted, GONE), seconds=5.0, status=status)
 
 
@@ -149,7 +149,12 @@ def test_the_stores_are_compared_in_each_reconciliation_while_the_controllers_ar
     def compares(later: float, took: float = 0.3, *, tried: datetime = NOW) -> bool:
         stage_memory = {MIGRATION: MigrationMemory(compared=StoreComparison(NOW, 99, took=took), tried=tried)}
         context = ReadContext(
-            BACK, status, NOT_ASKED, NOW + timedelta(seconds=later), observation=look.seen, stage_memory=stage_memory
+            BACK,
+            status,
+            NOT_ASKED,
+            NOW + timedelta(seconds=later),
+            observation=look.observation,
+            stage_memory=stage_memory,
         )
         assert BACK.migration is not None
         return demands_of(context, BACK.migration).comparison
@@ -228,7 +233,7 @@ def test_a_comparison_of_another_cluster_does_not_count() -> None:
 
 
 def without_a_result(kind: FailureKind) -> Status:
-    """The status after a comparison that came to something, and another one that did not."""
+    """Return the status after a comparison with a result and one without."""
     first = status_after_decision(looks(BACK, cluster(Position.COPIED)))
     failed = Unknown(Failure(kind, "", "no result"))
     then = status_after_decision(Look(BACK, replace(cluster(Position.COPIED), compared=failed), status=first), first)

@@ -152,7 +152,7 @@ def test_a_process_keeps_the_last_comparison_through_a_reconciliation_without_sp
         NONE_WANTED, AT_NO_CONTROLLER, status=Status(migration=MigrationStatus(phase="RollingBack")), before=first
     )
     again = Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=SEEN_VOTERS, before=slip)
-    assert released(Look(again.wanted, again.seen, status=SEEN_VOTERS, before=again, seconds=5.0)).deletes
+    assert released(Look(again.wanted, again.observation, status=SEEN_VOTERS, before=again, seconds=5.0)).deletes
 
 
 @pytest.mark.parametrize("slip", SLIPS)

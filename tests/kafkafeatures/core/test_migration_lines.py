@@ -39,7 +39,7 @@ def test_the_lines_of_a_migration_show_the_content_of_the_deleted_znode() -> Non
 
 
 @dataclass(frozen=True)
-class Left:
+class RestartsLeft:
     restarts: int | None
     of_before: int
     of_roll: int
@@ -49,15 +49,15 @@ class Left:
 @pytest.mark.parametrize(
     "left",
     [
-        Left(None, 40, 0, "how many restarts are left is not known"),
-        Left(0, 40, 0, "no restart of a node is left"),
-        Left(1, 40, 0, "1 restart of nodes left, about 40 s of restarts: each has taken 40 s on average"),
-        Left(6, 40, 0, "6 restarts of nodes left, about 4 min of restarts: each has taken 40 s on average"),
-        Left(6, 40, 90, "6 restarts of nodes left, about 9 min of restarts: each has taken 90 s on average"),
+        RestartsLeft(None, 40, 0, "how many restarts are left is not known"),
+        RestartsLeft(0, 40, 0, "no restart of a node is left"),
+        RestartsLeft(1, 40, 0, "1 restart of nodes left, about 40 s of restarts: each has taken 40 s on average"),
+        RestartsLeft(6, 40, 0, "6 restarts of nodes left, about 4 min of restarts: each has taken 40 s on average"),
+        RestartsLeft(6, 40, 90, "6 restarts of nodes left, about 9 min of restarts: each has taken 90 s on average"),
     ],
     ids=lambda manifest: manifest.says,
 )
-def test_the_forecast_is_the_number_of_restarts_times_the_duration_of_one(left: Left) -> None:
+def test_the_forecast_is_the_number_of_restarts_times_the_duration_of_one(left: RestartsLeft) -> None:
     now = replace(HALF, restarts_left=left.restarts, node_seconds=left.of_before)
     assert forecast(now, RolloutStatus(node_seconds=left.of_roll)) == left.says
 

@@ -63,7 +63,7 @@ def in_its_pod(node: Node) -> Node:
 def in_pods(
     observation: Observation, outdated: Collection[int] = (), pods: Collection[int] | None = None
 ) -> Observation:
-    """Each node in a pod; templates of those that are outdated were changed. pods: those that are there."""
+    """Put each node into a pod; the templates of `outdated` were changed. `pods`: the ids of existing pods."""
     ids_of_pods = [*BROKERS, *CONTROLLERS] if pods is None else pods
     made = {
         id_: pod(
@@ -120,7 +120,7 @@ def test_a_pod_is_evicted_once_its_template_was_changed(position: Position) -> N
 
 
 def dead(id_: int, *, flag: bool | None = True) -> Node:
-    """A controller whose process is gone; `flag`: whether it had it when it registered last."""
+    """Build a controller without a process; `flag`: if it had the flag at its last registration."""
     return replace(
         a_node(id_, Shape.MIGRATING_CONTROLLER),
         state=NodeState.UNREACHABLE, answer=Unknown(SILENT), proved_at="", registered_flag=flag,
@@ -248,9 +248,9 @@ def test_a_template_of_controllers_is_ahead_while_the_hold_a_consent_or_an_appro
     """A controller that is drained meanwhile would end the migration."""
     observation = in_pods(cluster(P.DUAL_WRITE), CONTROLLERS)
     conditions: dict[str, Any] = {"consents": CONSENT, "approvals": frozenset({"sha256:0"}), **lacks}
-    held = look_at(D.FINALIZED, observation, **conditions)
-    assert Reason.TEMPLATE_AHEAD in {blocker.reason for blocker in held.decision.blockers}
-    assert isinstance(held.decision, Stalled)
+    look = look_at(D.FINALIZED, observation, **conditions)
+    assert Reason.TEMPLATE_AHEAD in {blocker.reason for blocker in look.decision.blockers}
+    assert isinstance(look.decision, Stalled)
 
 
 def test_once_finalizing_is_approved_git_is_asked_for_the_template_and_a_standby_is_evicted_first() -> None:
@@ -338,12 +338,12 @@ def test_controllers_are_not_stopped_while_the_mode_of_a_broker_is_unknown() -> 
 
 
 def without_controllers(pods: Collection[int] = BROKERS) -> Observation:
-    """No controller answers, and `/migration` stands still."""
+    """Build a cluster in which no controller answers and `/migration` is unchanged."""
     return in_pods(without_quorum(cluster(P.COPIED)), pods=pods)
 
 
 def look_at_deletion(observation: Observation, status: Status | None = None) -> Look:
-    """What is decided once `/migration` was seen to stand still."""
+    """Return the look once `/migration` was observed to be unchanged."""
     wanted = wanting(D.ROLLED_BACK, rollout=THROUGH_PODS)
     return Look(wanted, observation, before=Look(wanted, observation), seconds=5.0, status=status or compared())
 

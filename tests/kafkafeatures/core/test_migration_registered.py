@@ -29,13 +29,13 @@ P, D = Position, Desired
 
 
 def with_level(id_: int, level: str) -> Node:
-    """A broker with the flag, whose file names another protocol than the others have."""
+    """Build a broker with the flag whose file names another protocol version than the others."""
     made = a_node(id_, Shape.FLAGGED_BROKER)
     return replace(made, settings={**made.settings, IBP: from_file(level)})
 
 
 def without(observation: Observation, id_: int) -> Observation:
-    """A broker was unregistered: no list has it."""
+    """Remove a broker that was unregistered from every list."""
     return replace(observation, nodes=tuple(node for node in observation.nodes if node.id != id_))
 
 

@@ -28,7 +28,7 @@ def settings(**values: str) -> dict[str, Setting]:
 
 
 def settings_of(shape: Shape, known: SettingFacts = KNOWN) -> dict[str, Setting]:
-    """A node whose file has all that is asked for."""
+    """Build a node whose file has all lines of this shape."""
     rules = required(shape, known)
     return {
         name: Setting(SettingSource.FILE, "x" if rule is Wish.SET else rule)

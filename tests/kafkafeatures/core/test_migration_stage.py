@@ -316,7 +316,7 @@ def test_a_process_that_has_just_started_compares_the_stores_at_once_and_then_on
 
     def compares(later: timedelta, *, started: bool) -> bool:
         memory = {name: memory for stage in look.stages for name, memory in stage.stage_memory.items()}
-        context = ReadContext(look.wanted, status, NOT_ASKED, NOW + later, look.seen, {} if started else memory)
+        context = ReadContext(look.wanted, status, NOT_ASKED, NOW + later, look.observation, {} if started else memory)
         return demands_of(context, Migration(D.DUAL_WRITE, timedelta(0))).comparison
 
     assert compares(timedelta(seconds=1), started=True)

@@ -55,19 +55,19 @@ def consenting(*consents: str) -> DesiredState:
 def look_after_stillness(
     observation: Observation, seconds: float, wanted: DesiredState = BACK, *, status: Status = COMPARED
 ) -> Look:
-    """A look so long after `/migration` was last seen to move."""
+    """Return a look this many seconds after `/migration` was last observed to change."""
     first = Look(wanted, observation, status=status)
     return Look(wanted, observation, before=first, seconds=seconds, status=status)
 
 
 def without_voters(status: Status) -> Status:
-    """Without the voters, as of a status that was lost."""
+    """Remove the voters from the status, as after its loss."""
     assert status.migration is not None
     return replace(status, migration=replace(status.migration, voters=()))
 
 
 def voters_in_pods(status: Status) -> Status:
-    """Each voter was last seen in its pod."""
+    """Record each voter with the pod in which it was last observed."""
     assert status.migration is not None
     voters = tuple(replace(voter, pod=f"controller-{voter.node_id}") for voter in status.migration.voters)
     return replace(status, migration=replace(status.migration, voters=voters))
@@ -330,7 +330,7 @@ def test_an_unregistered_broker_with_replicas_holds_the_deletion_until_a_consent
 
 
 def silent_controllers(*ids: int) -> Observation:
-    """The controllers with these ids are silent, and the others refuse the connection."""
+    """Make the controllers with these ids silent; the others refuse the connection."""
     gone_ = without_quorum(cluster(P.COPIED), silent(K.TIMED_OUT))
     refuses = silent(K.NOT_LISTENING)
     addresses = {id_: f"h:{id_}" for id_ in (3001, 3002, 3003)}

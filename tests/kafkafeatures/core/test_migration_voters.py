@@ -54,7 +54,7 @@ def after_tries(position: str, **parts: Failure | None) -> Observation:
 
 
 def brokers_name(observation: Observation, name: str, value: str) -> Observation:
-    """Every broker with this setting."""
+    """Give every broker this setting."""
     return replace(
         observation,
         nodes=tuple(

@@ -52,7 +52,7 @@ def state(observation: Observation, id_: int) -> NodeState:
 
 
 def fetching(*ids: int, since_ms: int = 100) -> object:
-    """The quorum with observers that fetched so long before the leader's clock."""
+    """Build the quorum with observers that fetched this long before the leader's clock."""
     replicas = tuple(ReplicaProgress(i, 100, 100_000 - since_ms, 100_000 - since_ms) for i in ids)
     leader = ReplicaProgress(3001, 100, 100_000, 100_000)
     return type(quorum())(3001, 4, 100, (leader,), replicas)

@@ -37,12 +37,12 @@ KRAFT, PLAIN = 1, 2
 
 
 def log(state: int | None) -> LogReading:
-    """From controller 3003, which leads at epoch 3."""
+    """Build a log of controller 3003, which leads at epoch 3."""
     return LogReading(image(zk_migration_state=state), 410, 3003, 3, NOW)
 
 
 def nodes(*brokers: int, flagged: bool = False) -> ClusterProbe:
-    """Brokers 1, 2, ... in KRaft mode or not, and a controller, which may have the flag."""
+    """Build brokers 1, 2, ... in these modes, and a controller with or without the flag."""
     answers = [answer(keys=(3, 18, 55) if mode == KRAFT else (3, 18)) for mode in brokers]
     controller = replace(answer(keys=(1, 18, 55)), zk_migration_ready=flagged)
     return probe(

@@ -44,7 +44,7 @@ def test_a_level_that_is_already_finalized_is_in_no_plan() -> None:
     st.dictionaries(st.sampled_from(sorted(EVERY)), st.integers(0, 30)),
     st.dictionaries(st.sampled_from(sorted(EVERY)), st.integers(0, 30)),
 )
-def test_every_state_on_the_way_keeps_what_depends_on_metadata_version(
+def test_every_intermediate_state_of_a_plan_satisfies_the_dependencies_of_features(
     desired: dict[str, int], finalized: dict[str, int]
 ) -> None:
     """If the first and the last state are in order, so are all between."""
@@ -64,7 +64,7 @@ def test_every_state_on_the_way_keeps_what_depends_on_metadata_version(
 # --- bundles ---
 
 
-def test_a_bundle_never_contains_kraft_version_and_never_lowers_a_level() -> None:
+def test_a_release_version_never_sets_kraft_version_and_never_downgrades_a_level() -> None:
     for version in METADATA_VERSIONS.values():
         levels = bundle(version.name)
         assert levels is not None

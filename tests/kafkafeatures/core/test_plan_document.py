@@ -116,7 +116,7 @@ TIME = (Reason.SOAKING, Reason.WAITING_FOR_WINDOW)
 
 
 def decided(evaluation: Evaluation) -> PlanVerdict:
-    """What the decision itself means, said without any status."""
+    """Return the verdict of the decision itself, without any status."""
     decision, observation = evaluation.decision, evaluation.observation
     if isinstance(decision, Stalled):
         return PlanVerdict.BLOCKED

@@ -120,7 +120,7 @@ def placed(replicas: list[list[int]]) -> Replication:
 
 
 def fewest(left: frozenset[int], conflicts: set[frozenset[int]], most: int) -> int:
-    """By trying everything."""
+    """Return the fewest possible rounds, by trying every order."""
     if not left:
         return 0
     first, *remaining = sorted(left)

@@ -21,7 +21,7 @@ SHARE, GROUP, STREAMS = (UpdateFeature(name, 0, 1) for name in ("share.version",
 
 
 def broker(id_: int, **values: str) -> Node:
-    """`factor`, `isr` and `protocols`, as its file has them."""
+    """Build a broker with `factor`, `isr` and `protocols` in its file."""
     names = {"factor": STATE_TOPIC_FACTOR, "isr": STATE_TOPIC_MIN_ISR, "protocols": PROTOCOLS}
     settings = {names[key]: Setting(SettingSource.FILE, value) for key, value in values.items()}
     return replace(node(id_), proved_at="198.18.0.1", settings=settings)

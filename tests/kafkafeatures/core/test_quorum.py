@@ -80,11 +80,11 @@ NOBODY: frozenset[int] = frozenset()
 
 
 @pytest.mark.parametrize("id_", [3001, 3002, 3003])
-def test_of_three_caught_up_voters_any_one_may_restart(id_: int) -> None:
+def test_any_one_of_three_caught_up_voters_may_restart(id_: int) -> None:
     assert may_restart(id_, voting(THEN, THEN), NOBODY) is None
 
 
-def test_of_three_voters_only_the_lagging_one_may_restart() -> None:
+def test_only_the_lagging_one_of_three_voters_may_restart() -> None:
     lagging = voting(THEN, THEN - 2001)
     assert may_restart(3003, lagging, NOBODY) is None
     assert may_restart(3002, lagging, NOBODY) == ("without it 1 of 3 voters are caught up, 2 required: 3003 is behind")
@@ -92,14 +92,14 @@ def test_of_three_voters_only_the_lagging_one_may_restart() -> None:
     assert may_restart(3002, voting(THEN, THEN - 2000), NOBODY) is None
 
 
-def test_of_three_voters_no_second_one_may_restart_while_one_is_down() -> None:
+def test_no_second_one_of_three_voters_may_restart_while_one_is_down() -> None:
     assert may_restart(3002, FIRST, frozenset({3003, 7})) == (
         "without it 1 of 3 voters are caught up, 2 required: 3003 is down"
     )
     assert may_restart(3003, FIRST, frozenset({3003})) is None
 
 
-def test_of_five_voters_one_may_restart_while_one_is_down_and_none_while_two_are() -> None:
+def test_one_of_five_voters_may_restart_while_one_is_down_and_none_while_two_are_down() -> None:
     five = voting(THEN, THEN, THEN, THEN)
     assert may_restart(3001, five, frozenset({3005})) is None
     assert may_restart(3001, five, frozenset({3004, 3005})) is not None
@@ -109,7 +109,7 @@ def test_of_five_voters_one_may_restart_while_one_is_down_and_none_while_two_are
 
 
 @pytest.mark.parametrize("fetched", [pytest.param((), id="one"), pytest.param((THEN,), id="two")])
-def test_of_one_or_two_voters_neither_may_restart(fetched: tuple[int, ...]) -> None:
+def test_no_voter_of_a_quorum_of_one_or_two_may_restart(fetched: tuple[int, ...]) -> None:
     count = len(fetched) + 1
     assert may_restart(3001, voting(*fetched), NOBODY) == f"a quorum of {count} has no majority without it"
 

@@ -22,7 +22,7 @@ def allowed(*rows: Row, down: frozenset[int] = NOBODY, rule: Availability = RESP
 
 
 def may_go(replication: Replication, down: frozenset[int], rule: Availability, *, excused: bool = False) -> set[int]:
-    """Everybody who hosts a partition and may go."""
+    """Return all brokers that host a partition and may restart."""
     judged = replication.judge(down, rule, excused=excused)
     return {broker for broker in replication.brokers() if judged.allows(broker)}
 

@@ -35,7 +35,7 @@ from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observati
 
 
 def waiting(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
-    """A plan that waits for its approval."""
+    """Return a status whose plan waits for its approval."""
     wanted, observed = DesiredState({}, {"metadata.version": 27}), observation()
     proposal = propose(wanted, observed, Memory())
     decision = decide(wanted, observed, proposal=proposal, verdict=DryRunAccepted())
@@ -46,7 +46,7 @@ def waiting(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
 
 
 def drifted(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
-    """A level that was reached and then changed outside KafkaFeatures."""
+    """Return a status with a level that was reached and then changed outside KafkaFeatures."""
     memory, observed = Memory(reached={"metadata.version": 27}), observation()
     proposal = propose(WANTED, observed, memory)
     decision = decide(WANTED, observed, memory, proposal=proposal, verdict=DryRunAccepted())
@@ -69,7 +69,7 @@ def away(previous: dict[str, Any], generation: int) -> dict[str, Any]:
 
 
 def unread(previous: dict[str, Any], generation: int) -> dict[str, Any]:
-    """The cluster id could not be read for a moment."""
+    """Return a status after a reconciliation that could not read the cluster id."""
     decision = decide(WANTED, observation(cluster_id=SILENT))
     return status_of_wrong_cluster(decision, generation=generation, previous=previous, at=NOW)
 

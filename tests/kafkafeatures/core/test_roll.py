@@ -206,14 +206,14 @@ SINGLE = frozenset({"single-replica-topics"})
 
 
 def begun_with_the_consent(observation: Observation) -> Status:
-    """The status of a roll whose first restart has used the consent."""
+    """Return the status of a roll whose first restart has used the consent."""
     roll, status = rolled(observation, consents=SINGLE), replace(EMPTY, spent_consents=tuple(SINGLE))
     topics = excused_by({"one": 1})
     return replace(status, rollout=rollout_status(roll, WAITING, None, ago(5), topics))
 
 
 def in_two_sets(observation: Observation, **of_second: Any) -> Observation:
-    """With brokers 4, 5 and 6 in a StatefulSet of their own."""
+    """Move brokers 4, 5 and 6 into a StatefulSet of their own."""
     controllers, brokers = workloads_of(observation).stateful_sets
     pods = tuple(replace(pod, stateful_set="more") for pod in brokers.pods[3:])
     second = replace(brokers, **{"name": "more", "pods": pods, "replicas": 3, **of_second})
@@ -331,7 +331,7 @@ def test_a_broker_whose_disruption_budget_allows_no_eviction_is_passed_over_for_
 
 
 def scaled_up(minutes: float, *, rolled_to: tuple[int, ...] = CONTROLLERS, **of_pod: Any) -> Observation:
-    """Pod 7 is new, and no node has registered from it."""
+    """Add the new pod 7, from which no node has registered."""
     new = {"ready": False, "created_at": NOW - timedelta(minutes=minutes), "revision": NEW, **of_pod}
     return cluster({**current(*rolled_to), 7: a_pod(7, **new)}, replicas=7)
 

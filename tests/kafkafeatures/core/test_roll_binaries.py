@@ -39,7 +39,7 @@ from tests.kafkafeatures.worlds import NOW
 
 
 def on_the_way_down(feature: str, level: int) -> Observation:
-    """The image is now that of Kafka 4.1."""
+    """Build a cluster whose image was changed to Kafka 4.1."""
     observation = cluster(ROLLED_CONTROLLERS, release="4.1")
     return replace(observation, finalized=Known({feature: level}, SourceKind.METADATA_LOG, "", NOW))
 

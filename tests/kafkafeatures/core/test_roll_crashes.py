@@ -160,13 +160,13 @@ def test_a_change_of_another_stateful_set_restarts_no_stuck_node_into_a_revision
 
 
 def with_template(observation: Observation, revision: str) -> Observation:
-    """With another template of the brokers."""
+    """Change the template of the brokers to this revision."""
     controllers, brokers = workloads_of(observation).stateful_sets
     return with_workloads(observation, stateful_sets=(controllers, replace(brokers, update_revision=revision)))
 
 
 def status_after(roll: Roll, before: Status = EMPTY) -> Status:
-    """With what is remembered of a roll."""
+    """Return the status with what is remembered of a roll."""
     return replace(
         before,
         rollout=rollout_status(

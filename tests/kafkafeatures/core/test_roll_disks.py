@@ -62,12 +62,12 @@ def with_dirs(id_: int, *log_dirs: str, metadata: str = "", node: Node | None = 
 
 
 def returned_with(id_: int, *log_dirs: str, metadata: str = "") -> Mapping[int, Node]:
-    """A new process, with these directories."""
+    """Build the new process of a node, with these directories."""
     return {id_: with_dirs(id_, *log_dirs, metadata=metadata, node=fresh(id_)[id_])}
 
 
 def disks_before(*nodes: Node) -> Disks:
-    """What these nodes had when the roll began."""
+    """Return the disks of these nodes at the beginning of the roll."""
     return {node.id: disks_of(node) for node in nodes}
 
 

@@ -80,7 +80,7 @@ LASTING: Mapping[str, Mapping[str, Any]] = {
 
 
 def lasting(id_: int, revision: str = "bad", **fields: Any) -> Mapping[int, Pod]:
-    """A pod whose image does not run."""
+    """Build a pod whose image cannot run."""
     return {id_: a_pod(id_, **{"revision": revision, "ready": False, **(fields or CRASHES)})}
 
 
@@ -92,12 +92,12 @@ def down(*ids: int) -> Mapping[int, Node]:
 
 
 def without(*ids: int) -> tuple[Row, ...]:
-    """All partitions, with these brokers in sync with none."""
+    """Return all partitions, with these brokers out of sync."""
     return tuple(replace(partition, in_sync=partition.isr - {*ids}) for partition in PARTITIONS)
 
 
 def halted_by_1(pods: Mapping[int, Pod], nodes: Mapping[int, Node], **of_brokers: Any) -> Observation:
-    """Broker 1 does not come back with the new image."""
+    """Build a roll in which broker 1 does not come back on the new image."""
     gone = {id_ for id_ in nodes if id_ < 3000}
     failed = replaced(1, ready=False, **CRASHES)
     return cluster({**ROLLED_CONTROLLERS, **failed, **pods}, {**down(1), **nodes}, without(1, *gone), **of_brokers)
@@ -128,7 +128,7 @@ def test_no_node_goes_to_the_image_that_halted_the_roll_even_with_every_broker_d
 
 
 def two_sets(*, image: str) -> Observation:
-    """Brokers 1 and 4 are a StatefulSet of their own; 1 halted the roll, and 2 of the other one is stuck."""
+    """Put brokers 1 and 4 into a StatefulSet of their own; 1 halted the roll, and 2 of the other one is stuck."""
     observation = halted_by_1(lasting(2, OLD), down(2))
     controllers, brokers = workloads_of(observation).stateful_sets
     few = tuple(replace(pod, stateful_set="few") for pod in brokers.pods if pod.name in ("broker-1", "broker-4"))
@@ -163,7 +163,7 @@ def test_a_pod_is_late_by_the_clock_of_kubernetes_and_not_by_that_of_the_operato
 
 
 def stuck_on(of_pod: Mapping[str, Any], **rollout: Any) -> Roll:
-    """The image of broker 1 was changed since."""
+    """Change the image of broker 1 since its restart."""
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1, **of_pod)}, down(1), without(1))
     return rolled(observation, rollout=replace(ROLLOUT, **rollout))
 

@@ -72,14 +72,14 @@ def test_an_eviction_that_may_not_have_been_sent_is_sent_again_before_any_other_
 
 
 def combined_of(observation: Observation) -> Observation:
-    """With controllers that are brokers as well, whose StatefulSet is listed as one of brokers."""
+    """Make the controllers combined nodes, whose StatefulSet is listed as one of brokers."""
     both = (Role.CONTROLLER, Role.BROKER)
     nodes = tuple(replace(node, roles=both) if node.id >= 3000 else node for node in observation.nodes)
     sets = tuple(replace(stateful_set, role="brokers") for stateful_set in workloads_of(observation).stateful_sets)
     return with_workloads(replace(observation, nodes=nodes), stateful_sets=sets)
 
 
-def test_an_eviction_for_a_former_image_is_not_sent_again_but_decided_anew() -> None:
+def test_an_unsent_eviction_for_a_former_image_is_dropped_and_the_restart_is_decided_again() -> None:
     """With the newer image, controllers may have to go before this broker; and a follower may lead by now."""
     for observation, restart in (
         (cluster(ROLLED_CONTROLLERS), sent(3, after="another")),
@@ -171,7 +171,7 @@ def test_a_broker_has_to_be_in_sync_with_all_partitions_if_only_their_number_is_
     )
 
 
-def test_the_message_of_a_halt_for_a_missing_pod_says_where_to_look_instead() -> None:
+def test_the_message_of_a_halt_for_a_missing_pod_names_its_stateful_set_as_the_place_to_look() -> None:
     """The StatefulSet of the pod was scaled down while the node was restarted."""
     observation = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=NodeState.GHOST)})
     controllers, brokers = workloads_of(observation).stateful_sets
@@ -323,7 +323,7 @@ def test_an_eviction_that_is_no_longer_wanted_ends_once_it_cannot_be_on_its_way(
     assert not is_not_wanted(sent(3), gone)
 
 
-def test_of_combined_nodes_the_next_follower_that_may_be_restarted_goes_and_the_leader_stays_last() -> None:
+def test_combined_nodes_are_restarted_followers_first_and_the_leader_last() -> None:
     both = (Role.CONTROLLER, Role.BROKER)
     nodes = {id_: replace(a_node(id_), roles=both, is_voter=True) for id_ in (1, 2, 3)}
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)

@@ -52,7 +52,7 @@ AWAY = Failure(FailureKind.UNREACHABLE, "the API server", "connection refused")
 
 
 def with_requested(*ids: int, **of_cluster: Any) -> Observation:
-    """Every pod is of the update revision; for these, a person asks for a restart."""
+    """Build pods of the update revision; a person requests the restart of these."""
     pods = {**CURRENT, **of_cluster.pop("pods", {})}
     return requested(cluster(pods, **of_cluster), *(pods[id_].name for id_ in ids))
 

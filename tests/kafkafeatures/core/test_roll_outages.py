@@ -145,7 +145,7 @@ def test_a_node_that_answers_is_not_stuck_whatever_kubernetes_says_of_its_contai
 
 
 def hung(*done: int, **of_node: Any) -> Observation:
-    """Broker 5 does not say who it is."""
+    """Build broker 5 with an unconfirmed id."""
     silent = replace(a_node(5), **{"state": NodeState.UNREACHABLE, "proved_at": "", **of_node})
     return cluster({**ROLLED_CONTROLLERS, **current(*done)}, {5: silent})
 
@@ -174,7 +174,7 @@ def test_a_broker_with_unconfirmed_id_holds_only_brokers_that_share_a_partition_
 
 
 def at_first(status: RolloutStatus) -> RolloutStatus:
-    """The status as it was first reported, long ago."""
+    """Return the status as it was first reported, long ago."""
     assert [node.node_id for node in status.unconfirmed] == [5]
     return replace(status, unconfirmed=(NodeSince(node_id=5, since=Stamp("2020-01-01T00:00:00Z")),))
 

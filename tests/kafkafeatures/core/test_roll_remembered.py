@@ -100,7 +100,7 @@ def test_clocks_of_controllers_that_are_ahead_do_not_repeat_the_wait_after_a_res
 
 
 @pytest.mark.parametrize("mark", [(0, 2), (700, 0), (700, 1)])
-def test_a_controller_that_left_and_returned_unobserved_is_counted_anew(mark: Mark) -> None:
+def test_a_controller_that_returned_unobserved_has_to_become_stable_again(mark: Mark) -> None:
     """The process may have read another snapshot since, which does not say when that was."""
     process = Process()
     process.look(0, returned({5: 1}))

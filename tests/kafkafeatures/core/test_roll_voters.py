@@ -124,7 +124,7 @@ def test_the_time_since_a_voter_crashed_does_not_depend_on_a_clock_that_is_ahead
     assert restarted_id(rolled(both)) == 3002  # each may, or they would wait for each other
 
 
-def test_of_two_voters_that_crash_on_the_old_revision_one_is_restarted_while_a_majority_stays() -> None:
+def test_one_of_two_voters_that_crash_on_the_old_revision_is_restarted_while_a_majority_stays() -> None:
     """If both waited, each would wait for the other, for ever."""
     both = {**current(3001), **crashed(3002, revision=OLD), **crashed(3003, revision=OLD)}
     assert restarted_id(rolled(cluster(both))) == 3002

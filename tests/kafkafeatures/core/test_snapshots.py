@@ -50,7 +50,7 @@ TWO: Left = {(SHARE, 2): NOW - 10 * MINUTE}
 
 
 def writing_snapshots_every(interval: timedelta | None) -> dict[str, Setting]:
-    """The settings of a node that writes a snapshot so often; None: it does not say."""
+    """Build the settings of a node with this snapshot interval; None: the setting is unknown."""
     if interval is None:
         return {}
     return {SNAPSHOT_INTERVAL: Setting(SettingSource.FILE, str(interval // timedelta(milliseconds=1)))}
@@ -69,7 +69,7 @@ def controller_to_restart(
 
 
 def minutes(wait: Any) -> float:
-    """From now on."""
+    """Return the wait in minutes from now."""
     assert wait is not None
     assert wait.until is not None
     return float((wait.until - NOW) / MINUTE)
@@ -210,7 +210,7 @@ PODS = {id_: a_pod(id_, started_at=LONG_AGO) for id_ in EVERY}
 
 
 def to_older_image(past: PastLevels | None, pods: Any = PODS, nodes: Any = NODES) -> Observation:
-    """The images were changed to an older release."""
+    """Build a cluster whose images were changed to an older release."""
     observation = replace(cluster(pods, nodes), past_levels=past, finalized=known({METADATA: 27, SHARE: 1}))
     sets = (
         replace(stateful_set, image="kafka:4.1.2", release="4.1")

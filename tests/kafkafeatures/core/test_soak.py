@@ -30,7 +30,7 @@ BEGAN = Status(soak_started_at=stamp(NOW - timedelta(hours=1)))  # by a process 
 
 
 def observation_with(processes: dict[int, str] | None = None, **levels: int) -> Observation:
-    """A world whose every node registered: which process it was, by id."""
+    """Build an observation in which every node has registered; `processes` has its process by id."""
     observation = world(**levels)
     lives = {node.id: "a" for node in observation.nodes} | (processes or {})
     nodes = (replace(node, incarnation=lives[node.id]) for node in observation.nodes)
@@ -65,7 +65,7 @@ def soaking(
 
 
 def soak_after(lasts: timedelta, *, wanted: DesiredState = WANTED, observation: Observation | None = None) -> Soak:
-    """After looks every half a minute for so long."""
+    """Return the soak after observations every half minute for this long."""
     soak, after = soaking(observation, wanted=wanted), timedelta(0)
     while after < lasts:
         after = min(after + timedelta(seconds=LOOKS_WITHIN), lasts)
@@ -278,7 +278,7 @@ def test_a_soak_is_reported_whatever_the_clock_of_the_operator_shows() -> None:
 # --- what is decided meanwhile ---
 
 
-def test_an_irreversible_change_waits_while_it_soaks_and_then_goes() -> None:
+def test_an_irreversible_change_is_sent_once_its_soak_is_over() -> None:
     waiting = deciding(WANTED, soaking())
     assert isinstance(waiting, Wait)
     assert waiting.reason is Reason.SOAKING

@@ -68,7 +68,7 @@ def test_the_start_of_a_wait_survives_a_new_process_and_another_message() -> Non
     [replace(WAIT, subject="broker 3"), replace(WAIT, reason=Reason.WAITING_FOR_QUORUM)],
     ids=["subject", "reason"],
 )
-def test_a_wait_is_counted_anew_with_another_subject_or_reason(other: Wait) -> None:
+def test_the_time_of_a_wait_starts_again_with_another_subject_or_reason(other: Wait) -> None:
     process = Process()
     process.look(WAIT, NOW)
     assert process.look(other, NOW + 3 * MINUTE, 3 * MINUTE) == other.message

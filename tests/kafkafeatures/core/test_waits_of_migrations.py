@@ -54,7 +54,7 @@ def fact(**parts: Any) -> Change:
 
 
 def without(*ids: int) -> Change:
-    """These nodes do not answer, and are registered as they were."""
+    """Make these registered nodes silent."""
 
     def changed(observation: Observation) -> Observation:
         return replace(

@@ -31,7 +31,7 @@ WANTED = DesiredState({"metadata.version": 22}, rollout=PODS, migration=Migratio
 
 
 def pods(revision: str = NEW) -> WorkloadsReading:
-    """The StatefulSet, whose pods are to have this revision."""
+    """Build a StatefulSet whose pods are to have this revision."""
     return WorkloadsReading(NOW, (stateful_set(pod(1), update_revision=revision),))
 
 

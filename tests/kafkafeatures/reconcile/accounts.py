@@ -20,7 +20,7 @@ CONSENTS = frozenset({CONSENT})
 
 
 def waiting(levels: dict[str, int], begin: dict[str, int], **how: object) -> tuple[Cluster, Store]:
-    """A plan stands, and waits for its owner to continue."""
+    """Set up a plan that waits for its owner to continue."""
     cluster = Cluster({"metadata.version": 27, **begin})
     store = Store(cluster, {})
     store.wanted = replace(DesiredState(levels, suspend=True), **how)  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def held_reason(last: Reconciliation) -> Reason:
 
 
 def without_quorum(readings: Readings) -> Readings:
-    """A leader whose followers are not known."""
+    """Remove the followers from the answer of the leader."""
     unknown = Failure(FailureKind.TIMED_OUT, "DescribeQuorum", "no answer")
     return readings._replace(probe=replace(readings.probe, quorum=unknown))
 
@@ -63,6 +63,6 @@ def of_log(readings: Readings, change: Callable[[Image], Image]) -> Readings:
 
 
 def reading_from(cluster: Cluster) -> None:
-    """A new process begins with a snapshot of just now."""
+    """Start a new process whose log begins with a snapshot of just now."""
     cluster.world.take_snapshot()
     cluster.reach(Access())

@@ -34,7 +34,7 @@ from tests.simulated.orders import KEY, Orders
 
 
 def nothing() -> None:
-    """For what happens elsewhere."""
+    """Do nothing, as the default of a hook."""
 
 
 class Kafka(Cluster):

@@ -156,7 +156,7 @@ class _Passed:
 
 
 def without_levels(readings: Readings) -> Readings:
-    """Nodes that answer before they know any finalized level, and whose log is not there to be read."""
+    """Return readings of nodes that report no finalized level yet, without a readable log."""
 
     def shown(node: ProbedNode) -> ProbedNode:
         if isinstance(node.answer, Failure):
@@ -222,7 +222,7 @@ class Store:
 
 
 def spec_of(wanted: DesiredState) -> dict[str, Any]:
-    """The document that asks for it."""
+    """Return the document that asks for this desired state."""
     assert not wanted.bundle
     cluster = {"bootstrapServers": "kafka:9092", **({"clusterId": wanted.cluster_id} if wanted.cluster_id else {})}
     approved = dict.fromkeys(("planHash",), *wanted.approvals) if wanted.approvals else {}
@@ -255,7 +255,7 @@ async def reconcile_once(context: ReconcileContext) -> Reconciliation:
 
 
 async def no_time(seconds: float) -> None:
-    """A sleep that does not wait."""
+    """Return at once, as a sleep that does not wait."""
 
 
 def context_of(cluster: Cluster, store: Store) -> ReconcileContext:
@@ -270,7 +270,7 @@ def context_of(cluster: Cluster, store: Store) -> ReconcileContext:
 
 
 def lost_through_a_broker() -> tuple[Cluster, Store]:
-    """The first change is passed on by a broker, and not answered."""
+    """Set up a first change that a broker passes on and does not answer."""
     cluster = Cluster({"metadata.version": 21})
     cluster.through_broker = True
     cluster.outcomes = [OutcomeUnknown("EOF")]

@@ -190,7 +190,7 @@ def _nothing(_: Scene) -> None:
 
 
 def is_in_sync(status: Json) -> bool:
-    """Whether all is done: levels, and restarts."""
+    """Return if all levels and restarts are done."""
     rollout = status.get("rollout", {})
     ready: Json = next((condition for condition in status.get("conditions", ()) if condition["type"] == "Ready"), {})
     return (

@@ -176,7 +176,7 @@ def test_changes_made_while_the_log_was_denied_do_not_void_an_approval_later() -
     assert len(cluster.sent) == 2
 
 
-def test_a_backup_from_while_the_log_could_not_be_read_lets_no_consent_be_used_twice() -> None:
+def test_no_consent_is_used_twice_after_a_status_backup_from_while_the_log_was_unreadable() -> None:
     cluster, store = waiting(UP, {})
     resumes(store)
     once(cluster, store)
@@ -306,7 +306,7 @@ def test_the_log_since_the_position_is_not_read_if_no_plan_or_consent_depends_on
 
 
 @pytest.mark.parametrize("begins", ["the log", "a snapshot"])
-def test_a_backup_from_before_the_log_was_ever_read_lets_no_consent_be_used_twice(begins: str) -> None:
+def test_no_consent_is_used_twice_after_a_status_backup_from_before_the_log_was_ever_read(begins: str) -> None:
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, UP)
     cluster.reach(Access(cluster_action=False))

@@ -144,7 +144,7 @@ def test_a_timestamp_whose_write_lost_a_conflict_is_not_aged_by_this_process(mon
 
 
 def fighting(clocks: Clocks) -> tuple[Cluster, Store]:
-    """A level that was taken back twice already, and corrected twice."""
+    """Set up a level that another client reverted twice and the operator corrected twice."""
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     store.wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)

@@ -28,7 +28,7 @@ GROUP = {"group.version": 1}
 
 
 def waiting(levels: dict[str, int], begin: dict[str, int] = BEGIN, **how: object) -> tuple[Cluster, Store]:
-    """A cluster, and a resource each of whose plans waits for approval."""
+    """Set up a cluster, and a resource whose plans all wait for approval."""
     cluster = Cluster(begin)
     store = Store(cluster, {})
     store.wanted = replace(DesiredState(levels, policy=ApprovalPolicy.ALWAYS), **how)  # type: ignore[arg-type]
@@ -37,7 +37,7 @@ def waiting(levels: dict[str, int], begin: dict[str, int] = BEGIN, **how: object
 
 
 def approve(store: Store) -> str:
-    """The hash, given as the annotation, or in the document: it stays there."""
+    """Approve the plan by its hash, in the annotation or in the document, where it stays."""
     plan_hash: str = store.status["plan"]["hash"]
     store.wanted = replace(store.wanted, approvals=frozenset({plan_hash}))
     return plan_hash
@@ -101,7 +101,7 @@ def test_a_change_replaced_and_requested_again_needs_a_new_approval() -> None:
 
 
 def loses_its_quorum(cluster: Cluster) -> None:
-    """Brokers answer, and show what they know of before."""
+    """Let brokers answer with the levels that they knew before."""
     silent = Failure(FailureKind.TIMED_OUT, "controllers", "no controller is active")
 
     def of_brokers(readings: Readings) -> Readings:

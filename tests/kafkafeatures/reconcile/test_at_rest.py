@@ -15,12 +15,12 @@ from tests.simulated.requests import Request
 
 
 def watched(rig: Rig) -> None:
-    """The watch shows what there is now."""
+    """Let the watch show the current resource."""
     rig.watched = rig.api.object["metadata"]["resourceVersion"]
 
 
 async def settled(**cluster: Any) -> tuple[Rig, list[str]]:
-    """In sync, and watched; and what is asked of the API server from now on."""
+    """Return a resource in sync with a watch, and the list of its later requests to the API server."""
     requests: list[str] = []
 
     def note(request: Request) -> None:

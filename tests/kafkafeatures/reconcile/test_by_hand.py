@@ -25,7 +25,7 @@ BY_HAND = DesiredState({"metadata.version": 30}, rollout=Rollout(MANUAL.name))
 
 
 def requested_restart() -> tuple[Cluster, Store]:
-    """Nodes of Kafka 4.2, of which none supports what is wanted; one is to be restarted."""
+    """Set up nodes of Kafka 4.2, none of which supports the level; the restart of one is requested."""
     cluster = Cluster({"metadata.version": 25})
     store = Store(cluster, {})
     store.wanted = BY_HAND
@@ -151,7 +151,7 @@ def test_the_status_shows_since_when_this_process_has_observed_a_restarted_node(
 
 
 def with_a_node_that_is_back() -> tuple[Cluster, Clocks, Store]:
-    """A person has just restarted it."""
+    """Set up a requested restart that a person has just made."""
     cluster, clocks = Cluster({"metadata.version": 25}), Clocks()
     store = Store(cluster, {})
     store.wanted = BY_HAND
@@ -162,7 +162,7 @@ def with_a_node_that_is_back() -> tuple[Cluster, Clocks, Store]:
 
 
 def restart(cluster: Cluster, id_: int) -> None:
-    """A person does what was asked for."""
+    """Restart the node, as the person who was asked to."""
     world = cluster.world
     world.stop(Role.CONTROLLER, id_)
     world.advance(world.now_ms + 5_000)

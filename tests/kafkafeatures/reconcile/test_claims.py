@@ -45,7 +45,7 @@ def test_the_older_of_two_resources_owns_the_cluster() -> None:
     assert made.competing_owner(key("old"), "c") is None
 
 
-def test_of_resources_created_in_the_same_second_the_smaller_uid_is_older() -> None:
+def test_the_smaller_uid_is_the_older_of_two_resources_created_in_the_same_second() -> None:
     made = claims(resource("a", "1", cluster="c", uid="2"), resource("b", "1", cluster="c", uid="1"))
     assert made.competing_owner(key("a"), "c") == Owner("ns/b", is_same_cluster=True)
     assert made.competing_owner(key("b"), "c") is None
@@ -74,7 +74,7 @@ def test_a_resource_owns_the_cluster_that_it_read_even_if_its_reconciliation_fai
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
 
 
-def test_no_resource_acts_on_a_cluster_while_a_step_of_another_one_is_open_there() -> None:
+def test_no_resource_acts_on_a_cluster_while_another_resource_has_an_open_step_there() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.acts(key("new"))
     assert made.competing_owner(key("old"), "c") == NEW_ACTS

@@ -29,7 +29,7 @@ BOTH = {"levels": [{"name": "metadata.version", "level": 27}, {"name": "group.ve
 
 
 async def written_by_the_operator() -> dict[str, Any]:
-    """A status with everything in it: a plan half done, an open intent, history, blockers, a used consent."""
+    """Return a status with every kind of content: a plan half done, an intent, history, blockers, a used consent."""
     api, kafka = Orders(), Kafka({"metadata.version": 21, "group.version": 1})
     api.edit(suspend=True)
     controller = controller_of(api, kafka)
@@ -54,7 +54,7 @@ def controller_of(api: Orders, kafka: Kafka) -> Controller:
 
 
 def places(value: Any, path: Path = ()) -> Iterator[Path]:
-    """The paths of everything in a value."""
+    """Return the paths of everything in a value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in inner:
         yield (*path, key)

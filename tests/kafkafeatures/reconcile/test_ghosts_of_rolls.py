@@ -20,7 +20,7 @@ GHOST = "broker 9 (127.0.0.1:"
 
 
 def clusters(ghost: str, other_image: str, *, hosts: bool = False) -> tuple[Cluster, Store]:
-    """Broker 9 is registered, and does not run. The document asks for a level that only 4.4 has."""
+    """Set up broker 9 as registered and not running; the document asks for a level that only Kafka 4.4 has."""
     release = release_named(other_image)
     nodes = [NodePlan(Role.CONTROLLER, id_, release) for id_ in CONTROLLERS]
     nodes += [NodePlan(Role.BROKER, id_, release) for id_ in BROKERS]

@@ -31,21 +31,21 @@ Meanwhile = Callable[[Rig], object]
 
 
 def rolling(**spec: Any) -> Rig:
-    """Broker 1 is the next to be restarted."""
+    """Set up a roll in which broker 1 is restarted next."""
     rig = Rig()
     rig.api.edit(**spec)
     return rig
 
 
 def finalizing(**spec: Any) -> Rig:
-    """metadata.version 27 is about to be finalized."""
+    """Set up metadata.version 27 as the next change."""
     rig = Rig()
     rig.api.edit(workload={"driver": "None"}, features={"levels": [{"name": "metadata.version", "level": 27}]}, **spec)
     return rig
 
 
 def downgrading(**spec: Any) -> Rig:
-    """group.version is about to be disabled, with a consent."""
+    """Set up the downgrade of group.version to 0 as the next change, with its consent."""
     rig = Rig()
     met = {"clusterId": rig.kafka.world.cluster_id}
     rig.api.edit_status(lambda status: status.update(met))
@@ -59,7 +59,7 @@ def downgrading(**spec: Any) -> Rig:
 BOTH = pytest.mark.parametrize("made", [rolling, finalizing])
 
 
-class OnceWritten:
+class ChangeAfterIntent:
     """Something happens once an intent was written `after` times; or, where it is written already, once `read` was."""
 
     def __init__(self, rig: Rig, happens: Meanwhile, *, after: int = 1, read: str = "") -> None:
@@ -79,7 +79,7 @@ class OnceWritten:
 
 
 def requests_sent(rig: Rig) -> list[object]:
-    """What left the process."""
+    """Return all changes and evictions that left the process."""
     return [*rig.workloads.evictions, *rig.kafka.sent]
 
 
@@ -120,7 +120,7 @@ async def test_a_step_withdrawn_while_its_intent_is_written_is_not_sent(
     made: Callable[[], Rig], happens: Meanwhile
 ) -> None:
     rig = made()
-    meanwhile = OnceWritten(rig, happens)
+    meanwhile = ChangeAfterIntent(rig, happens)
     assert await rig.controller.reconcile(KEY) is not None
     assert meanwhile.happened
     assert requests_sent(rig) == []
@@ -145,7 +145,7 @@ async def test_a_stopping_operator_begins_no_step(made: Callable[[], Rig]) -> No
 @BOTH
 async def test_an_eviction_is_sent_where_nothing_changed_since_its_intent(made: Callable[[], Rig]) -> None:
     rig = made()
-    OnceWritten(
+    ChangeAfterIntent(
         rig, lambda rig: rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(labels={"a": "b"}))
     )
     await rig.controller.reconcile(KEY)
@@ -159,7 +159,7 @@ async def test_an_approval_withdrawn_while_the_intent_is_written_does_not_count(
     rig = made(approval={"policy": "Always"})
     await rig.controller.reconcile(KEY)
     annotate(APPROVE, rig.api.status["plan"]["hash"])(rig)
-    meanwhile = OnceWritten(rig, annotate(APPROVE, ""))
+    meanwhile = ChangeAfterIntent(rig, annotate(APPROVE, ""))
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
     assert requests_sent(rig) == []
@@ -177,7 +177,7 @@ async def test_an_approval_withdrawn_while_the_intent_is_written_does_not_count(
 
 async def test_a_consent_withdrawn_while_the_intent_is_written_is_not_used() -> None:
     rig = downgrading()
-    meanwhile = OnceWritten(rig, edit(consents=[]))
+    meanwhile = ChangeAfterIntent(rig, edit(consents=[]))
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
     assert requests_sent(rig) == []
@@ -191,7 +191,7 @@ async def test_a_step_is_not_sent_if_the_window_closes_while_its_intent_is_writt
     window = {"schedule": f"{began.minute} {began.hour} * * *", "duration": "10m"}
     of_kafka = {"schedule": "0 0 15 1 *", "duration": "24h"}  # whose clock shows another day
     rig.api.edit(rollout={"windows": [window, of_kafka]})
-    meanwhile = OnceWritten(rig, lambda rig: rig.api.wait(timedelta(minutes=10)))
+    meanwhile = ChangeAfterIntent(rig, lambda rig: rig.api.wait(timedelta(minutes=10)))
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
     assert requests_sent(rig) == []
@@ -203,7 +203,7 @@ async def test_a_step_is_not_sent_if_its_resource_is_deleted_while_the_intent_is
     made: Callable[..., Rig],
 ) -> None:
     rig = made()
-    meanwhile = OnceWritten(rig, lambda rig: rig.api.server.delete(*KEY))
+    meanwhile = ChangeAfterIntent(rig, lambda rig: rig.api.server.delete(*KEY))
     assert await rig.controller.reconcile(KEY) is None
     assert meanwhile.happened
     assert requests_sent(rig) == []
@@ -276,7 +276,7 @@ FORBIDDEN: dict[str, Meanwhile] = {
 @pytest.mark.parametrize("happens", FORBIDDEN.values(), ids=FORBIDDEN)
 async def test_a_restart_is_checked_again_right_before_the_eviction(happens: Meanwhile) -> None:
     rig = rolling()
-    meanwhile = OnceWritten(rig, happens)
+    meanwhile = ChangeAfterIntent(rig, happens)
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
     assert requests_sent(rig) == []
@@ -292,7 +292,7 @@ async def test_a_change_right_before_the_request_withholds_also_the_eviction_dec
     rig.api.faults = lost
     await rig.work(1)
     assert rig.api.status["intents"]
-    meanwhile = OnceWritten(rig, happens, read="/poddisruptionbudgets")
+    meanwhile = ChangeAfterIntent(rig, happens, read="/poddisruptionbudgets")
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
     assert requests_sent(rig) == []
@@ -344,7 +344,7 @@ async def test_a_restart_is_decided_on_pods_read_at_most_two_seconds_ago() -> No
             rig.api.wait(timedelta(seconds=FRESH + 0.1))
         return None
 
-    meanwhile = OnceWritten(rig, lambda rig: setattr(rig.api, "faults", slowly))
+    meanwhile = ChangeAfterIntent(rig, lambda rig: setattr(rig.api, "faults", slowly))
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
     assert requests_sent(rig) == []
@@ -380,7 +380,7 @@ async def test_a_cluster_that_cannot_be_read_again_is_not_rolled() -> None:
     def goes_away(rig: Rig) -> None:
         rig.kafka.away = True
 
-    OnceWritten(rig, goes_away)
+    ChangeAfterIntent(rig, goes_away)
     await rig.controller.reconcile(KEY)
     assert requests_sent(rig) == []
     assert not rig.api.status.get("intents")

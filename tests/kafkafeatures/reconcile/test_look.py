@@ -36,7 +36,7 @@ COMPARED = StoreComparison(NOW, 99)
 SURVEY = Survey(controller_epoch=7)
 
 
-class Demanding(Levels):
+class RequiringStage(Levels):
     """The levels, and what else is to be read: from the beginning, and once nodes were seen."""
 
     def __init__(self, first: ReadRequirements, then: ReadRequirements = NOTHING_MORE) -> None:
@@ -77,7 +77,7 @@ class ReadingScene:
 
 
 def demand(patch: pytest.MonkeyPatch, first: ReadRequirements, then: ReadRequirements = NOTHING_MORE) -> None:
-    patch.setattr(kinds, "STAGES", (Demanding(first, then),))
+    patch.setattr(kinds, "STAGES", (RequiringStage(first, then),))
 
 
 def test_required_znodes_are_read_before_the_cluster_in_each_observation(

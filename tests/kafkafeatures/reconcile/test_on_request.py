@@ -18,7 +18,7 @@ def ask(rig: Rig, value: str) -> None:
 
 
 async def settled() -> Rig:
-    """In sync, watched, and left alone by itself."""
+    """Return a resource that is in sync and watched."""
     rig = Rig(Orders(), Kafka({"metadata.version": 27}))
     rig.kafka.same = True
     await rig.work()

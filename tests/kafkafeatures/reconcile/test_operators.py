@@ -15,7 +15,7 @@ from tests.simulated.orders import KEY, Orders
 
 
 @dataclass
-class Two:
+class TwoOperators:
     """Operators that look at the same resource and the same cluster."""
 
     api: Orders = field(default_factory=Orders)
@@ -47,7 +47,7 @@ class Two:
 
 
 async def test_a_status_names_the_operator_that_wrote_it() -> None:
-    two = Two()
+    two = TwoOperators()
     await two.begun()
     await two.first.work()
     assert two.api.status["operator"] == {"namespace": "ours", "name": "operator", "instance": "a"}
@@ -58,7 +58,7 @@ async def test_a_status_names_the_operator_that_wrote_it() -> None:
 
 
 async def test_two_operators_of_one_resource_detect_the_conflict_and_both_stop() -> None:
-    two = Two()
+    two = TwoOperators()
     await two.begun()
     await two.first.work()  # one step
     assert len(two.kafka.sent) == 1
@@ -76,7 +76,7 @@ async def test_two_operators_of_one_resource_detect_the_conflict_and_both_stop()
 
 async def test_a_step_that_another_operator_just_sent_is_not_sent_again() -> None:
     """The intent of that step stands, and its level reads as before: it would be sent once more."""
-    two = Two()
+    two = TwoOperators()
     await two.begun()
     rival = asyncio.Event()
 
@@ -94,7 +94,7 @@ async def test_a_step_that_another_operator_just_sent_is_not_sent_again() -> Non
 
 
 async def test_an_operator_that_begins_after_the_other_one_ended_takes_over() -> None:
-    two = Two()
+    two = TwoOperators()
     await two.begun()
     await two.first.work()
     two.api.now += timedelta(seconds=1)
@@ -105,7 +105,7 @@ async def test_an_operator_that_begins_after_the_other_one_ended_takes_over() ->
 
 async def test_an_operator_that_is_stopped_finishes_its_reconciliation_while_the_next_one_has_begun() -> None:
     """A pod that is evicted has its successor at once, and up to half a minute for its last reconciliation."""
-    two = Two()
+    two = TwoOperators()
     await two.begun()
     two.kafka.during_update = two.first.controller.hand_over
     await two.first.work()
@@ -117,7 +117,7 @@ async def test_an_operator_that_is_stopped_finishes_its_reconciliation_while_the
 
 async def test_a_successor_sends_nothing_while_a_process_replaced_by_force_still_writes() -> None:
     """A process is not asked to stop by `kubectl delete pod --force`, nor on a Kubernetes node that is lost."""
-    two = Two()
+    two = TwoOperators()
     await two.begun()
     two.api.now -= timedelta(seconds=55)
     await two.first.work()  # one step, which the next process does not take for its own
@@ -136,7 +136,7 @@ async def test_a_successor_sends_nothing_while_a_process_replaced_by_force_still
 
 
 async def test_an_operator_that_is_stopped_begins_no_step() -> None:
-    two = Two()
+    two = TwoOperators()
     await two.begun()
     two.kafka.during_look = two.first.controller.hand_over
     await two.first.work()
@@ -145,7 +145,7 @@ async def test_an_operator_that_is_stopped_begins_no_step() -> None:
 
 
 async def test_of_two_conflicting_operators_the_remaining_one_continues_once_it_is_restarted() -> None:
-    two = Two()
+    two = TwoOperators()
     await two.begun()
     await two.first.work()
     await two.settled(two.second, two.first)
@@ -161,7 +161,7 @@ async def test_of_two_conflicting_operators_the_remaining_one_continues_once_it_
 
 
 async def test_a_status_written_or_restored_by_a_person_is_not_taken_for_a_second_operator() -> None:
-    two = Two()
+    two = TwoOperators()
     await two.begun()
     await two.first.work()
     two.api.now += timedelta(seconds=1)
@@ -173,7 +173,7 @@ async def test_a_status_written_or_restored_by_a_person_is_not_taken_for_a_secon
 
 
 async def test_a_recreated_resource_of_the_same_name_has_no_conflict_of_operators() -> None:
-    two = Two()
+    two = TwoOperators()
     await two.begun()
     await two.first.work()
     await two.settled(two.second, two.first)
@@ -186,7 +186,7 @@ async def test_a_recreated_resource_of_the_same_name_has_no_conflict_of_operator
 @given(turns=st.lists(st.integers(0, 2), max_size=25), edits=st.lists(st.integers(0, 24), max_size=3))
 def test_any_number_of_operators_in_any_order_sends_no_step_twice(turns: list[int], edits: list[int]) -> None:
     async def play() -> None:
-        two = Two()
+        two = TwoOperators()
         rigs = (two.first, two.second, await two.begun("c"))
         for number, turn in enumerate(turns):
             if number in edits:

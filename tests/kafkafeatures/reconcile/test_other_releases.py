@@ -28,7 +28,7 @@ Json = dict[str, Any]
 
 
 def objects(value: Any, path: str = "status") -> Iterator[tuple[str, Json]]:
-    """All in it, those in lists too."""
+    """Return all objects in a value, also those in lists."""
     if isinstance(value, dict):
         yield path, value
         for name, item in value.items():
@@ -54,7 +54,7 @@ def foreign_paths(status: Json) -> set[str]:
 
 
 def standing() -> tuple[Cluster, Store]:
-    """A resource with a plan, a way back, blockers, history and an intent."""
+    """Set up a resource with a plan, a way back, blockers, history and an intent."""
     cluster = Cluster(
         {"metadata.version": 25}, plan(dict.fromkeys((1, 2, 3), "4.4"), dict.fromkeys((3001, 3002, 3003), "4.4"))
     )

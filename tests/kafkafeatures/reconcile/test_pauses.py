@@ -13,7 +13,7 @@ from kafkafeatures.reconcile.ports import Resource
 
 
 def pauses(wait: Wait) -> list[float]:
-    """Seconds after each of some reconciliations that come to the same."""
+    """Return the seconds until the next reconciliation, for several with the same decision."""
     pace, last = Pace(lambda: 0.0), Reconciliation(wait, wait.delay, EMPTY)
     resource = Resource("orders", 1, DesiredState({}), EMPTY)
     return [pause_after(last, resource, pace, 60.0).seconds for _ in range(4)]

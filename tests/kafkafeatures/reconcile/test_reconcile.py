@@ -152,7 +152,7 @@ def test_another_cluster_at_the_same_address_settles_no_intent() -> None:
 
 
 def sent_through_a_broker() -> tuple[Cluster, Store, ReconcileContext]:
-    """One process, which has sent a change and heard nothing of it."""
+    """Set up a process that sent a change through a broker and got no answer."""
     cluster, store = lost_through_a_broker()
     context = replace(context_of(cluster, store), ages=Ages(lambda: cluster.world.now_ms / 1000))
     asyncio.run(reconcile_once(context))

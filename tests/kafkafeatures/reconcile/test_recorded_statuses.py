@@ -20,7 +20,7 @@ REMEMBERED = ("intents", "history", "changeCount", "spentConsents", "rollout", "
 
 
 def remembered(status: Json) -> Json:
-    """The older release had neither the revisions of a roll, nor what a person restarts a node for, nor directories."""
+    """Return the fields that an older release had: no revisions, causes of manual restarts or directories."""
     fields = {name: status[name] for name in REMEMBERED if name in status}
     plan, rollout = fields.get("plan", {}), dict(fields.get("rollout", {}))
     for name in ("waitingFor", "waitingSince", "revisions", "disks"):
@@ -40,7 +40,7 @@ def as_sent(status: Json) -> str:
 
 
 def without_repeats(statuses: Iterable[Json]) -> list[str]:
-    """What was written, one after the other, where it was not for words alone."""
+    """Return the statuses that differ from the one before in more than words."""
     return [text for text, _ in groupby(as_sent(remembered(status)) for status in statuses)]
 
 

@@ -15,7 +15,7 @@ from tests.simulated.orders import Orders
 
 
 async def hour_of_rejections(rig: Rig) -> tuple[int, int]:
-    """What is sent and written in it."""
+    """Return the numbers of changes sent and of status writes in an hour."""
     rig.kafka.outcomes = [Rejected(42, "no") for _ in range(1000)]
     while rig.seconds < 3600:
         await rig.work()

@@ -60,7 +60,7 @@ def store_of(wanted: DesiredState) -> Store:
 
 
 def facts(store: Store) -> dict[str, Any]:
-    """What the status holds of the cluster, without what is said of the last reconciliation."""
+    """Return the part of the status about the cluster, without the conditions of the last reconciliation."""
     omitted = ("conditions", "readyReason", "observedGeneration")
     return {name: value for name, value in store.status.items() if name not in omitted}
 

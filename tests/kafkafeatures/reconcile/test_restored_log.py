@@ -53,7 +53,7 @@ def acceptance(cluster: Cluster) -> str:
 
 
 def accept(store: Store, accepted: str) -> None:
-    """By the annotation."""
+    """Accept the restored log by annotation."""
     metadata = {"annotations": {"kafkafeatures.dev/accept-restored-log": accepted}}
     store.server.edit("ns", "name", lambda manifest: manifest["metadata"].update(metadata))
 
@@ -194,7 +194,7 @@ async def test_the_log_of_a_migration_attempt_after_a_rollback_is_not_taken_for_
     assert reason is None
 
 
-async def test_a_quorum_that_does_not_answer_is_not_taken_for_one_that_is_gone() -> None:
+async def test_the_log_position_is_kept_while_a_quorum_does_not_answer_during_a_migration() -> None:
     position, ages = LogPosition(offset=500, epoch=3), Ages(lambda: 0.0)
     status = replace(EMPTY, cluster_id=CLUSTER, log_position=position)
     before = Resource("name", 1, wanting(Desired.DUAL_WRITE), status)

@@ -27,7 +27,7 @@ def with_empty_disks(levels: dict[str, int] | None = None) -> Scene:
 
 
 def halt_message(status: Json) -> str:
-    """What is said of the halted roll; empty where it continues."""
+    """Return the message of the halted roll, or an empty text."""
     halts = (condition for condition in status.get("conditions", ()) if condition["reason"] == "RolloutHalted")
     return next((str(condition["message"]) for condition in halts), "")
 
@@ -42,7 +42,7 @@ def stops(scene: Scene, key: tuple[Role, int]) -> None:
 
 
 def drained_and_emptied(scene: Scene, id_: int) -> None:
-    """Delete the pod of a broker, not by a restart of ours; its next one mounts another volume."""
+    """Delete the pod of a broker outside the roll; its next pod mounts an empty volume."""
     key = Role.BROKER, id_
     (pod,) = (name for name in scene.pods.names() if scene.pods.node_of(name) == id_)
     scene.pods.delete(pod)
@@ -51,7 +51,7 @@ def drained_and_emptied(scene: Scene, id_: int) -> None:
 
 
 async def rolling_brokers(scene: Scene) -> int:
-    """The roll has begun with brokers; a broker whose turn has not come yet."""
+    """Begin the roll of brokers, and return one that was not restarted yet."""
     scene.set_images()
     await scene.until(lambda _: any(pod.startswith("broker") for pod in scene.restarts.asked))
     evicted = {scene.pods.node_of(pod) for pod in scene.restarts.asked}
@@ -59,7 +59,7 @@ async def rolling_brokers(scene: Scene) -> int:
 
 
 def loses_nothing(scene: Scene) -> None:
-    """Lose neither the status nor what the process knows."""
+    """Keep both the status and the process."""
 
 
 def loses_its_process(scene: Scene) -> None:

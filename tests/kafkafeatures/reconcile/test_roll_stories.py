@@ -160,7 +160,7 @@ async def test_if_no_node_answers_the_status_names_the_pods_that_do_not_run() ->
 
 
 async def becoming_stable() -> Scene:
-    """The first node was restarted and is back; it has to be stable for 30 s."""
+    """Set up a roll whose first node is back and has to be stable for 30 s."""
     scene = Scene(DesiredState({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
     scene.set_images()
     await scene.until(lambda status: any("stableSince" in intent for intent in status.get("intents", ())))

@@ -83,7 +83,7 @@ async def test_a_status_that_an_older_crd_rejects_is_reported() -> None:
 
 
 def schema_without(*fields: str) -> Mapping[str, Any]:
-    """A schema that does not know these fields of a status; `plan.stages` is within another."""
+    """Return a schema without these fields of the status; `plan.stages` is a nested one."""
     return schema.without(*(f"status.{field}" for field in fields))
 
 

@@ -218,7 +218,7 @@ def test_a_change_sent_directly_to_the_active_controller_may_be_reverted_at_once
 
 
 def with_queued_request(cluster: Watched, store: Store, verdict: DryRun) -> Reconciliation:
-    """The request lies in the queue of the active controller, which continues replicating; so does any dry run."""
+    """Leave the request, and any dry run after it, in the queue of the active controller, which still replicates."""
     cluster.outcomes = [OutcomeUnknown("no answer within 10 s")]
     once(cluster, store)
     cluster.verdicts = [verdict] * 4

@@ -27,7 +27,7 @@ LOOK = timedelta(minutes=1)
 BROKERS, CONTROLLERS = dict.fromkeys((1, 2, 3), "4.4"), dict.fromkeys((3001, 3002, 3003), "4.4")
 
 
-class Life:
+class SoakingCluster:
     """A cluster at 25 whose document asks for 32, which is irreversible, after an hour."""
 
     def __init__(self, **how: object) -> None:
@@ -72,7 +72,7 @@ def expect_soaking(last: Reconciliation) -> str:
 
 
 def test_the_soak_lasts_as_long_as_the_document_says_and_then_the_level_is_raised() -> None:
-    life = Life()
+    life = SoakingCluster()
     expect_soaking(life.looks(HOUR - timedelta(seconds=1)))
     assert life.level == 25
     life.clocks.wait(timedelta(seconds=1))
@@ -83,7 +83,7 @@ def test_the_soak_lasts_as_long_as_the_document_says_and_then_the_level_is_raise
 
 
 def test_a_quiet_soak_writes_nothing() -> None:
-    life = Life()
+    life = SoakingCluster()
     life.look()
     before = life.store.writes
     life.looks(HOUR - 5 * LOOK)
@@ -91,7 +91,7 @@ def test_a_quiet_soak_writes_nothing() -> None:
 
 
 def test_a_node_that_was_away_for_one_observation_restarts_the_soak() -> None:
-    life = Life()
+    life = SoakingCluster()
     life.looks(HOUR - 5 * LOOK)
     began = life.store.status["soakStartedAt"]
     life.stop_broker()
@@ -109,7 +109,7 @@ def test_a_node_that_was_away_for_one_observation_restarts_the_soak() -> None:
 
 
 def test_an_unreadable_cluster_restarts_the_soak() -> None:
-    life = Life()
+    life = SoakingCluster()
     life.looks(HOUR - 5 * LOOK)
     life.cluster.away = True
     life.look()
@@ -120,7 +120,7 @@ def test_an_unreadable_cluster_restarts_the_soak() -> None:
 
 @JUMPS
 def test_setting_the_clock_makes_a_soak_neither_longer_nor_shorter(jump: timedelta) -> None:
-    life = Life()
+    life = SoakingCluster()
     life.looks(10 * LOOK)
     life.clocks.wall += jump
     expect_soaking(life.looks(HOUR - 10 * LOOK - timedelta(seconds=1)))
@@ -131,7 +131,7 @@ def test_setting_the_clock_makes_a_soak_neither_longer_nor_shorter(jump: timedel
 
 @JUMPS
 def test_a_new_operator_process_restarts_the_soak_whatever_its_clock_says_and_reports_that(jump: timedelta) -> None:
-    life = Life()
+    life = SoakingCluster()
     life.looks(HOUR - 5 * LOOK)
     life.clocks.restart()
     life.clocks.wall += jump
@@ -145,7 +145,7 @@ def test_a_new_operator_process_restarts_the_soak_whatever_its_clock_says_and_re
 
 
 def test_a_person_is_asked_to_confirm_the_plan_before_its_soak_begins() -> None:
-    life = Life()
+    life = SoakingCluster()
 
     class NotAskedYet(Exception):
         pass
@@ -159,7 +159,7 @@ def test_a_person_is_asked_to_confirm_the_plan_before_its_soak_begins() -> None:
 
 
 def test_a_gap_between_observations_restarts_the_soak_although_the_cluster_is_healthy_again() -> None:
-    life = Life()
+    life = SoakingCluster()
     life.looks(HOUR - 5 * LOOK)
     for broker in (1, 2, 3):
         life.restart(Role.BROKER, broker)
@@ -173,7 +173,7 @@ def test_a_gap_between_observations_restarts_the_soak_although_the_cluster_is_he
 
 @pytest.mark.parametrize(("role", "id_"), [(Role.BROKER, 3), (Role.CONTROLLER, 3002)])
 def test_a_node_that_restarts_between_all_observations_never_completes_the_soak(role: Role, id_: int) -> None:
-    life = Life()
+    life = SoakingCluster()
     for _ in range(80):
         expect_soaking(life.look())
         life.restart(role, id_)
@@ -185,7 +185,7 @@ def test_a_node_that_restarts_between_all_observations_never_completes_the_soak(
 
 
 def test_observations_that_come_too_late_restart_the_soak() -> None:
-    life = Life()
+    life = SoakingCluster()
     for _ in range(5):
         expect_soaking(life.look())
         life.clocks.wait(HOUR)
@@ -194,7 +194,7 @@ def test_observations_that_come_too_late_restart_the_soak() -> None:
 
 
 def test_a_soak_continues_while_suspended_and_in_mode_observe_and_nothing_is_sent() -> None:
-    life = Life(mode=Mode.OBSERVE)
+    life = SoakingCluster(mode=Mode.OBSERVE)
     assert isinstance(life.looks(HOUR).decision, Done)
     assert "soakStartedAt" in life.store.status
     life.store.wanted = replace(life.store.wanted, mode=Mode.APPLY, suspend=True)
@@ -205,8 +205,8 @@ def test_a_soak_continues_while_suspended_and_in_mode_observe_and_nothing_is_sen
     assert life.level == 32
 
 
-def test_an_approval_during_the_soak_lets_the_change_go_at_its_end() -> None:
-    life = Life(policy=ApprovalPolicy.ALWAYS)
+def test_a_change_approved_during_its_soak_is_sent_at_the_end_of_the_soak() -> None:
+    life = SoakingCluster(policy=ApprovalPolicy.ALWAYS)
     assert "; approve plan sha256:" in expect_soaking(life.look())
     conditions = {condition["type"]: condition["reason"] for condition in life.store.status["conditions"]}
     assert conditions["ApprovalRequired"] == "PlanPending"
@@ -219,7 +219,7 @@ def test_an_approval_during_the_soak_lets_the_change_go_at_its_end() -> None:
 
 
 def test_the_way_back_is_open_until_the_plan_is_approved() -> None:
-    life = Life(policy=ApprovalPolicy.ALWAYS)
+    life = SoakingCluster(policy=ApprovalPolicy.ALWAYS)
     life.look()
     assert life.store.status["wayBack"]["until"] == "2026-01-02T04:04:05Z"
     assert isinstance(life.looks(HOUR).decision, Held)
@@ -230,7 +230,7 @@ def test_the_way_back_is_open_until_the_plan_is_approved() -> None:
 
 
 def test_another_target_level_restarts_the_soak() -> None:
-    life = Life()
+    life = SoakingCluster()
     life.looks(HOUR - 5 * LOOK)
     life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 30})
     expect_soaking(life.looks(HOUR - timedelta(seconds=1)))
@@ -239,7 +239,7 @@ def test_another_target_level_restarts_the_soak() -> None:
 
 
 def test_a_document_that_wants_the_current_level_ends_the_soak_and_the_way_back() -> None:
-    life = Life()
+    life = SoakingCluster()
     life.looks(10 * LOOK)
     life.store.wanted = replace(life.store.wanted, levels={"metadata.version": 25})
     assert isinstance(life.look().decision, Done)
@@ -251,7 +251,7 @@ def test_a_document_that_wants_the_current_level_ends_the_soak_and_the_way_back(
 def test_no_irreversible_change_is_sent_before_a_whole_soak_wherever_the_process_dies(
     dies: int, again: int, jump: timedelta
 ) -> None:
-    life = Life(finalize_after=10 * LOOK)
+    life = SoakingCluster(finalize_after=10 * LOOK)
     for crash in (dies, again):
         life.cluster.crash_in = crash
         with contextlib.suppress(Crash):
@@ -269,7 +269,7 @@ def test_no_irreversible_change_is_sent_before_a_whole_soak_wherever_the_process
 
 @pytest.mark.parametrize(("field", "value"), [("soakStartedAt", "yesterday"), ("wayBack", {})])
 def test_soak_fields_of_the_status_that_were_damaged_by_hand_are_written_again(field: str, value: object) -> None:
-    life = Life()
+    life = SoakingCluster()
     life.looks(HOUR - 5 * LOOK)
     life.store.status = {**life.store.status, field: value}
     expect_soaking(life.look())

@@ -34,7 +34,7 @@ WANTED = DesiredState(
 TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1)), 2),)
 
 
-class Life:
+class ClusterInPods:
     """Six nodes of 4.1 in pods, and what a document asks for."""
 
     def __init__(self, wanted: DesiredState = WANTED, topics: tuple[TopicPlan, ...] = TOPICS) -> None:
@@ -87,8 +87,8 @@ class Life:
         return plan_hash
 
 
-def test_one_approval_lets_the_whole_plan_through_roll_soak_and_levels() -> None:
-    life = Life()
+def test_one_approval_covers_the_roll_the_soak_and_the_levels_of_a_plan() -> None:
+    life = ClusterInPods()
     life.new_image()
     evaluation = life.until(Reason.APPROVAL_REQUIRED)
     assert isinstance(evaluation.decision, Held)
@@ -107,7 +107,7 @@ def test_one_approval_lets_the_whole_plan_through_roll_soak_and_levels() -> None
 
 
 def test_the_soak_begins_when_the_last_restarted_node_is_stable_and_lasts_finalize_after() -> None:
-    life = Life(replace(WANTED, policy=ApprovalPolicy.IRREVERSIBLE_ONLY))
+    life = ClusterInPods(replace(WANTED, policy=ApprovalPolicy.IRREVERSIBLE_ONLY))
     life.new_image()
     life.until(Reason.SOAKING)
     began = life.cluster.world.now_ms
@@ -117,7 +117,7 @@ def test_the_soak_begins_when_the_last_restarted_node_is_stable_and_lasts_finali
 
 
 def test_another_image_in_the_middle_of_a_roll_is_another_plan_that_waits_for_its_own_approval() -> None:
-    life = Life()
+    life = ClusterInPods()
     life.new_image()
     life.until(Reason.APPROVAL_REQUIRED)
     first = life.approve()
@@ -141,7 +141,7 @@ def test_another_image_in_the_middle_of_a_roll_is_another_plan_that_waits_for_it
 
 def test_a_plan_that_makes_topics_unavailable_is_approved_with_them_and_stands_while_nodes_are_restarted() -> None:
     consents, single = frozenset({"single-replica-topics"}), TopicPlan("one", ((2,),), 1)
-    life = Life(topics=(*TOPICS, single))
+    life = ClusterInPods(topics=(*TOPICS, single))
     life.new_image()
     life.until(Reason.APPROVAL_REQUIRED, Reason.CONSENT_REQUIRED)
     without = life.approve()
@@ -161,7 +161,7 @@ def test_a_plan_that_makes_topics_unavailable_is_approved_with_them_and_stands_w
 
 def test_the_consent_of_one_roll_is_for_the_topics_of_its_plan_and_for_no_other_image() -> None:
     consents = frozenset({"single-replica-topics"})
-    life = Life(
+    life = ClusterInPods(
         replace(WANTED, policy=ApprovalPolicy.NEVER, consents=consents), (*TOPICS, TopicPlan("one", ((2,),), 1))
     )
     life.new_image()
@@ -182,7 +182,7 @@ def test_the_consent_of_one_roll_is_for_the_topics_of_its_plan_and_for_no_other_
 
 
 def test_an_edited_level_in_the_middle_of_a_soak_is_another_plan_and_restarts_no_node_again() -> None:
-    life = Life()
+    life = ClusterInPods()
     life.new_image()
     life.until(Reason.APPROVAL_REQUIRED)
     life.approve()
@@ -199,7 +199,7 @@ def test_an_edited_level_in_the_middle_of_a_soak_is_another_plan_and_restarts_no
 
 
 def test_a_plan_suspended_midway_restarts_no_node_and_raises_no_level_until_it_is_resumed() -> None:
-    life = Life(replace(WANTED, policy=ApprovalPolicy.NEVER))
+    life = ClusterInPods(replace(WANTED, policy=ApprovalPolicy.NEVER))
     life.new_image()
     life.until(Reason.ROLLING_NODES)
     life.store.wanted = replace(life.store.wanted, suspend=True)
@@ -215,7 +215,7 @@ def test_a_plan_suspended_midway_restarts_no_node_and_raises_no_level_until_it_i
 
 
 def test_reverting_the_image_during_the_soak_rolls_the_nodes_back() -> None:
-    life = Life(replace(WANTED, policy=ApprovalPolicy.NEVER))
+    life = ClusterInPods(replace(WANTED, policy=ApprovalPolicy.NEVER))
     life.new_image()
     life.until(Reason.SOAKING)
     assert life.store.status["wayBack"]["until"]

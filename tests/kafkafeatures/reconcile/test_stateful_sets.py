@@ -164,7 +164,7 @@ async def test_a_repeated_error_of_an_eviction_is_in_the_status_and_written_once
 
 
 def lost(request: Request) -> Fault | None:
-    """Evictions get lost on their way: whether they are carried out is not known."""
+    """Lose evictions on their way: their outcome is unknown."""
     return Fault() if request.path.endswith("/eviction") else None
 
 

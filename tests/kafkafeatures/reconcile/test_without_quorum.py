@@ -50,7 +50,7 @@ IN_ZOOKEEPER = probe(
 def reconciled(
     wanted: DesiredState, probe: ClusterProbe, log: LogReading | Failure = NO_LOG
 ) -> tuple[Decision, dict[str, Any]]:
-    """The decision, and the status that says so. Nothing is sent."""
+    """Return the decision and its status; nothing is sent."""
     cluster = Cluster({"metadata.version": 21})
     cluster.shows = lambda _: Readings(probe, log)  # kafkasim has no ZooKeeper, nor a leader without followers
     store = Store(cluster, {}, met=False)
@@ -66,7 +66,7 @@ def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def voting(*fetched_ms_ago: int, clock: int = 1_000_000) -> QuorumAnswer:
-    """The leader 3001, and others that fetched so long ago by its clock."""
+    """Build the leader 3001 and followers that fetched this long ago by its clock."""
     followers = (ReplicaProgress(3002 + n, 90, clock - ago, clock - ago) for n, ago in enumerate(fetched_ms_ago))
     return QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, clock, clock), *followers), ())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +49,10 @@ def registered(
     since: int = START,
     refusing: Sequence[int] = (),
     changes: Sequence[bytes] = (),
+    restarts: Mapping[int, int] | None = None,
 ) -> Path:
     """A metadata log with these brokers, which registered at one time, and which ends at another.
-    `refusing`: those that run Kafka 4.x.
+    `refusing`: those that run Kafka 4.x. `restarts`: by broker, the time at which its next process registered.
     """
     folder.mkdir()
     path = folder / segment(0)
@@ -59,6 +60,8 @@ def registered(
     features = {"name": "metadata.version", "maxSupportedVersion": 29}
     values = [broker(id_, id_, features=({**features, "minSupportedVersion": low[id_]},)) for id_ in brokers]
     records = [Record(offset, since + offset, value) for offset, value in enumerate([*values, *changes])]
+    for id_, restarted in (restarts or {}).items():
+        records.append(Record(len(records), restarted, broker(id_, 100 + id_)))
     path.write_bytes(
         encode_batch(records, leader_epoch=1) + encode_batch([Record(len(records), until, no_op())], leader_epoch=1)
     )

@@ -114,7 +114,11 @@ def test_a_history_of_35_days_is_ready_and_that_of_another_cluster_is_blocked(
         command = ["clients", "check", "--release", "4.1", "--prometheus", history, "--at", format_time(NOW * MINUTE)]
         return main([*command, *words])
 
-    brokers = ["--log", str(registered(tmp_path / "log", 1, 2, 3, until=NOW * MINUTE))]
+    log = registered(
+        tmp_path / "log", 1, 2, 3,
+        since=STARTED * MINUTE, until=NOW * MINUTE, restarts={1: ROLLED[-1].start * MINUTE},
+    )  # fmt: skip
+    brokers = ["--log", str(log)]
     assert check("--selector", 'namespace="kafka"', *brokers) == Exit.DONE, capsys.readouterr()
     assert check("--selector", 'namespace="other"', *brokers) == Exit.BLOCKED
     assert check(*brokers) == Exit.USAGE

@@ -21,7 +21,7 @@ from kraftlog.batches import HEADER_SIZE
 VERSION = 1
 
 
-class Stamper(Protocol):
+class DigestOf(Protocol):
     """Function that returns a digest of a range of bytes of a file; "" if the file has no such bytes."""
 
     def __call__(self, uri: str, path: str, start: int, end: int) -> str: ...
@@ -31,8 +31,8 @@ class Stamper(Protocol):
 class Entry:
     """A file as it was read last.
 
-    fingerprint: digest of the header of its first batch. size, modified: as listed then, see `LogFile`.
-    parts: in the order of their bytes.
+    fingerprint: digest of the header of its first batch (bytes 0 to `HEADER_SIZE`). size, modified: as listed then, see
+    `LogFile`. parts: in the order of their bytes.
     """
 
     fingerprint: str
@@ -48,8 +48,8 @@ class Entry:
 
 @dataclass(slots=True)
 class Node:
-    """The log of one node. Fields are those of `NodeLog`, as of the last listing; only `files` has what was read, by
-    name.
+    """The log of one node. files: what was read, by name. unused: (name, reason) of files and folders that are not
+    read, set by `run.py`. The other fields are as in `NodeLog`, by the last listing; ids that it does not show stay.
     """
 
     cluster: str
@@ -89,7 +89,7 @@ class Due:
 
     @property
     def lead(self) -> int:
-        """Position of the last sound batch before `start`; `start` if there is none."""
+        """Position of the last sound batch before `start`, whose digest its part has; `start` if there is none."""
         return self.kept_parts[-1].stamped if self.kept_parts else 0
 
     @property
@@ -136,7 +136,9 @@ class Ledger:
         return node
 
     def to_json(self) -> dict[str, Any]:
-        """The ledger as plain JSON values; nodes and their files are written by their fields."""
+        """The ledger as values for JSON. Nodes are still objects: `manifest` writes them and their files by their
+        fields.
+        """
         ordered = sorted(self.nodes, key=lambda node: (node.cluster, node.node, node.cluster_id or ""))
         return {"version": VERSION, "nodes": ordered, "derived": dict(sorted(self.derived.items()))}
 
@@ -148,7 +150,7 @@ class Ledger:
         return cls([_node(node) for node in document["nodes"]], dict(document["derived"]))
 
 
-def due(node: Node, uri: str, log: NodeLog, stamp: Stamper) -> list[Due]:
+def due(node: Node, uri: str, log: NodeLog, stamp: DigestOf) -> list[Due]:
     """The files of a node with bytes to read: files that were never read, have grown, or were replaced."""
     segments = [file.name for file in log.files if not file.is_snapshot]
     dues = []
@@ -159,11 +161,14 @@ def due(node: Node, uri: str, log: NodeLog, stamp: Stamper) -> list[Due]:
     return dues
 
 
-def _due(entry: Entry | None, new: Due, stamp: Stamper) -> Due | None:
+def _due(entry: Entry | None, new: Due, stamp: DigestOf) -> Due | None:
     file, parts = new.file, entry.parts if entry else ()
+    # A file that may still be written to can end with a part of a batch, which is left unread until the file grows.
+    # Once another segment follows it, these bytes are due as well: as damage.
     is_as_large = entry is not None and file.size == entry.size and (new.is_open or entry.next == entry.size)
     if entry is not None and is_as_large and file.modified and file.modified == entry.modified:
         return None
+    # Damage at the end of the last part may have been a batch that the node was still writing.
     if parts and not parts[-1].is_final:
         parts = parts[:-1]
     first = stamp(new.uri, file.path, 0, min(file.size, HEADER_SIZE))

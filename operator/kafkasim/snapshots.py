@@ -1,8 +1,8 @@
 """The snapshots that a controller writes by itself, and what it finds in the log behind the newest one.
 
-Called by `world`. A controller writes one every so often while it runs, counted from its start. When
-it starts it replays the log from the newest one on, and ends at a level that its binary does not support, also where
-that was downgraded since (`FeatureControlManager.replay`; seen on real nodes). A broker continues.
+Called by `world`. A controller writes a snapshot every so often while it runs, counted from its start. When it starts,
+it replays the log from the newest snapshot on. It exits if a record there has a level that its binary does not support,
+even if a later record lowers the level (`FeatureControlManager.replay`; seen on real nodes). A broker continues.
 """
 
 from __future__ import annotations

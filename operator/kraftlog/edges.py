@@ -23,11 +23,11 @@ _SHORTEST_RECORD = 10  # bytes of a record with a frame
 _MOST = 250_000  # most records of a section: what 8 MiB of topics have, more than a controller writes
 
 _SAMPLE = 32  # records at the start of a section, from which the usual size is taken
-_LANE = 128  # records between two guesses, about
-_STEPS = 160  # records that are followed from each guess, as there may be more than `_LANE`
-_WINDOW = 4  # sizes of a record, within which the beginning of one is searched
+_LANE = 128  # records between two guesses, if they are as large as those of the sample
+_STEPS = 160  # records that are followed from each guess: more than `_LANE`, as they may be smaller
+_WINDOW = 4  # the beginning of a record is searched within the size of so many records
 _FRAME = 3  # bytes of a frame
-_BEFORE_KEY = np.arange(4, 17)  # bytes of length, attributes and deltas
+_BEFORE_KEY = np.arange(4, 17)  # possible numbers of bytes before the key: length, attributes, two deltas
 
 
 def _sizes() -> Positions:
@@ -109,8 +109,9 @@ def _lanes(data: memoryview, first: list[int], position: int, count: int) -> Ite
         word = high.take(at, mode="clip").astype(np.int64) << 8 | low.take(at, mode="clip")
         places[step + 1] = at + _SIZES.take(word)
     arrived = places == ends
-    through, steps = np.flatnonzero(arrived.any(axis=0)), arrived.argmax(axis=0)
-    for run in np.split(through, np.flatnonzero(np.diff(through) != 1) + 1):
+    complete, steps = np.flatnonzero(arrived.any(axis=0)), arrived.argmax(axis=0)
+    # Chains that end at the next guess, and follow each other, are one part.
+    for run in np.split(complete, np.flatnonzero(np.diff(complete) != 1) + 1):
         if len(run):
             used = np.arange(_STEPS + 1) < steps[run, None]
             yield np.append(places[:, run].T[used], ends[run[-1]])
@@ -135,7 +136,7 @@ def _guesses(data: memoryview, first: list[int], position: int, distance: int) -
     hits = ((at, bytes(data[at : at + window]).find(like)) for at in range(position, len(data), distance))
     keys = np.array([at + hit for at, hit in hits if hit >= 0], dtype=np.int64)
     words = np.ndarray((len(data) - 1,), dtype="<u2", buffer=data, strides=(1,))
-    # What lies in front of the key is of some bytes: of as many as make the record end where its value does.
+    # Between 4 and 16 bytes lie before the key: so many that the record, by its length, ends where its value ends.
     starts = np.maximum(keys[:, None] - _BEFORE_KEY, 0)
     fits = _SIZES[words[starts]] == _BEFORE_KEY + tail
     guesses: Positions = starts[np.arange(len(keys)), fits.argmax(axis=1)][fits.any(axis=1)]

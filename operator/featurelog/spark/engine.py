@@ -28,13 +28,16 @@ from featurelog.spark import archive
 from featurelog.spark.session import first_reason
 from featurelog.tables import ClusterCopies
 
-BUNDLE = 16 * 1024 * 1024
+MAX_BUNDLE_BYTES = 16 * 1024 * 1024
 """Limit to the bytes of the tasks of a bundle, unless a single task has more. Many files are small, and a task of Spark
 costs some milliseconds.
 """
-LEAST = 1024 * 1024
-BUNDLES = 8
-"""Bundles for each core, unless they would exceed `BUNDLE`: with fewer, some cores would be idle at the end."""
+MIN_BUNDLE_BYTES = 1024 * 1024
+"""Smaller tasks are bundled up to this size, even if fewer bundles than `BUNDLES_PER_CORE` remain."""
+BUNDLES_PER_CORE = 8
+"""Bundles for each core, unless they would exceed `MAX_BUNDLE_BYTES`: with fewer, some cores would be idle at the
+end.
+"""
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
@@ -47,7 +50,7 @@ class OnSpark:
 
     def __init__(self, spark: SparkSession, work: Callable[[Task, str], Outcome] = outcome) -> None:
         self._context, self._work = spark.sparkContext, work
-        self._folder = tempfile.TemporaryDirectory(prefix="kafkafeatures-")  # workers fetch from it as long as this is
+        self._folder = tempfile.TemporaryDirectory(prefix="kafkafeatures-")  # workers fetch the zip from it
         code = Path(self._folder.name) / "kafkafeatures-pipeline.zip"
         archive.write(code)
         self._context.addPyFile(str(code))
@@ -55,27 +58,27 @@ class OnSpark:
     def surveys(self, files: Sequence[Sequence[Look]]) -> list[Iterator[Seen]]:
         """Surveys all files at once; raises EngineError."""
 
-        def looked(fields: _Plain) -> tuple[str, _Plain] | None:
+        def survey_plain(fields: _Plain) -> tuple[str, _Plain] | None:
             result = seen(Look(**fields))
             return None if result is None else (type(result).__name__, asdict(result))
 
-        results = iter(self._each(looked, [asdict(look) for looks in files for look in looks]))
+        results = iter(self._each(survey_plain, [asdict(look) for looks in files for look in looks]))
         plain = [[next(results) for _ in looks] for looks in files]
-        return [map(_seen, each) for each in plain]
+        return [map(_survey_result, each) for each in plain]
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> list[Outcome]:
         """Runs all tasks; raises EngineError."""
         sizes = [task.end - task.start for task, _ in tasks]
-        bundles = bundled(sizes, sum(sizes) // (BUNDLES * self._context.defaultParallelism))
+        bundles = bundled(sizes, sum(sizes) // (BUNDLES_PER_CORE * self._context.defaultParallelism))
         work = self._work
 
-        def outcomes(bundle: Sequence[tuple[_Plain, str]]) -> list[tuple[str, _Plain]]:
+        def run_bundle(bundle: Sequence[tuple[_Plain, str]]) -> list[tuple[str, _Plain]]:
             task_outcomes = (work(Task(**fields), folder) for fields, folder in bundle)
             return [(type(task_outcome).__name__, asdict(task_outcome)) for task_outcome in task_outcomes]
 
         bundles.sort(key=lambda bundle: sum(sizes[slice(*bundle)]), reverse=True)  # none is left alone at the end
         plain = [[(asdict(task), folder) for task, folder in tasks[slice(*bundle)]] for bundle in bundles]
-        in_order = sorted(zip(bundles, self._each(outcomes, plain), strict=True))
+        in_order = sorted(zip(bundles, self._each(run_bundle, plain), strict=True))
         return [
             Part(**fields) if name == Part.__name__ else Problem(**fields)
             for _, results in in_order
@@ -88,7 +91,7 @@ class OnSpark:
         """
         code = pickle.dumps((derived, derive, output))
 
-        def made(cluster: bytes) -> bytes:
+        def derive_pickled(cluster: bytes) -> bytes:
             result: Derived | OSError | None
             try:
                 make, derive, output = pickle.loads(code)  # noqa: S301 - of the driver
@@ -99,7 +102,10 @@ class OnSpark:
                 result = error
             return pickle.dumps(result)
 
-        results = [pickle.loads(result) for result in self._each(made, [pickle.dumps(result) for result in clusters])]  # noqa: S301 - of our workers
+        results = [
+            pickle.loads(result)  # noqa: S301 - of our workers
+            for result in self._each(derive_pickled, [pickle.dumps(cluster) for cluster in clusters])
+        ]
         for result in results:
             if isinstance(result, OSError):
                 raise result
@@ -119,7 +125,7 @@ class OnSpark:
         return results
 
 
-def _seen(plain: tuple[str, _Plain] | None) -> Seen:
+def _survey_result(plain: tuple[str, _Plain] | None) -> Seen:
     if plain is None:
         return None
     name, fields = plain
@@ -128,7 +134,7 @@ def _seen(plain: tuple[str, _Plain] | None) -> Seen:
 
 def bundled(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
     """Ranges of tasks that go together: from, to, in order. most: bytes of a bundle, within bounds."""
-    most = max(LEAST, min(BUNDLE, most))
+    most = max(MIN_BUNDLE_BYTES, min(MAX_BUNDLE_BYTES, most))
     bundles: list[tuple[int, int]] = []
     first, size = 0, 0
     for number, size_of_task in enumerate(sizes):

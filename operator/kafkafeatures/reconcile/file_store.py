@@ -1,8 +1,8 @@
 """Store of a resource in files: the document in one, the status in a state file beside it.
 
 Used by the command line without Kubernetes. The state file is replaced by an atomic rename once it is on disk, so it is
-never half-written. It is locked while the command runs, so that two commands never act for one resource. It is bound to
-the cluster id of its first contact.
+never half-written. It is locked while the command runs, so that two commands never act for one resource. Its status has
+the cluster id of the first contact; `core/engine/gates.py` refuses another cluster.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ class FileStore:
 
     state: path of the state file; None: the status is lost when the process ends.
     approve: hash of a plan that is approved.
-    accepted_log, approves_by_name: as in `DesiredState`.
-    again: reads the document once more; None for a document from stdin.
+    accepted_log: identity of a restored metadata log that a person has accepted; empty for none.
+    approves_by_name: False if a command derived the levels from a release, which approves nothing irreversible.
+    again: reads the document once more; None if it is not to be read again, such as from stdin.
     """
 
     def __init__(
@@ -86,12 +87,13 @@ class FileStore:
         approves_by_name: bool = True,
         again: Callable[[], KafkaFeatures] | None = None,
     ) -> None:
-        self._resource, self._again = resource, again
+        self._resource, self._reread = resource, again
         self.why_over = ""
         """Reason why nothing more is sent for this document; empty as long as it is unchanged."""
         approvals = frozenset({approve} if approve else ())
+        # `plan` shows a plan here and writes no status, so a plan that no status has shown may be approved.
         desired_state = wanted_of(resource, approvals=approvals, accepted_log=accepted_log)
-        self._wanted = replace(desired_state, may_approve_unseen=True, approves_by_name=approves_by_name)
+        self._desired = replace(desired_state, may_approve_unseen=True, approves_by_name=approves_by_name)
         self._state = state
         self._lock: int | None = None
         self._generation = 0
@@ -116,7 +118,7 @@ class FileStore:
 
     def approve(self, plan_hash: str) -> None:
         """Approve this plan from now on, instead of earlier approvals. No other plan is carried out."""
-        self._wanted = replace(self._wanted, approvals=frozenset({plan_hash}))
+        self._desired = replace(self._desired, approvals=frozenset({plan_hash}))
 
     @property
     def state(self) -> Path | None:
@@ -147,9 +149,9 @@ class FileStore:
 
     async def read_again(self) -> Resource:
         """The resource, once it is checked that the document in its file is unchanged. Raises NotReadable."""
-        if self._again is not None:
+        if self._reread is not None:
             try:
-                is_same = self._again() == self._resource
+                is_same = self._reread() == self._resource
                 self.why_over = "" if is_same else "the document was changed while this command ran"
             except (InvalidDocument, OSError):
                 self.why_over = "the document cannot be read any more"
@@ -161,7 +163,7 @@ class FileStore:
         return Resource(
             name=self.name,
             generation=self._generation,
-            desired=self._wanted,
+            desired=self._desired,
             status=self._status,
         )
 

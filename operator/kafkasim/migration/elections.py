@@ -31,7 +31,12 @@ ELECTION_MS, TOLD_MS, SESSION_MS = 200, 300, 18_000
 
 
 class Elections:
-    """`zookeeper`: the world in which a broker is controller. `is_led_by_quorum`: the quorum's world decides now."""
+    """`zookeeper`: the world in which a broker is controller. `is_led_by_quorum`: the quorum's world decides now.
+
+    In the world `zookeeper`, `elected` is the broker that is controller, and `active` is `ELECTED`, both once the brokers
+    know it: only then requests are decided. A broker claims `/controller` `ELECTION_MS` after it was found absent, and
+    the brokers know that `TOLD_MS` later.
+    """
 
     def __init__(self, zookeeper: World) -> None:
         self.now_ms, self.random = zookeeper.now_ms, zookeeper.random
@@ -42,7 +47,7 @@ class Elections:
         self._order = count()
         self._electing = False
         self._sessions: dict[int, tuple[int, UUID]] = {}
-        self._written: object = None
+        self._written: object = None  # partitions as ZooKeeper has them; `cluster` compares them
         self.tree.create("/cluster/id", json.dumps({"version": "1", "id": zookeeper.cluster_id}).encode())
         self.tree.create(EPOCH, b"1")
         self.tree.create("/feature", b'{"features":{},"version":2,"status":1}')
@@ -51,7 +56,7 @@ class Elections:
             node.in_zookeeper_mode = True
             self._session_of(node)
         self._claim(self.random.choice(self.broker_ids))
-        self._told()
+        self._inform_brokers()
         self._save()
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
@@ -107,7 +112,7 @@ class Elections:
         alive = [id_ for id_ in registered if self.zookeeper.nodes[Role.BROKER, id_].running]
         if alive:
             self._claim(self.random.choice(alive))
-            self.after(TOLD_MS, self._told)
+            self.after(TOLD_MS, self._inform_brokers)
 
     def _claim(self, broker_id: int) -> None:
         document = {"version": 2, "brokerid": broker_id, "timestamp": "0", "kraftControllerEpoch": -1}
@@ -115,7 +120,7 @@ class Elections:
         self.tree.create(CONTROLLER, json.dumps(document).encode(), owner=owner)
         self.raise_epoch()
 
-    def _told(self) -> None:
+    def _inform_brokers(self) -> None:
         """The brokers learn which one is controller."""
         znode = self.tree.get(CONTROLLER)
         claim = None if znode is None else znodes.controller(znode)
@@ -125,7 +130,7 @@ class Elections:
             world.append([Write(table.NO_OP, {})], commit=True)
 
     def _released(self) -> None:
-        """Take the state from ZooKeeper again."""
+        """Load the state from ZooKeeper again, after the quorum has given up `/controller`."""
         self.is_led_by_quorum = False
         world = self.zookeeper
         world.active = ELECTED
@@ -155,11 +160,11 @@ class Elections:
         self.tree.write(EPOCH, str(value + 1).encode())
 
     def deposed(self) -> None:
-        """No broker is controller any more. Processes still come and go, as they do in ZooKeeper."""
+        """Depose the broker that is controller. `active` stays: processes still come and go, as they do in ZooKeeper."""
         self.zookeeper.elected = None
 
     def _fetch(self, world: World | None) -> None:
-        """Replicas continue to fetch, whatever is controller."""
+        """Let the replicas on running brokers catch up with their leaders; None: nothing to do."""
         for id_ in self.broker_ids if world is not None else ():
             if world is not None and world.nodes[Role.BROKER, id_].running:
                 world.catch_up(id_)

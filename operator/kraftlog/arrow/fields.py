@@ -2,8 +2,7 @@
 
 Called by `columns`. Each row has a cursor; all cursors advance together, field by field of the schema table. Only usual
 values are read here: lengths of one or two bytes, texts of printable ASCII, no unknown tags, few items. A row with
-anything else is given up, and the caller decodes it by itself (`records.decode`), with the same result as here would
-be.
+anything else is given up, and the caller decodes it by itself (`records.decode`), with the same result.
 
 No cursor leaves the data: every length is compared with the end of its row before it is used.
 """
@@ -61,10 +60,12 @@ class Value:
 
 @dataclass(slots=True)
 class Rows:
-    """Rows of bytes. home, ends: begin and end of each row in `view`. at: its cursor. good: it was not given up."""
+    """Rows of bytes. begins, ends: of each row, in `view`. at: its cursor. good: mask of the rows that are not given
+    up.
+    """
 
     view: Bytes
-    home: Positions
+    begins: Positions
     ends: Positions
     at: Positions
     good: Bools = field(init=False)
@@ -81,7 +82,7 @@ class Rows:
         """
         if not good.all():
             self.good &= good
-            self.at = np.where(self.good, self.at, self.home)
+            self.at = np.where(self.good, self.at, self.begins)
 
     def fixed(self, kind: str) -> NDArray[Any]:
         """A value of a fixed size."""
@@ -108,9 +109,9 @@ class Rows:
 
     def some(self, rows: Positions) -> Rows:
         """A selection of the rows."""
-        return Rows(self.view, self.home[rows], self.ends[rows], self.at[rows])
+        return Rows(self.view, self.begins[rows], self.ends[rows], self.at[rows])
 
-    def back(self, rows: Positions, some: Rows) -> None:
+    def merge(self, rows: Positions, some: Rows) -> None:
         """Take over the cursors of some rows, and which of them are given up."""
         self.at[rows] = some.at
         if not some.good.all():
@@ -123,6 +124,7 @@ class Rows:
 def is_read(kind: RecordType) -> bool:
     """True for types whose records are read here."""
     fields = kind.layouts[0].fields.fields
+    # Fields with a tag are written behind a comma, so one without a tag has to come first, in every version.
     has_plain = not fields or any(each.tag is None and not each.since for each in fields)
     return not kind.control and has_plain and all(_is_read(each.type) for each in fields)
 
@@ -143,6 +145,7 @@ def read(kind: RecordType, version: int, rows: Rows, redact: bool) -> tuple[pa.A
     if kind is table.CONFIG and redact:
         texts["value"] = _shown(texts["value"], values, rows.good)
     parts = _object(texts)
+    # In place of the closing brace, which is added again below.
     parts[-1:] = _tagged(kind.layouts[0].fields, version, rows, values)
     rows.judge(rows.at == rows.ends)
     return joined([*parts, "}"], len(rows)), values
@@ -177,10 +180,10 @@ def _tagged(struct: Struct, version: int, rows: Rows, values: dict[str, Value]) 
         some.at = some.at + 1
         ends = some.length() + some.at
         some.judge(ends <= some.ends)
-        inner = Rows(rows.view, some.home, np.where(some.good, ends, some.ends), some.at)
+        inner = Rows(rows.view, some.begins, np.where(some.good, ends, some.ends), some.at)
         text, value = _value(each, version, inner)
         inner.judge((inner.at == inner.ends) & some.good)
-        rows.back(present, inner)
+        rows.merge(present, inner)
         remaining[present] -= 1
         tags[present] = np.where((remaining[present] > 0) & inner.good, rows.view[inner.at], _NO_TAG)
         parts.append(spread(joined([f',"{each.name}":', *text], len(present)), present, len(rows)))
@@ -242,7 +245,7 @@ def _array(each: Field, kind: Array, version: int, rows: Rows) -> tuple[Parts, V
     np.cumsum(count, out=offsets[1:])
     at = np.repeat(rows.at - offsets[:-1] * size, count) + np.arange(int(offsets[-1])) * size
     rows.at = rows.at + count * size
-    items = Rows(rows.view, at, at, at)
+    items = Rows(rows.view, at, at, at)  # `fixed` uses neither begins nor ends
     if kind.of is Scalar.UUID:
         texts, value = quoted(items.fixed(f"V{UUID}")), Value(None)
     else:
@@ -262,7 +265,7 @@ def _structs(each: Field, struct: Struct, version: int, rows: Rows) -> tuple[Par
         some = rows.some(present)
         texts, _ = _plain(struct, version, some)
         some.judge(some.length() == 0)  # tags
-        rows.back(present, some)
+        rows.merge(present, some)
         pieces.append((offsets[present] + number, joined(_object(texts), len(present))))
     items = placed(pieces, int(offsets[-1]), pa.string())
     return _or_null(["[", pc.binary_join(lists(offsets, items.fill_null("")), ","), "]"], is_null), Value(None)

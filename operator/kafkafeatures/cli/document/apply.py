@@ -139,7 +139,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
                     permission.ask(question)
                 except BaseException:  # no, or Ctrl-C
                     if not progress.has_sent:
-                        document.remove_made()
+                        document.remove_made()  # nothing was sent: the files that `upgrade` wrote are of no use
                     raise
         state = store.state
         if code is Exit.APPROVAL and document.created_files and not progress.has_sent:
@@ -194,8 +194,8 @@ async def _until_settled(
             before_act=partial(_before_act, permission, progress),
             effects=progress.sent,
             zookeeper=reach.zookeeper(cluster),
-            # The lock on the state file proves that the previous process has ended, but bytes that it sent may # still
-            # be on their way.
+            # The lock on the state file proves that the previous process has ended, but bytes that it sent may still be
+            # on their way.
             hand_over=ON_ITS_WAY.total_seconds(),
         )
         while True:
@@ -230,15 +230,16 @@ def _before_act(permission: Permission, progress: _Progress, evaluation: Evaluat
 
 
 class _Progress:
-    """State of the command that is kept when a question interrupts it: the last line printed, whether the cluster was
-    ever read, and the ages of its readings. On a terminal each level has a line that is redrawn.
+    """State of the command that outlasts a question to the user: the last line printed, whether a step was sent,
+    whether the cluster was ever read, and the ages of its readings. On a terminal each level has a line that is
+    redrawn.
     """
 
     def __init__(self) -> None:
         self.ages = Ages(SYSTEM.monotonic)
         self.said = ""
         self.has_sent = False
-        self._seen = False
+        self._was_read = False
         self._live: LiveSteps | None = None
         if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
             from kafkafeatures.cli.document.live_steps import LiveSteps
@@ -262,8 +263,8 @@ class _Progress:
             self._live.read(evaluation.observation)
 
     def tell(self, last: Reconciliation, code: Exit | None = None) -> None:
-        """Print a line of progress if it is a new one. `code`: the command is over, and its last lines name the
-        blockers.
+        """Print a line of progress if it is a new one. `code`: set at the end, when `_last_words` follows: what that
+        prints is left out here.
         """
         line = _line(last, code)
         if self._live is not None and self._live.ended(last):
@@ -283,7 +284,7 @@ class _Progress:
             case Done():
                 return Exit.DONE
             case Failure() as failure:
-                if not self._seen and not last.status.intents:
+                if not self._was_read and not last.status.intents:
                     # no step is open, so stop at once: a wrong address must not cost the whole timeout
                     raise failed(failure)
                 return None
@@ -294,7 +295,7 @@ class _Progress:
             case Wait(condition=(Condition.APPROVAL_REQUIRED, _)):
                 return Exit.APPROVAL  # waiting does not help; the soak time so far is kept in the state file
             case Act() | Wait() as decision:
-                self._seen = True
+                self._was_read = True
                 return None if _may_pass(decision) else Exit.BLOCKED
 
 

@@ -46,22 +46,24 @@ class DeleteZnodes(Struct, frozen=True):
     cluster_id: content of `/cluster/id`.
     epoch: value and version of `/controller_epoch`, as it was read.
     migration, controller: identities of the znodes `/migration` and `/controller`; None: not deleted.
-    raise_to: new value of `/controller_epoch`, set in the same transaction; None: it is unchanged.
+    raise_to: new value of `/controller_epoch`, set in the same transaction, so that the next broker that becomes the
+        controller has an epoch above those that the quorum wrote (`release` in `core/migration/release.py`); None: it
+        is unchanged.
     znode_content: content of `/migration`, to be kept in the status.
     """
 
     kind: ClassVar[str] = "DeleteZnodes"
     recorded_as: ClassVar[str] = "DeleteZnodes"
     counts: ClassVar[bool] = False  # the plan continues after it: the brokers are restarted then
-    is_followed: ClassVar[bool] = False
+    is_followed: ClassVar[bool] = False  # nothing else is sent until the outcome is known
     is_read_in_zookeeper: ClassVar[bool] = True
     settled_by: ClassVar[str] = "the znodes were read again"
     reason: ClassVar[Reason] = Reason.MIGRATING
     consents_of_plan: ClassVar[frozenset[str]] = frozenset()
     consent: ClassVar[str] = ""  # the plan has spent its consents already: `core/migration/consents.py`
     revision: ClassVar[str] = ""
-    # The transaction itself fails if a znode is not as it was read. To read a cluster without a controller once more
-    # takes up to all its timeouts.
+    # A second reading is not needed: the transaction fails if a znode is not as it was read. It would also be slow, as
+    # requests to a cluster without a controller may run into their timeouts.
     is_decided_again: ClassVar[bool] = False
 
     cluster_id: str
@@ -202,14 +204,16 @@ class DeletionInFlight(InFlight, frozen=True):
         can no longer be once another of its znodes is gone or `/controller_epoch` was written. Otherwise it may still
         be on its way, even after our session has ended: a server that was halted may pass it on until the other servers
         have expired the session.
+
+        If all its znodes are gone, but the epoch is lower than it would have set, another client deleted them.
         """
         previous, current = (_left(self.step, observation) for observation in (looks.earlier, looks.later))
         if isinstance(current, Failure):
             return OpenOutcome(f"the znodes have to be read: {current}")
-        if not current.stand:
+        if not current.remaining:
             raised = self.step.raise_to is None or current.epoch.value >= self.step.raise_to
             return Result.APPLIED if raised else Result.SUPERSEDED
-        if len(current.stand) < len(self.step.deletes) or current.epoch.version != self.step.epoch.version:
+        if len(current.remaining) < len(self.step.deletes) or current.epoch.version != self.step.epoch.version:
             return Result.NOT_APPLIED
         if previous != current or looks.earlier is looks.later:
             return OpenOutcome("the znodes have to be read twice")
@@ -243,11 +247,11 @@ class DeletionInFlight(InFlight, frozen=True):
 class _Left(Struct, frozen=True):
     """Znodes of a deletion as they are now.
 
-    stand: paths of the znodes that still exist unchanged.
+    remaining: paths of the znodes that still exist unchanged.
     epoch: the present `/controller_epoch`.
     """
 
-    stand: frozenset[str]
+    remaining: frozenset[str]
     epoch: ControllerEpoch
 
 
@@ -258,7 +262,7 @@ def _left(step: DeleteZnodes, observation: Observation) -> _Left | Failure:
     if not isinstance(observation.zookeeper, Known):
         return observation.zookeeper.failure
     reading = observation.zookeeper.value
-    id_, epoch, stand = reading.cluster_id, reading.controller_epoch, set()
+    id_, epoch, remaining = reading.cluster_id, reading.controller_epoch, set()
     if isinstance(id_, Failure):
         return id_
     if id_ != step.cluster_id:
@@ -275,8 +279,8 @@ def _left(step: DeleteZnodes, observation: Observation) -> _Left | Failure:
         if znode is not None and znode.czxid < life.czxid:
             return _behind(path)
         if znode is not None and znode.czxid == life.czxid:
-            stand.add(path)
-    return _Left(frozenset(stand), epoch)
+            remaining.add(path)
+    return _Left(frozenset(remaining), epoch)
 
 
 def _behind(path: str) -> Failure:

@@ -109,8 +109,8 @@ _NEVER_STARTS = frozenset({
 _NOT_SCHEDULED = ("Unschedulable", "SchedulingGated")
 _CRASH_LOOP, _OUT_OF_MEMORY, _CANNOT_START = "CrashLoopBackOff", "OOMKilled", ("StartError", "ContainerCannotRun")
 _CRASHES, _BACK_OFF = 3, timedelta(seconds=30)
-"""A container that ended so often, and has waited for so long since, has ended three times in a row: kubelet starts it
-again after 10 s, after 20 s, and only then later. The number of restarts alone does not prove it, as kubelet begins
+"""Restarts of a container, and time since it ended, that together prove three crashes in a row: kubelet waits 10 s,
+then 20 s, and longer only before the third restart. The number of restarts alone does not prove it, as kubelet begins
 with 10 s anew once a container has run for ten minutes.
 """
 
@@ -149,7 +149,9 @@ def while_stopping(pod: Pod, namespace: str, current_time: datetime, timeout: ti
 
 
 def if_lost(pod: Pod, namespace: str) -> str:
-    """Remedy for a pod that never ends to stop, such as on a lost Kubernetes node, whose kubelet cannot confirm it."""
+    """Remedy for a pod that does not finish stopping, such as on a lost Kubernetes node, whose kubelet cannot confirm
+    it.
+    """
     node = pod.kubernetes_node or "NODE"
     return (
         f"see `kubectl -n {namespace} describe pod {pod.name}`, such as for a finalizer or a volume; if the Kubernetes "

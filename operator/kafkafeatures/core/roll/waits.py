@@ -22,9 +22,9 @@ NODES_A_SECOND = 200.0
 """Nodes for each second of that time: a large cluster takes longer to read, and is read less often."""
 REFUSED_POLL = 5.0
 """Seconds until the next reconciliation where a user has to act first."""
-PATIENCE = 10.0
-"""Part of the time since a person was asked for a restart, after which the cluster is read again: a script restarts the
-node within seconds, a person within hours.
+AGE_DIVISOR = 10.0
+"""The next reconciliation follows after the time since a person was asked for a restart, divided by this, but never
+before `POLL` or after `REFUSED_POLL`. It is early at first, as a script restarts the node within seconds.
 """
 
 
@@ -41,7 +41,7 @@ def unconfirmed(question: RestartCheckInput, obstacle: PodObstacle, meanwhile: s
 def stalled(
     text: str, remedy: str, nodes: tuple[Node, ...] = (), *, subject: str, stops: str = "no other node is restarted"
 ) -> Stalled:
-    """Halt of the roll. `subject`: the node or pod that causes it. `stops`: what does not happen until a user acts."""
+    """Halt of the roll. `subject`: the node or pod that causes it. `stops`: what is not done until a user acts."""
     blocker = Blocker(BlockerKind.WORKLOAD, f"{stops}: {text}", remedy, nodes=nodes)
     return Stalled(Reason.ROLLOUT_HALTED, str(blocker), (blocker,), subject=subject, remedy=remedy)
 
@@ -78,7 +78,7 @@ def waiting(question: RestartCheckInput) -> Wait:
     poll = POLL
     if first.is_asked_of_a_person:
         seconds = question.remembered.age_of(first.sent_step.at).total_seconds()
-        poll = min(max(seconds / PATIENCE, POLL), REFUSED_POLL)
+        poll = min(max(seconds / AGE_DIVISOR, POLL), REFUSED_POLL)
     return Wait(
         Reason.ROLLING_NODES,
         text,

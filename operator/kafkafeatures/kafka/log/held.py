@@ -89,8 +89,9 @@ class HeldLog:
         self._share.keep(0)
 
     def truncate(self, offset: int) -> None:
-        """Take in that the leader truncated its log at `offset`: drop the tail, or everything if applied records are
-        concerned. Without a tail these always are, wherever the leader's log ends.
+        """Follow a leader that truncated its log at `offset`: drop the tail, and if `offset` is below the end of the
+        applied records, everything. Without a tail everything is dropped, whatever `offset` is: the last record that
+        the leader does not have was applied.
         """
         offset = offset if self._tail else 0
         self._tail = b""
@@ -100,7 +101,7 @@ class HeldLog:
     async def append(self, records: bytes, high_watermark: int) -> None:
         """Apply the committed records, and keep the others as the tail. Raises KafkaError and drops everything then."""
         self.high_watermark = high_watermark
-        data = self._tail + records
+        data = self._tail + records  # a copy, so its bytes are counted twice as long as both exist
         try:
             self._keep(2 * len(data))
             for piece in pieces(data):

@@ -1,10 +1,10 @@
 """Checks that all configured addresses lead to one quorum. Equal cluster ids do not prove it: one cluster may be a
 copy.
 
-Called by `prober.py` once the nodes are known. It asks only where the lists leave a doubt: an address that is in no
-list, and one broker if both brokers and controllers are configured. Two contradicting answers may only mean that the
-quorum changed between them, so both sides are asked again, at the same time. `core/facts/identity.py` decides whether
-two views contradict each other.
+Called by `prober.py` once the nodes are known. It asks only where the lists leave a doubt: a configured address that no
+list of nodes has, and one broker if both brokers and controllers are configured. Two contradicting answers may only
+mean that the quorum changed between them, so both sides are asked again, at the same time. `core/facts/identity.py`
+decides whether two views contradict each other.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ ASKED_AGAIN = 3
 async def of_another_quorum(pool: Pool, directory: Directory, nodes: Sequence[ProbedNode]) -> Failure | None:
     """A Failure that names the addresses of two different quorums; None if there is no sign of two."""
     if isinstance(directory.quorum, Failure) or isinstance(directory.cluster_id, Failure):
-        return None  # two cluster ids are named already
+        return None  # nothing to compare; two different cluster ids are reported as the Failure that `cluster_id` is
     listed = {(node.role, Address(node.host, node.port)) for node in nodes}
     bootstrap_addresses = {
         Role.BROKER: tuple(dict.fromkeys(pool.settings.bootstrap_servers)),
         Role.CONTROLLER: tuple(dict.fromkeys(pool.settings.bootstrap_controllers)),
     }
-    unlisted = [
+    candidates = [
         (role, address)
         for role, addresses in bootstrap_addresses.items()
-        if len(addresses) > 1
+        if len(addresses) > 1  # the only address of a role is the one that its lists come from
         for address in addresses
     ]
-    targets = [(role, address) for role, address in unlisted if (role, address) not in listed]
+    targets = [(role, address) for role, address in candidates if (role, address) not in listed]
     if bootstrap_addresses[Role.BROKER] and bootstrap_addresses[Role.CONTROLLER]:
         targets += _any_broker(nodes)
     if not targets:
@@ -60,14 +60,14 @@ async def of_another_quorum(pool: Pool, directory: Directory, nodes: Sequence[Pr
 
 
 async def _once_more(
-    pool: Pool, failure: Failure, own: Sequence[tuple[Role, Address]], route: tuple[Role, Address], at: str
+    pool: Pool, failure: Failure, own: Sequence[tuple[Role, Address]], other_address: tuple[Role, Address], at: str
 ) -> Failure | None:
     """The Failure that remains after both sides were asked again; None if they agree now. `own`: addresses of the side
-    that `at` names; `route`: the address of the other side.
+    that `at` names; `other_address`: the address of the other side.
     """
     if not own:
         return failure
-    *views, other = await asyncio.gather(*(_quorum_at(pool, *target) for target in (*own[:ASKED_AGAIN], route)))
+    *views, other = await asyncio.gather(*(_quorum_at(pool, *target) for target in (*own[:ASKED_AGAIN], other_address)))
     view = next((candidate for candidate in views if candidate is not None), None)
     if view is None or other is None:
         return unsettled(failure)
@@ -75,12 +75,12 @@ async def _once_more(
 
 
 def _answering(
-    nodes: Sequence[ProbedNode], role: Role, but: Sequence[tuple[Role, Address]]
+    nodes: Sequence[ProbedNode], role: Role, excluded: Sequence[tuple[Role, Address]]
 ) -> list[tuple[Role, Address]]:
-    """Listed nodes of this role that answered, without those in `but`."""
+    """Listed nodes of this role that answered, without those in `excluded`."""
     answering = (node for node in nodes if node.role is role and isinstance(node.answer, NodeAnswer))
     targets = ((node.role, Address(node.host, node.port)) for node in answering)
-    return [target for target in targets if target not in but]
+    return [target for target in targets if target not in excluded]
 
 
 def _any_broker(nodes: Sequence[ProbedNode]) -> list[tuple[Role, Address]]:

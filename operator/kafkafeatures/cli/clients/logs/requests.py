@@ -1,8 +1,8 @@
 """A line of Kafka's request log: who sent a request, and of which API and version. Called by `counting.py`.
 
 `RequestChannel.scala` writes such a line for each request, at DEBUG, and at INFO for those of deprecated versions:
-`Completed request:` and a JSON object. What it decides: a line is one of requests if all of it is such an object, and
-anything else that says it is one is rejected.
+`Completed request:` and a JSON object. What it decides: a line is one of a request only if all behind the mark is
+such an object. A line with the mark and anything else is rejected.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ _decode = msgspec.json.Decoder(_Completed).decode
 
 
 class RequestRejected(Exception):
-    """A line that says that it is one of a request, and is none."""
+    """A line with the mark of a request, whose rest is not one."""
 
 
 Address = Callable[[str], str]
-"""Makes an address what is counted of it."""
+"""Function that returns the part of a client's address that is counted, such as its network; empty for none."""
 
 
 def parse_request(line: bytes, address: Address) -> LoggedRequest | None:

@@ -49,7 +49,9 @@ def acl_path(pattern: int, resource_type: int, name: str) -> str | None:
 
 
 def read_acl(path: str, data: bytes) -> Entries | ZnodeFinding:
-    """ACLs of one resource; a finding if Kafka could not copy them. Never raises."""
+    """ACLs of one resource; a finding if Kafka could not copy them. Never raises, whatever the data is. `path`: below
+    one of `ROOTS`, and of a type in `RESOURCES`; for other types see `not_copied`.
+    """
     root = next(prefix for prefix in ROOTS if path.startswith(f"{prefix}/"))
     type_, _, name = path.removeprefix(f"{root}/").partition("/")
     return read(path, data, partial(_entries, ROOTS[root], RESOURCES[type_], name), _LOST) if data else {}

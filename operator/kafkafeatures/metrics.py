@@ -379,7 +379,8 @@ def _differences(status: Status) -> dict[tuple[str, ...], float]:
 
 def _blocking_clients(status: Status) -> dict[tuple[str, ...], float]:
     section = status.clients
-    if section is None or section.verdict not in _CONCLUSIVE:
+    condition = status.condition(Condition.CLIENTS_COMPATIBLE)
+    if section is None or section.verdict not in _CONCLUSIVE or condition is None or condition.status == "Unknown":
         return {}
     return {(section.target,): float(section.blocker_count)}
 

@@ -24,7 +24,7 @@ Consent = Annotated[
         0,
         r"^([a-z][a-z0-9._]*:[0-9]+->[0-9]+|dynamic-quorum|zk-finalize|zk-rollback-lossy|zk-lose-broker:[0-9]{1,10}"
         r"|zk-controllers-stopped|single-replica-topics|quorum-of-one"
-        r"|new-disk:(broker|controller|node)-[0-9]+:[0-9a-f]{8}|client-breaks:[A-Z][A-Za-z]{1,63}:[0-9]{1,5})$",
+        r"|new-disk:(broker|controller|node)-[0-9]+:[0-9a-f]{8}|client-breaks:[A-Z][A-Za-z]{1,63}:(0|[1-9][0-9]{0,4}))$",
         "a consent such as 'group.version:1->0', dynamic-quorum, zk-finalize, zk-rollback-lossy, "
         "zk-lose-broker:3, zk-controllers-stopped, single-replica-topics, quorum-of-one, new-disk:broker-3:1f0c22ab "
         "or client-breaks:Produce:2",

@@ -19,6 +19,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MAX_GAP
 from kafkafeatures.core.clients.registry import BrokerRegistry, RegisteredProcess
+from kafkafeatures.core.facts.client_standing import MIGRATE_FIRST, NOT_ALL_REGISTERED
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -33,7 +34,7 @@ _ALL_REFUSE = (
     "already are not shown"
 )
 _UNKNOWN = "which brokers are registered is not known"
-_ZOOKEEPER = "brokers in ZooKeeper mode are not all registered with the quorum; migrate the cluster to KRaft first"
+_ZOOKEEPER = f"{NOT_ALL_REGISTERED}; {MIGRATE_FIRST}"
 
 
 class RegisteredBrokers(Struct, frozen=True):

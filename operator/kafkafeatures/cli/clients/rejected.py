@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from kafkafeatures.cli.shell.output import CSV, clean_stdout, console, print_doc
 from kafkafeatures.core.clients.rejections import RejectedRequests
 
 _STDIN = "-"
+_LEVELS = (b"INFO", b"WARN", b"ERROR")
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
@@ -36,7 +37,11 @@ def run(arguments: argparse.Namespace) -> int:
     problems: list[str] = []
     refused = RejectedRequests()
     for source in arguments.operands or [_STDIN]:
-        _read(source, lambda stream: refused.add(read_rejections(iter(partial(read_block, stream), b""))), problems)
+        log = _ServerLog()
+        _read(source, lambda stream, log=log: refused.add(read_rejections(log.blocks(stream))), problems)
+        if not log.has_levels:
+            name = "stdin" if source == _STDIN else source
+            problems.append(f"{name}: {'no line of a server log' if log.has_bytes else 'empty'}: it proves nothing")
     search = ClientSearch(refused.addresses, refused.connections)
     for source in arguments.request_logs if refused.addresses else ():
         if is_reduced(source):
@@ -55,6 +60,20 @@ def run(arguments: argparse.Namespace) -> int:
     if uses:
         return Exit.BLOCKED
     return Exit.UNREACHABLE if problems else Exit.DONE
+
+
+class _ServerLog:
+    """What the bytes of a log look like. `has_levels`: it has a level that Kafka writes to its server log."""
+
+    def __init__(self) -> None:
+        self.has_bytes = self.has_levels = False
+
+    def blocks(self, stream: LogStream) -> Iterator[bytes]:
+        """The blocks of a stream, looked at as they pass."""
+        for block in iter(partial(read_block, stream), b""):
+            self.has_bytes = True
+            self.has_levels = self.has_levels or any(level in block for level in _LEVELS)
+            yield block
 
 
 def _read(source: str, search: Callable[[LogStream], None], problems: list[str]) -> None:

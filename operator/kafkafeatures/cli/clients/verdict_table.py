@@ -53,13 +53,12 @@ def _logged_rows(
 
 
 def counted_csv(check: ClientCheck, targets: Targets) -> str:
-    """A row for each API, version and broker that the release does not accept."""
+    """A row for each API and version that the release does not accept, with its brokers."""
     target = targets.of(check.release)
     rows = (
-        (use.name, use.version, _acceptance(target, targets, use.name, use.version), broker, use.requests,
-         format_time(use.after), format_time(use.until))
+        (use.name, use.version, _acceptance(target, targets, use.name, use.version), " ".join(map(str, use.brokers)),
+         use.requests, format_time(use.after), format_time(use.until))
         for use in check.uses
-        for broker in use.brokers
     )  # fmt: skip
     return _csv(COUNTER_COLUMNS, rows)
 

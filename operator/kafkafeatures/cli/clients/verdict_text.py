@@ -22,7 +22,7 @@ Json = dict[str, Any]
 _DAY = 86_400_000
 _BROKERS_SHOWN = 10
 _CAUSES = {
-    GapCause.NO_EVIDENCE: "no scrape of it; if it no longer exists, unregister it",
+    GapCause.NO_EVIDENCE: "no scrape of it that can be used; if it no longer exists, unregister it",
     GapCause.CONTRADICTION: "its scrapes contradict each other, and one of them has to be removed",
     GapCause.BEFORE_START: "before its process started, or the first scrape",
     GapCause.RESTART: "between the last scrape of a process and the start of the next one",

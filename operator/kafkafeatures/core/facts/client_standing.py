@@ -16,8 +16,9 @@ from msgspec import Struct
 from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.core.clients.coverage import GapCause
+from kafkafeatures.core.clients.exporters import MARK
 from kafkafeatures.core.clients.reading import JudgedBrokers, judged_of
-from kafkafeatures.core.clients.verdict import ApiVersion, ClientCheck, ClientVerdict
+from kafkafeatures.core.clients.verdict import ApiVersion, ClientCheck, ClientVerdict, UseKind
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
@@ -25,6 +26,8 @@ from kafkafeatures.core.words import counted
 
 REMOVED_OLD_VERSIONS = 7
 """metadata.version 3.3-IV3, the lowest that Kafka 4.x supports: 3.x supports lower ones as well."""
+NOT_ALL_REGISTERED = "brokers in ZooKeeper mode are not all registered with the quorum"
+MIGRATE_FIRST = "migrate the cluster to KRaft first"
 MOST_NAMED = 3
 """Versions and brokers that a message names."""
 
@@ -45,6 +48,8 @@ def judged_brokers(observation: Observation) -> JudgedBrokers | Failure:
     registered = observation.registered_brokers
     if isinstance(registered, Unknown):
         return registered.failure
+    if not observation.in_kraft_mode:
+        return Failure(FailureKind.UNSUPPORTED, "brokers", NOT_ALL_REGISTERED, MIGRATE_FIRST)
     return judged_of(registered.value, refusing_nodes(observation))
 
 
@@ -72,7 +77,7 @@ def standing_of(
         return ClientsStanding(reason, failure.message, failure.action)
     check, brokers = evidence.value.check, judged_brokers(observation)
     if isinstance(brokers, Failure):
-        text = "which brokers are registered is not known"
+        text = f"which brokers are registered is not known: {brokers.message}"
         return ClientsStanding(Reason.EVIDENCE_INCOMPLETE, text, brokers.action)
     if (check.release, check.window.length) != (release, round(window.total_seconds() * 1000)):
         text = f"no evidence for Kafka {release} was read yet"
@@ -117,24 +122,38 @@ def _unknown(check: ClientCheck) -> ClientsStanding:
         text = f"{_brokers([*causes])} {'is' if len(causes) == 1 else 'are'} not covered through the whole window"
         remedy = "wait, with all brokers being scraped; `kafkafeatures clients check` shows the gaps"
         return ClientsStanding(Reason.EVIDENCE_INCOMPLETE, f"{text}{_from(check)}", remedy, check)
-    first = check.uses[0].api_version if check.uses else None
-    text = (
-        f"when {first.api} v{first.version} was last used is not known" if first else "the evidence is not conclusive"
-    )
-    remedy = "wait for more evidence; `kafkafeatures clients check` shows the uses"
-    return ClientsStanding(Reason.EVIDENCE_INCOMPLETE, f"{text}{_from(check)}", remedy, check)
+    for use in check.uses:
+        if use.kind in _OF_USES:
+            predicate, remedy = _OF_USES[use.kind]
+            text = f"{use.api_version.api} v{use.version} {predicate}".format(check.release)
+            return ClientsStanding(Reason.EVIDENCE_INCOMPLETE, f"{text}{_from(check)}", remedy, check)
+    text = "the evidence is not conclusive"
+    return ClientsStanding(Reason.EVIDENCE_INCOMPLETE, f"{text}{_from(check)}", _SHOWN_BY_CHECK, check)
 
 
+_SHOWN_BY_CHECK = "`kafkafeatures clients check --prometheus URL` shows the uses and the gaps, each with its reason"
 _SCRAPED = (
-    "have Prometheus scrape every broker, and check selector, brokerLabel and brokerPattern of spec.clientEvidence"
+    "have Prometheus scrape every broker, and check selector, brokerLabel and brokerPattern of spec.clientEvidence; "
+    "`kafkafeatures clients check --prometheus URL` shows why scrapes are not used; a broker that was removed counts "
+    "until it has left the window"
 )
 _OF_BROKERS = (
     (GapCause.NO_EVIDENCE, Reason.EVIDENCE_MISSING, "without evidence", _SCRAPED),
     (GapCause.CONTRADICTION, Reason.EVIDENCE_INCOMPLETE, "with contradictory evidence",
      "see the contradiction with `kafkafeatures clients check`; give each broker metrics of its own"),
+    (GapCause.MAY_REFUSE, Reason.EVIDENCE_INCOMPLETE, "whose process may be of Kafka 4.x, which refuses without counting",
+     f"if it is older, have its exporter show {MARK}"),
     (GapCause.STALE, Reason.EVIDENCE_STALE, "no longer scraped", _SCRAPED),
 )  # fmt: skip
 """Causes that a person has to remove, in their order, with the reason of the condition."""
+
+
+_OF_USES = {
+    UseKind.MAYBE_BEFORE: ("was used, and when last is not known", "wait for more evidence"),
+    UseKind.NEWER: ("is newer than Kafka {}", "choose a newer target"),
+    UseKind.UNKNOWN_API: ("is not known to be an API of Apache Kafka", "ask the vendor of the brokers"),
+}
+"""By kind, the predicate of a use that is not conclusive, and the remedy."""
 
 
 def _brokers(ids: list[int]) -> str:
@@ -146,4 +165,5 @@ def _from(check: ClientCheck) -> str:
     """Earliest day on which the verdict can be better, for the end of a message; empty where it is not known."""
     if check.ready_from is None or check.ready_from <= check.window.end:
         return ""
-    return f"; ready on {datetime.fromtimestamp(check.ready_from / 1000, UTC):%Y-%m-%d} at the earliest"
+    day = datetime.fromtimestamp(check.ready_from / 1000, UTC) + timedelta(days=1, milliseconds=-1)  # rounded up
+    return f"; ready on {day:%Y-%m-%d} at the earliest"

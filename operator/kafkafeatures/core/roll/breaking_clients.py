@@ -19,9 +19,10 @@ from kafkafeatures.core.clients.verdict import ApiVersion
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import ConsentState, state_of
 from kafkafeatures.core.engine.decisions import Wait, stalled_by
-from kafkafeatures.core.facts.binaries import releases_with
-from kafkafeatures.core.facts.client_standing import ClientsStanding, standing_of
+from kafkafeatures.core.facts.binaries import release_of, releases_with
+from kafkafeatures.core.facts.client_standing import MOST_NAMED, ClientsStanding, standing_of
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
+from kafkafeatures.core.facts.workloads import StatefulSet
 from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
 from kafkafeatures.core.roll.targets import Target
 
@@ -90,8 +91,8 @@ def _usable(question: RestartCheckInput, targets: frozenset[Target]) -> set[str]
     if question.permit.is_granted:
         return usable
     for consent in question.desired.consents:
-        if not consent.startswith(f"{CLIENT_BREAKS}:"):
-            continue
+        if not consent.startswith(f"{CLIENT_BREAKS}:") or consent != consent_of(_version_of(consent)):
+            continue  # of another kind, or written in a way that would never be spent
         remembered = (question.revisions.get(target) for target in targets)
         is_of_this_roll = bool(targets) and all(
             entry is not None and consent in entry.client_breaks for entry in remembered
@@ -136,9 +137,18 @@ def next_release(question: RestartCheckInput, id_: int) -> str:
         return required.release if required is not None and question.driver.asks_people else ""
     ranges = question.ranges_of_binaries.get(owner.name, {})
     if METADATA_VERSION not in ranges:
-        return owner.release
+        return _release_of_template(owner)
     releases = releases_with(ranges)
     return releases[0] if len(releases) == 1 and owner.release in ("", *releases) else ""
+
+
+def _release_of_template(owner: StatefulSet) -> str:
+    """Release that a template says; empty where the tag of its image names one that removed versions, and the template
+    an older one: an annotation stays when the image changes.
+    """
+    tagged = release_of({}, {}, owner.image)
+    is_outdated = bool(tagged and owner.release) and _removed_versions(tagged) and not _removed_versions(owner.release)
+    return "" if is_outdated else owner.release
 
 
 # --- refusals ---
@@ -170,7 +180,8 @@ def _breaks(question: RestartCheckInput, standing: ClientsStanding) -> Refusal:
         remedy = f"the consent {given[0]} was used by an earlier roll: remove it, apply the document, then add it again"
         return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy, reason=Reason.CONSENT_SPENT))
     missing = [consent for consent in needed if consent not in consents]
-    remedy = f"upgrade these clients, or if they may break, add {', '.join(missing[:3])} to consents"
+    more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+    remedy = f"upgrade these clients, or if they may break, add {', '.join(missing[:MOST_NAMED])}{more} to consents"
     if question.permit.is_granted:
         remedy = "upgrade these clients, or set spec.clientEvidence.policy to Report"
     return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy))

@@ -141,7 +141,7 @@ _OF_BROKERS = (
     (GapCause.NO_EVIDENCE, Reason.EVIDENCE_MISSING, "without evidence", _SCRAPED),
     (GapCause.CONTRADICTION, Reason.EVIDENCE_INCOMPLETE, "with contradictory evidence",
      "see the contradiction with `kafkafeatures clients check`; give each broker metrics of its own"),
-    (GapCause.MAY_REFUSE, Reason.EVIDENCE_INCOMPLETE, "whose process may be of Kafka 4.x, which refuses without counting",
+    (GapCause.MAY_REFUSE, Reason.EVIDENCE_INCOMPLETE, "whose process may be of 4.x, which refuses without counting",
      f"if it is older, have its exporter show {MARK}"),
     (GapCause.STALE, Reason.EVIDENCE_STALE, "no longer scraped", _SCRAPED),
 )  # fmt: skip

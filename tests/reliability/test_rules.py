@@ -163,7 +163,7 @@ def test_a_change_whose_intent_an_older_schema_dropped_blocks_only_the_process_t
 @pytest.mark.parametrize(
     ("agreed", "broken"),
     [(None, ["ready"]), ({"group.version": 1}, []), ({}, ["ready"])],
-    ids=["the nodes were not asked", "all nodes report the level", "no node reports the level"],
+    ids=["nodes do not agree", "all nodes report the level", "no node reports the level"],
 )
 def test_ready_is_judged_by_all_nodes_where_the_active_controller_does_not_answer(
     agreed: dict[str, int] | None, broken: list[str]

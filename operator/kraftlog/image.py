@@ -98,10 +98,11 @@ class Voter:
 class Registrations:
     """Registered nodes, running or not.
 
-    unregistered: by node id, the time (ms) at which a node lost its registration, if it did not register again; only
-    what happened after the snapshot that was read, or the beginning of the log. registered: by broker id, the latest
-    possible time of its last registration. returned: by id of a broker or controller, that of its last registration or
-    unfencing. Both are values of `Image.elapsed_ms`; 0 if it is known from a snapshot only, which has no times.
+    unregistered: node id -> time in ms, by the controller's clock, at which the node lost its registration, if it did
+        not register again. Only what happened after the snapshot that was read, or the beginning of the log.
+    registered: broker id -> latest possible `Image.elapsed_ms` of its last registration; 0 if that is known from a
+        snapshot only, which has no times.
+    returned: node id -> the same of its last registration or unfencing.
     """
 
     brokers: Mapping[int, BrokerRegistration]
@@ -121,10 +122,10 @@ MOST_MOVES = 16
 class FormerLevels:
     """Levels above 0 that were finalized once and are no longer.
 
-    dropped: by (feature, level), the time in ms at which the feature last left that level. It is complete from
-    `since_offset` on: the end of the snapshot that the reader began with, whose last record has the time `since_ms`; or
-    0 and -1 if it began with the log. moves: all changes since `since_offset`, by feature, with kraft.version and level
-    0; the newest `MOST_MOVES` of each.
+    dropped: (feature, level) -> time in ms at which the feature last left that level. Complete from `since_offset` on.
+    since_offset, since_ms: end of the snapshot that was read first, and time of its last record; 0 and -1 if the log
+        was read from its beginning.
+    moves: feature -> its changes since `since_offset`, with kraft.version and level 0; the newest `MOST_MOVES` of each.
     """
 
     dropped: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -133,8 +134,8 @@ class FormerLevels:
     moves: Mapping[str, Moves] = field(default_factory=dict)
 
     def with_earlier(self, earlier: FormerLevels, until: int) -> FormerLevels:
-        """With the earlier changes that another reading of the same log knew, up to offset `until`; unchanged if there
-        is a gap between both.
+        """Add the changes that an earlier reading of the same log knew. `until`: offset up to which these are complete.
+        Unchanged if there is a gap between both.
         """
         if until < self.since_offset or earlier.since_offset > self.since_offset:
             return self

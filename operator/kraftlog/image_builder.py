@@ -31,11 +31,11 @@ MAX_DECODED = 20_000
 """Most records of a batch that are decoded: many times the number of nodes of the largest cluster. A controller writes
 at most 10,000 records of all types at once (`QuorumController.MAX_RECORDS_PER_BATCH`).
 """
-MAX_OF_CLIENTS = 400_000
+MAX_DECODED_WITH_CLIENTS = 400_000
 """Most records of a batch that are decoded if rights, quotas and configs are read: as many of the smallest ones fit
 into the largest batch of a snapshot.
 """
-_MANY_RECORDS = frozenset({Section.CLIENTS, Section.CONFIGS})
+_SECTIONS_WITH_MANY_RECORDS = frozenset({Section.CLIENTS, Section.CONFIGS})
 
 _DECODED = 64  # bytes of memory for each byte of a record that is decoded, at most
 _COUNT = 200  # bytes of memory of an entry in `counts`
@@ -43,7 +43,7 @@ _COUNT = 200  # bytes of memory of an entry in `counts`
 _CONFIG = table.CONFIG.key
 _MINIMUM = MIN_INSYNC_REPLICAS.encode()
 
-_MANY = 32  # least records of a batch that is read as columns
+_MIN_FOR_COLUMNS = 32  # least records of a batch that is read as columns
 _KEYS = 128  # api keys that fit in one varint byte; a larger one goes the slow way
 _CONTINUES = 0x80  # a varint continues
 _NULL_KEY = 1  # zigzag of -1
@@ -167,7 +167,11 @@ class ImageBuilder:
 
     def _section(self, data: Bytes, position: int, limit: int, count: int) -> None:
         """Apply the records of an uncompressed section, which ends at `limit`."""
-        if count < _MANY or self._transactions.open is not None or not self._at_once(data, position, limit, count):
+        if (
+            count < _MIN_FOR_COLUMNS
+            or self._transactions.open is not None
+            or not self._at_once(data, position, limit, count)
+        ):
             self._scan(data, position, limit, count)
 
     def _at_once(self, data: Bytes, position: int, limit: int, count: int) -> bool:
@@ -187,8 +191,9 @@ class ImageBuilder:
         places = edges(section, count)
         if places is None:
             return False
-        sink = Sink(self._value, self._count, self._judge_weight, self._is_unreadable)
-        # The first block is half as long, since after it offset deltas take three bytes.
+        sink = Sink(self._value, self._count, self._judge_weight, self._count_unreadable)
+        # The first block ends where offset deltas begin to take three bytes: so nearly all records of a block have
+        # deltas of one length.
         for first, end in pairwise([0, *range(frames.BLOCK // 2, count, frames.BLOCK), count]):
             block = places[first : end + 1]
             outside = self._transactions.open is None
@@ -199,7 +204,7 @@ class ImageBuilder:
                 take_block(section, framed, self._state.partitions, sink, all_configs=self._state.configs is not None)
         return True
 
-    def _is_unreadable(self, times: int) -> None:
+    def _count_unreadable(self, times: int) -> None:
         self._unreadable += times
 
     def _count(self, key: int, times: int) -> None:
@@ -246,7 +251,7 @@ class ImageBuilder:
 
     def _about_to_decode(self, value: bytes | None) -> None:
         self._decoded_of_batch += 1
-        most = MAX_DECODED if self._sections.isdisjoint(_MANY_RECORDS) else MAX_OF_CLIENTS
+        most = MAX_DECODED if self._sections.isdisjoint(_SECTIONS_WITH_MANY_RECORDS) else MAX_DECODED_WITH_CLIENTS
         if self._decoded_of_batch > most:
             raise TooLargeError(f"more than {most} registrations and levels in one batch")
         if value is not None and len(value) > MAX_RECORD:

@@ -1,4 +1,4 @@
-"""Tables with the values that a `Judge` knows, which can undo the changes of an aborted transaction.
+"""Tables with the values that a `Judge` (`kraftlog.judge`) knows, which can undo the changes of an aborted transaction.
 
 A value that no record has set is `UNKNOWN` if earlier records are missing, and else None: it does not exist. The number
 of values is limited.
@@ -34,10 +34,10 @@ class JudgeMemory:
         self.directories: Table = {}  # by directory id, the id of its broker
         self.topics: Table = {}  # by id
         self.topic_ids: Table = {}  # by name
-        self.entries: Table = {}  # the content of each, by id
-        self.contents: Table = {}  # those of all entries
+        self.entries: Table = {}  # content of ACLs, by id
+        self.contents: Table = {}  # by content, for all ACLs that exist, whatever their ids
         self.credentials: Table = {}
-        self.numbers: Table = {}  # the next producer id, the offset of the open transaction
+        self.numbers: Table = {}  # single values, by name: the next producer id, the offset of the open transaction
 
     def get(self, table: Table, key: object) -> Any:
         """The value; None if there is none, UNKNOWN if that is unknown."""

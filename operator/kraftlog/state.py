@@ -77,7 +77,7 @@ class State:
         self.features_offset = 0
         self.dropped: VersionedMap[tuple[str, int], int] = VersionedMap(lambda key, _: _weight_of_level(*key))
         self.moves = _no_moves()
-        self.began_anywhere = False  # so the first record of a level counts as a change
+        self.began_anywhere = False  # in mid log: earlier levels are not known, so the first record of one is a change
         self.began_offset, self.began_ms = 0, -1  # end of the snapshot that was read first
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
@@ -157,6 +157,7 @@ class State:
         """Give up what a large section holds."""
         match section:
             case Section.PARTITIONS:
+                # Configs have names of topics, and records that remove topics have ids: only the partitions had both.
                 if self.configs is not None and self.partitions is not None:
                     for topic in self.partitions.topics.view().values():
                         self.configs.topics.put(topic.id_bytes, topic.name)

@@ -137,7 +137,8 @@ class TopicTable:
         self._runs: list[TopicRun] = []  # of numbers that go up
         self._runs_weight = 0
         self._names: dict[str, int] = {}  # the number that had a name last
-        self._unnamed: list[TopicRun] = []  # whose names are not in it yet: few are ever asked for
+        # Runs whose names are not in `_names` yet: they are added when a name is first looked up, as few ever are.
+        self._unnamed: list[TopicRun] = []
         self._view: Topics | None = None  # the last one, until something changes
 
     @property
@@ -151,11 +152,11 @@ class TopicTable:
         return self._view
 
     def number_of(self, topic_id: bytes) -> int:
-        """The number of a topic, -1 for one that is not there."""
+        """The number of a topic; -1 if there is no such topic."""
         return self._numbers.get(topic_id, GONE)
 
     def numbers_of(self, topic_ids: Iterable[bytes]) -> Int32s:
-        """The number of each."""
+        """The numbers of these topics, each as `number_of` returns it."""
         return np.array([self._numbers.get(each, GONE) for each in topic_ids], dtype=np.int32)
 
     def number_named(self, name: str) -> int:
@@ -163,7 +164,7 @@ class TopicTable:
         return self._by_name().get(name, GONE)
 
     def put(self, topic_id: bytes, name: str) -> int:
-        """A topic, new or named again; its number."""
+        """Add a topic, or rename it. Returns its number."""
         number = self._numbers.get(topic_id)
         if number is None:
             number = self._numbers[topic_id] = self.next_number
@@ -176,7 +177,9 @@ class TopicTable:
         return number
 
     def put_run(self, topic_ids: Sequence[bytes], names: str, edges: Sequence[int]) -> bool:
-        """New topics, as in a `TopicRun`; False, and nothing done, where one of them is there already, or twice."""
+        """Add new topics, as in a `TopicRun`. Returns False, without effect, if one exists already or occurs
+        twice.
+        """
         count = len(topic_ids)
         if not self._numbers.keys().isdisjoint(topic_ids) or len(set(topic_ids)) < count:
             return False
@@ -191,7 +194,7 @@ class TopicTable:
         return True
 
     def drop(self, number: int) -> Topic:
-        """Take away one that is there; what it was."""
+        """Remove a topic, and return it. Raises KeyError for a number without a topic."""
         topic = self._single.get(number) or _find(self._runs, number)
         if topic is None:
             raise KeyError(number)
@@ -213,7 +216,7 @@ class TopicTable:
         at = _before(self._runs, number)
         if at < 0 or self._runs[at].get(number) is None:
             return
-        self._by_name()  # before one is no longer among those whose names are not in it yet
+        self._by_name()  # first, as the run that replaces this one is not in `_unnamed`
         run = self._runs.pop(at)
         self._runs_weight -= run.weight
         if len(run.numbers) > 1:

@@ -101,14 +101,17 @@ def test_the_time_of_an_unregistration_is_kept_until_the_node_registers_again() 
 
 
 def test_the_time_of_the_last_registration_of_each_broker_is_known() -> None:
-    """A change of a registration is none."""
-    image = image_of(log([broker(1, 5), broker(2, 6)], [broker(1, 7), unfence(2, 6)], [unregister(2, 6)]))
+    """A BrokerRegistrationChange record, such as an unfencing, does not count as a registration."""
     first = image_of(log([broker(1, 5), broker(2, 6)]))
     assert first.registered == dict.fromkeys((1, 2), first.elapsed_ms)
     second = image_of(log([broker(1, 5), broker(2, 6)], [broker(1, 7), unfence(2, 6)]))
     assert second.registered == {1: second.elapsed_ms, 2: first.elapsed_ms}
-    assert set(image.registered) == {1}
+    after_unregistration = image_of(
+        log([broker(1, 5), broker(2, 6)], [broker(1, 7), unfence(2, 6)], [unregister(2, 6)])
+    )
+    assert set(after_unregistration.registered) == {1}
 
+    # A snapshot has no times of registrations.
     replay = Replay()
     replay.load_snapshot(snapshot(broker(1, 5)), end_offset=50, epoch=1)
     assert replay.image().registered == replay.image().returned == {1: 0}

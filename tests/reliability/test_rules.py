@@ -160,7 +160,11 @@ def test_a_change_whose_intent_an_older_schema_dropped_blocks_only_the_process_t
     assert [one.rule for one in found(what_is_open_stays_alone, *records)] == broken
 
 
-@pytest.mark.parametrize(("agreed", "broken"), [(None, ["ready"]), ({"group.version": 1}, []), ({}, ["ready"])])
+@pytest.mark.parametrize(
+    ("agreed", "broken"),
+    [(None, ["ready"]), ({"group.version": 1}, []), ({}, ["ready"])],
+    ids=["nodes do not agree", "all nodes report the level", "no node reports the level"],
+)
 def test_ready_is_judged_by_all_nodes_where_the_active_controller_does_not_answer(
     agreed: dict[str, int] | None, broken: list[str]
 ) -> None:

@@ -33,9 +33,9 @@ ELECTION_MS, TOLD_MS, SESSION_MS = 200, 300, 18_000
 class Elections:
     """`zookeeper`: the world in which a broker is controller. `is_led_by_quorum`: the quorum's world decides now.
 
-    In the world `zookeeper`, `elected` is the broker that is controller, and `active` is `ELECTED`, both once the
-    brokers know it: only then requests are decided. A broker claims `/controller` `ELECTION_MS` after it was found absent, and
-    the brokers know that `TOLD_MS` later.
+    A broker claims `/controller` `ELECTION_MS` after that was found absent, and the brokers know it `TOLD_MS` later.
+    From then on `elected` of the world `zookeeper` is that broker, and `active` is `ELECTED`: requests are decided.
+    Once a quorum has claimed `/controller`, only `elected` is None.
     """
 
     def __init__(self, zookeeper: World) -> None:
@@ -160,7 +160,7 @@ class Elections:
         self.tree.write(EPOCH, str(value + 1).encode())
 
     def deposed(self) -> None:
-        """Depose the broker that is controller. `active` stays: processes come and go, as they do in ZooKeeper."""
+        """Depose the broker that is controller. `active` stays, as processes still come and go in ZooKeeper."""
         self.zookeeper.elected = None
 
     def _fetch(self, world: World | None) -> None:

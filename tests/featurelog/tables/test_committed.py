@@ -102,28 +102,30 @@ def test_a_controller_that_may_still_become_a_voter_has_to_be_registered() -> No
     assert blocking(row) == [3009]
 
 
-def with_snapshot(
-    before: Sequence[int], said: Sequence[int], behind: Sequence[Item], *, is_whole: bool
+def log_with_snapshot(
+    voters_in_log: Sequence[int], voters_in_snapshot: Sequence[int], records_behind: Sequence[Item], *, is_whole: bool
 ) -> list[NodeCopy]:
-    """A snapshot that names the voters, records that only one copy has, and the log before it or a gap."""
-    items = [leader(3001), kraft_version(1), voters_record(*before), *unregistered(healthy()[1:], 3003)]
+    """A snapshot that names the voters, records behind it that only one copy has, and the log before it (`is_whole`) or
+    a gap. Controller 3003 is not registered: as a voter it blocks.
+    """
+    items = [leader(3001), kraft_version(1), voters_record(*voters_in_log), *unregistered(healthy()[1:], 3003)]
     data = log(items)
-    control = (table.KRAFT_VERSION, {"kRaftVersion": 1}), voters_record(*said)
+    control = (table.KRAFT_VERSION, {"kRaftVersion": 1}), voters_record(*voters_in_snapshot)
     files = snapshot_at(len(items), data, control=control)
     if is_whole:
         files[segment_name(0)] = data
-    first = files | {segment_name(len(items)): log(behind, start=len(items))}
+    first = files | {segment_name(len(items)): log(records_behind, start=len(items))}
     return [copy("3001", first), *copies_of(files, VOTERS[1:])]
 
 
 def test_a_voter_of_a_snapshot_remains_a_voter_until_its_removal_is_surely_committed() -> None:
-    found = with_snapshot(VOTERS, VOTERS, [voters_record(3001, 3002), no_op()], is_whole=False)
-    assert blocking(readiness(found)) == [3003]
+    copies = log_with_snapshot(VOTERS, VOTERS, [voters_record(3001, 3002), no_op()], is_whole=False)
+    assert blocking(readiness(copies)) == [3003]
 
 
 def test_a_voter_that_a_later_snapshot_does_not_have_is_no_longer_a_voter() -> None:
-    found = with_snapshot(VOTERS, VOTERS[:2], [no_op()], is_whole=True)
-    assert blocking(readiness(found)) == []
+    copies = log_with_snapshot(VOTERS, VOTERS[:2], [no_op()], is_whole=True)
+    assert blocking(readiness(copies)) == []
 
 
 # --- what may be undone

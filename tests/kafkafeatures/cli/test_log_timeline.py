@@ -84,12 +84,14 @@ def test_the_timeline_of_a_snapshot_has_a_state_and_no_events(capsys: pytest.Cap
         assert [one["event"] for one in found] == ["State", "End"]
 
 
-def test_the_timeline_reads_bootstrap_levels_from_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_level_in_the_bootstrap_checkpoint_and_in_the_log_is_one_change_of_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / checkpoint(0, 0)).write_bytes(snapshot(level(METADATA, 25)))
     (tmp_path / FIRST).write_bytes(log([level(METADATA, 25)]))
     found = timeline(capsys, tmp_path)
     assert (levels(found), [one["event"] for one in found]) == ([(0, 25, 0)], ["FeatureLevel", "End"])
-    assert found[0]["committed"] is None
+    assert found[0]["committed"] is None  # no later snapshot shows that it is
 
 
 def test_earlier_levels_are_unknown_after_a_gap_until_a_snapshot(

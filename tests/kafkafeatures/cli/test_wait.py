@@ -28,7 +28,7 @@ from tests.kafkafeatures.deciding import decide, propose, status_of
 from tests.kafkafeatures.statuses import resource
 from tests.kafkafeatures.worlds import NOW
 
-READY, HERE, MORE = Goal(), Goal("metadata.version", 21), Goal("metadata.version", 27)
+READY, REACHED, NOT_REACHED = Goal(), Goal("metadata.version", 21), Goal("metadata.version", 27)
 
 
 def approved(**more: Any) -> KubeResource:
@@ -40,7 +40,7 @@ def approved(**more: Any) -> KubeResource:
     ("found", "goal", "code"),
     [
         (resource(), READY, None),
-        (resource(), HERE, None),
+        (resource(), REACHED, None),
         (resource(statuses.in_sync()), READY, Exit.DONE),
         (resource(statuses.in_sync(1), generation=2), READY, None),
         (resource(statuses.observed()), READY, Exit.DONE),
@@ -52,18 +52,32 @@ def approved(**more: Any) -> KubeResource:
         (resource(statuses.waiting_for_approval(1), generation=2), READY, None),
         (approved(), READY, None),
         (resource(statuses.unreachable(statuses.in_sync())), READY, None),
-        (resource(statuses.in_sync()), HERE, Exit.DONE),
-        (resource(statuses.in_sync(1), generation=2), HERE, Exit.DONE),
-        (resource(statuses.stalled()), HERE, Exit.DONE),
-        (resource(statuses.waiting_for_approval()), HERE, Exit.DONE),
-        (resource(statuses.in_sync()), MORE, None),
-        (resource(statuses.stalled()), MORE, Exit.STALLED),
-        (resource(statuses.waiting_for_approval()), MORE, Exit.APPROVAL),
-        (approved(), MORE, None),
-        (resource(statuses.unreachable(statuses.in_sync())), HERE, None),
+        (resource(statuses.in_sync()), REACHED, Exit.DONE),
+        (resource(statuses.in_sync(1), generation=2), REACHED, Exit.DONE),
+        (resource(statuses.stalled()), REACHED, Exit.DONE),
+        (resource(statuses.waiting_for_approval()), REACHED, Exit.DONE),
+        (resource(statuses.in_sync()), NOT_REACHED, None),
+        (resource(statuses.stalled()), NOT_REACHED, Exit.STALLED),
+        (resource(statuses.waiting_for_approval()), NOT_REACHED, Exit.APPROVAL),
+        (approved(), NOT_REACHED, None),
+        (resource(statuses.unreachable(statuses.in_sync())), REACHED, None),
         (resource(statuses.in_sync()), Goal("no.such", 1), None),
     ],
-)
+    ids=[
+        "ready: no status yet", "a level: no status yet",
+        "ready: in sync", "ready: in sync with an older generation",
+        "ready: observed", "ready: acting", "ready: suspended",
+        "ready: stalled", "ready: stalled with an older generation",
+        "ready: waiting for approval", "ready: waiting for approval of an older generation", "ready: just approved",
+        "ready: unreachable",
+        "a reached level: in sync", "a reached level: in sync with an older generation",
+        "a reached level: stalled", "a reached level: waiting for approval",
+        "a higher level: in sync", "a higher level: stalled", "a higher level: waiting for approval",
+        "a higher level: just approved",
+        "a reached level: unreachable, so what the status says of it may be old",
+        "a feature that no status has",
+    ],
+)  # fmt: skip
 def test_the_status_and_the_goal_decide_whether_waiting_ends(
     found: KubeResource, goal: Goal, code: Exit | None
 ) -> None:
@@ -113,8 +127,8 @@ def test_a_remedy_that_the_message_contains_is_not_repeated() -> None:
         (resource(statuses.in_sync(1), generation=2), READY, "generation 2 is not reconciled yet"),
         (resource(statuses.acting()), READY, "UpdatingFeatures: metadata.version 21 -> 27"),
         (resource(statuses.acting()), Goal("group.version", 1), "group.version is at 0; UpdatingFeatures: "),
-        (resource(statuses.in_sync()), MORE, "metadata.version is at 21 (3.9-IV0), and the document does not"),
-        (resource(), HERE, "metadata.version is at an unknown level"),
+        (resource(statuses.in_sync()), NOT_REACHED, "metadata.version is at 21 (3.9-IV0), and the document does not"),
+        (resource(), REACHED, "metadata.version is at an unknown level"),
     ],
 )  # fmt: skip
 def test_a_wait_prints_its_progress(found: KubeResource, goal: Goal, line: str) -> None:
@@ -307,9 +321,9 @@ def test_a_lasting_refusal_of_the_api_server_ends_a_wait(monkeypatch: pytest.Mon
         ("Ready", READY),
         ("rolled", Goal(rolled=True)),
         ("feature=group.version>=1", Goal("group.version", 1)),
-        ("feature=metadata.version>=27", MORE),
-        ("feature=metadata.version>=4.1-IV1", MORE),
-        ("feature=metadata.version>=4.1", MORE),
+        ("feature=metadata.version>=27", NOT_REACHED),
+        ("feature=metadata.version>=4.1-IV1", NOT_REACHED),
+        ("feature=metadata.version>=4.1", NOT_REACHED),
     ],
 )
 def test_valid_goals_of_wait_are_parsed(text: str, goal: Goal) -> None:

@@ -56,16 +56,17 @@ def test_the_hold_stays_while_the_metadata_log_does_not_say_when_dual_write_bega
 
 
 def test_a_snapshot_hides_the_time_of_a_registration_and_the_status_remembers_it() -> None:
-    """A process that starts reads the newest snapshot: later is safe, and the same registration is known by its
-    offset.
+    """A new process reads the newest snapshot, which has no times, so it takes a later one: that is safe. If the
+    registration has the offset that the status has, the time in the status counts.
     """
     with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     status = status_after(looks(with_hold, in_dual_write_for(timedelta(hours=23))))
-    hidden = in_dual_write_for(timedelta(minutes=10))
-    known_again = looks(with_hold, hidden, status=status).decision
-    assert known_again.message.startswith("dual write is kept for 24 h, of which 60 min remain")
-    another = in_dual_write_for(timedelta(minutes=10), offset=104)  # a broker left dual write, or was restarted
-    for unknown in (looks(with_hold, hidden), looks(with_hold, another, status=status)):
+    after_restart = in_dual_write_for(timedelta(minutes=10))
+    same_registration = looks(with_hold, after_restart, status=status).decision
+    assert same_registration.message.startswith("dual write is kept for 24 h, of which 60 min remain")
+    # A broker left dual write, or was restarted.
+    newer_registration = in_dual_write_for(timedelta(minutes=10), offset=104)
+    for unknown in (looks(with_hold, after_restart), looks(with_hold, newer_registration, status=status)):
         assert unknown.decision.message.startswith("dual write is kept for 24 h, of which 24 h")
 
 

@@ -86,9 +86,10 @@ def test_partitions_with_replicas_above_min_isr_make_no_conflict_under_respect_m
     assert planned_rounds(pair, (1, 2), availability=RESPECT) == 2
 
 
-def test_two_thousand_brokers_are_each_in_the_order_once() -> None:
+def test_each_of_2100_brokers_is_in_the_order_once_and_those_beyond_the_planned_ones_add_rounds() -> None:
     many = Replication(reading(*(row("t", at, at + 1, at + 2, number=at) for at in range(0, 2100, 3)), per_chunk=4096))
     assert sorted(order(many, range(2100))) == list(range(2100))
+    # 32 rounds of at most 64 for the 2,000 brokers that are planned, and 2 for the 100 beyond them.
     assert planned_rounds(many, range(2100)) == 34
 
 

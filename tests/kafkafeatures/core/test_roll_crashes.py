@@ -134,10 +134,10 @@ def test_a_stuck_node_is_restarted_into_an_image_that_crashed_before_it_was_chos
 
 
 @pytest.mark.parametrize("change", ["another template", "away", "one more"])
-def test_a_change_of_another_stateful_set_restarts_no_stuck_node_into_a_revision_that_crashes(
-    change: str,
-) -> None:
-    """The old pod is stuck, and is an hour old; the new one crashed."""
+def test_a_crash_halts_the_roll_also_after_another_stateful_set_has_changed(change: str) -> None:
+    """Broker 1 crashed on the new revision. Broker 4 is stuck on the old one, and would be restarted next. The status
+    remembers the crash, so a change elsewhere begins no new roll.
+    """
     isr = tuple(replace(partition, in_sync=partition.isr - {4}) for partition in PARTITIONS)
     stuck = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
@@ -152,7 +152,7 @@ def test_a_change_of_another_stateful_set_restarts_no_stuck_node_into_a_revision
         "one more": (controllers, brokers, replace(brokers, name="more", pods=(), replicas=0)),
     }[change]
     changed = with_workloads(observation, stateful_sets=other_pods, missing=("controller",) if change == "away" else ())
-    for _ in range(2):
+    for _ in range(2):  # the second reconciliation reads the status that the first one wrote
         halted = rolled(changed, status=status)
         assert isinstance(halted.decision, Stalled)
         status = status_after(halted, status)

@@ -228,14 +228,16 @@ class ApiServer:
 
 
 @pytest.mark.parametrize("ca", [CERTIFICATES.ca, CERTIFICATES.other_ca], ids=["trusted", "not trusted"])
-async def test_answers_of_an_api_server_given_as_token_endpoint_are_not_reported(tmp_path: Path, ca: str) -> None:
+async def test_an_api_server_as_token_endpoint_is_refused_as_any_forbidden_address(tmp_path: Path, ca: str) -> None:
+    """`AddressRefused` has one text, whatever the server answered, and even if its certificate is not trusted."""
     with token_endpoint(tmp_path, lambda request: (403, {})) as url:
         port = urllib.parse.urlsplit(url).port or 0
-        for there, error in ((port, AddressRefused), (port + 1, KafkaError)):
-            source = replace(client(url, Tls(ca=ca)), policy=AddressPolicy(api_server=ApiServer(there)))
+        # At another port than the API server's, the endpoint's own error is reported.
+        for api_port, error in ((port, AddressRefused), (port + 1, KafkaError)):
+            source = replace(client(url, Tls(ca=ca)), policy=AddressPolicy(api_server=ApiServer(api_port)))
             with pytest.raises(error) as caught:
                 await Tokens(monotonic=SYSTEM.monotonic).token(source, 10)
-            assert isinstance(caught.value, AddressRefused) is (there == port)
+            assert isinstance(caught.value, AddressRefused) is (api_port == port)
 
 
 async def test_a_redirect_is_not_followed_not_even_to_https(tmp_path: Path) -> None:

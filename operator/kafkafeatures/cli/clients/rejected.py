@@ -37,8 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     problems: list[str] = []
     refused = RejectedRequests()
     for source in arguments.operands or [_STDIN]:
-        log = _ServerLog()
-        _read(source, lambda stream, log=log: refused.add(read_rejections(log.blocks(stream))), problems)
+        log = _ServerLog(refused)
+        _read(source, log.search, problems)
         if not log.has_levels:
             name = "stdin" if source == _STDIN else source
             problems.append(f"{name}: {'no line of a server log' if log.has_bytes else 'empty'}: it proves nothing")
@@ -63,13 +63,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _ServerLog:
-    """What the bytes of a log look like. `has_levels`: it has a level that Kafka writes to its server log."""
+    """A log that is searched for refused requests. `has_levels`: it has a level of Kafka's server log."""
 
-    def __init__(self) -> None:
+    def __init__(self, refused: RejectedRequests) -> None:
+        self._refused = refused
         self.has_bytes = self.has_levels = False
 
-    def blocks(self, stream: LogStream) -> Iterator[bytes]:
-        """The blocks of a stream, looked at as they pass."""
+    def search(self, stream: LogStream) -> None:
+        """Add what was refused. Raises LogUnreadable, OSError."""
+        self._refused.add(read_rejections(self._blocks(stream)))
+
+    def _blocks(self, stream: LogStream) -> Iterator[bytes]:
         for block in iter(partial(read_block, stream), b""):
             self.has_bytes = True
             self.has_levels = self.has_levels or any(level in block for level in _LEVELS)

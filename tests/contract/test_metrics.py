@@ -38,6 +38,9 @@ STATUS = Status(
             type="ApprovalRequired", status="True", last_transition_time=SINCE, reason="PlanPending", message="m"
         ),
         StatusCondition(type="Ready", status="False", last_transition_time=SINCE, reason="Drifted", message="m"),
+        StatusCondition(
+            type="ClientsCompatible", status="False", last_transition_time=SINCE, reason="BlockingClients", message="m"
+        ),
     ),
     features=(FeatureStatus(name="metadata.version", finalized=21, desired=27, supported_min=7, supported_max=27),),
     rollout=RolloutStatus(id="r", total=3, done=1),

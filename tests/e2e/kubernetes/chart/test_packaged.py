@@ -14,8 +14,10 @@ LINK = re.compile(r"\]\(([^)\s]+)\)|\b(?:href|src)=[\"']([^\"']+)[\"']|^\[[^\]]+
 """Links of Markdown: within a line, as HTML, by reference."""
 PAGE = re.compile(r"\bdocs/[\w./-]+\.\w+")
 URL = re.compile(r"https?://[\w.-]+")
-OF_STANDARDS = {"http://json-schema.org", "https://kubernetes.default.svc"}
-"""All that the package names by URL: the language of the schema, and the API server as pods reach it."""
+OF_STANDARDS = {"http://json-schema.org", "https://kubernetes.default.svc", "https://prometheus.monitoring"}
+"""All that the package names by URL: the language of the schema, the API server as pods reach it, and an example of a
+Service in a cluster.
+"""
 
 
 @pytest.fixture(scope="module")

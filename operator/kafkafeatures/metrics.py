@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    ProcessCollector,
-    disable_created_metrics,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 
 from kafkafeatures import __version__
 from kafkafeatures.api.reasons import Condition, Phase, Reason
@@ -34,8 +27,6 @@ _PHASES = tuple(phase.value for phase in Phase)
 """All phases of a migration. An unknown one, of another release, has no series."""
 _REASONS = frozenset(Reason)
 """All reasons of conditions. An unknown one, of another release, is `Other`, so that the label has few values."""
-_CONCLUSIVE = frozenset({"Ready", "Blocked"})
-"""Verdicts on clients that rest on complete evidence, or on a use that was observed."""
 _BETWEEN = frozenset({Phase.MIGRATING, Phase.FINALIZING, Phase.ROLLING_BACK})
 """Phases in which no cluster should stay."""
 
@@ -378,9 +369,8 @@ def _differences(status: Status) -> dict[tuple[str, ...], float]:
 
 
 def _blocking_clients(status: Status) -> dict[tuple[str, ...], float]:
-    section = status.clients
-    condition = status.condition(Condition.CLIENTS_COMPATIBLE)
-    if section is None or section.verdict not in _CONCLUSIVE or condition is None or condition.status == "Unknown":
+    section, condition = status.clients, status.condition(Condition.CLIENTS_COMPATIBLE)
+    if section is None or condition is None or condition.status == "Unknown":
         return {}
     return {(section.target,): float(section.blocker_count)}
 

@@ -120,8 +120,8 @@ LIBRARIES = {
 
 PURE = ("api", "core")
 HARMLESS = frozenset(
-    "__future__ base64 collections contextlib dataclasses datetime difflib enum fnmatch functools hashlib heapq ipaddress "
-    "itertools json math operator re shlex types typing zoneinfo".split()
+    "__future__ base64 collections contextlib dataclasses datetime difflib enum fnmatch functools hashlib heapq "
+    "ipaddress itertools json math operator re shlex types typing zoneinfo".split()
 )
 """What a pure room may import of the standard library: no I/O, no clock, no chance."""
 

@@ -1,8 +1,7 @@
 """One reconciliation of one resource of the API server, with its connections, Events and pace.
 
-Called by the queue (`reconcile/queue.py`). Returns the seconds until the next one is due; None for a resource that was
-deleted. Between reconciliations it keeps the pace, open connections and what saves a reading (`process_cache.py`), but
-nothing that a decision needs: the process may be killed at any point.
+Called by the queue (`reconcile/queue.py`). Returns the seconds until the next one is due; None for a deleted resource.
+In between it keeps the pace, open connections and `process_cache.py`, but nothing that a decision needs.
 """
 
 from __future__ import annotations
@@ -61,9 +60,8 @@ logger = logging.getLogger(__name__)
 
 
 class OperatorContext(Struct, frozen=True):
-    """Injected context of the operator. operator: identity for writes and Events. policy: addresses that may be
-    connected to. open_ensemble: opens a ZooKeeper ensemble; None: no migration takes a step. open_evidence: opens a
-    source of evidence about clients; None: there is none.
+    """Injected context. operator: identity for writes and Events. policy: addresses that may be connected to.
+    open_ensemble, open_evidence: open an ensemble, a source of evidence about clients; None: nobody can.
     """
 
     environment: Environment
@@ -99,11 +97,10 @@ class Controller:
         self._known: dict[ResourceKey, ProcessCache] = {}
 
     def discard_versions(self) -> None:
-        """Discard all known versions: etcd was restored, and the same version may stand for another state."""
+        """Discard all known versions, but not those of a reconciliation under way: etcd was restored."""
         logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
         for key, cache in self._known.items():
             cache.settlement, cache.next_due = None, None
-            # A reconciliation under way keeps the old object.
             self._known[key] = replace(cache, own_versions=set(), last=cache.last.of_no_version())
 
     def is_external_change(self, resource: Mapping[str, Any]) -> bool:

@@ -95,9 +95,9 @@ def address_form(form: str, salt_file: Path | None) -> Callable[[str], str]:
     try:
         salt = salt_file.read_bytes().strip() if salt_file is not None else secrets.token_bytes(32)
     except OSError as error:
-        raise CommandFailed(f"{salt_file}: {error.strerror}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{salt_file}: {error.strerror}", Exit.USAGE) from None
     if len(salt) < 16:
-        raise CommandFailed(f"{salt_file}: a salt of {len(salt)} bytes; expected 16 or more", Exit.BLOCKED)
+        raise CommandFailed(f"{salt_file}: a salt of {len(salt)} bytes; expected 16 or more", Exit.USAGE)
     return lru_cache(10_000)(lambda address: hmac.digest(salt, address.encode(), hashlib.sha256).hex()[:16])
 
 

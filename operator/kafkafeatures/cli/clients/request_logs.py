@@ -47,10 +47,10 @@ def _files(path: Path) -> list[Path]:
     try:
         files = find_files(path)
     except OSError as error:
-        raise CommandFailed(f"{error.filename or path}: {error.strerror}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{error.filename or path}: {error.strerror}", Exit.USAGE) from None
     if not files:
         text = f"{path}: no reduced request logs in it; make them with clients reduce --to {path}"
-        raise CommandFailed(text, Exit.BLOCKED)
+        raise CommandFailed(text, Exit.USAGE)
     return files
 
 
@@ -73,14 +73,14 @@ def read_owners(path: Path | None) -> Sequence[ClientOwner]:
         with path.open("rb") as file:
             data = file.read(MAX_OWNERS + 1)
         if len(data) > MAX_OWNERS:
-            raise CommandFailed(f"{path}: larger than {MAX_OWNERS // 1024 // 1024} MiB", Exit.BLOCKED)
+            raise CommandFailed(f"{path}: larger than {MAX_OWNERS // 1024 // 1024} MiB", Exit.USAGE)
         return msgspec.convert(_document(data), type=_Owners).owners
     except OSError as error:
-        raise CommandFailed(f"{path}: {error.strerror}", Exit.BLOCKED) from None
+        raise CommandFailed(f"{path}: {error.strerror}", Exit.USAGE) from None
     except (msgspec.ValidationError, yaml.YAMLError, UnicodeError, RecursionError, ValueError) as error:
         reason = printable(" ".join(str(error).split()))[:200] or type(error).__name__
         text = f"{path}: {reason}; expected owners: [{{team: NAME, clientId: PATTERN, principal: PATTERN}}]"
-        raise CommandFailed(text, Exit.BLOCKED) from None
+        raise CommandFailed(text, Exit.USAGE) from None
 
 
 class _Owners(Struct, frozen=True, forbid_unknown_fields=True):

@@ -84,8 +84,6 @@ class NodeState(StrEnum):
 
 REPLACED = (FailureKind.ANOTHER_NODE, FailureKind.OTHER_ROLE)
 """Kinds of failures of a registration whose process is gone, where something else runs in its place."""
-
-
 NodeKey = tuple[int, tuple[Role, ...]]
 """Id and roles of a node, as in `Node.key`."""
 
@@ -100,8 +98,7 @@ def plain_host(host: str) -> str:
 class Node(Struct, frozen=True):
     """A broker, a controller or both; without roles, an unknown process that fetches the metadata log. registered:
     supported ranges in its registrations in the metadata log, by role and feature; empty where the log was not read or
-    has none. broker_epoch: the czxid where it is registered in ZooKeeper alone; the two are never compared with each
-    other, as they count different things.
+    has none. broker_epoch: the czxid where it is registered in ZooKeeper alone, which is compared with no other epoch.
     """
 
     id: int

@@ -102,7 +102,7 @@ class HttpTransport:
         except (OSError, http.client.HTTPException, ValueError, PrometheusFailed) as error:
             if isinstance(error, PrometheusFailed | ConnectionError) and not line.is_cut:
                 raise
-            if not line.is_cut:
+            if not (line.is_cut or isinstance(error, TimeoutError)):  # the socket's own deadline is the same
                 raise PrometheusFailed(_cause(error)) from None
         finally:
             if not is_whole:
@@ -209,8 +209,6 @@ def _cause(error: Exception) -> str:
             return f"TLS failed: {printable(error.reason or str(error))}"
         case http.client.RemoteDisconnected():
             return "closed the connection without an answer"
-        case TimeoutError():
-            return "did not answer in time"
         case socket.gaierror():
             return "its name is not known: check the URL"
         case OSError():

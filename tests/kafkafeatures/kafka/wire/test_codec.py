@@ -21,6 +21,7 @@ from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import Host
 from kafkafeatures.kafka.base.errors import NotKafka, ServerError
 from kafkafeatures.kafka.wire.codec import decode_response, encode_request, every_api
+from kafkafeatures.kafka.wire.logger_codec import IncrementalAlterConfigsRequest
 from kafkafeatures.kafka.wire.messages import (
     SAFE_DOWNGRADE,
     UPGRADE,
@@ -166,6 +167,7 @@ def test_every_offered_version_can_be_encoded(key: int) -> None:
         32: DescribeConfigsRequest(names=("orders",), keys=("min.insync.replicas",)),
         35: DescribeLogDirsRequest(),
         36: SaslAuthenticateRequest(b"x"),
+        44: IncrementalAlterConfigsRequest(1, "kafka.request.logger", "DEBUG"),
         46: ListPartitionReassignmentsRequest(),
         55: DescribeQuorumRequest(),
         57: UpdateFeaturesRequest((("f", 1, UPGRADE),), validate_only=True),

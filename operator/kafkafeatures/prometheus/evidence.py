@@ -2,8 +2,9 @@
 
     read_evidence(PrometheusApi(transport), 'namespace="kafka"', None, window)
 
-Called by the command line. A counter counts from the start of its process on and is never removed, so the last scrape
-of a process shows all of it: of 35 days a few scrapes are fetched, exactly as they were, and some for dates of use.
+Called by `clients check` and, for the operator, by `operator_source.py`. A counter counts from the start of its process
+on and is never removed, so the last scrape of a process shows all of it: of 35 days a few scrapes are fetched, exactly
+as they were, and some for dates of use.
 
 1. Find the processes that had request counters, hour by hour, and more closely where they change.
 2. Fetch the first and the last scrape of each: Prometheus gives all samples of a scrape one time.

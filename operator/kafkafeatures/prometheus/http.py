@@ -1,7 +1,8 @@
 """Requests to a Prometheus over HTTP(S): one connection, a deadline for each request as a whole, and a limit of bytes.
 
-Called by the command line; the operator has a transport of its own. What it decides: a server that sends a byte a
-second, more than it announced, something compressed, or a redirect costs no more time or memory than any other.
+Called by `clients check` and, with a connection that its address policy permits, by `operator_source.py`. What it
+decides: a server that sends a byte a second, more than it announced, something compressed, or a redirect costs no more
+time or memory than any other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Registrations of a cluster's brokers: which of them evidence has to cover, from when to when, and of which process.
 
-Pure. Called by `verdict.py`; made by `cli/clients/registered.py`. What it decides: a broker has to be covered if it was
-registered at any time in the window, or if there is evidence of it in the window; and evidence whose process cannot be
-the one that registered last is of something else, such as a broker of another cluster with the same id.
+Pure. Called by `verdict.py`; made by `cli/clients/registered.py` and `reconcile/client_evidence.py`. What it decides: a
+broker has to be covered if it was registered at any time in the window, or if there is evidence of it in the window;
+and evidence whose process cannot be the one that registered last is of something else, such as a broker of another
+cluster with the same id.
 """
 
 from __future__ import annotations

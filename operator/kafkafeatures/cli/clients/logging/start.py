@@ -30,13 +30,12 @@ from kafkafeatures.core.clients.request_logging import (
     is_as_verbose,
     refusal,
 )
+from kafkafeatures.core.facts.client_standing import refuses_old_versions
 from kafkafeatures.core.facts.observation import Node
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.requests.request_log_level import set_request_log_level
 
-_REMOVED_OLD_VERSIONS = 7
-"""metadata.version 3.3-IV3, the lowest that Kafka 4.x supports: 3.x supports lower ones as well."""
 _DEPRECATIONS_COMPLETE = 21
 """metadata.version 3.9-IV0: Kafka 3.9 logs at INFO whatever 4.x removed; earlier releases less."""
 
@@ -52,7 +51,7 @@ async def start(arguments: argparse.Namespace, pool: Pool, target: LoggingTarget
     wanted = arguments.level.upper()
     nodes = _selected(arguments, target)
     levels = await _levels(pool, nodes)
-    refusing = sorted(id_ for id_, node in nodes.items() if _min_of(node) >= _REMOVED_OLD_VERSIONS)
+    refusing = sorted(id_ for id_, node in nodes.items() if refuses_old_versions(node.known_range_of(METADATA_VERSION)))
     if reason := refusal(wanted, levels, refusing, is_for_all=arguments.all):
         raise CommandFailed(reason, Exit.BLOCKED)
     _tell_expectations(arguments, wanted, nodes)
@@ -171,12 +170,7 @@ def _rate(scrapes: Sequence[Scrape]) -> float | None:
     return max(requests, 0.0) * 1000 / (last.time - first.time)
 
 
-def _min_of(node: Node) -> int:
-    """The lowest metadata.version that a broker supports; 0 if it is not known."""
-    supported = node.known_range_of(METADATA_VERSION)
-    return 0 if supported is None else supported.min
-
-
 def _max_of(node: Node) -> int:
+    """The highest metadata.version that a broker supports; 0 if it is not known."""
     supported = node.known_range_of(METADATA_VERSION)
     return 0 if supported is None else supported.max

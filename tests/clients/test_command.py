@@ -271,6 +271,7 @@ def test_a_scrape_that_cannot_be_read_is_named_and_makes_a_gap(
         (["--window", "5"], Exit.USAGE, "invalid window"),
         (["--at", "yesterday"], Exit.USAGE, "invalid time"),
         (["--at", "2026-11-28T12:00:00"], Exit.USAGE, "invalid time"),
+        (["--owners", "owners.yaml"], Exit.USAGE, "--owners needs --request-logs"),
         (["--evidence", "nowhere"], Exit.USAGE, "nowhere: No such file or directory"),
         (["--cluster", "north"], Exit.USAGE, "has no scrapes of cluster 'north'"),
         (["--log", "nowhere"], Exit.UNREACHABLE, "nowhere"),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafkafeatures.cli.clients.logging.state import default_path
+from kafkafeatures.cli.clients.request_logger.state import default_path
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.clients.request_logging import (
     LevelState,
@@ -217,7 +217,7 @@ def test_info_is_refused_where_it_logs_nothing(tmp_path: Path) -> None:
     [
         "", "begin", "start status", "start --level debug", "start --brokers 1", "start --all --brokers 1 --level info",
         "start --brokers 1, --level info", "start --brokers 1 --level info --for 0s", "stop -o json",
-        "stop --release 4.1",
+        "stop --release 4.1", "stop --brokers 1", "status --for 2h", "status --all",
     ],
 )  # fmt: skip
 def test_wrong_words_are_refused_before_anything_is_asked(words: str) -> None:

@@ -316,10 +316,38 @@ def test_a_log_that_cannot_be_read_is_named_and_the_others_are_reduced(
     document = reduce(capsys, tmp_path / "to", broken, tmp_path / "none", tmp_path, log, code=Exit.BLOCKED)
     problems = [entry["problem"] for entry in document["logs"]]
     assert problems[0] == "not read to its end: the gzip stream is cut off"
-    assert "No such file" in problems[1]
-    assert "not a regular file" in problems[2]
+    assert problems[1:3] == ["not read: No such file or directory", "not read: it is not a regular file"]
     assert problems[3] is None
     assert requests_in(tmp_path / "to") == 10
+
+
+def test_a_file_with_full_addresses_is_not_kept_in_silence_where_hashes_are_asked_for(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reduce(capsys, tmp_path / "to", log)
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:4]))
+    document = reduce(capsys, tmp_path / "to", log, "--addresses", "hashed", code=Exit.BLOCKED)
+    assert "has more requests, with full addresses; remove it" in document["logs"][0]["problem"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("", Exit.DONE), ("[2026-11-28 03:22:46,145] INFO started (kafka.server.KafkaServer)\n", Exit.BLOCKED)],
+)
+def test_a_log_without_a_request_is_told_and_an_empty_one_is_none(
+    text: str, code: Exit, log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.write_text(text)
+    (entry,) = reduce(capsys, tmp_path / "to", log, code=code)["logs"]
+    assert entry["problem"] == (None if code is Exit.DONE else "no request of a request log in it")
+
+
+def test_a_folder_that_cannot_be_written_is_not_told_as_a_log_that_cannot_be_read(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["clients", "reduce", "--broker", "3", "--to", str(log / "folder"), str(log)]
+    assert main(command) == Exit.FAILED
+    assert "cannot write" in capsys.readouterr().err
 
 
 def test_addresses_are_truncated_or_hashed_on_request(tmp_path: Path) -> None:

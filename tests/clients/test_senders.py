@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkafeatures.cli.clients.check import targets
 from kafkafeatures.cli.clients.logs.reduced import find_files
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
@@ -22,13 +21,14 @@ from kafkafeatures.core.clients.evidence import MINUTE
 from kafkafeatures.core.clients.registry import BrokerRegistry
 from kafkafeatures.core.clients.senders import ClientOwner, LoggedUse, SenderKind, senders_of, version_uses
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
+from kafkafeatures.kafka.base.client_targets import client_targets
 from tests.clients.histories import BEGIN, END
 from tests.clients.request_lines import body, plain
 from tests.clients.test_command import AT, DAY, HOUR, OLD, QUIET, at, check, registered, scrape, shown
 from tests.clients.test_soundness import BROKERS, damaged, histories, whole
 
 WINDOW = EvidenceWindow(AT - 35 * DAY, AT)
-TABLE = targets()
+TABLE = client_targets()
 
 
 def use(name: str = "Produce", version: int = 2, client: str | None = "etl", **more: Any) -> LoggedUse:

@@ -89,16 +89,24 @@ class PrometheusSource:
 
         return post
 
-    def _connect(self, address: tuple[str, int], *options: object) -> socket.socket:
-        """A connection to the first address of the name. Raises _AddressForbidden, OSError."""
+    def _connect(self, address: tuple[str, int], *_: object) -> socket.socket:
+        """A connection to the first address of the name that answers. Raises _AddressForbidden, OSError."""
         host, port = address
         resolved = [str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
         policy = self._settings.policy or AddressPolicy()
         if not resolved or not all(policy.permits(ip_address, port) for ip_address in resolved):
             raise _AddressForbidden
-        self._peer = resolved[0], port
-        timeout = options[0] if options and isinstance(options[0], float) else self._within
-        return socket.create_connection((resolved[0], port), timeout)
+        failure: OSError = TimeoutError()
+        for attempts_left in range(len(resolved), 0, -1):
+            self._peer = resolved[-attempts_left], port
+            seconds = (self._until - self._monotonic()) / attempts_left
+            if seconds <= 0:
+                break
+            try:
+                return socket.create_connection(self._peer, seconds)
+            except OSError as error:
+                failure = error
+        raise failure
 
     def _cause(self, failed: PrometheusFailed) -> Failure:
         """The kind of failure, in our words. The transport keeps what it failed with as the context."""

@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, partial
-from importlib.resources import files
+from functools import partial
 
 from msgspec import Struct
 
@@ -24,12 +23,12 @@ from kafkafeatures.api.spec import PrometheusSpec, Spec
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.reading import ClientsReading, JudgedBrokers
 from kafkafeatures.core.clients.registry import BrokerRegistry
-from kafkafeatures.core.clients.targets import Targets, parse_targets
 from kafkafeatures.core.clients.verdict import check_clients
 from kafkafeatures.core.facts.observation import Known, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.ports import EvidenceSource
 from kafkafeatures.environment import Environment
+from kafkafeatures.kafka.base.client_targets import client_targets
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kube.api import KubernetesApi, ResourceKey
@@ -89,12 +88,10 @@ class _Job(Struct, frozen=True):
 
 
 class ClientEvidence:
-    """Evidence of all resources of this process. `open_source`: makes a source, without connecting; None: there is
-    none.
-    """
+    """Evidence of all resources of this process. `open_source`: makes a source, without connecting."""
 
     def __init__(
-        self, api: KubernetesApi, open_source: OpenEvidence | None, policy: AddressPolicy, environment: Environment
+        self, api: KubernetesApi, open_source: OpenEvidence, policy: AddressPolicy, environment: Environment
     ) -> None:
         self._api, self._open, self._policy, self._environment = api, open_source, policy, environment
         self._evidence: dict[ResourceKey, _Evidence] = {}
@@ -102,7 +99,7 @@ class ClientEvidence:
 
     def of(self, key: ResourceKey, spec: Spec) -> LatestEvidence | None:
         """Access to the latest reading for a resource; None where it asks for none."""
-        if spec.client_evidence is None or self._open is None:
+        if spec.client_evidence is None:
             self.forget(key)
             return None
         required = spec.client_evidence
@@ -196,14 +193,14 @@ class ClientEvidence:
 
     def _work(self, job: _Job) -> tuple[ClientsReading | Failure, tuple[str, int] | None]:
         """Read and judge, in a thread."""
-        if self._open is None:
-            return _BEING_READ, None
         scrapes, peer = self._open(job.settings).read(job.window)
         if isinstance(scrapes, Failure):
             return scrapes, peer
         brokers = job.brokers
         registry = BrokerRegistry(brokers.ids)
-        check = check_clients(job.release, targets(), scrapes, registry, job.window, all_refuse=brokers.all_refuse)
+        check = check_clients(
+            job.release, client_targets(), scrapes, registry, job.window, all_refuse=brokers.all_refuse
+        )
         return ClientsReading(check.without(brokers.exempt), brokers), peer
 
     async def _settings(self, namespace: str, prometheus: PrometheusSpec) -> PrometheusSettings:
@@ -241,12 +238,6 @@ def _resolved(prometheus: PrometheusSpec, reader: Read, policy: AddressPolicy) -
         prometheus.url.rstrip("/"), prometheus.selector, prometheus.broker_label, prometheus.broker_pattern,
         tls_of(prometheus.tls, reader) or Tls(), authorization, policy,
     )  # fmt: skip
-
-
-@cache
-def targets() -> Targets:
-    """The table of this version."""
-    return parse_targets(files("kafkafeatures.core.clients").joinpath("targets.json").read_bytes())
 
 
 _WAIT = "wait: it is read again"

@@ -61,15 +61,15 @@ logger = logging.getLogger(__name__)
 
 class OperatorContext(Struct, frozen=True):
     """Injected context. operator: identity for writes and Events. policy: addresses that may be connected to.
-    open_ensemble, open_evidence: open an ensemble, a source of evidence about clients; None: nobody can.
+    open_evidence: opens a source of evidence about clients. open_ensemble: opens an ensemble; None: nobody can.
     """
 
     environment: Environment
     operator: OperatorIdentity
     policy: AddressPolicy
+    open_evidence: OpenEvidence
     effects: Effects = ignore
     open_ensemble: OpenEnsembleOf | None = None
-    open_evidence: OpenEvidence | None = None
 
 
 class Controller:

@@ -121,6 +121,20 @@ def test_an_address_that_the_policy_forbids_gets_no_connection_also_by_a_name() 
     assert not served.connections
 
 
+def test_a_name_with_several_addresses_is_read_at_the_first_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolve = socket.getaddrinfo
+
+    def two_addresses(host: str, port: int, *rest: object, **options: int) -> object:
+        names = ("127.0.0.2", "127.0.0.1") if host == "prometheus" else (host,)
+        return [entry for name in names for entry in resolve(name, port, *rest, **options)]  # type: ignore[call-overload]
+
+    monkeypatch.setattr(socket, "getaddrinfo", two_addresses)
+    with serving(says(NO_SERIES)) as served:
+        found = failure(settings(served.port, host="prometheus"))
+    assert served.requests
+    assert found.kind is FailureKind.REJECTED  # it has no series
+
+
 def test_the_api_server_gets_no_connection() -> None:
     class ApiServer:
         endpoints = frozenset({("127.0.0.1", 0)})

@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from kafkafeatures.api.values import replace
@@ -28,9 +27,10 @@ from kafkafeatures.cli.shell.output import CSV, HTML, clean_stdout, console, pri
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import CounterKey
 from kafkafeatures.core.clients.senders import senders_of, version_uses
-from kafkafeatures.core.clients.targets import Acceptance, Targets, parse_targets
+from kafkafeatures.core.clients.targets import Acceptance, Targets
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
 from kafkafeatures.core.words import printable
+from kafkafeatures.kafka.base.client_targets import client_targets
 
 CODES = {
     ClientVerdict.READY: Exit.DONE,
@@ -76,9 +76,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Judge once, and show it."""
     if arguments.release is None:
         raise CommandFailed("clients check: --release is required", Exit.USAGE)
+    if arguments.owners is not None and not arguments.request_logs:
+        raise CommandFailed("clients check: --owners needs --request-logs, which name the clients", Exit.USAGE)
     end = arguments.at if arguments.at is not None else round(time.time() * 1000)
     window = EvidenceWindow(end - arguments.window, end)
-    table = targets()
+    table = client_targets()
     try:
         registered = registered_brokers(arguments, window)
         evidence = _evidence(arguments, window, table)
@@ -131,11 +133,6 @@ def _source(arguments: argparse.Namespace, evidence: ScrapeFiles, cluster_id: st
     source = printable(arguments.prometheus or str(arguments.evidence))
     folder = f", folder {printable(evidence.cluster)}" if evidence.cluster else ""
     return f"evidence {source}{folder}; cluster {printable(cluster_id) or 'id not known'}"
-
-
-def targets() -> Targets:
-    """The table of this version."""
-    return parse_targets(files("kafkafeatures.core.clients").joinpath("targets.json").read_bytes())
 
 
 def _evidence(arguments: argparse.Namespace, window: EvidenceWindow, table: Targets) -> ScrapeFiles:

@@ -53,7 +53,7 @@ ACTIONS: Mapping[str, ClientsAction] = {
         forms=(*FORMATS, CSV),
     ),
     "evidence": ClientsAction(
-        "kafkafeatures.cli.clients.logging.command",
+        "kafkafeatures.cli.clients.request_logger.command",
         "switch the request log of brokers on for a time: it names clients",
         frozenset(("cluster", "output", *_CONNECTION)),
         operands="start, status or stop",
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="; ".join(f"{name}: {action.help_line}" for name, action in ACTIONS.items()),
     )  # fmt: skip
     operands = "; ".join(f"{name}: {action.operands}" for name, action in ACTIONS.items() if action.operands)
-    parser.add_argument("operands", nargs="*", metavar="FILE", help=operands or argparse.SUPPRESS)
+    parser.add_argument("operands", nargs="*", default=[], metavar="FILE", help=operands or argparse.SUPPRESS)
     for name, action in ACTIONS.items():
         importlib.import_module(action.module).add_arguments(parser.add_argument_group(name))
     _add_shared(parser)

@@ -2,7 +2,7 @@
 
 Called by `command.py`; runs beside the broker or where its logs are collected. What it decides: which form addresses
 have in what is written, and that a log that cannot be read to its end is named, with the lines until then counted.
-Exit code 0; 4: something was not read.
+Exit code 0; 4: something was not read, or no request was in it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.clients.logs.counting import HourOfRequests, RequestCounter
 from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogStream, LogUnreadable, open_log, uncompressed
-from kafkafeatures.cli.clients.logs.reduced import write_hour
+from kafkafeatures.cli.clients.logs.reduced import ReducedRefused, write_hour
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document, tell
 from kafkafeatures.core.words import counted, printable
@@ -38,7 +38,7 @@ _STDIN = "-"
 @dataclass
 class ReducedLog:
     """The outcome for one log. `kept`: files that were there and made of more lines of the same log. `problem`: why it
-    was not read to its end.
+    was not read to its end, or not written.
     """
 
     source: str
@@ -72,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise CommandFailed(f"clients reduce: --{flag} is required", Exit.USAGE)
     if arguments.salt is not None and arguments.addresses != HASHED:
         raise CommandFailed("clients reduce: --salt is for --addresses hashed", Exit.USAGE)
+    if not arguments.operands and sys.stdin.isatty():
+        raise CommandFailed("clients reduce: no request log given; name the files, or pipe one in", Exit.USAGE)
     address = address_form(arguments.addresses, arguments.salt)
     logs = []
     for source in arguments.operands or [_STDIN]:
@@ -113,16 +115,26 @@ def _reduce(source: str, arguments: argparse.Namespace, address: Callable[[str],
     log = ReducedLog("stdin" if source == _STDIN else source)
     counter = RequestCounter(address)
     try:
-        with closing(uncompressed(sys.stdin.buffer) if source == _STDIN else open_log(Path(source))) as stream:
+        stream = uncompressed(sys.stdin.buffer) if source == _STDIN else open_log(Path(source))
+    except (LogUnreadable, OSError) as error:
+        log.problem = f"not read: {_reason(error)}"
+        return log
+    try:
+        with closing(stream):
             for hour in read_hours(stream, counter):
                 _write(hour, log, arguments)
-    except LogUnreadable as error:
-        log.problem = f"not read to its end: {error}"
-    except OSError as error:
-        log.problem = f"not read to its end: {error.filename or log.source}: {error.strerror}"
+    except (LogUnreadable, OSError) as error:
+        log.problem = f"not read to its end: {_reason(error)}"
     rejected, other_lines = counter.unattributed
     log.rejected, log.other_lines = log.rejected + rejected, log.other_lines + other_lines
+    is_empty_file = source != _STDIN and not log.other_lines and not log.rejected  # a log is, while nothing is logged
+    if not log.lines and not is_empty_file:
+        log.problem = log.problem or "no request of a request log in it"
     return log
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or "") if isinstance(error, OSError) else str(error)
 
 
 def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfRequests]:
@@ -144,7 +156,14 @@ def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfReq
 
 
 def _write(hour: HourOfRequests, log: ReducedLog, arguments: argparse.Namespace) -> None:
-    path = write_hour(arguments.to, arguments.broker, hour, arguments.addresses)
+    path = None
+    try:
+        path = write_hour(arguments.to, arguments.broker, hour, arguments.addresses)
+    except ReducedRefused as refused:
+        log.problem = str(refused)
+    except OSError as error:
+        path = Path(error.filename or arguments.to)
+        raise CommandFailed(f"clients reduce: cannot write {path}: {error.strerror}", Exit.FAILED) from None
     log.lines, log.size = log.lines + hour.lines, log.size + hour.size
     log.rejected, log.other_lines = log.rejected + hour.rejected, log.other_lines + hour.other_lines
     if path is None:

@@ -54,6 +54,8 @@ def show_table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[s
     from rich.table import Table
     from rich.text import Text
 
+    from kafkafeatures.cli.shell.indented import item
+
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for head in heads:
         table.add_column(head, no_wrap=True)
@@ -65,4 +67,4 @@ def show_table(console: Console, heads: Sequence[str], rows: Sequence[Sequence[s
     for first, *cells in rows:
         console.print(Text(first, "bold"), overflow="fold")
         for head, cell in zip(heads[1:], cells, strict=True):
-            console.print(Text(f"  {head.lower()} {cell}"), overflow="fold")
+            item(console, Text(f"{head.lower()} {cell}"))

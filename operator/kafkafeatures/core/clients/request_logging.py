@@ -1,6 +1,6 @@
 """The level of the request log, switched for a time: what is set, and what is restored. Pure.
 
-Called by the modules of `cli/clients/logging`. It decides:
+Called by the modules of `cli/clients/request_logger`. It decides:
 
 - A level that is as verbose already is left alone, so it is not lowered at the end either.
 - DEBUG logs every request: of one broker at a time, unless all are wanted.

@@ -1,6 +1,6 @@
 """Reduced request logs: a small file for each broker and hour, `BROKER/HOUR-SECTION.jsonl.gz`.
 
-Written by `reduce.py`, read by `request_logs.py` and `request_log.py`. The first line says what was read, each further
+Written by `reduce.py`, read by `request_logs.py` and `client_search.py`. The first line says what was read, each further
 one counts requests of one sender, API and version, as an array. What it decides: no line of a log counts twice. A file
 is named by the first line of the part of a log that it was made of, so that another reading of it, of a log that has
 grown or in another wrapping, replaces the file. And of files of one hour and broker whose times overlap only the
@@ -92,10 +92,13 @@ _decode_row = msgspec.json.Decoder(_Row).decode
 
 def write_hour(folder: Path, broker: int, hour: HourOfRequests, addresses: str) -> Path | None:
     """Write a file, in the place of one of the same part of a log. None if there is one already that was made of more
-    lines: of a log before it was cut. Raises OSError.
+    lines: of a log before it was cut. Raises OSError; ReducedRefused if that one has addresses in another form.
     """
     path = folder / str(broker) / f"{format_time(hour.hour)[:13]}-{hour.section}{SUFFIX}"
-    if _lines(path) > hour.lines:
+    before = _header_of(path)
+    if before is not None and before.lines > hour.lines:
+        if before.addresses != addresses:
+            raise ReducedRefused(f"{path} has more requests, with {before.addresses} addresses; remove it, and try again")
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
     header = ReducedHeader(
@@ -114,13 +117,13 @@ def write_hour(folder: Path, broker: int, hour: HourOfRequests, addresses: str) 
     return path
 
 
-def _lines(path: Path) -> int:
-    """The lines that a file was made of, by its header; none if it is not there, or not one of ours."""
+def _header_of(path: Path) -> ReducedHeader | None:
+    """The header of a file; None if it is not there, or not one of ours."""
     try:
         with gzip.open(path) as stream:
-            return _header(stream.readline(_MAX_LINE)).lines
+            return _header(stream.readline(_MAX_LINE))
     except (OSError, EOFError, zlib.error, msgspec.MsgspecError, ValueError, ReducedRefused):
-        return 0
+        return None
 
 
 def find_files(path: Path) -> list[Path]:

@@ -12,8 +12,8 @@ import signal
 from collections.abc import Mapping, Sequence
 
 from kafkafeatures.api.names import METADATA_VERSION
-from kafkafeatures.cli.clients.logging.restore import restore
-from kafkafeatures.cli.clients.logging.target import LoggingTarget, address_of, read_levels, tell_failure
+from kafkafeatures.cli.clients.request_logger.restore import restore
+from kafkafeatures.cli.clients.request_logger.target import LoggingTarget, address_of, read_levels, tell_failure
 from kafkafeatures.cli.clients.scrapes import read_scrapes
 from kafkafeatures.cli.clients.verdict_text import format_minute
 from kafkafeatures.cli.cluster.connect import failed

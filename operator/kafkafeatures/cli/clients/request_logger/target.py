@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from kafkafeatures.cli.clients.logging.state import SwitchFile, default_path
+from kafkafeatures.cli.clients.request_logger.state import SwitchFile, default_path
 from kafkafeatures.cli.cluster.connect import failed, flags_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import tell

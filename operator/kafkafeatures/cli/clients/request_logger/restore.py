@@ -6,7 +6,7 @@ A broker that is away stays in the file, and the command says how to restore it 
 from __future__ import annotations
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.clients.logging.target import LoggingTarget, address_of, tell_failure
+from kafkafeatures.cli.clients.request_logger.target import LoggingTarget, address_of, tell_failure
 from kafkafeatures.cli.shell.exit_codes import SEVERITY, Exit
 from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.core.clients.request_logging import LevelState, LoggingSwitch, SwitchedBroker, level_state

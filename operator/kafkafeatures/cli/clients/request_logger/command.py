@@ -50,14 +50,16 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(f"clients evidence {step}: -o {arguments.output}: only status has a document", Exit.USAGE)
     if step == "start":
         _check_flags(arguments)
+    else:
+        _refuse_flags_of_start(arguments, step)
     from kafkafeatures.cli.cluster.connect import on_cluster
 
     return on_cluster(_run(arguments, step))
 
 
 async def _run(arguments: argparse.Namespace, step: str) -> Exit:
-    from kafkafeatures.cli.clients.logging import restore, start, status
-    from kafkafeatures.cli.clients.logging.target import target_of
+    from kafkafeatures.cli.clients.request_logger import restore, start, status
+    from kafkafeatures.cli.clients.request_logger.target import target_of
     from kafkafeatures.cli.cluster.connect import look, pool_of, settings_from_flags
 
     settings = settings_from_flags(arguments)
@@ -74,6 +76,16 @@ def _check_flags(arguments: argparse.Namespace) -> None:
         raise CommandFailed("clients evidence start: --level is required", Exit.USAGE)
     if arguments.all == (arguments.brokers is not None):
         raise CommandFailed("clients evidence start: expected --brokers ID[,..] or --all", Exit.USAGE)
+
+
+def _refuse_flags_of_start(arguments: argparse.Namespace, step: str) -> None:
+    """Raise CommandFailed for a flag that only `start` has: what was started is in the state file, as a whole."""
+    parser = argparse.ArgumentParser(add_help=False)
+    add_arguments(parser)
+    for flag in parser._actions:  # argparse has no public name for them
+        if flag.dest != "state" and getattr(arguments, flag.dest) != flag.default:
+            text = f"clients evidence {step}: {flag.option_strings[-1]}: it is a flag of clients evidence start"
+            raise CommandFailed(text, Exit.USAGE)
 
 
 def _ids(text: str) -> Sequence[int]:

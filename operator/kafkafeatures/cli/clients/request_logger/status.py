@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from kafkafeatures.api.names import API_VERSION
-from kafkafeatures.cli.clients.logging.state import KIND
-from kafkafeatures.cli.clients.logging.target import LoggingTarget, read_levels
+from kafkafeatures.cli.clients.request_logger.state import KIND
+from kafkafeatures.cli.clients.request_logger.target import LoggingTarget, read_levels
 from kafkafeatures.cli.clients.verdict_text import format_minute
 from kafkafeatures.cli.log.words import format_time, show_table
 from kafkafeatures.cli.shell.exit_codes import Exit

@@ -50,6 +50,7 @@ def test_a_broker_of_which_there_is_evidence_in_the_window_has_to_be_covered_who
     for last in (BEGIN + DAY, END - DAY):
         result = check(registry, [*scrapes_of(1, END), *scrapes_of(2, last)])
         assert gaps(result) == {1: [], 2: [(GapCause.STALE, last, END)]}
+        assert result.ready_from == (last + END - BEGIN) * MINUTE, "nobody will scrape it any more"
     assert check(registry, [*scrapes_of(1, END), *scrapes_of(2, BEGIN - HOUR)]).verdict is READY
     assert check(registry, scrapes_of(1, END) + scrapes_of(2, END)).verdict is READY
 

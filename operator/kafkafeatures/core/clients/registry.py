@@ -54,6 +54,10 @@ class BrokerRegistry(Struct, frozen=True):
         end = min(removed, window.end) if removed > window.begin else window.end
         return EvidenceWindow(max(self.joined.get(broker, 0), window.begin), end)
 
+    def last_sign(self, broker: int, evidence: BrokerEvidence | None) -> int:
+        """Time, in ms, until which a broker that is not registered is known to have been there."""
+        return max(self.removed.get(broker, 0), evidence.last if evidence is not None else 0)
+
     def running_since(self, evidence: BrokerEvidence | None) -> int | None:
         """Time at which the latest process of a broker's evidence ran, by the cluster; None where it is not known."""
         registered = None if evidence is None else self.processes.get(evidence.broker)

@@ -159,14 +159,14 @@ def _coverage(
             its_evidence = replace(its_evidence, contradiction=registry.contradiction(its_evidence, window))
         since = registry.running_since(its_evidence)
         gaps = tuple(gaps_of(its_evidence, span, all_refuse=all_refuse, running_since=since))
-        ends = [gap.end + window.length for gap in gaps if not _may_close_at_once(gap, window)]
-        yield BrokerCoverage(broker, gaps, max([window.end, *ends]))
+        ends = [gap.end for gap in gaps if not _may_close_at_once(gap, window)]
+        if broker not in registry.present:  # nobody can scrape it any more, and once it has left the window, it is over
+            ends = [min(gap.end, registry.last_sign(broker, its_evidence)) for gap in gaps]
+        yield BrokerCoverage(broker, gaps, max([window.end, *(end + window.length for end in ends)]))
 
 
 def _may_close_at_once(gap: EvidenceGap, window: EvidenceWindow) -> bool:
-    """Tell whether one more scrape may show what happened in a gap; of a process that ended there is none more, nor of
-    a broker that is gone.
-    """
+    """Tell whether one more scrape may show what happened in a gap; of a process that ended there is none more."""
     if gap.cause is GapCause.CONTRADICTION:
         return True
     return gap.end == window.end and gap.cause in (GapCause.MAY_REFUSE, GapCause.NO_EVIDENCE, GapCause.STALE)

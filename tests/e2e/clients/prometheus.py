@@ -22,6 +22,23 @@ from tests.e2e.rig.releases import MissingTool
 
 Labels = Mapping[str, str]
 AGENT = "1.0.1"
+RULES = """lowercaseOutputName: true
+includeObjectNames:
+- "java.lang:type=Runtime"
+- "kafka.network:type=RequestMetrics,name=RequestsPerSec,*"
+- "kafka.server:type=DelayedOperationPurgatory,name=NumDelayedOperations,*"
+rules:
+- pattern: kafka.(\\w+)<type=(.+), name=(.+)PerSec\\w*, (.+)=(.+), (.+)=(.+)><>Count
+  name: kafka_$1_$2_$3_total
+  type: COUNTER
+  labels: {"$4": "$5", "$6": "$7"}
+- pattern: kafka.(\\w+)<type=(.+), name=(.+), (.+)=(.+)><>Value
+  name: kafka_$1_$2_$3
+  labels: {"$4": "$5"}
+- pattern: java.lang<type=Runtime><>StartTime
+  name: java_lang_runtime_starttime
+"""
+"""Strimzi's rules for what the check reads."""
 _BLOCK = "486h"
 """Longest block of a history: promtool reads its input once for each."""
 
@@ -40,15 +57,16 @@ def program(name: str) -> Path:
     return home / "usr" / "bin" / name
 
 
-def agent() -> Path:
-    """The JMX exporter as a Java agent."""
+def exporter(folder: Path, port: int) -> str:
+    """The flag of a JVM that answers scrapes at this port, by the JMX exporter. `folder`: for its rules."""
     home = HOME / f"jmx-exporter-{AGENT}"
     artifact = f"io.prometheus.jmx:jmx_prometheus_javaagent:{AGENT}"
     fetched_once(
         home, lambda: _run("mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={home}")
     )
     (jar,) = home.glob("*.jar")
-    return jar
+    (folder / "rules.yml").write_text(RULES)
+    return f"-javaagent:{jar}={port}:{folder / 'rules.yml'}"
 
 
 def backfill(folder: Path, lines: Iterable[str]) -> None:

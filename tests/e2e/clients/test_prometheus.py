@@ -34,7 +34,7 @@ from tests.clients.test_command import registered
 from tests.clients.test_prometheus_evidence import labelled
 from tests.e2e.clients.conftest import one_node
 from tests.e2e.clients.old_clients import CLIENTS
-from tests.e2e.clients.prometheus import agent, backfill, line, running
+from tests.e2e.clients.prometheus import backfill, exporter, line, running
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.held import hold_topic
 from tests.e2e.rig.process import free_port, wait_until
@@ -138,25 +138,6 @@ def test_the_operator_reads_the_same_from_an_address_that_its_policy_permits(his
     assert both.scrapes.message == "the selector matches brokers of several clusters"
 
 
-RULES = """lowercaseOutputName: true
-includeObjectNames:
-- "java.lang:type=Runtime"
-- "kafka.network:type=RequestMetrics,name=RequestsPerSec,*"
-- "kafka.server:type=DelayedOperationPurgatory,name=NumDelayedOperations,*"
-rules:
-- pattern: kafka.(\\w+)<type=(.+), name=(.+)PerSec\\w*, (.+)=(.+), (.+)=(.+)><>Count
-  name: kafka_$1_$2_$3_total
-  type: COUNTER
-  labels: {"$4": "$5", "$6": "$7"}
-- pattern: kafka.(\\w+)<type=(.+), name=(.+), (.+)=(.+)><>Value
-  name: kafka_$1_$2_$3
-  labels: {"$4": "$5"}
-- pattern: java.lang<type=Runtime><>StartTime
-  name: java_lang_runtime_starttime
-"""
-"""Strimzi's rules for these."""
-
-
 def by_exporter(port: int) -> Mapping[tuple[str, int], float]:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         return read_exposition(io.BytesIO(answer.read())).counters
@@ -182,13 +163,12 @@ def test_an_old_client_of_a_real_broker_is_found_after_the_broker_was_killed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     port = free_port()
-    (tmp_path / "rules.yml").write_text(RULES)
-    job = {
+        job = {
         "job_name": "kafka",
         "static_configs": [{"targets": [f"127.0.0.1:{port}"], "labels": {"broker_id": "1"}}],
     }
     cluster: Cluster = one_node(tmp_path / "c", OLD)
-    cluster.jvm = [f"-javaagent:{agent()}={port}:{tmp_path / 'rules.yml'}"]
+    cluster.jvm = [exporter(tmp_path, port)]
     with running(tmp_path / "data", [job]) as url, cluster:
         hold_topic(cluster, "old", {0: [1]})
         client = CLIENTS["librdkafka-1.0.0"]().start(cluster.bootstrap_servers, "old")

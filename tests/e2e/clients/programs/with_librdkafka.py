@@ -1,6 +1,8 @@
 """Produces and consumes with a librdkafka out of a wheel that is of an older Python: by ctypes, which asks for none."""
 
 import ctypes
+import json
+import os
 import sys
 import time
 
@@ -37,8 +39,10 @@ delivered = DELIVERED(deliver)
 
 def client(kind: int, **settings: str) -> int:
     configuration, problem = rd.rd_kafka_conf_new(), ctypes.create_string_buffer(512)
-    for key, value in {"bootstrap_servers": bootstrap, "client_id": name, **settings}.items():
-        rd.rd_kafka_conf_set(configuration, key.replace("_", ".").encode(), value.encode(), problem, 512)
+    more = json.loads(os.environ.get("LIBRDKAFKA_SETTINGS", "{}"))
+    for key, value in {"bootstrap_servers": bootstrap, "client_id": name, **settings, **more}.items():
+        if rd.rd_kafka_conf_set(configuration, key.replace("_", ".").encode(), value.encode(), problem, 512):
+            sys.exit(problem.value.decode())
     if kind == PRODUCER:
         rd.rd_kafka_conf_set_dr_msg_cb(pointer(configuration), delivered)
     handle = rd.rd_kafka_new(kind, configuration, problem, 512)

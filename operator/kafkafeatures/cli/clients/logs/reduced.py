@@ -98,7 +98,9 @@ def write_hour(folder: Path, broker: int, hour: HourOfRequests, addresses: str) 
     before = _header_of(path)
     if before is not None and before.lines > hour.lines:
         if before.addresses != addresses:
-            raise ReducedRefused(f"{path} has more requests, with {before.addresses} addresses; remove it, and try again")
+            raise ReducedRefused(
+                f"{path} has more requests, with {before.addresses} addresses; remove it, and try again"
+            )
         return None
     path.parent.mkdir(parents=True, exist_ok=True)
     header = ReducedHeader(

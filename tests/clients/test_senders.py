@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from kafkafeatures.cli.clients.logs.reduced import find_files
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
+from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MINUTE
 from kafkafeatures.core.clients.registry import BrokerRegistry
 from kafkafeatures.core.clients.senders import ClientOwner, LoggedUse, SenderKind, senders_of, version_uses
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
-from kafkafeatures.kafka.base.client_targets import client_targets
 from tests.clients.histories import BEGIN, END
 from tests.clients.request_lines import body, plain
 from tests.clients.test_command import AT, DAY, HOUR, OLD, QUIET, at, check, registered, scrape, shown

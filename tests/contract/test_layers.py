@@ -36,6 +36,7 @@ ROOMS = {
     "core.report": "api core.words core.clients core.kinds core.facts core.engine core.levels core.migration",
     # Kafka and Kubernetes, behind their ports.
     "environment": "",
+    "client_targets": "core.clients",
     "kafka.base": "api core.words core.facts environment kafka.wire",
     "kafka.wire": "api core.facts environment kafka.base version",
     "kafka.probe": "api core kraftlog kafka.base kafka.wire",
@@ -51,7 +52,7 @@ ROOMS = {
     "prometheus": "core.clients core.words core.facts core.ports environment kafka.base.errors kafka.wire version",
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
-        "api core environment kube version kafka.base.settings kafka.base.errors kafka.base.threads "
+        "api core client_targets environment kube version kafka.base.settings kafka.base.errors kafka.base.threads "
         "kafka.wire.addresses kafka.wire.pem kafka.wire.tls zookeeper.ensemble prometheus.settings"
     ),
     "resources": "environment kube reconcile",
@@ -70,7 +71,7 @@ ROOMS = {
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
-    "cli.clients": "api core kraftlog kafka prometheus cli.shell cli.log cli.cluster cli.pages",
+    "cli.clients": "api core client_targets kraftlog kafka prometheus cli.shell cli.log cli.cluster cli.pages",
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster.blockers_text",

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from kafkafeatures.api.identity import OperatorIdentity
+from kafkafeatures.app import real_evidence
 from kafkafeatures.core.engine.desired_state import Rollout
 from kafkafeatures.core.ports import ZooKeeperPort
 from kafkafeatures.environment import Environment
@@ -84,8 +85,8 @@ class Process:
         environment = Environment(world.wall, loop.time, world.random.random, asyncio.sleep)
         self._api = world.server.client(self._fault, self._latency)
         context = OperatorContext(
-            environment, OperatorIdentity("ops", operator, name), AddressPolicy(), self.logged.append,
-            self._open_ensemble,
+            environment, OperatorIdentity("ops", operator, name), AddressPolicy(), real_evidence(environment),
+            self.logged.append, self._open_ensemble,
         )  # fmt: skip
         self._controller = _Controller(
             self._api, Claims(environment.monotonic), self._open, context, self, current=self._current

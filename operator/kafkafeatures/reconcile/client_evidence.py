@@ -20,6 +20,7 @@ from functools import partial
 from msgspec import Struct
 
 from kafkafeatures.api.spec import PrometheusSpec, Spec
+from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.reading import ClientsReading, JudgedBrokers
 from kafkafeatures.core.clients.registry import BrokerRegistry
@@ -28,7 +29,6 @@ from kafkafeatures.core.facts.observation import Known, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.ports import EvidenceSource
 from kafkafeatures.environment import Environment
-from kafkafeatures.kafka.base.client_targets import client_targets
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kube.api import KubernetesApi, ResourceKey

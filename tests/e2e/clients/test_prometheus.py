@@ -163,7 +163,7 @@ def test_an_old_client_of_a_real_broker_is_found_after_the_broker_was_killed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     port = free_port()
-        job = {
+    job = {
         "job_name": "kafka",
         "static_configs": [{"targets": [f"127.0.0.1:{port}"], "labels": {"broker_id": "1"}}],
     }

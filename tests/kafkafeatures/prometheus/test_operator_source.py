@@ -124,9 +124,9 @@ def test_an_address_that_the_policy_forbids_gets_no_connection_also_by_a_name() 
 def test_a_name_with_several_addresses_is_read_at_the_first_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     resolve = socket.getaddrinfo
 
-    def two_addresses(host: str, port: int, *rest: object, **options: int) -> object:
+    def two_addresses(host: str, port: int, *rest: int, **options: int) -> object:
         names = ("127.0.0.2", "127.0.0.1") if host == "prometheus" else (host,)
-        return [entry for name in names for entry in resolve(name, port, *rest, **options)]  # type: ignore[call-overload]
+        return [entry for name in names for entry in resolve(name, port, *rest, **options)]
 
     monkeypatch.setattr(socket, "getaddrinfo", two_addresses)
     with serving(says(NO_SERIES)) as served:

@@ -15,6 +15,7 @@ from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import Status
+from kafkafeatures.app import real_evidence
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, OnDrift
 from kafkafeatures.core.engine.memory import CONFLICT_WINDOW
@@ -202,7 +203,10 @@ async def test_ages_are_measured_across_reconciliations() -> None:
     kafka.through_broker, kafka.outcomes = True, [OutcomeUnknown("EOF")]
     operator = OperatorIdentity("", "operator", "test")
     context = OperatorContext(
-        Environment(lambda: clocks.wall, lambda: clocks.seconds, sleep=kafka.sleep), operator, AddressPolicy()
+        Environment(lambda: clocks.wall, lambda: clocks.seconds, sleep=kafka.sleep),
+        operator,
+        AddressPolicy(),
+        real_evidence(SYSTEM),
     )
     controller = Controller(
         api.client(), Claims(monotonic=SYSTEM.monotonic), lambda settings: kafka, context, Metrics(environment=SYSTEM)

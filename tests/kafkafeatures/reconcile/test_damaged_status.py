@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import read_status
+from kafkafeatures.app import real_evidence
 from kafkafeatures.core.engine.steps import OutcomeUnknown
 from kafkafeatures.core.report.conditions import MAX_MESSAGE
 from kafkafeatures.environment import SYSTEM, Environment
@@ -47,7 +48,9 @@ async def written_by_the_operator() -> dict[str, Any]:
 
 def controller_of(api: Orders, kafka: Kafka) -> Controller:
     environment = Environment(lambda: NOW, lambda: 0.0, sleep=kafka.sleep)
-    context = OperatorContext(environment, OperatorIdentity("", "operator", "test"), AddressPolicy())
+    context = OperatorContext(
+        environment, OperatorIdentity("", "operator", "test"), AddressPolicy(), real_evidence(SYSTEM)
+    )
     return Controller(
         api.client(), Claims(monotonic=SYSTEM.monotonic), lambda settings: kafka, context, Metrics(environment=SYSTEM)
     )

@@ -24,13 +24,13 @@ from kafkafeatures.cli.clients.verdict_table import counted_csv, logged_csv
 from kafkafeatures.cli.clients.verdict_text import draw, verdict_document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import CSV, HTML, clean_stdout, console, print_document, tell
+from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import CounterKey
 from kafkafeatures.core.clients.senders import senders_of, version_uses
 from kafkafeatures.core.clients.targets import Acceptance, Targets
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
 from kafkafeatures.core.words import printable
-from kafkafeatures.kafka.base.client_targets import client_targets
 
 CODES = {
     ClientVerdict.READY: Exit.DONE,

@@ -14,9 +14,9 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from kafkafeatures.cli.clients.client_search import ClientSearch, is_reduced
 from kafkafeatures.cli.clients.logs.lines import LogStream, LogUnreadable, open_log, read_block, uncompressed
 from kafkafeatures.cli.clients.rejected_text import draw, rejections_document, write_csv
-from kafkafeatures.cli.clients.client_search import ClientSearch, is_reduced
 from kafkafeatures.cli.clients.server_log import read_rejections
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import CSV, clean_stdout, console, print_document, tell

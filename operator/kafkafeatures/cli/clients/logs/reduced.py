@@ -1,10 +1,10 @@
 """Reduced request logs: a small file for each broker and hour, `BROKER/HOUR-SECTION.jsonl.gz`.
 
-Written by `reduce.py`, read by `request_logs.py` and `client_search.py`. The first line says what was read, each further
-one counts requests of one sender, API and version, as an array. What it decides: no line of a log counts twice. A file
-is named by the first line of the part of a log that it was made of, so that another reading of it, of a log that has
-grown or in another wrapping, replaces the file. And of files of one hour and broker whose times overlap only the
-largest count of each sender, API and version is taken, for they may be copies, or a log and a part of it.
+Written by `reduce.py`, read by `request_logs.py` and `client_search.py`. The first line says what was read, each
+further one counts requests of one sender, API and version, as an array. What it decides: no line of a log counts twice.
+A file is named by the first line of the part of a log that it was made of, so that another reading of it, of a log
+that has grown or in another wrapping, replaces the file. And of files of one hour and broker whose times overlap only
+the largest count of each sender, API and version is taken, for they may be copies, or a log and a part of it.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ MOST_MEMORY = 512 * 1024 * 1024
 MOST_SECONDS = 1.0  # of CPU, for one input
 SMALL = 1024
 DAMAGES = 10  # of each byte, see `damaged`
-SAMPLE = None if SOAK else 4_000
+SAMPLE = None if SOAK else 2_000
 
 Input = tuple[str, bytes]  # a decoder and what it is given
 
@@ -43,8 +43,8 @@ CLAIMS = [
 
 
 def executions(name: str) -> int:
-    """All that are asked for in `make soak`, else a quarter of them."""
-    return DECODERS[name].executions // (1 if SOAK else 4)
+    """All that are asked for in `make soak`, else a tenth of them."""
+    return DECODERS[name].executions // (1 if SOAK else 10)
 
 
 def mutated(name: str) -> Iterator[Input]:

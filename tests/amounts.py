@@ -1,12 +1,28 @@
-"""How much of the same kind a test tries: all of it in `make soak`, a tenth each other time."""
+"""How much of the same kind a test tries: all of it in `make soak`, less each other time, and always the same."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import TypeVar
+
+import pytest
+
+Case = TypeVar("Case")
 
 SOAK = bool(os.environ.get("SOAK"))
 
 
+only_in_soak = pytest.mark.soak
+"""Marks a test that takes long, and whose subject shorter tests have as well."""
+
+
 def share(count: int) -> int:
-    """How many of so many random examples are tried this time; they are the same each time."""
+    """How many of so many random examples are tried this time."""
     return count if SOAK else max(5, count // 10)
+
+
+def some(cases: Iterable[Case]) -> list[Case]:
+    """Every third of many cases of one kind, the first and the last among them; all of them in a soak."""
+    every = list(cases)
+    return every if SOAK else [*every[:-1:3], *every[-1:]]

@@ -7,7 +7,11 @@ import gc
 import pytest
 from hypothesis import settings
 
-settings.register_profile("steady", deadline=None, derandomize=True, database=None)
+from tests.amounts import SOAK
+
+EXAMPLES = 100 if SOAK else 30
+"""Of a property that has no number of its own."""
+settings.register_profile("steady", deadline=None, derandomize=True, database=None, max_examples=EXAMPLES)
 settings.load_profile("steady")
 
 LONG = """
@@ -17,7 +21,11 @@ test_main
 """Tests that start programs, longest first. `pytest --dist loadfile --no-loadscope-reorder` hands out by file."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not SOAK:
+        long = {item for item in items if item.get_closest_marker("soak")}
+        config.hook.pytest_deselected(items=list(long))
+        items[:] = [item for item in items if item not in long]
     place = {name: number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONG)))
 

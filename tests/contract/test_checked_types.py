@@ -11,6 +11,8 @@ from fnmatch import fnmatch
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+from tests.amounts import only_in_soak
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("operator", "tests", "docs/make", "release", "krew")
 OURS = {"kafkafeatures", "kraftlog", "kafkasim", "featurelog", "tests", "docs", "release", "krew"}
@@ -27,6 +29,7 @@ def imported() -> Iterator[str]:
                     yield node.module
 
 
+@only_in_soak
 def test_mypy_reads_no_types_of_libraries_that_make_check_does_not_install() -> None:
     """Otherwise a line passes with the library and fails without it, in a fresh clone."""
     lock = (ROOT / "requirements" / "dev.lock").read_text()

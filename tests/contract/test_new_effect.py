@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import only_in_soak
+
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).with_name("third_kind")
 ROOM = Path("operator/kafkafeatures/core/unregistration")
@@ -106,6 +108,7 @@ def touched(tree: Path) -> Iterator[str]:
             yield str(name)
 
 
+@only_in_soak
 def test_mypy_names_the_missing_branch_for_a_new_kind_of_stage(registered: list[str]) -> None:
     (error,) = registered
     assert error.startswith(f"{ACT}:")

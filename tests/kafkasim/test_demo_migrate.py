@@ -11,6 +11,7 @@ import pytest
 from kafkafeatures.cli.demo import migrate
 from kafkafeatures.cli.shell.exit_codes import CommandFailed
 from kafkasim.migration.cluster import MigratingCluster
+from tests.amounts import only_in_soak
 from tests.kafkasim.test_process import ENVIRONMENT
 
 KEY_LINES = (
@@ -54,6 +55,7 @@ def test_the_migration_demo_shows_all_phases_a_rollback_and_a_refusal() -> None:
     assert len(re.findall("NodeRestarted: ", read)) == 3 + 3 + 3 + 3 + 3
 
 
+@only_in_soak
 def test_the_migration_demo_fails_if_a_step_does_not_go_as_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """No write is lost, so nothing is refused."""
     monkeypatch.setattr(MigratingCluster, "loses_a_write", lambda _: False)

@@ -16,7 +16,7 @@ from kafkafeatures.cli.demo import command as demo
 from kafkafeatures.cli.demo import roll as demo_roll
 from kafkafeatures.cli.demo import scene
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
-from tests.amounts import SOAK
+from tests.amounts import SOAK, only_in_soak
 from tests.kafkafeatures.terminal import PROGRAM, in_terminal
 from tests.kafkasim.test_process import ENVIRONMENT
 
@@ -79,6 +79,7 @@ def test_the_roll_demo_shows_a_halted_roll_a_reverted_image_and_raised_levels(
 
 
 @pytest.mark.parametrize("colour", [True, False] if SOAK else [True])
+@only_in_soak
 def test_the_roll_demo_has_colours_in_a_terminal_unless_no_color_is_set(colour: bool) -> None:
     ended = in_terminal((*PROGRAM, *STORY), columns=80, colour=colour)
     assert ended.code == 0, ended.text[-1000:]

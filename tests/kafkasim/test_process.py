@@ -16,6 +16,7 @@ from kafkafeatures.cli.demo.stage import Demonstration
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.core.facts.readings import Role
 from kafkasim.__main__ import _arguments, plan_of
+from tests.amounts import only_in_soak
 from tests.started import PYTHONPATH
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": PYTHONPATH, "COLUMNS": "80", "NO_COLOR": "1"}
@@ -122,6 +123,7 @@ def test_the_demo_is_short_and_ends_with_commands_for_a_cluster_of_the_reader() 
     assert done.returncode == 0, done
 
 
+@only_in_soak
 def test_the_whole_demo_tells_its_story_piped_in_80_columns_without_colour() -> None:
     told = demo("--story", "all")
     assert "SIMULATED" in told

@@ -50,7 +50,7 @@ from kafkasim.releases import release_named
 from kafkasim.rules import FeatureUpdate, UpgradeType
 from kafkasim.wire.server import Ports, SimulatorServer
 from kafkasim.world import World
-from tests.amounts import SOAK
+from tests.amounts import SOAK, some
 from tests.kafkasim.clusters import START_MS, plan
 
 SEEDS, AT_ONCE = 600 if SOAK else 12, 4
@@ -276,7 +276,7 @@ def shown_fields(value: Observation | Node | Unknown) -> dict[str, Any]:
     return {one: shown(getattr(value, one)) for one in value.__struct_fields__}
 
 
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("state", some(STATES))
 async def test_the_simulated_ports_give_the_readings_of_the_simulated_server(state: str) -> None:
     made, events = STATES[state]
     timeout_ms = 3 * ELECTION_MS if "election" in state else TIMEOUT_MS

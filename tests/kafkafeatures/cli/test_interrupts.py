@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 from kafkafeatures.cli.shell.commands import COMMANDS
+from tests.amounts import SOAK
 from tests.kafkafeatures.terminal import PROGRAM, environment, in_terminal
 from tests.kafkasim.test_process import heard, simulator
 from tests.started import ROOT
@@ -81,7 +82,7 @@ PROGRAMS += [
     ("main", "version"),
     ("complete", "describe", ""),
 ]
-INSTANTS = 4
+INSTANTS = 4 if SOAK else 1
 NEVER = 10**9
 
 

@@ -70,8 +70,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafkafeatures/kube/workloads/stateful_sets.py",
         ("any life of a pod is evicted", '"deleteOptions": {"preconditions": {"uid": step.pod_uid}},',
          '"deleteOptions": {},'),
-        ("two resources roll one StatefulSet", "conflict=_manager(metadata) or self._rival(name)",
-         "conflict=_manager(metadata)"),
+        ("two resources roll one StatefulSet", "conflict=_controller_of(metadata) or self._rival(name)",
+         "conflict=_controller_of(metadata)"),
     ),
     *of(
         "adapters",

@@ -42,7 +42,7 @@ from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource
 
 
-async def held_against_the_log(
+async def compare_with_log(
     kafka: KafkaPort, ages: Ages, resource: Resource, observation: Observation, *, at: Stamp, age_of: AgeOf
 ) -> tuple[Resource, Stalled | Wait | None, EarlierMoves]:
     """Compare the status with the metadata log. Returns the resource; a decision if the log is not that of the status,

@@ -44,7 +44,7 @@ from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.report.status import status_of_unreachable
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.kafka.base.threads import run_in_thread
-from kafkafeatures.reconcile.accounting import accounted, held_against_the_log
+from kafkafeatures.reconcile.accounting import accounted, compare_with_log
 from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.evaluation import Evaluation, Unread
 from kafkafeatures.reconcile.look import replication_in
@@ -138,7 +138,7 @@ async def _compare(context: ReconcileContext, resource: Resource, observation: O
     if not is_ours(resource, observation):
         return _Comparison(resource, is_ours=False)
     context.ages.looked(_lasting(resource))
-    resource, log_decision, earlier = await held_against_the_log(
+    resource, log_decision, earlier = await compare_with_log(
         context.kafka, context.ages, resource, observation, at=context.stamp(), age_of=context.age_of
     )
     return _Comparison(resource, not isinstance(log_decision, Stalled), log_decision, earlier)

@@ -111,7 +111,7 @@ def accounted(resource: Resource, status: Status, observation: Observation, earl
     moved = moved_unremembered(previous_status, status, observation, earlier)
     if moved:
         status = void_after(previous_status, status, consents, moved)
-    if not observation.shows_levels:
+    if not observation.shows_levels:  # otherwise the new proposal shows whether the plan still holds
         pods = (
             observation.workloads.value if isinstance(observation.workloads, Known) else observation.workloads.failure
         )

@@ -226,7 +226,7 @@ async def _intend(context: ReconcileContext, evaluation: Evaluation, status: Sta
         return
     await context.store.write_status(status)
     if not asked_before:  # only after the write: another process may have written an intent of the same time instead
-        context.ages.begins(sent_step.at)
+        context.ages.note_own_stamp(sent_step.at)
 
 
 _NUMBER = re.compile(r"\d+")

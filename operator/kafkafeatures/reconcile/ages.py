@@ -42,7 +42,7 @@ class Ages:
         self._last_read_at: float | None = None
         self._made_here: set[str] = set()  # stamps that this process made
 
-    def looked(self, stamps: Iterable[str]) -> None:
+    def note_reading(self, stamps: Iterable[str]) -> None:
         """Note that the cluster was read. `stamps`: times since when something has been observed without interruption.
         For their ages, a long time without readings counts only as one ordinary interval: nobody was watching.
         """
@@ -51,7 +51,7 @@ class Ages:
             self._skip(stamps, monotonic_time - self._last_read_at - COUNTED_SECONDS)
         self._last_read_at = monotonic_time
 
-    def interrupted(self, reason: str, stamps: Iterable[str]) -> None:
+    def note_failed_reading(self, reason: str, stamps: Iterable[str]) -> None:
         """Note that the cluster could not be read. `stamps`: times since when something has been observed; their ages
         begin anew.
         """
@@ -74,7 +74,7 @@ class Ages:
             if stamp in self._times:
                 self._times[stamp] = self.monotonic(), self._times[stamp][1]
 
-    def begins(self, stamp: str) -> None:
+    def note_own_stamp(self, stamp: str) -> None:
         """Note that this process has just made this stamp."""
         monotonic_time = self.monotonic()
         self._made_here.add(stamp)

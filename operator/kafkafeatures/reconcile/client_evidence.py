@@ -145,6 +145,7 @@ class ClientEvidence:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _counted(self, evidence: _Evidence) -> Known[ClientsReading] | Unknown:
+        """The last reading, as long as it counts; then the failure because of which there is no newer one."""
         if evidence.reading is not None and self._environment.monotonic() - evidence.read_at <= VALID_FOR:
             return evidence.reading
         if evidence.reading is not None:
@@ -157,6 +158,7 @@ class ClientEvidence:
 
     def _begin_if_due(self, key: ResourceKey, evidence: _Evidence, brokers: JudgedBrokers) -> None:
         now = self._environment.monotonic()
+        # The last reading does not count for all of these brokers: a new one is due at once, but not within `RETRY`.
         lacks_brokers = evidence.brokers is not None and not evidence.brokers.includes(brokers)
         lacks_brokers = lacks_brokers and now - evidence.began_at >= RETRY
         if evidence.task is not None or (now < evidence.next_at and not lacks_brokers):

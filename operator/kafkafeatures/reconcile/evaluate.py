@@ -116,7 +116,7 @@ async def _read(
     try:
         return await observe_cluster(context, resource, read_context, only_for_restart=only_for_restart)
     except ClusterUnreachable as error:
-        context.ages.interrupted("the cluster could not be read", _lasting(resource))
+        context.ages.note_failed_reading("the cluster could not be read", _lasting(resource))
         return error.failure
 
 
@@ -137,7 +137,7 @@ def _lasting(resource: Resource) -> list[str]:
 async def _compare(context: ReconcileContext, resource: Resource, observation: Observation) -> _Comparison:
     if not is_ours(resource, observation):
         return _Comparison(resource, is_ours=False)
-    context.ages.looked(_lasting(resource))
+    context.ages.note_reading(_lasting(resource))
     resource, log_decision, earlier = await compare_with_log(
         context.kafka, context.ages, resource, observation, at=context.stamp(), age_of=context.age_of
     )

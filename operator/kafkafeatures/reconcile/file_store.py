@@ -133,7 +133,7 @@ class FileStore:
     def peek(self) -> Resource:
         """The resource with the status that is on disk now, for commands that only read: takes no lock."""
         self._load()
-        return self._now()
+        return self._as_resource()
 
     def why_unverified(self, consents: Iterable[str]) -> str:
         """Reason why one of the consents, which a plan uses, may have been used before; empty for none."""
@@ -145,7 +145,7 @@ class FileStore:
 
     async def read(self) -> Resource:
         """The resource. The document was read once, at the start of the command."""
-        return self._now()
+        return self._as_resource()
 
     async def read_again(self) -> Resource:
         """The resource, once it is checked that the document in its file is unchanged. Raises NotReadable."""
@@ -157,9 +157,9 @@ class FileStore:
                 self.changed_because = "the document cannot be read any more"
         if self.changed_because:
             raise NotReadable(f"{self.changed_because}; run the command again")
-        return self._now()
+        return self._as_resource()
 
-    def _now(self) -> Resource:
+    def _as_resource(self) -> Resource:
         return Resource(
             name=self.name,
             generation=self._generation,

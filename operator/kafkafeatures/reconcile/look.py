@@ -2,9 +2,9 @@
 
 Called through `reconcile/reading.py`. Order matters: pods and znodes are read before the nodes and the metadata log, so
 that the log is never older than they are. Steps are judged by the log, and a reading of ZooKeeper is valid only with a
-log that was read after it. If it depends on the znode `/controller` who can tell the partitions, that znode is read
-once more at the end: partitions count only if it is unchanged. Nothing is judged here, and nothing kept between two
-readings.
+log that was read after it. The node that can tell the partitions may depend on the znode `/controller`: then that is
+read once more at the end, and the partitions count only if it is unchanged. Nothing is judged here, and nothing is kept
+between two readings.
 """
 
 from __future__ import annotations

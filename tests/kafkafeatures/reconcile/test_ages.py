@@ -249,7 +249,7 @@ def test_the_number_of_remembered_timestamps_is_bounded() -> None:
     used = stamp(NOW - DAY)
     for number in range(3 * MAX_STAMPS):
         assert ages.of(used, NOW) == DAY
-        ages.begins(stamp(NOW + number * timedelta(seconds=1)))
+        ages.note_own_stamp(stamp(NOW + number * timedelta(seconds=1)))
     assert ages.of(used, NOW + DAY) == DAY
     assert clocks.ages.of(used, NOW + DAY) == 2 * DAY
     assert len(cast(Any, ages)._times) == MAX_STAMPS

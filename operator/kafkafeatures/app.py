@@ -89,7 +89,9 @@ def real_ensembles(environment: Environment) -> OpenEnsembleOf:
 
 
 def real_evidence(environment: Environment) -> OpenEvidence:
-    """Sources of evidence about clients. Imported only where a resource asks for some."""
+    """Function that opens a source of evidence about clients. Its module is imported only where a resource asks for
+    evidence.
+    """
 
     def opened(settings: PrometheusSettings) -> EvidenceSource:
         from kafkafeatures.prometheus.operator_source import PrometheusSource
@@ -103,6 +105,9 @@ class Operator:
     """The parts of the operator. It implements `Hosted` of `handlers.py`, so that Kopf, or a test, can host it.
 
     prepare: called before anything is connected to.
+    answered: counts an answer of the API server, by its HTTP status.
+    health: sources of the pages for probes and metrics.
+    pages: these pages; they are closed at the end, as the host waits for everything that is open.
     """
 
     def __init__(
@@ -156,8 +161,7 @@ class Operator:
         self.answered = metrics.answered
         self.health = Health(lambda: str(self._queue.hung() or ""), self._resources.unready, metrics.registry)
         self.pages = AsyncExitStack()
-        """Pages for probes and metrics. They are closed at the end, as the host waits for everything that is open."""
-        self._stopping, self._over = asyncio.Event(), asyncio.Event()
+        self._stopping, self._over = asyncio.Event(), asyncio.Event()  # asked to end; all parts have ended
 
     async def run(self) -> None:
         """Run until `end`, or until a part fails."""
@@ -188,6 +192,8 @@ class Operator:
                 if await self._api.serves_resources():
                     return
             await self._environment.sleep(RELIST_DELAY)
+
+    # --- called by Kopf's handlers; described in `Hosted` ---
 
     def watching(self, namespace: str, *, holds: bool) -> None:
         self._resources.watching(namespace, holds=holds)
@@ -233,9 +239,9 @@ async def run(
             with log_fatal_failure():
                 async with asyncio.TaskGroup() as parts:
                     parts.create_task(operator.run(), name="operator")
-                    looking = parts.create_task(api_server.keep_looking(), name="where the API server is")
+                    refreshing = parts.create_task(api_server.keep_looking(), name="where the API server is")
                     await host(operator, settings.namespaces, environment)
-                    looking.cancel()
+                    refreshing.cancel()
 
 
 @contextmanager
@@ -249,8 +255,8 @@ def log_fatal_failure() -> Iterator[None]:
 
 
 def _policy(settings: OperatorSettings, api_server: ApiServer) -> AddressPolicy:
-    """Addresses that documents may name. In a pod its loopback is refused too, and the pod's address by the settings:
-    no Kafka of a tenant is there.
+    """Addresses that documents may name. In a pod its loopback is refused too, as no Kafka of a tenant is there. The
+    pod's own address is among `settings.denied`.
     """
     denied = (*NEVER, *settings.denied, *(LOOPBACK if in_pod() else ()))
     return AddressPolicy(denied, settings.allowed, api_server)

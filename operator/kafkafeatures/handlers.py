@@ -96,9 +96,8 @@ def registry_of(operator: Hosted, environment: Environment, ending: asyncio.Even
     @kopf.on.startup(registry=registry)
     async def begin(settings: kopf.OperatorSettings, **_: Any) -> None:
         settings.peering.standalone = True  # another operator's peering object would pause this one silently
-        settings.scanning.disabled = (
-            True  # the kind is known by name, so no right to list CRDs and namespaces is needed
-        )
+        # The kind is known by name, so no right to list CRDs and namespaces is needed.
+        settings.scanning.disabled = True
         settings.posting.enabled = False  # the controller posts Events, with `regarding` and `action`
         settings.persistence.diffbase_storage = _NothingToCompare()
         settings.watching.initial_streaming = True  # `resources.py` makes the lists
@@ -109,7 +108,7 @@ def registry_of(operator: Hosted, environment: Environment, ending: asyncio.Even
         settings.networking.error_backoffs = _Backoffs()
         try:
             await operator.begin()
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # stopped while it waits: Kopf would not call `end`
             ending.set()
             await operator.end()
             raise
@@ -179,6 +178,7 @@ class Watches:
     def __init__(self, operator: Hosted, environment: Environment) -> None:
         self._operator, self._environment = operator, environment
         self._next: dict[str, float] = {}
+        """Monotonic time of the next try, by its subject: a login, or the path of a watch."""
         self._delay: dict[str, float] = {}
         """Last pause in seconds before a retry, by path of each watch that ended with an error."""
         self._tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
@@ -242,7 +242,7 @@ class Watches:
 
         def failed(reason: str) -> None:
             monotonic_time = self._environment.monotonic()
-            was_long = monotonic_time - began >= LONGEST_DELAY
+            was_long = monotonic_time - began >= LONGEST_DELAY  # so the API server works, and delays begin anew
             self._delay[path] = RETRY_DELAY if was_long else min(2 * self._delay.get(path, RETRY_DELAY), LONGEST_DELAY)
             self._next[path] = monotonic_time + self._delay[path]
             self._operator.watching(namespace, holds=False)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 EXIT_CODE = 130
+"""Exit code of a program that Ctrl-C has ended, as shells report it: 128 and the number of SIGINT."""
 
 
 def guard() -> None:
@@ -56,7 +57,7 @@ def end(code: int) -> NoReturn:
 
 def raising(run: Callable[[], int]) -> int:
     """Run the function with Ctrl-C as KeyboardInterrupt, Python's default, which asyncio handles."""
-    if _signal.getsignal(_signal.SIGINT) is not leave:
+    if _signal.getsignal(_signal.SIGINT) is not leave:  # `guard` left SIGINT alone: it is ignored
         return run()
     import warnings
 

@@ -1,5 +1,7 @@
 """Metrics of the operator: its reconciliations, and fields of the status of each resource.
 
+Made by `app.py`; called by the controller, by connections to Kafka, and by the recorder of metadata logs.
+
 Names and labels are used in alerts, so they do not change: docs/reference/metrics.md. The series of a resource are
 removed when it is deleted.
 """
@@ -21,6 +23,7 @@ from kafkafeatures.kafka.recorder.recorder import REASONS
 from kafkafeatures.kube.api import ResourceKey
 
 _OF_RESOURCE = ("namespace", "name")
+"""Labels of every metric of a resource."""
 _LEVELS = ("finalized", "desired", "supported_min", "supported_max")
 """Fields of a feature in a status that are metrics."""
 _PHASES = tuple(phase.value for phase in Phase)
@@ -38,7 +41,7 @@ class Metrics:
         self._clock = environment.clock
         disable_created_metrics()  # type: ignore[no-untyped-call]  # theirs; a second series for each counter, which is not needed
         self.registry = CollectorRegistry()
-        self._shown: dict[ResourceKey, Status] = {}
+        self._shown: dict[ResourceKey, Status] = {}  # the status whose series exist, by resource
         self._passes = Counter(
             "kafkafeatures_reconciliations", "Reconciliations that ended.", ("result",), registry=self.registry
         )
@@ -220,8 +223,8 @@ class Metrics:
             gauge.remove(*key)
 
     def _show(self, key: ResourceKey, previous_status: Status, status: Status) -> None:
-        """Update the series that have changed. To remove all series of a resource, the library would search all series
-        of all resources.
+        """Update the series that have changed, and remove those that have ended. All series of a resource are not
+        removed at once, as the library would search the series of all resources for them.
         """
         for gauge, series_of in (
             (self._condition, _conditions),

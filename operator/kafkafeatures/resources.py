@@ -60,7 +60,9 @@ class Resources:
         self._turned = {namespace: asyncio.Event() for namespace in self._namespaces}
         """Events that are set when the watch of a namespace begins or ends."""
         self._logged: dict[str, str] = {}
+        """Error that was logged last, by namespace that cannot be listed."""
         self._latest: dict[ResourceKey, Version] = {}
+        """Version that a watch or a list showed last, of every resource that exists."""
         self._missed: dict[str, dict[str, ResourceKey]] = {namespace: {} for namespace in self._namespaces}
         """Resources, by namespace and uid, whose deletion a list showed, not a watch."""
         self.known = asyncio.Event()
@@ -73,8 +75,8 @@ class Resources:
         """Missing namespaces, if none is watched; empty as soon as one is. Another one that cannot be watched is a
         matter for an alert, not for the readiness of the process.
         """
-        some = self.known.is_set() and any(map(self.holds, self._namespaces))
-        return "" if some else self.missing()
+        is_ready = self.known.is_set() and any(map(self.holds, self._namespaces))
+        return "" if is_ready else self.missing()
 
     def holds(self, namespace: str) -> bool:
         """True if the namespace is listed and watched; an empty name means all namespaces together."""
@@ -135,7 +137,7 @@ class Resources:
 
     async def _follow(self, namespace: str) -> None:
         """List a namespace again and again, at the times that the module names."""
-        turned, pause = self._turned[namespace], 0.0
+        turned, pause = self._turned[namespace], 0.0  # pause: seconds that the API server asks to wait in addition
         while True:
             is_watched = self.holds(namespace)
             with suppress(TimeoutError):
@@ -143,9 +145,9 @@ class Resources:
                     self._environment.jittered(self._every) if is_watched else RELIST_DELAY + pause
                 ):
                     await turned.wait()
-            lost = turned.is_set() and namespace in self._unwatched
+            watch_ended = turned.is_set() and namespace in self._unwatched
             turned.clear()
-            if lost:
+            if watch_ended:
                 continue  # the watch may begin again in a moment; otherwise the namespace is listed after RELIST_DELAY
             previous_versions = dict(self._latest)
             try:
@@ -203,7 +205,9 @@ class Resources:
         return previous_version != version
 
     def _miss(self, key: ResourceKey, uid: str) -> None:
-        """Note that no watch has shown the deletion of this resource."""
+        """Note that no watch has shown the deletion of this resource, for the watch that would show it: that of its
+        namespace, or of all namespaces.
+        """
         self._missed[key.namespace if key.namespace in self._missed else ""][uid] = key
 
     def _forget(self, key: ResourceKey) -> None:

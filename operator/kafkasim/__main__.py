@@ -92,7 +92,9 @@ def _other_node(text: str) -> tuple[int, Release]:
 
 
 def plan_of(arguments: argparse.Namespace) -> Plan:
-    """The cluster the flags describe. Raises ValueError for one that cannot be."""
+    """The cluster that the flags describe. Raises ValueError for one that cannot be. Without --metadata-version it has
+    the level with which the oldest of its releases begins.
+    """
     brokers = arguments.brokers if arguments.nodes is None else max(0, arguments.nodes - arguments.controllers)
     nodes = {(Role.BROKER, 1 + i): arguments.release for i in range(brokers)}
     nodes |= {(Role.CONTROLLER, FIRST_CONTROLLER + i): arguments.release for i in range(arguments.controllers)}
@@ -132,7 +134,7 @@ def _now_ms() -> int:
 def _greeting(world: World) -> dict[str, Any]:
     def listening(role: Role) -> str:
         nodes = [n for n in world.of_role(role) if n.running and not n.refused]
-        return ",".join(f"{n.host}:{n.port}" for n in nodes[:3])
+        return ",".join(f"{n.host}:{n.port}" for n in nodes[:3])  # a client finds the others through any of them
 
     return {
         "simulated": True,
@@ -149,7 +151,7 @@ def _say(document: dict[str, Any]) -> None:
 
 
 async def _control(server: SimulatorServer, at_end: asyncio.Event | None) -> None:
-    """Requests from standard input, until it ends."""
+    """Carry out requests from standard input until it ends, and set `at_end` then."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     mode = os.fstat(sys.stdin.fileno()).st_mode if sys.stdin is not None else 0
@@ -161,8 +163,8 @@ async def _control(server: SimulatorServer, at_end: asyncio.Event | None) -> Non
             request = line.decode(errors="replace").strip()
             try:
                 await perform(server, request)
-            except RefusedError as refused:
-                _say({"simulated": True, "request": request, "error": str(refused)})
+            except RefusedError as refusal:
+                _say({"simulated": True, "request": request, "error": str(refusal)})
             else:
                 _say({"simulated": True, "request": request, "done": True})
     if at_end is not None:

@@ -75,10 +75,12 @@ class Brokers:
     # --- registration ---
 
     def register(self, node: Node, *, commit: bool = False) -> None:
-        """`ClusterControlManager.registerBroker`: every finalized level must be in the broker's range."""
+        """Register a broker (`ClusterControlManager.registerBroker`): every finalized level must be in its range.
+        `commit`: it is part of the history before the world begins, and committed at once.
+        """
         world = self._world
         if not node.running and not commit:
-            return
+            return  # it has ended meanwhile; in the history, also ghosts register
         if world.active is None:
             world.after(RETRY_MS, lambda: self.register(node))
             return
@@ -107,11 +109,11 @@ class Brokers:
     def unregister(self, node_id: int) -> None:
         """Remove the registration of a broker, and with it its place in every ISR."""
         world = self._world
-        registered = world.leader_image.brokers[node_id]
+        registration = world.leader_image.brokers[node_id]
         self._append(
             [
                 *replicas.without(self.hosted(node_id), node_id, self.alive() - {node_id}, world.metadata_version),
-                Write(table.UNREGISTER_BROKER, {"brokerId": node_id, "brokerEpoch": registered.epoch}),
+                Write(table.UNREGISTER_BROKER, {"brokerId": node_id, "brokerEpoch": registration.epoch}),
             ]
         )
         node = world.nodes.get((Role.BROKER, node_id))
@@ -121,7 +123,9 @@ class Brokers:
     # --- the end of a process ---
 
     def stop(self, node: Node) -> None:
-        """Controlled shutdown: out of every ISR, leaders move; then it is fenced, and its process ends."""
+        """Begin a controlled shutdown: the broker leaves every ISR, and its leaders move; then it is fenced, and its
+        process ends.
+        """
         world = self._world
         if not self.hosted(node.id):
             node.running = False
@@ -132,12 +136,15 @@ class Brokers:
         self._leave(node, node.incarnation, until_ms=world.now_ms + SHUTDOWN_LIMIT_MS)
 
     def kill(self, node: Node) -> None:
-        """Ends its process without a controlled shutdown: its session ends later, and its logs are not closed."""
+        """End its process without a controlled shutdown: its session ends later, and its logs are not closed."""
         node.running = node.stopping = False
         node.unclean = True
         self._world.after(SESSION_MS, partial(self.fence, node, node.incarnation))
 
     def _leave(self, node: Node, incarnation: UUID, *, until_ms: int) -> None:
+        """Have the controller move everything away from a broker in controlled shutdown; it waits for a controller
+        until `until_ms`.
+        """
         world = self._world
         if not self._lives(node, incarnation):
             return
@@ -174,7 +181,7 @@ class Brokers:
         data = {"brokerId": node.id, "brokerEpoch": registered.epoch, "fenced": 1}
         self._append([*leaving, Write(table.BROKER_REGISTRATION_CHANGE, data)], commit=commit)
 
-    # --- and back ---
+    # --- the return of a broker ---
 
     def _unfence(self, node: Node, incarnation: UUID, *, commit: bool = False) -> None:
         """Unfence a broker whose logs are loaded: partitions get leaders again, and replicas begin to catch up."""
@@ -189,7 +196,7 @@ class Brokers:
             return
         node.unclean = False
         hosted = self.hosted(node.id)
-        data = {"brokerId": node.id, "brokerEpoch": registered.epoch, "fenced": -1}
+        data = {"brokerId": node.id, "brokerEpoch": registered.epoch, "fenced": -1}  # -1: it is unfenced
         leading = replicas.with_leaders(hosted, node.id, world.metadata_version)
         self._append([Write(table.BROKER_REGISTRATION_CHANGE, data), *leading], commit=commit)
         if hosted:
@@ -207,6 +214,9 @@ class Brokers:
             world.after(delay, partial(self._caught_up, node, node.incarnation, by_leader[leader]))
 
     def _caught_up(self, node: Node, incarnation: UUID, names_due: set[tuple[str, int]]) -> None:
+        """Add a broker to the ISRs of these partitions (topic and number), which had time to catch up; again later to
+        those without a live leader.
+        """
         world, alive = self._world, self.alive()
         registered = world.leader_image.brokers.get(node.id)
         if not self._lives(node, incarnation) or node.stopping:
@@ -227,12 +237,14 @@ class Brokers:
             self._append(replicas.in_sync(ready, node.id, world.metadata_version))
             world.finish_moves()
 
-    # --- inside ---
+    # --- shared steps ---
 
     def _lives(self, node: Node, incarnation: UUID) -> bool:
+        """Tell whether this process of the broker still runs."""
         return node.running and node.incarnation == incarnation
 
     def _change(self, node: Node, incarnation: UUID, change: dict[str, int], *, version: int = 0) -> None:
+        """Write a change of the registration of this process, once a controller is active."""
         world = self._world
         registered = world.leader_image.brokers.get(node.id)
         if registered is None or registered.incarnation != incarnation:

@@ -28,7 +28,7 @@ from kafkasim.node import Node
 from kafkasim.world import World
 
 TURNS = 3
-"""Turns of the event loop before time moves on."""
+"""Turns of the event loop before time moves on, so that requests of other tasks are made at the same virtual time."""
 
 
 class Access(Struct, frozen=True):
@@ -50,7 +50,7 @@ class Access(Struct, frozen=True):
         return min(self.request_timeout_ms, int(1000 * QUORUM_TIMEOUT))
 
 
-class _Passing:
+class _VirtualClock:
     """The clock of one connection. Waiting advances the time of the world, and raises TimeoutError at `until_ms`."""
 
     def __init__(self, world: World) -> None:
@@ -58,7 +58,7 @@ class _Passing:
 
     async def moved(self, until_ms: int | None = None) -> None:
         """Return after the next change, or at that time."""
-        await _others()
+        await _let_others_run()
         world = self._world
         if world.now_ms >= self.until_ms:
             raise TimeoutError
@@ -73,7 +73,7 @@ class _Passing:
         """Does nothing: nobody waits for a notification."""
 
 
-async def _others() -> None:
+async def _let_others_run() -> None:
     """Let all other tasks run before time moves on."""
     for _ in range(TURNS):
         await asyncio.sleep(0)
@@ -82,6 +82,9 @@ async def _others() -> None:
 class TypedConnection:
     """Replaces `kafka.wire.connection.Connection`, for requests that change nothing. It breaks if the node's process
     ends.
+
+    peer: IP address of the node.
+    refuses_name: the node answered that the request is meant for another node; None: it was not asked.
     """
 
     def __init__(
@@ -89,13 +92,15 @@ class TypedConnection:
     ) -> None:
         self.address, self.closed = address, False
         self._network, self._node, self._life, self._timeout = network, node, node.incarnation, timeout
-        self._clock = _Passing(network.world)
+        self._clock = _VirtualClock(network.world)
         self._answers = NodeAnswers(network.world_of(node), node, self._clock, follows=network.access.cluster_action)
         self.peer = network.world.ips.get((node.role, node.id), node.host)
-        self.api_versions = self._answers.said(version := self._version(ApiVersionsRequest()))
+        self.api_versions = self._answers.own_api_versions(version := self._version(ApiVersionsRequest()))
         self.refuses_name: bool | None = None
         if request is not None and version >= request.names_node_from:
-            self.refuses_name = self._answers.by_name(request, version).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+            self.refuses_name = (
+                self._answers.api_versions_for(request, version).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+            )
 
     async def request(self, message: Request[R], *, timeout: float | None = None) -> R:
         """The node's answer, in the highest version both sides have. Raises KafkaError."""
@@ -117,11 +122,11 @@ class TypedConnection:
         return answer
 
     async def close(self) -> None:
-        """No more of it."""
+        """Close the connection; requests raise Disconnected from now on."""
         self.closed = True
 
     def drop(self) -> None:
-        """No more of it."""
+        """Close the connection, as after an error."""
         self.closed = True
 
     def _version(self, message: Request[Any]) -> int:
@@ -214,5 +219,5 @@ class Network:
             world.advance(until_ms if due is None else min(until_ms, max(due, world.now_ms)))
 
     async def _sleep(self, seconds: float) -> None:
-        await _others()
+        await _let_others_run()
         self.world.advance(self.world.now_ms + int(seconds * 1000))

@@ -34,24 +34,24 @@ async def perform(server: SimulatorServer, request: str) -> None:
             await server.act(lambda world: world.stop(node.role, node.id, kill=how == "kill"))
             await server.until(lambda world: world.active is None or world.log.high_watermark == world.log.end_offset)
         case ["start", role, node_id]:
-            await _begin(server, _node(server.world, role, node_id), None)
+            await _start(server, _node(server.world, role, node_id), None)
         case ["start", role, node_id, release]:
-            await _begin(server, _node(server.world, role, node_id), _release(release))
+            await _start(server, _node(server.world, role, node_id), _release(release))
         case ["upgrade", role, node_id, release]:
             node, target = _node(server.world, role, node_id), _release(release)
             await server.act(lambda world: world.upgrade(node.role, node.id, target))
-            await _back(server, node)
+            await _wait_until_back(server, node)
         case _:
             raise RefusedError(f"invalid request {request!r}: expected {FORMS}")
 
 
 def _set(world: World, feature: str, level: int) -> None:
-    """Changes a level from outside, as a person with `kafka-features.sh` would."""
+    """Change a level from outside, as a person with `kafka-features.sh` would."""
     active = world.active_node
     if active is None:
         raise RefusedError("no controller is active")
-    lower = level < world.image.features.get(feature, 0)
-    update = FeatureUpdate(feature, level, UpgradeType.SAFE_DOWNGRADE if lower else UpgradeType.UPGRADE)
+    is_lower = level < world.image.features.get(feature, 0)
+    update = FeatureUpdate(feature, level, UpgradeType.SAFE_DOWNGRADE if is_lower else UpgradeType.UPGRADE)
     verdict = world.update_features(active, [update], validate_only=False).verdict
     codes = [
         (verdict.error_code, verdict.error_message),
@@ -61,14 +61,15 @@ def _set(world: World, feature: str, level: int) -> None:
         raise RefusedError(str(failed[0]))
 
 
-async def _begin(server: SimulatorServer, node: Node, release: Release | None) -> None:
+async def _start(server: SimulatorServer, node: Node, release: Release | None) -> None:
+    """Start a node that is stopped, and wait until it is back. `release`: None: that of its last process."""
     if node.running:
         raise RefusedError(f"{node.role.value.lower()} {node.id} is already running")
     await server.act(lambda world: world.start(node.role, node.id, release))
-    await _back(server, node)
+    await _wait_until_back(server, node)
 
 
-async def _back(server: SimulatorServer, node: Node) -> None:
+async def _wait_until_back(server: SimulatorServer, node: Node) -> None:
     """Wait until a node is back: a broker registered and unfenced (or refused), a controller running while one
     leads.
     """

@@ -34,8 +34,8 @@ class Ledger:
         self._replay = Replay(sections=sections)  # everything appended
         self._leader_image = self._image = self._replay.image()
         self._uncommitted: deque[Image] = deque()  # the image after each batch above the high watermark
-        self._due: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = count()
+        self._due: list[tuple[int, int, Callable[[], None]]] = []  # a heap of time in ms, number, and action
+        self._order = count()  # numbers of actions: of those due at one time, the one planned first runs first
         self._last_append = now_ms
 
     # --- what the log says ---
@@ -79,8 +79,9 @@ class Ledger:
         while (due := self.next_due()) is not None and due <= now_ms:
             if sparse and self.active is not None:
                 until = min(now_ms, self._due[0][0]) if self._due else now_ms
-                until = min(until, self._last_append + MOST_ELAPSED_MS)
+                until = min(until, self._last_append + MOST_ELAPSED_MS)  # readers count no longer gap between batches
                 idle = self.timing.idle
+                # Leave out all NoOps up to `until` but the last one, as if they had been written.
                 self._last_append += max((until - self._last_append) // idle - 1, 0) * idle
                 due = min(until, self._last_append + idle)
             self.now_ms = max(self.now_ms, due)
@@ -91,11 +92,13 @@ class Ledger:
         self.now_ms = max(self.now_ms, now_ms)
 
     def after(self, delay_ms: int, action: Callable[[], None]) -> None:
+        """Run the action after this delay."""
         heapq.heappush(self._due, (self.now_ms + delay_ms, next(self._order), action))
 
     # --- the log ---
 
     def append(self, writes: Sequence[Write], *, commit: bool = False) -> None:
+        """Write these records as one batch. `commit`: it is committed at once; else after `COMMIT_MS`."""
         data = self.log.append(writes, epoch=self.epoch, timestamp_ms=self.now_ms)
         self._last_append = self.now_ms
         offset = self.log.end_offset

@@ -71,7 +71,7 @@ class _Batch(Struct, frozen=True):
 
 
 class MetadataLog:
-    """Append only. Nothing is truncated: a new leader always has everything that was appended."""
+    """The log, which is only appended to: nothing is truncated, as a new leader has everything that was appended."""
 
     def __init__(self) -> None:
         self._pieces: list[Piece] = []
@@ -127,9 +127,10 @@ class MetadataLog:
         return self._pieces[min(index, len(self._pieces) - 1)].epoch if index >= 0 and self._pieces else 0
 
     def diverging(self, offset: int, last_epoch: int) -> Position | None:
-        """The position at which a reader's log parts from this one; None if it does not.
+        """The position at which a reader's log parts from this one; None if it does not. The reader's log ends at
+        `offset` with a record of `last_epoch`.
 
-        `ReplicatedLog.validateOffsetAndEpoch`.
+        Source: `ReplicatedLog.validateOffsetAndEpoch`.
         """
         if offset == 0:
             return None
@@ -151,7 +152,7 @@ def _idle(base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
 
 
 def encode(writes: Sequence[Write], *, base_offset: int, epoch: int, timestamp_ms: int) -> bytes:
-    """One batch of these records. ValueError when control records and others are mixed."""
+    """One batch of these records. Raises ValueError if control records and others are mixed."""
     if len(writes) == 1 and writes[0].type is table.NO_OP:
         return _idle(base_offset, epoch, timestamp_ms)
     is_control = writes[0].type.control

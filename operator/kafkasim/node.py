@@ -17,14 +17,23 @@ CONFIGURED_LEVEL = "WARN"
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """State of a node. `features_epoch`: FinalizedFeaturesEpoch that a controller reports. `refused`: the controller
-    rejects its registration, and it tries again. `stopping`: in controlled shutdown; it still answers. `unclean`: it
-    was killed, and must recover its logs. `directory`: id of its disk, which may be replaced while it is down.
-    `caught_up_ms`: time at which a controller has read all of the metadata log. `started_ms`: start of its process;
-    `snapshot_ms`: time of the last record in its newest snapshot at that moment. `let_in`: this process of a broker has
-    registered. `request_log_level`: of the request logger of this process. `migrating`: it has the flag for a migration
-    from ZooKeeper. `in_zookeeper_mode`: a broker in ZooKeeper mode. `file`: the properties that its process was started
-    with; None if only the world's defaults apply.
+    """State of a node.
+
+    directory: id of its disk, which may be replaced while it is down.
+    incarnation: id of its process, or of the last one.
+    running: its process runs.
+    refused: the controller rejects the registration of this broker, which tries again.
+    let_in: this process of a broker has registered.
+    stopping: in controlled shutdown; it still answers.
+    unclean: it was killed, and must recover its logs.
+    features_epoch: FinalizedFeaturesEpoch that a controller reports.
+    caught_up_ms: time at which a controller has read all of the metadata log.
+    started_ms: start of its process.
+    snapshot_ms: time of the last record in its newest snapshot when the process started.
+    migrating: it has the flag for a migration from ZooKeeper.
+    request_log_level: level of the request logger of this process.
+    in_zookeeper_mode: a broker in ZooKeeper mode.
+    file: properties that its process was started with; None if only the world's defaults apply.
     """
 
     role: Role

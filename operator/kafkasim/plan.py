@@ -18,8 +18,11 @@ NOOP_MS = 500  # metadata.max.idle.interval.ms
 
 
 class NodePlan(Struct, frozen=True):
-    """A node. `ghost`: it is registered (a broker also fenced), but has no process. `migrating`: a broker in ZooKeeper
-    mode, or a controller that is ready to migrate. `later`: it has not started yet, and is not registered.
+    """A node of a plan.
+
+    ghost: it is registered (a broker is fenced, too), but has no process.
+    migrating: a broker in ZooKeeper mode, or a controller that is ready to migrate.
+    later: it has not started yet, and is not registered.
     """
 
     role: Role
@@ -44,10 +47,13 @@ class Timing(Struct, frozen=True):
     """Times in ms that brokers with replicas take, as recorded with real nodes (tests/golden/restarts). Brokers without
     replicas take none.
 
-    fenced: from the request for a controlled shutdown to its confirmation. shutdown: from the request to the end of the
-    process. load: from registration to the request to be unfenced. recovery: added to that after a kill. catch_up: from
-    then on until a replica is in sync (least, most). snapshot: between two metadata snapshots. idle: between two NoOps
-    of an idle controller.
+    fenced: from the request for a controlled shutdown to its confirmation.
+    shutdown: from the same request to the end of the process.
+    load: from registration to the request to be unfenced.
+    recovery: added to `load` after a kill.
+    catch_up: from being unfenced until a replica is in sync; least and most.
+    snapshot: between two metadata snapshots.
+    idle: between two NoOps of an idle controller.
     """
 
     fenced: int = 2_300
@@ -60,11 +66,15 @@ class Timing(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """A cluster. `levels`: finalized levels, including metadata.version; kraft.version 1 means a dynamic quorum.
-    `leader`: the first active controller; None: the lowest id. `cluster_id` None: random. `min_insync_replicas`: the
-    value in the properties of nodes, which the log does not have; `controllers_min_insync_replicas`: that of
-    controllers, if different. `zk_migration_state`: the state at the beginning, for Kafka 3.x; 2 if it migrates from
-    ZooKeeper.
+    """A cluster.
+
+    levels: finalized levels, including metadata.version; kraft.version 1 means a dynamic quorum.
+    leader: the first active controller; None: the lowest id.
+    cluster_id: None: random.
+    addresses: host and port of nodes; others get a port of 127.0.0.1.
+    min_insync_replicas: the value in the properties of nodes, which the log does not have.
+    controllers_min_insync_replicas: that of controllers, if it is another one.
+    zk_migration_state: `ZkMigrationState` at the beginning, for Kafka 3.x: 2 if it migrates from ZooKeeper.
     """
 
     nodes: tuple[NodePlan, ...]

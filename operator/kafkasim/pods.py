@@ -34,10 +34,17 @@ _ENDED, _OUT_OF_MEMORY = "Error", "OOMKilled"
 _FORGIVEN_MS = 600_000
 """A container that ran for this long is restarted at once; one that ended earlier waits (CrashLoopBackOff)."""
 _LOOK_MS = 100
+"""Time in ms between two looks whether a process that is being stopped has ended."""
 
 
 @dataclass(eq=False)
 class _Pod:
+    """State of a pod; fields are those of the product's `Pod`, with times in ms.
+
+    running: its container runs; its node may run only later, or never.
+    restarts: how often its container has ended: with it, events tell whether they are about the container that runs.
+    """
+
     name: str
     uid: str
     image: str
@@ -236,6 +243,7 @@ class Pods:
         return healthy - (expected - plan.max_unavailable)
 
     def _allows(self, plan: BudgetPlan, pod: _Pod) -> bool:
+        """Tell whether a budget allows to evict this pod now."""
         if pod not in self._covered(plan):
             return True
         if not pod.ready:
@@ -245,6 +253,7 @@ class Pods:
     # --- the kubelet, and the controller of the StatefulSet ---
 
     def _await_end(self, pod: _Pod, until_ms: int) -> None:
+        """Wait until the nodes of a deleted pod have stopped, and replace it; kill them at `until_ms`."""
         stopping = [node for node in self._nodes(pod) if node.running] if pod.running else []
         if not stopping:
             pod.running = False
@@ -278,6 +287,7 @@ class Pods:
         self.world.after(boot, partial(self._boot, pod, release, pod.restarts))
 
     def _boot(self, pod: _Pod, release: Release, life: int) -> None:
+        """Start the nodes of a pod. `life`: `restarts` of the pod when this was planned, as below."""
         if not self._is_there(pod) or not pod.running or pod.terminating or pod.restarts != life:
             return
         if pod.image.endswith(EMPTY):
@@ -318,6 +328,7 @@ class Pods:
         self._crashed(pod)
 
     def _crashed(self, pod: _Pod) -> None:
+        """Note that the container has ended by itself, and start it again after a pause that doubles each time."""
         if not self._is_there(pod) or pod.terminating:
             return
         wait = min(self.timing.backoff << min(pod.restarts, 8), _LONGEST_BACKOFF_MS)
@@ -325,11 +336,12 @@ class Pods:
         self.world.after(wait, partial(self._run, pod))
 
     def _ended(self, pod: _Pod, reason: str, waits: str) -> None:
+        """Note that the container has ended. `waits`: reason that Kubernetes gives until its next start."""
         pod.running, pod.ready, pod.waiting = False, False, waits
         pod.ended_for, pod.ended_ms = reason, self.world.now_ms
         pod.restarts += 1
 
-    # --- inside ---
+    # --- pods and their nodes ---
 
     def _made(self, name: str, image: str, node_id: int) -> _Pod:
         """A new pod with this name, and a new uid and IP address."""
@@ -341,6 +353,7 @@ class Pods:
         return pod
 
     def _is_there(self, pod: _Pod) -> bool:
+        """Tell whether the pod was not replaced."""
         return self._pods.get(pod.name) is pod
 
     def _of(self, set_: _Set) -> Iterator[_Pod]:

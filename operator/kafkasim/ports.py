@@ -95,17 +95,17 @@ class SimulatedCluster:
         return readings
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
-        """Reads as the adapter does: a document that needs it, of a cluster with ZooKeeper, is judged by it alone."""
+        """The controllers that brokers name, as the adapter reads them."""
         self._pass_time(CALL_MS)
         return await self._adapter.named_controllers()
 
     async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
-        """Asks at these addresses as the adapter does."""
+        """Processes that still answer at addresses of former controllers, as the adapter reads them."""
         self._pass_time(CALL_MS)
         return await self._adapter.former_controllers(addresses)
 
     async def moves_since(self, offset: int, epoch: int) -> EarlierMoves | Failure:
-        """What the adapter reads of the log before its last reading."""
+        """Changes of levels in the log before the last reading, as the adapter reads them."""
         return await self._adapter.moves_since(offset, epoch)
 
     @asynccontextmanager
@@ -121,7 +121,9 @@ class SimulatedCluster:
             yield _Prepared(self, node, change)
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
-        """The verdict of the first node that gives one; a dry run can be sent to several."""
+        """The verdict of the first node on the route that gives one. A dry run may be sent to several, as it changes
+        nothing.
+        """
         direct = self._route().controller if directly else None
         for node in self._stops() if direct is None else self._reached([direct]):
             judged = self._ask(node, changes, validate_only=True)
@@ -135,7 +137,7 @@ class SimulatedCluster:
         return DryRunUnavailable("no way to the active controller")
 
     async def update(self, change: UpdateFeature) -> Outcome:
-        """The request itself."""
+        """Send the change once, to the node that `prepared` chooses."""
         node = self._stop_for_changes()
         if node is None:
             return NotSent("no way to the active controller")
@@ -156,6 +158,7 @@ class SimulatedCluster:
         that from ApiVersions of the connection.
         """
         levels, epoch = self.world.finalized(node)
+        # Brokers do not report kraft.version, and -1 means that a controller knows no levels yet.
         unsaid = epoch < 0 or (change.feature == KRAFT_VERSION and node.role is Role.BROKER)
         level = levels.get(change.feature, 0)
         return (
@@ -216,7 +219,9 @@ class _Prepared:
         return Via.CONTROLLER if self._node.role is Role.CONTROLLER else Via.BROKER
 
     async def send(self, withheld: Withheld) -> Outcome:
-        """Sends the change unless the connection ended, the level moved, or it is withheld, in production's order."""
+        """Send the change unless the connection ended, the level moved, or it is withheld, checked in this order as by
+        the product.
+        """
         if not self._node.listening or self._node.incarnation != self._life:
             return NotSent("the connection ended")
         if reason := self._cluster.moved(self._node, self._change) or withheld():
@@ -247,5 +252,6 @@ class SimulatedWorkloads:
 
 
 def _refusals(judged: Verdict) -> list[tuple[int, str]]:
+    """Code and message of each error in a verdict: of the whole request, and of each feature."""
     answers = [(judged.error_code, judged.error_message), *((r.error_code, r.error_message) for r in judged.results)]
     return [(code, text or "") for code, text in answers if code]

@@ -38,8 +38,8 @@ class Quorum(Ledger):
         self.nodes: Mapping[Key, Node] = {(node.role, node.id): self._node(plan, node) for node in plan.nodes}
         self._ghosts = frozenset((node.role, node.id) for node in plan.nodes if node.ghost)
         self.voters = tuple(sorted(n.id for n in plan.nodes if n.role is Role.CONTROLLER and not n.ghost))
-        self._told = set(self.voters)  # voters that have sent UpdateVoter to this leader, and the leader
-        self._kept: list[tuple[Node, UUID, Callable[[], object]]] = []
+        self._reported_voters = set(self.voters)  # voters that have sent UpdateVoter to this leader, and the leader
+        self._kept: list[tuple[Node, UUID, Callable[[], object]]] = []  # broker, its incarnation, and the request
 
     # --- who there is ---
 
@@ -57,8 +57,8 @@ class Quorum(Ledger):
         return [self.nodes[Role.CONTROLLER, voter] for voter in self.voters]
 
     def _node(self, plan: Plan, node: NodePlan) -> Node:
-        alone = "127.0.0.1", FIRST_PORT + plan.nodes.index(node)  # by it a connection finds the node
-        host, port = plan.addresses.get((node.role, node.id), alone)
+        default = "127.0.0.1", FIRST_PORT + plan.nodes.index(node)  # a port of its own, by which connections find it
+        host, port = plan.addresses.get((node.role, node.id), default)
         ids, now_ms = (self._uuid(), self._uuid()), self.now_ms
         return Node(
             node.role, node.id, node.release, host, port, *ids, running=not (node.ghost or node.later),
@@ -96,22 +96,23 @@ class Quorum(Ledger):
         self.active = self.random.choice(running).id
         dynamic = self._leader_image.kraft_version > 0
         self.append([registrations.leader_change(self.active, self.voting(), running, dynamic=dynamic)])
-        self._told = {self.active}
+        self._reported_voters = {self.active}
         for voter in running:
-            self._tell_soon(voter.id)
+            self._report_soon(voter.id)
         requests, self._kept = self._kept, []
         for broker, incarnation, request in requests:
             if broker.running and broker.incarnation == incarnation:
                 request()
 
-    def _tell_soon(self, voter: int) -> None:
+    def _report_soon(self, voter: int) -> None:
+        """Have a voter report to the leader of this epoch in a while, if its process still runs then."""
         epoch, node = self.epoch, self.nodes[Role.CONTROLLER, voter]
 
-        def tell() -> None:
+        def report() -> None:
             if self.epoch == epoch and node.running:
-                self._told.add(voter)
+                self._reported_voters.add(voter)
 
-        self.after(UPDATE_VOTER_MS, tell)
+        self.after(UPDATE_VOTER_MS, report)
 
     # --- registrations of controllers ---
 
@@ -125,7 +126,7 @@ class Quorum(Ledger):
             self.append([registrations.controller(node)])
 
     def _register_again(self, node: Node, incarnation: UUID) -> None:
-        """A new process of a controller; it tries until there is a leader."""
+        """Register a new process of a controller; it tries again until there is a leader."""
         if not node.running or node.incarnation != incarnation:
             return
         if self.active is None:
@@ -136,12 +137,13 @@ class Quorum(Ledger):
     # --- what controllers report ---
 
     def _commit(self, offset: int) -> None:
-        old_records = self._level_records()
+        old_count = self._level_records()
         super()._commit(offset)
         # a record with an unchanged level counts as well, control records do not
-        if self._level_records() > old_records:
+        if self._level_records() > old_count:
             for node in self.of_role(Role.CONTROLLER):
                 node.features_epoch = self._image.offset - 1
 
     def _level_records(self) -> int:
+        """Number of committed records about levels."""
         return self.image.counts.get(table.FEATURE_LEVEL.key, 0)

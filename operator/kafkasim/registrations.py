@@ -21,9 +21,9 @@ from kraftlog.schema import table
 LISTENER = {Role.BROKER: "PLAINTEXT", Role.CONTROLLER: "CONTROLLER"}
 _PLAINTEXT = 0
 
-# metadata.version from which on -> version of RegisterBrokerRecord
 _REGISTER_BROKER = ((30, 4), (17, 3), (8, 2), (7, 1))
-_SNAPSHOT_BATCH = 500
+"""Versions of RegisterBrokerRecord, each after the metadata.version from which on it is written, the newest first."""
+_SNAPSHOT_BATCH = 500  # records
 
 
 def supported(node: Node, feature: str) -> VersionRange:
@@ -32,17 +32,17 @@ def supported(node: Node, feature: str) -> VersionRange:
 
 
 def level(feature: str, value: int) -> Write:
-    """A finalized level; 0 removes it."""
+    """The record of a finalized level; 0 removes it."""
     return Write(table.FEATURE_LEVEL, {"name": feature, "featureLevel": value})
 
 
 def migration(state: int) -> Write:
-    """State of a migration from ZooKeeper: 0 none, 2 waiting for brokers, 1 writing to both, 3 over."""
+    """The state of a migration from ZooKeeper: 0 none, 2 waiting for brokers, 1 writing to both, 3 over."""
     return Write(table.ZK_MIGRATION_STATE, {"zkMigrationState": state})
 
 
 def broker(node: Node, epoch: int, metadata_version: int) -> Write:
-    """A registration, fenced until the first heartbeat. `epoch` is the offset the record gets."""
+    """The registration of a broker, fenced until it is ready. `epoch`: offset that the record will have."""
     features = {name: (r.min, r.max) for name, r in node.release.features.items()}
     endpoint = Endpoint(LISTENER[Role.BROKER], node.host, node.port, _PLAINTEXT)
     version = next((v for since, v in _REGISTER_BROKER if metadata_version >= since), 0)
@@ -62,12 +62,13 @@ def broker(node: Node, epoch: int, metadata_version: int) -> Write:
 
 
 def _fitting(data: dict[str, Any], version: int) -> dict[str, Any]:
+    """The fields that this version of RegisterBrokerRecord has."""
     names = {field.name for field in table.REGISTER_BROKER.layouts[0].fields.fields if field.since <= version}
     return {name: value for name, value in data.items() if name in names}
 
 
 def controller(node: Node) -> Write:
-    """A registration of KIP-919."""
+    """The registration of a controller (KIP-919)."""
     endpoint = Endpoint(LISTENER[Role.CONTROLLER], node.host, node.port, _PLAINTEXT)
     features = {name: (r.min, r.max) for name, r in node.release.features.items()}
     return _registered_controller(
@@ -76,7 +77,7 @@ def controller(node: Node) -> Write:
 
 
 def leader_change(leader: int, voters: Sequence[Node], granting: Sequence[Node], *, dynamic: bool) -> Write:
-    """The first record of an epoch."""
+    """The first record of an epoch: its leader, the voters, and those of them that voted for it."""
 
     def voter(node: Node) -> dict[str, Any]:
         return {"voterId": node.id} | ({"voterDirectoryId": node.directory} if dynamic else {})

@@ -33,7 +33,7 @@ class Release(Struct, frozen=True):
     features: Ranges
     broker_apis: Apis
     controller_apis: Apis
-    bootstrap_level: int  # metadata.version of a cluster formatted with this release
+    bootstrap_level: int  # metadata.version of a cluster that was formatted with this release
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class Release(Struct, frozen=True):
 
 
 def _apis(text: str) -> dict[int, VersionRange]:
-    """`key:min-max` words."""
+    """API versions by API key, from words such as `18:0-4`."""
     pairs = (word.split(":") for word in text.split())
     return {int(key): VersionRange(*map(int, versions.split("-"))) for key, versions in pairs}
 
@@ -73,6 +73,7 @@ _CONTROLLER_42 = _apis(
 
 
 def _but(apis: Apis, changes: str, without: tuple[int, ...] = ()) -> dict[int, VersionRange]:
+    """The APIs of another release, with changed or added versions, and without some."""
     changed = {**apis, **_apis(changes)}
     return {key: versions for key, versions in changed.items() if key not in without}
 
@@ -114,7 +115,7 @@ RELEASES: Mapping[str, Release] = MappingProxyType(
 
 
 def release_named(name: str) -> Release:
-    """The row of "4.2", also for "4.2.0". ValueError for a release that is not simulated."""
+    """The row of a release such as "4.2", also for "4.2.0". Raises ValueError for one that is not simulated."""
     release = RELEASES.get(".".join(name.split(".")[:2]))
     if release is None:
         raise ValueError(f"Kafka {name} is not simulated; expected one of {', '.join(RELEASES)}")

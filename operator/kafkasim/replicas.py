@@ -25,8 +25,10 @@ if TYPE_CHECKING:  # numpy, which a world without topics does without
 NO_LEADER = -1
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4  # ConfigResource.Type
-# metadata.version from which on -> version of PartitionRecord and PartitionChangeRecord
 _PARTITION = ((23, 2), (17, 1))
+"""Versions of PartitionRecord and PartitionChangeRecord, each after the metadata.version from which on it is written,
+the newest first; 0 before.
+"""
 
 
 class TopicPartition(NamedTuple):
@@ -111,9 +113,7 @@ def topic_config(topic: str, value: int | None) -> Write:
 
 
 def broker_config(broker_id: int | None, value: int | None) -> Write:
-    """A write that sets min.insync.replicas of a broker, or of all brokers if None is given; None as the value removes
-    it.
-    """
+    """min.insync.replicas of a broker, or of all brokers if `broker_id` is None; None as the value deletes it."""
     return _config(_BROKER_RESOURCE, "" if broker_id is None else str(broker_id), value)
 
 
@@ -204,13 +204,14 @@ def moved(
 
 
 def _leader(replicas: Sequence[int], in_sync: Collection[int], alive: Collection[int]) -> int:
-    """`PartitionChangeBuilder.electAnyLeader`: in the order of the replicas."""
+    """The first replica that is in sync and alive (`PartitionChangeBuilder.electAnyLeader`)."""
     return next((each for each in replicas if each in in_sync and each in alive), NO_LEADER)
 
 
 def _change(
     partition: TopicPartition, changes: Changes, metadata_version: int, directories: Mapping[int, UUID] | None = None
 ) -> Write:
+    """A PartitionChange record. `directories`: given if the replicas change, as the record then has their disks."""
     data = {"partitionId": partition.number, "topicId": partition.topic_id, **changes}
     version = _version(metadata_version)
     if directories is not None and version >= 1:
@@ -219,6 +220,7 @@ def _change(
 
 
 def _in_order(brokers: Collection[int], replicas: Sequence[int]) -> tuple[int, ...]:
+    """These brokers, in the order of the replicas."""
     return tuple(each for each in replicas if each in brokers)
 
 

@@ -36,7 +36,9 @@ level 0.
 """
 
 ALL_FAILED = "The update failed for all features since the following feature had an error: "
-_DEPENDENCIES = {(ELR_VERSION, 1): (METADATA_VERSION, 23)}  # EligibleLeaderReplicasVersion.java
+_DEPENDENCIES = {(ELR_VERSION, 1): (METADATA_VERSION, 23)}
+"""Levels of features, each with the feature and the level that it needs. Source: `EligibleLeaderReplicasVersion.java`.
+"""
 
 
 class UpgradeType(IntEnum):
@@ -49,12 +51,12 @@ class UpgradeType(IntEnum):
 
     @classmethod
     def of(cls, code: int) -> UpgradeType:
-        """The type of a wire code."""
+        """The type with this code."""
         return cls(code) if code in set(cls) else cls.UNKNOWN
 
 
 class FeatureUpdate(Struct, frozen=True):
-    """One entry of the request. v0 of the request has no type on KRaft: always UPGRADE, its flag is ignored."""
+    """One entry of the request. In KRaft mode v0 of the request has no type: it always means UPGRADE."""
 
     feature: str
     level: int
@@ -62,7 +64,7 @@ class FeatureUpdate(Struct, frozen=True):
 
 
 class FeatureResult(Struct, frozen=True):
-    """The answer of v0 and v1 for one feature."""
+    """The result for one feature, which the response has in v0 and v1."""
 
     feature: str
     error_code: int
@@ -84,8 +86,10 @@ class Verdict(Struct, frozen=True):
 
 
 class View(Struct, frozen=True):
-    """Facts by which the active controller judges. `voters`: `controller.quorum.voters`, empty if not set.
-    `voters_reported`: every voter has reported its supported kraft.version to this leader.
+    """Facts by which the active controller judges.
+
+    voters: ids in `controller.quorum.voters`; empty if that is not set.
+    voters_reported: every voter has reported its supported kraft.version to this leader.
     """
 
     controller_id: int
@@ -96,7 +100,7 @@ class View(Struct, frozen=True):
 
 
 def judge(view: View, updates: Sequence[FeatureUpdate]) -> Verdict:
-    """The verdict over one request."""
+    """The verdict on one request."""
     by_name = {update.feature: update for update in updates}  # the last one of duplicates wins
     proposed = dict(finalized(view.image, view.release)) | {u.feature: u.level for u in by_name.values()}
     if view.release.number < _ALL_OR_NOTHING:
@@ -116,6 +120,7 @@ def judge(view: View, updates: Sequence[FeatureUpdate]) -> Verdict:
 
 
 def _each_for_itself(view: View, by_name: Mapping[str, FeatureUpdate], proposed: Mapping[str, int]) -> Verdict:
+    """The verdict of 3.9, which applies the valid updates, and reports the others."""
     results: list[FeatureResult] = []
     levels: list[tuple[str, int]] = []
     for name in sorted(by_name):
@@ -127,7 +132,9 @@ def _each_for_itself(view: View, by_name: Mapping[str, FeatureUpdate], proposed:
 
 
 def finalized(image: Image, release: Release) -> Mapping[str, int]:
-    """The levels a node of this release reports: kraft.version comes from the quorum, on 3.9 from a feature record."""
+    """The levels that a node of this release reports: 3.9 takes kraft.version from a feature record if there is one,
+    other releases from the quorum.
+    """
     levels = dict(image.features)
     if release.number < _ALL_OR_NOTHING and image.feature_record_kraft_version:
         levels[KRAFT_VERSION] = image.feature_record_kraft_version
@@ -153,7 +160,7 @@ def _refusal(view: View, update: FeatureUpdate, proposed: Mapping[str, int]) -> 
 
 
 def _unfit(view: View, update: FeatureUpdate) -> str | None:
-    """The reason why the type or level is invalid, or not supported by a node that counts; None if all fit."""
+    """The reason why the type or level is invalid, or not supported by a registered node; None if there is none."""
     if update.type is UpgradeType.UNKNOWN:
         return "The controller does not support the given upgrade type."
     if update.level < 0:
@@ -180,7 +187,9 @@ def _unfit(view: View, update: FeatureUpdate) -> str | None:
 
 
 def _unsupported(who: str, supported: VersionRange, level: int) -> str | None:
-    """`QuorumFeatures.reasonNotSupported`. Level 0 of a feature a node does not have is fine with it."""
+    """Reason why a node does not support a level (`QuorumFeatures.reasonNotSupported`); None if it does. `who`: its
+    name. A node supports level 0 of a feature that it does not have.
+    """
     if level in supported:
         return None
     if supported == _DISABLED:
@@ -190,6 +199,7 @@ def _unsupported(who: str, supported: VersionRange, level: int) -> str | None:
 
 
 def _wrong_direction(current: int, update: FeatureUpdate) -> str | None:
+    """Reason why the level may not change in this direction with this type; None if it may."""
     if update.level < current and update.type is UpgradeType.UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
@@ -216,10 +226,12 @@ def _metadata_version(release: Release, current: int, update: FeatureUpdate) -> 
 
 
 def _raises_the_quorum(view: View, current: int, update: FeatureUpdate) -> bool:
+    """Tell whether the update makes the quorum dynamic."""
     return update.feature == KRAFT_VERSION and view.release.number >= _KRAFT_UPGRADE and update.level > current
 
 
 def _kraft_or_dependency(view: View, current: int, update: FeatureUpdate, proposed: Mapping[str, int]) -> str | None:
+    """The message of 4.x for a lower kraft.version, an unknown feature or a missing dependency; None for none."""
     if update.feature == KRAFT_VERSION:
         lowered = view.release.number >= _KRAFT_UPGRADE and update.level < current
         return "Can't downgrade the version of this feature." if lowered else None

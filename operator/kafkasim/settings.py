@@ -21,6 +21,7 @@ from kafkasim.node import Node
 from kafkasim.world import World
 
 NAMES = (MIN_INSYNC_REPLICAS, SNAPSHOT_INTERVAL, PROCESS_ROLES, AUTHORIZER)
+"""Settings that every node tells, also one that was started without a file."""
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 DEFAULTS: Mapping[str, str | None] = {
     "alter.config.policy.class.name": None, "authorizer.class.name": "", "auto.leader.rebalance.enable": "true",
@@ -42,6 +43,7 @@ DEFAULTS: Mapping[str, str | None] = {
 }  # fmt: skip
 """Defaults of a node of Kafka 3.9, for settings that its file does not have."""
 SECRETS = ("delegation.token.master.key", "delegation.token.secret.key", "password.encoder.secret")
+"""Settings whose values a node does not tell."""
 
 
 def names_of(node: Node) -> Iterable[str]:

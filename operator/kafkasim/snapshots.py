@@ -33,11 +33,12 @@ def image_at(log: MetadataLog, at_ms: int, sections: Collection[Section]) -> Ima
     return replay.image()
 
 
-def unsupported(image: Image, since_ms: int, release: Release) -> str:
+def unsupported_level(image: Image, since_ms: int, release: Release) -> str:
     """Text with a level that was finalized at that time or later, and that this release does not support; empty if
     there is none.
     """
-    former_levels = [key for key, at in image.former_levels.dropped.items() if at >= since_ms]
+    # Levels that the log had at that time or later, and has no more: a replay meets them too.
+    former_levels = [key for key, dropped_ms in image.former_levels.dropped.items() if dropped_ms >= since_ms]
     for feature, level in (*former_levels, *image.features.items()):
         supported = release.features.get(feature)
         if supported is None or level not in supported:

@@ -27,10 +27,16 @@ EMPTY = "-empty"
 class PodTiming(Struct, frozen=True):
     """Times in ms, as recorded with real pods (tests/golden/restarts).
 
-    recreate: from the end of a pod to its successor. start: until its container runs. boot: until a broker, or a
-    controller, begins to work. ready: from then on until the probe succeeds. crash: until a process that cannot run
-    ends; leak: until one that leaks memory ends. grace: between the request to stop and the kill. update: until
-    Kubernetes has seen a changed StatefulSet.
+    recreate: from the end of a pod to its successor.
+    start: from the creation of a pod until its container runs.
+    boot_broker, boot_controller: from then on until the node begins to work.
+    ready: from then on until the probe succeeds.
+    crash: from the start of a container until a process that cannot run ends.
+    leak: from the begin of work until a process that leaks memory ends.
+    backoff: from the first crash until the next start; it doubles with each further one.
+    registration: from the begin of work until a broker that is refused ends.
+    grace: from the request to stop until the kill.
+    update: until Kubernetes has seen a changed StatefulSet.
     """
 
     recreate: int = 450
@@ -47,7 +53,9 @@ class PodTiming(Struct, frozen=True):
 
 
 class SetPlan(Struct, frozen=True):
-    """A StatefulSet: `nodes` by ordinal, each a broker, a controller or both. `role`: as a document lists it."""
+    """A StatefulSet. `nodes`: ids by ordinal; each is a broker, a controller or both. `role`: the list of a document
+    that names it, brokers or controllers.
+    """
 
     name: str
     role: str
@@ -71,7 +79,7 @@ def host_of(pod: str, stateful_set: str) -> str:
 
 
 def addresses(sets: Sequence[SetPlan], roles: Sequence[Role] = tuple(Role)) -> dict[tuple[Role, int], tuple[str, int]]:
-    """Addresses of the nodes of these StatefulSets, for the plan of a world."""
+    """Addresses of the nodes of these StatefulSets, for the plan of a world: each role has a port of its own."""
     by_node: dict[tuple[Role, int], tuple[str, int]] = {}
     for plan in sets:
         for ordinal, node_id in enumerate(plan.nodes):

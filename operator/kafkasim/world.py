@@ -47,7 +47,7 @@ CONTROLLER_ID_NOT_REGISTERED = 136
 
 
 class ControllerAnswer(Struct, frozen=True):
-    """A response of the active controller, to be sent when the log is committed up to `offset`."""
+    """A response of the active controller, to be sent once the log is committed up to `offset` (exclusive)."""
 
     verdict: Verdict
     offset: int = 0
@@ -58,6 +58,7 @@ class NoActiveControllerError(Exception):
 
 
 Replica = tuple[Node, UUID | None, tuple[int, int, int]]
+"""A replica of the metadata log: its node, its directory id if it is known, and `World.progress`."""
 
 
 class World(Quorum):
@@ -78,8 +79,8 @@ class World(Quorum):
         self.controllers_min_insync_replicas = plan.min_insync_replicas if of_controllers is None else of_controllers
         self._snapshot_ms = now_ms  # time of the last record in the current snapshot
         self._brokers = Brokers(self)
-        self._found: tuple[Partitions, list[TopicPartition]] | None = None  # cache: the partitions of the last image
-        self._begin(plan)
+        self._cached_partitions: tuple[Partitions, list[TopicPartition]] | None = None  # of the last image
+        self._write_history(plan)
 
     # --- what nodes know ---
 
@@ -94,7 +95,9 @@ class World(Quorum):
         return node.features_epoch if node.role is Role.CONTROLLER else self._image.offset - 1
 
     def progress(self, node: Node) -> tuple[int, int, int]:
-        """Progress in the metadata log: end offset, times of its last fetch and of its last full one; -1 unknown."""
+        """Progress in the metadata log: end offset, time of the last fetch, and time of the last one that reached the
+        end; -1 where it is not known.
+        """
         if not node.running:
             return -1, -1, -1
         if self.now_ms < node.caught_up_ms:
@@ -102,8 +105,8 @@ class World(Quorum):
         return self.log.high_watermark, self.now_ms, self.now_ms
 
     def quorum_replicas(self) -> tuple[list[Replica], list[Replica]]:
-        """(voters, observers) as the leader reports them: node, directory id if known, and progress. In a dynamic
-        quorum a voter with a new disk is an observer, and the voter with the old directory id never fetches again.
+        """Voters and observers as the leader reports them. In a dynamic quorum a voter with a new disk is an observer,
+        and the voter with the old directory id never fetches again.
         """
         directories = {voter.id: voter.directory_id for voter in self.image.voters or ()}
         voters: list[Replica] = []
@@ -123,9 +126,9 @@ class World(Quorum):
         partitions = self._leader_image.partitioned
         if not partitions:
             return []
-        if self._found is None or self._found[0] is not partitions:
-            self._found = partitions, list(replicas.partitions_in(self._leader_image))
-        return self._found[1]
+        if self._cached_partitions is None or self._cached_partitions[0] is not partitions:
+            self._cached_partitions = partitions, list(replicas.partitions_in(self._leader_image))
+        return self._cached_partitions[1]
 
     # --- requests ---
 
@@ -134,7 +137,7 @@ class World(Quorum):
         leader, refused = self._route(at)
         if leader is None:
             return refused
-        voters_reported = self._told.issuperset(self.voters)
+        voters_reported = self._reported_voters.issuperset(self.voters)
         verdict = judge(
             View(leader.id, leader.release, self.leader_image, self._static_voters(), voters_reported), updates
         )
@@ -202,6 +205,9 @@ class World(Quorum):
         return ControllerAnswer(Verdict(error_message=""), offset)
 
     def _route(self, at: Node) -> tuple[Node | None, ControllerAnswer]:
+        """The active controller, if a request to this node reaches it; else None, and the answer to the request. Raises
+        NoActiveControllerError.
+        """
         leader = self.active_node
         if at.role is Role.BROKER:
             if leader is None:
@@ -217,7 +223,7 @@ class World(Quorum):
         # Up to 4.4 the list is that of the configuration; a dynamic quorum has none there.
         return () if self._image.voters is not None else self.voters
 
-    # --- things done to nodes ---
+    # --- what people do to nodes ---
 
     def stop(self, role: Role, node_id: int, *, kill: bool = False) -> None:
         """End a process. A broker makes a controlled shutdown, unless it is killed: then it is fenced when its session
@@ -250,7 +256,7 @@ class World(Quorum):
         if node.running:
             return
         node.release = release or node.release
-        if role is Role.CONTROLLER and self.replayed_in_vain(node, node.release):
+        if role is Role.CONTROLLER and self.fatal_level(node, node.release):
             return
         node.running, node.refused, node.started_ms = True, False, self.now_ms
         node.incarnation, node.request_log_level = self._uuid(), CONFIGURED_LEVEL
@@ -261,7 +267,7 @@ class World(Quorum):
         node.caught_up_ms = self.now_ms + CATCH_UP_MS
         node.features_epoch = self._image.offset - 1
         self._quorum_changed()
-        self._tell_soon(node.id)
+        self._report_soon(node.id)
         self._register_again(node, node.incarnation)
 
     def format_disk(self, node_id: int) -> None:
@@ -284,7 +290,7 @@ class World(Quorum):
 
         self.after(RESTART_MS, again)
 
-    # --- done to partitions, by people and by leaders ---
+    # --- what people and leaders do to partitions ---
 
     def create_topic(self, topic: TopicPlan, *, commit: bool = False) -> None:
         """Create a topic, with all replicas in sync."""
@@ -346,18 +352,18 @@ class World(Quorum):
         """Time of the last record in the newest snapshot that a controller wrote by itself."""
         return snapshots.newest_ms(node, self.now_ms, self.timing.snapshot)
 
-    def replayed_in_vain(self, node: Node, release: Release) -> str:
-        """The level because of which a controller would end if it started now with this release; empty if it would
-        run.
+    def fatal_level(self, node: Node, release: Release) -> str:
+        """The feature and level because of which a controller would end if it started now with this release; empty if
+        it would run.
         """
-        return snapshots.unsupported(self.image, self.newest_snapshot_ms(node), release)
+        return snapshots.unsupported_level(self.image, self.newest_snapshot_ms(node), release)
 
     # --- inside ---
 
     def _directories(self) -> dict[int, UUID]:
         return {node.id: node.directory for node in self.of_role(Role.BROKER)}
 
-    def _begin(self, plan: Plan) -> None:
+    def _write_history(self, plan: Plan) -> None:
         """Write the history of the cluster, all of it committed: the first leader, bootstrap records and registrations,
         an hour ago; and topics.
         """

@@ -60,7 +60,7 @@ DEFECTS = (
         "how long a broker may keep a request is measured by the wall clock",
         "kafkafeatures.reconcile.ages",
         (
-            ("        times = self._met.get(stamp)\n", "        times = None\n"),
+            ("        times = self._times.get(stamp)\n", "        times = None\n"),
             ("return timedelta(seconds=self.monotonic() - met_at)", "return self.of(stamp, current_time)"),
         ),
     ),

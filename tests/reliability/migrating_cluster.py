@@ -97,8 +97,8 @@ class Migrating(MigratingCluster):
         self._session_ends(self._sessions[broker_id])
         self._follow()
 
-    def _released(self) -> None:
-        super()._released()
+    def _load_from_zookeeper(self) -> None:
+        super()._load_from_zookeeper()
         there = self.tree.get(EPOCH)
         epoch = 0 if there is None else znodes.controller_epoch(there).value
         highest = max((one.controller_epoch for one in topics.states(self.tree).values()), default=0)

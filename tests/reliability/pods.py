@@ -176,7 +176,7 @@ class RecordedPods(Pods):
             release = release_of(one.image)
             for node in self._history.voting():
                 if release is not None and node.id in one.plan.nodes:
-                    level = self._history.replayed_in_vain(node, release)
+                    level = self._history.fatal_level(node, release)
                     if level:
                         yield node.id, level
 

@@ -318,7 +318,7 @@ class BlockerKind(StrEnum):
 
 
 class Phase(StrEnum):
-    """`status.migration.phase`."""
+    """Values of `status.migration.phase`: how far a migration from ZooKeeper is."""
 
     NONE = "None"
     PRE_MIGRATION = "PreMigration"

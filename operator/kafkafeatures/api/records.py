@@ -20,6 +20,7 @@ from kafkafeatures.api.values import replace
 
 Json = dict[str, Any]
 Reader = Callable[[Any], Any]
+"""Function that makes the value of a field from its JSON. Raises ValueError for JSON of another shape."""
 
 Stamp = NewType("Stamp", str)
 """A moment as RFC 3339 with a time zone, as Kubernetes writes it."""
@@ -87,6 +88,7 @@ class StatusRecord(Struct, frozen=True, kw_only=True):
         """The record as JSON; fields that have their default are left out."""
         members: Json = {}
         shape = _shape(type(self))
+        # `values` ends with `unknown`, which has no default here: `zip` leaves it out.
         for (name, default), value in zip(shape.defaults, shape.values(self), strict=False):
             if value is not default and value != default:
                 members[name] = value if type(value) in _PLAIN else _written(value)
@@ -118,11 +120,11 @@ def keeping_unknown(record: R, previous: R) -> R:
     return replace(record, **changes) if changes else record
 
 
-def _each_keeping(records: tuple[Any, ...], before: tuple[Any, ...]) -> tuple[Any, ...]:
+def _each_keeping(records: tuple[Any, ...], previous_records: tuple[Any, ...]) -> tuple[Any, ...]:
     """The records, each with the unknown fields of the previous one with the same key."""
     if not records[0].KEY:
         return records
-    previous = {_key(record): record for record in before if has_unknown(record)}
+    previous = {_key(record): record for record in previous_records if has_unknown(record)}
     if not previous:
         return records
     return tuple(
@@ -166,7 +168,8 @@ class _Shape(NamedTuple):
 
     readers: by name in JSON: the attribute; the type whose values are taken as they are, if any; the reader of others.
     defaults: name in JSON and default of each field; NODEFAULT where there is none.
-    values: returns a record's values in that order, and `unknown` after them.
+    values: returns a record's values in that order, and `unknown` after them, so that it is a tuple also for a record
+        with a single field (`attrgetter`).
     required: attributes of required fields.
     names: name in JSON by attribute.
     nested: attributes that hold records.
@@ -216,6 +219,7 @@ def json_name(attribute: str) -> str:
 
 
 def _written(value: Any) -> Any:
+    """The value of a field as JSON."""
     if isinstance(value, StatusRecord):
         return value.as_json()
     if isinstance(value, tuple):
@@ -224,6 +228,7 @@ def _written(value: Any) -> Any:
 
 
 _PLAIN = frozenset({str, int, bool})
+"""Types of values that are the same in JSON."""
 
 
 def _reader(hint: Any) -> Reader:
@@ -243,6 +248,7 @@ def _reader(hint: Any) -> Reader:
 
 
 def _one_of(readers: list[Reader]) -> Reader:
+    """Function that reads a value by the first of these readers that takes it; raises as the last one."""
     if len(readers) == 1:
         return readers[0]
 

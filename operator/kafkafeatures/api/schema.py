@@ -49,13 +49,14 @@ class Text(Struct, frozen=True):
 
 
 class AtMost(Struct, frozen=True):
-    """Limits of a list: the most items that it may have, and the least."""
+    """Limits of a list. items: the most items that it may have. least: the fewest."""
 
     items: int
     least: int = 0
 
 
 ANY_TEXT = Text(longest=2**31)
+"""Limits of a text that may be anything."""
 _BROKEN: Any = object()  # stands for a value with a problem
 
 
@@ -97,7 +98,7 @@ class _Reading:
     def value(self, hint: Any, value: object, path: Path) -> Any:
         """Read a value by the type of its field."""
         hint, origin, arguments, allowed = _parts(hint)
-        if callable(allowed):
+        if callable(allowed):  # a function that checks and converts the value, such as for a level
             return self._checked(lambda: allowed(value), path, value)
         if origin in (Union, UnionType):  # of a type and None
             return None if value is None else self.value(arguments[0], value, path)

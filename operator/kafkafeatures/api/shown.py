@@ -22,6 +22,7 @@ Reader = Callable[[Any], Any]
 """Function that reads a value; None if it cannot, so that the field gets its default."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+"""Value of a required record that is missing."""
 
 _MISSING: Mapping[Any, Any] = {str: "", Stamp: "", int: -1, bool: False}
 """Values of required fields that cannot be shown, by type; NOTHING for a field that is a record."""
@@ -52,7 +53,9 @@ def time_of(value: object) -> datetime | None:
 
 @cache
 def _readers(kind: type[StatusRecord]) -> tuple[dict[str, tuple[str, Reader]], dict[str, Any]]:
-    """Attribute and reader of each field, by name in JSON; and values of required fields that are missing."""
+    """Attribute and reader of each field, by name in JSON; and for each required field, by attribute, the value that
+    it gets where it is missing.
+    """
     known_fields = [field for field in fields(kind) if field.name != "unknown"]
     readers = {
         kind.JSON_NAMES.get(field.name) or json_name(field.name): (field.name, _reader(field.type))
@@ -62,31 +65,34 @@ def _readers(kind: type[StatusRecord]) -> tuple[dict[str, tuple[str, Reader]], d
 
 
 def _reader(hint: Any) -> Reader:
+    """Function that reads a value of this type, of a field of a record."""
     if hint in _SIMPLE:
         return _SIMPLE[hint]
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return _first([_reader(argument) for argument in arguments if argument is not type(None)])
+        return _first_of([_reader(argument) for argument in arguments if argument is not type(None)])
     if origin is tuple:
-        return _each(_reader(arguments[0]))
+        return _tuple_of(_reader(arguments[0]))
     if origin is not None:
-        return _mapping(_reader(arguments[1]))
+        return _mapping_of(_reader(arguments[1]))
     return lambda value: shown(hint, value) if isinstance(value, Mapping) else None
 
 
-def _first(readers: list[Reader]) -> Reader:
+def _first_of(readers: list[Reader]) -> Reader:
     return lambda value: next((parsed for reader in readers if (parsed := reader(value)) is not None), None)
 
 
-def _each(reader: Reader) -> Reader:
+def _tuple_of(reader: Reader) -> Reader:
     return lambda value: (
-        tuple(parsed for each in value if (parsed := reader(each)) is not None) if isinstance(value, list) else None
+        tuple(parsed for element in value if (parsed := reader(element)) is not None)
+        if isinstance(value, list)
+        else None
     )
 
 
-def _mapping(reader: Reader) -> Reader:
+def _mapping_of(reader: Reader) -> Reader:
     return lambda value: (
-        {str(name): parsed for name, each in value.items() if (parsed := reader(each)) is not None}
+        {str(name): parsed for name, element in value.items() if (parsed := reader(element)) is not None}
         if isinstance(value, Mapping)
         else None
     )

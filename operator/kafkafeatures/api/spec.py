@@ -38,6 +38,7 @@ from kafkafeatures.api.texts import (
 
 _NAMED_LEVEL = re.compile(LEVEL_NAME)
 _PERCENT = re.compile(r"^([1-9]|[1-3][0-9])%$")
+"""A percentage that `maxParallel` may have: from 1% to 39%."""
 
 
 class SaslSpec(Struct, frozen=True, kw_only=True):
@@ -59,6 +60,7 @@ class ListenerSpec(Struct, frozen=True, kw_only=True):
 
 
 def _refuse_unencrypted_secrets(tls: TlsSpec | None, sasl: SaslSpec | None) -> None:
+    """Raise ValueError for a mechanism that sends the secret itself, without TLS. SCRAM sends only proofs of it."""
     if tls is None and sasl is not None and not sasl.mechanism.startswith("SCRAM"):
         raise ValueError(
             f"{sasl.mechanism} without TLS would send the secret unencrypted; add 'tls: {{}}', or use SCRAM"
@@ -103,6 +105,7 @@ class ClusterSpec(Struct, frozen=True, kw_only=True):
 
 
 def _level(value: object) -> int | str:
+    """Check `levels[].level`: a 16-bit integer as in Kafka's protocol, or a name. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError('expected an integer from 0 to 32767, or for metadata.version a name in quotes: "4.1-IV1"')
     if isinstance(value, int) and not 0 <= value <= 32767:
@@ -188,6 +191,7 @@ class WindowSpec(Struct, frozen=True, kw_only=True):
 
 
 def _max_parallel(value: object) -> int | str:
+    """Check `rollout.maxParallel`. Raises ValueError."""
     number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 256
     if not number and not (isinstance(value, str) and _PERCENT.match(value)):
         raise ValueError("expected a number from 1 to 256 or a percentage from 1% to 39%")
@@ -302,13 +306,16 @@ class PrometheusSpec(Struct, frozen=True, kw_only=True):
 
 
 def _days(value: object) -> int:
+    """Check `clientEvidence.windowDays`. Raises ValueError."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 366:
         raise ValueError("expected a number of days from 1 to 366")
     return value
 
 
 class ClientEvidenceSpec(Struct, frozen=True, kw_only=True):
-    """Evidence of the API versions that clients use, and what rests on it. `target`: None: as releaseVersion."""
+    """Evidence of the API versions that clients use, and what rests on it. `target`: the release that they have to work
+    with; None: that of `features.releaseVersion`.
+    """
 
     prometheus: PrometheusSpec
     target: KafkaRelease | None = None

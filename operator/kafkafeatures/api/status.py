@@ -17,7 +17,7 @@ from kafkafeatures.api.since_status import NodeSince, NodesSince, ReadyReason
 
 
 class FeatureState(StrEnum):
-    """`features[].state`."""
+    """Values of `features[].state`: how far a feature is from its desired level."""
 
     IN_SYNC = "InSync"
     PENDING = "Pending"
@@ -27,14 +27,14 @@ class FeatureState(StrEnum):
 
 
 class StepState(StrEnum):
-    """`plan.steps[].state`."""
+    """Values of `plan.steps[].state`."""
 
     PENDING = "Pending"
     DONE = "Done"
 
 
 class ApprovedBy(StrEnum):
-    """`plan.approvedBy`."""
+    """Values of `plan.approvedBy`: way in which the plan in force was approved."""
 
     PLAN_HASH = "PlanHash"  # in the document, or of a command
     ANNOTATION = "Annotation"
@@ -43,7 +43,7 @@ class ApprovedBy(StrEnum):
 
 
 class Via(StrEnum):
-    """`intents[].via`: receiver of a request. A broker that forwards it may keep it for minutes."""
+    """Values of `intents[].via`: receiver of a request. A broker that forwards it may keep it for minutes."""
 
     CONTROLLER = "Controller"
     BROKER = "Broker"
@@ -53,7 +53,7 @@ class Via(StrEnum):
 
 
 class Result(StrEnum):
-    """`history[].result`: how a step ended."""
+    """Values of `history[].result`: how a step ended."""
 
     APPLIED = "Applied"  # the level was read back
     CORRECTED = "Corrected"  # Applied, of a level that had been changed outside KafkaFeatures
@@ -251,7 +251,7 @@ class BrokersByMode(StatusRecord, frozen=True, kw_only=True):
 
 
 class ComparisonState(StrEnum):
-    """`migration.equality.state`."""
+    """Values of `migration.equality.state`: result of the last comparison of ZooKeeper with the metadata log."""
 
     EQUAL = "Equal"
     DIFFERS = "Differs"

@@ -35,7 +35,7 @@ from kafkafeatures.kube.first_byte import before_first_byte
 
 REQUEST_TIMEOUT = 10.0
 """Deadline of one request in seconds."""
-NAMES = 5.0
+RESOLVE_TIMEOUT = 5.0
 """Deadline in seconds to resolve a name of the API server; probes wait meanwhile."""
 PAGE = 500
 """Objects in one page of a list."""
@@ -125,6 +125,7 @@ class KubeApi:
         self.began: datetime | None = None
         """Time of the first answer, by the API server's clock."""
         self._date = ""
+        """Date header of the last answer."""
         self.answered: Callable[[int], None] = lambda code: None
         """Function that is called with the HTTP status of each answer, for metrics."""
         api.user_agent = USER_AGENT
@@ -136,14 +137,14 @@ class KubeApi:
         return None
 
     async def endpoints(self) -> frozenset[tuple[str, int]]:
-        """(IP address, port) pairs of the API server, by all its known names that resolve within `NAMES`."""
+        """(IP address, port) pairs of the API server, by all its known names that resolve within `RESOLVE_TIMEOUT`."""
         url = urlsplit(self._api.configuration.host)
         port = url.port or 443
         addresses = set()
         for host in {url.hostname, os.environ.get("KUBERNETES_SERVICE_HOST"), "kubernetes.default.svc"} - {None, ""}:
             resolving = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
             try:
-                addresses |= {(str(entry[4][0]), port) for entry in await asyncio.wait_for(resolving, NAMES)}
+                addresses |= {(str(entry[4][0]), port) for entry in await asyncio.wait_for(resolving, RESOLVE_TIMEOUT)}
             except (OSError, TimeoutError) as error:
                 logger.debug("%s does not resolve: %s", host, error)
         return frozenset(addresses)
@@ -160,7 +161,7 @@ class KubeApi:
         return any(kind["name"] == PLURAL for kind in kinds["resources"])
 
     async def resource(self, key: ResourceKey) -> dict[str, Any]:
-        return self._known(await self._ask("GET", _path(key.namespace, key.name)))
+        return self._with_version_noted(await self._ask("GET", _path(key.namespace, key.name)))
 
     async def resources(self, namespace: str = "") -> Listing:
         """All resources, read in pages. etcd was restored if the version of the list is lower than an earlier one."""
@@ -168,7 +169,7 @@ class KubeApi:
         newest, version = self._newest, 0
         async for page in self._pages(_path(namespace)):
             resources += page["items"]
-            version = _revision(page)
+            version = _revision(page)  # all pages are of the version at which the list began
         restored = 0 < version < newest
         self._newest = version if restored else max(version, self._newest)
         return Listing(resources, restored)
@@ -181,7 +182,7 @@ class KubeApi:
         body = {**resource, "metadata": identity, "status": status}
         path = f"{_path(metadata['namespace'], metadata['name'])}/status"
         query = {"fieldManager": manager} | ({"dryRun": "All"} if dry_run else {})
-        return self._known(await self._ask("PUT", path, body, query=query))
+        return self._with_version_noted(await self._ask("PUT", path, body, query=query))
 
     async def secret(self, namespace: str, name: str) -> dict[str, str] | None:
         """The values of a labelled Secret; None where it is absent or has no label. The two are not distinguished: a
@@ -219,6 +220,7 @@ class KubeApi:
         await self._ask(method, path, body)
 
     async def _pages(self, path: str, query: Mapping[str, str] | None = None) -> AsyncGenerator[dict[str, Any]]:
+        """The answers to a list, page by page. Raises KubeError, also for an answer that is no list."""
         parameters = {"limit": str(PAGE), **(query or {})}
         while True:
             page = await self._ask("GET", path, query=parameters)
@@ -233,13 +235,14 @@ class KubeApi:
             if not parameters["continue"]:
                 return
 
-    def _known(self, answer: dict[str, Any]) -> dict[str, Any]:
+    def _with_version_noted(self, answer: dict[str, Any]) -> dict[str, Any]:
         self._newest = max(self._newest, _revision(answer))
         return answer
 
     async def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, query: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
+        """Send one request, and return the decoded answer. Raises KubeError."""
         try:
             request = await self._api.param_serialize(
                 method,

@@ -89,7 +89,7 @@ def translated(error: Exception, subject: str) -> KubeError:
 
 
 def _of(error: ApiException, subject: str) -> KubeError:
-    text = f"{subject}: {error.status} {_words(error)}"
+    text = f"{subject}: {error.status} {_message_of(error)}"
     match error.status:
         case 404:
             return Gone(text)
@@ -109,13 +109,15 @@ def _of(error: ApiException, subject: str) -> KubeError:
 
 
 def _causes(error: ApiException) -> list[str]:
+    """The texts of the causes that the answer names."""
     try:
-        return [str(load["message"])[:500] for load in json.loads(error.body or "")["details"]["causes"]]
+        return [str(cause["message"])[:500] for cause in json.loads(error.body or "")["details"]["causes"]]
     except (TypeError, ValueError, KeyError):
         return []
 
 
-def _words(error: ApiException) -> str:
+def _message_of(error: ApiException) -> str:
+    """The server's own message; for an answer without one, the words of the HTTP status."""
     try:
         return str(json.loads(error.body or "")["message"])[:500]
     except (TypeError, ValueError, KeyError):
@@ -123,6 +125,7 @@ def _words(error: ApiException) -> str:
 
 
 def _retry_after(error: ApiException) -> float:
+    """Seconds that the server asks to wait; 0 for none, or for a date, which Kubernetes does not send."""
     headers = error.headers or {}
     value = str(headers.get("Retry-After", ""))
     return float(value) if value.isdigit() else 0.0

@@ -16,7 +16,7 @@ from kafkafeatures.core.engine.event_records import EventRecord
 from kafkafeatures.environment import Environment
 
 CONTROLLER = f"{GROUP}/operator"
-MOST_OF_A_NOTE = 1024
+MAX_NOTE_BYTES = 1024
 """Longest note in bytes that the API server takes."""
 
 
@@ -31,6 +31,7 @@ def event_of(
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
+            # The resource's name, and 13 random hexadecimal digits, as each Event is an object of its own.
             "name": f"{metadata['name'][:200].rstrip('-.')}.{int(environment.random() * 16**13):013x}",
             "namespace": metadata["namespace"],
             **({"annotations": annotations} if facts else {}),
@@ -41,7 +42,7 @@ def event_of(
         "type": "Warning" if record.warning else "Normal",
         "reason": record.reason,
         "action": record.action,
-        "note": record.note.encode()[:MOST_OF_A_NOTE].decode(errors="ignore"),
+        "note": record.note.encode()[:MAX_NOTE_BYTES].decode(errors="ignore"),
         "regarding": {
             "apiVersion": API_VERSION,
             "kind": KIND,

@@ -42,7 +42,7 @@ from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource
 
 
-async def held_against_the_log(
+async def compare_with_log(
     kafka: KafkaPort, ages: Ages, resource: Resource, observation: Observation, *, at: Stamp, age_of: AgeOf
 ) -> tuple[Resource, Stalled | Wait | None, EarlierMoves]:
     """Compare the status with the metadata log. Returns the resource; a decision if the log is not that of the status,
@@ -111,14 +111,17 @@ def accounted(resource: Resource, status: Status, observation: Observation, earl
     moved = moved_unremembered(previous_status, status, observation, earlier)
     if moved:
         status = void_after(previous_status, status, consents, moved)
-    if not observation.shows_levels:
+    if not observation.shows_levels:  # otherwise the new proposal shows whether the plan still holds
         pods = (
             observation.workloads.value if isinstance(observation.workloads, Known) else observation.workloads.failure
         )
         status = without_withdrawn_plan(status, resource.desired, pods)
     if observation.past_levels is None:
         status = with_own_moves(previous_status, status)
+    # Without a cluster id the status is new or was lost, so any consent that can be used twice may have been used.
     unverified = previous_status.unverified_consents if previous_status.cluster_id else repeatable(consents)
-    blind = sent_without_log(previous_status) if observation.past_levels is not None else frozenset[str]()
-    doubtful = {consent for consent in consents if is_downgrade(consent) and consent.partition(":")[0] in blind}
+    # A change that was sent while the log could not be read cannot be told from other changes in it. So a consent to
+    # downgrade that feature may have been used.
+    not_followed = sent_without_log(previous_status) if observation.past_levels is not None else frozenset[str]()
+    doubtful = {consent for consent in consents if is_downgrade(consent) and consent.partition(":")[0] in not_followed}
     return replace(status, unverified_consents=tuple(sorted(consents & {*unverified, *doubtful})))

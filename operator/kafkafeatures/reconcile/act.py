@@ -76,7 +76,7 @@ async def execute(context: ReconcileContext, evaluation: Evaluation | Unread) ->
     """
     if isinstance(evaluation, Unread):
         await write_if_changed(context.store, evaluation.resource, evaluation.status)
-        return Reconciliation(evaluation.failure, 2.0, evaluation.status)
+        return Reconciliation(evaluation.failure, 2.0, evaluation.status)  # seconds; `pauses.py` makes them longer
     if isinstance(evaluation.decision, Act) or _is_soaking(evaluation.decision):
         context.before_act(evaluation)
     if isinstance(evaluation.decision, Act):
@@ -178,7 +178,7 @@ async def _carry_out(
             # The intent stays until a reading shows the effect: the next reconciliation closes it. It records that the
             # step was accepted, so that a level that someone reverts meanwhile does not look as if never changed.
             accepted = replace(in_flight, accepted=True).to_intent()
-            status = replace(status, intents=(*status.intents[:-1], accepted))
+            status = replace(status, intents=(*status.intents[:-1], accepted))  # this step's intent is the last one
             await context.store.write_status(status)
             return Reconciliation(Act(step), 0.0, status, outcome)
         case OutcomeUnknown(reason):
@@ -197,8 +197,8 @@ async def _carry_out(
                 status = _ended(context, status, in_flight, Result.REJECTED, rejection.recorded)
             elif not asked_before:  # with `asked_before`, the earlier request may still be under way
                 status = without(status, in_flight)
-            refused = with_decision(context, evaluation, _refused(step, rejection), status)
-            return await _report(context, refused, outcome)
+            refusal = with_decision(context, evaluation, _refused(step, rejection), status)
+            return await _report(context, refusal, outcome)
         case _:
             assert_never(outcome)
 
@@ -226,7 +226,7 @@ async def _intend(context: ReconcileContext, evaluation: Evaluation, status: Sta
         return
     await context.store.write_status(status)
     if not asked_before:  # only after the write: another process may have written an intent of the same time instead
-        context.ages.begins(sent_step.at)
+        context.ages.note_own_stamp(sent_step.at)
 
 
 _NUMBER = re.compile(r"\d+")
@@ -244,9 +244,9 @@ async def _left_open(
     previous_message = without_time(rollout.waiting_for) if rollout is not None else ""
     if _NUMBER.sub("", previous_message) == _NUMBER.sub("", message):
         message = previous_message  # only numbers differ, such as the port of a connection
-    waits = Wait(step.reason, message, SETTLE_SECONDS, subject=step.request, remedy=OUTCOME_IS_OPEN)
+    wait = Wait(step.reason, message, SETTLE_SECONDS, subject=step.request, remedy=OUTCOME_IS_OPEN)
     remembered = replace(evaluation.remembered, intents=kept.intents, spent_consents=kept.spent_consents)
-    status = with_decision(context, evaluation, waits, remembered).status
+    status = with_decision(context, evaluation, wait, remembered).status
     await write_if_changed(context.store, evaluation.resource, status)
     return status
 
@@ -319,7 +319,7 @@ def _requeue(decision: Decision) -> float | None:
 
 
 def summary_of(last: Reconciliation) -> str:
-    """One line for logs: what was decided or done, and why."""
+    """One line for logs: the decision or the step, with its reason."""
     if isinstance(last.decision, Failure):
         return f"{Reason.UNREACHABLE}: {last.decision}"
     if isinstance(last.decision, Act):

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from kafkafeatures.api.status import LogPosition
     from kafkafeatures.core.engine.stage import StageMemory
 
-COUNTED = 2.0
-"""Seconds that count of a long time in which the cluster was not read: as between two ordinary readings."""
-MOST = 256
+COUNTED_SECONDS = 2.0
+"""Seconds by which ages grow in a long time without readings: as between two ordinary readings."""
+MAX_STAMPS = 256
 """Most stamps that are kept: more than a status holds."""
 
 
@@ -38,20 +38,20 @@ class Ages:
         self.monotonic = monotonic
         self.kept: Mapping[str, StageMemory] = {}
         self.read_until: dict[str, LogPosition] = {}
-        self._met: dict[str, tuple[float, float]] = {}  # by stamp, monotonic times: when it was first read, and made
-        self._looked: float | None = None
-        self._ours: set[str] = set()
+        self._times: dict[str, tuple[float, float]] = {}  # by stamp, monotonic times: when it was first read, and made
+        self._last_read_at: float | None = None
+        self._made_here: set[str] = set()  # stamps that this process made
 
-    def looked(self, stamps: Iterable[str]) -> None:
+    def note_reading(self, stamps: Iterable[str]) -> None:
         """Note that the cluster was read. `stamps`: times since when something has been observed without interruption.
         For their ages, a long time without readings counts only as one ordinary interval: nobody was watching.
         """
         monotonic_time = self.monotonic()
-        if self._looked is not None and monotonic_time - self._looked > LONGEST_GAP:
-            self._skip(stamps, monotonic_time - self._looked - COUNTED)
-        self._looked = monotonic_time
+        if self._last_read_at is not None and monotonic_time - self._last_read_at > LONGEST_GAP:
+            self._skip(stamps, monotonic_time - self._last_read_at - COUNTED_SECONDS)
+        self._last_read_at = monotonic_time
 
-    def interrupted(self, reason: str, stamps: Iterable[str]) -> None:
+    def note_failed_reading(self, reason: str, stamps: Iterable[str]) -> None:
         """Note that the cluster could not be read. `stamps`: times since when something has been observed; their ages
         begin anew.
         """
@@ -59,28 +59,30 @@ class Ages:
         self._meet_anew(stamps)
 
     def _skip(self, stamps: Iterable[str], seconds: float) -> None:
-        """Do not count these seconds for the ages of these stamps."""
+        """Do not count these seconds for the ages of these stamps: as if they were made, and first read, that much
+        later.
+        """
         monotonic_time = self.monotonic()
         for stamp in stamps:
-            if stamp in self._met:
-                met_at, made_at = (min(at + seconds, monotonic_time) for at in self._met[stamp])
-                self._met[stamp] = met_at, made_at
+            if stamp in self._times:
+                met_at, made_at = (min(at + seconds, monotonic_time) for at in self._times[stamp])
+                self._times[stamp] = met_at, made_at
 
     def _meet_anew(self, stamps: Iterable[str]) -> None:
         """Count `known_for` of these stamps from now on."""
         for stamp in stamps:
-            if stamp in self._met:
-                self._met[stamp] = self.monotonic(), self._met[stamp][1]
+            if stamp in self._times:
+                self._times[stamp] = self.monotonic(), self._times[stamp][1]
 
-    def begins(self, stamp: str) -> None:
+    def note_own_stamp(self, stamp: str) -> None:
         """Note that this process has just made this stamp."""
         monotonic_time = self.monotonic()
-        self._ours.add(stamp)
+        self._made_here.add(stamp)
         self._keep(stamp, monotonic_time, monotonic_time)
 
     def is_ours(self, stamp: str) -> bool:
         """Tell whether this process made the stamp."""
-        return stamp in self._ours
+        return stamp in self._made_here
 
     def of(self, stamp: str, current_time: datetime) -> timedelta:
         """Age of a stamp. `current_time`: by the wall clock, used when the stamp is met for the first time."""
@@ -94,17 +96,17 @@ class Ages:
 
     def _of(self, stamp: str, current_time: datetime) -> tuple[float, float]:
         """Monotonic times at which the stamp was first read here, and at which it was made."""
-        times = self._met.get(stamp)
+        times = self._times.get(stamp)
         if times is None:
             met_at = self.monotonic()
             times = met_at, met_at - max((current_time - datetime.fromisoformat(stamp)).total_seconds(), 0.0)
-        self._keep(stamp, *times)
+        self._keep(stamp, *times)  # known stamps too, so that the one used longest ago is dropped first
         return times
 
-    def _keep(self, stamp: str, met: float, created_at: float) -> None:
-        self._met.pop(stamp, None)
-        self._met[stamp] = met, created_at
-        if len(self._met) > MOST:
-            oldest = next(iter(self._met))
-            del self._met[oldest]
-            self._ours.discard(oldest)
+    def _keep(self, stamp: str, met_at: float, made_at: float) -> None:
+        self._times.pop(stamp, None)
+        self._times[stamp] = met_at, made_at
+        if len(self._times) > MAX_STAMPS:
+            longest_unused = next(iter(self._times))
+            del self._times[longest_unused]
+            self._made_here.discard(longest_unused)

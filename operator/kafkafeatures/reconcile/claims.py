@@ -35,21 +35,20 @@ SENT_FOR = BROKER_KEEPS.total_seconds()
 """Seconds for which a step may be under way at most: a broker may forward a change as late as that, and an eviction
 takes no longer.
 """
-STRAIGHT_FOR = ON_ITS_WAY.total_seconds()
-"""Seconds for which a step may be under way that is sent directly to where it is carried out."""
-_STRAIGHT = (Via.CONTROLLER, Via.ZOOKEEPER)
-"""Routes of such steps."""
+SENT_DIRECTLY_FOR = ON_ITS_WAY.total_seconds()
+"""Seconds for which a step may be under way that is sent directly to where it is carried out (`_DIRECT`)."""
+_DIRECT = (Via.CONTROLLER, Via.ZOOKEEPER)
+"""Routes of steps that nobody forwards."""
 
 
-class _Acting(Struct, frozen=True):
-    """A step that may be under way.
+class _StepUnderWay(Struct, frozen=True):
+    """The last step of a resource, which may be under way.
 
-    cluster_id: its cluster.
-    until: monotonic time in seconds at which it can no longer be under way.
-    seconds: how long it may be under way, if it was read in a status.
+    until: monotonic time in seconds from which on it can no longer be under way.
     noted: it was read in a status, not sent by this process.
-    via: its route.
-    passed_on: monotonic time until which a broker may forward an earlier step; no answer ends that sooner.
+    seconds: longest time for which a noted step may be under way; else 0.
+    via: route of a step that this process sent; else None.
+    forwarded_until: monotonic time until which a broker may forward an earlier step; no answer ends that sooner.
     """
 
     cluster_id: str
@@ -57,7 +56,7 @@ class _Acting(Struct, frozen=True):
     seconds: float = 0.0
     noted: bool = False
     via: Via | None = None
-    passed_on: float = 0.0
+    forwarded_until: float = 0.0
 
 
 class Claim(Struct, frozen=True):
@@ -95,11 +94,11 @@ class Claims:
         """
         self._of_set: dict[tuple[str, str], set[ResourceKey]] = {}
         """Resources in mode Apply that restart the pods of a StatefulSet, by namespace and name."""
-        self._acting: dict[_Life, _Acting] = {}
+        self._steps: dict[_Life, _StepUnderWay] = {}
 
     @property
     def clusters(self) -> int:
-        """Number of clusters that resources claim; those not read yet count as one."""
+        """Number of clusters that resources claim; all that were not read yet together count as one."""
         return len(self._of_cluster)
 
     def note(self, resource: Mapping[str, Any], *, was_read: bool = False) -> None:
@@ -115,7 +114,7 @@ class Claims:
             created=metadata["creationTimestamp"],
             uid=metadata["uid"],
             applies=spec.get("mode", Mode.APPLY) == Mode.APPLY,
-            # A status may be outdated; one that was wiped does not end the claim.
+            # A watch may show an outdated status, and a person may wipe it: neither ends the claim.
             cluster_id=_cluster_of(resource) or (previous_claim.cluster_id if previous_claim else ""),
             passed=previous_claim is not None and previous_claim.passed,
             stateful_sets=_stateful_sets_of(spec),
@@ -123,11 +122,11 @@ class Claims:
         if claim != previous_claim:
             self._put(key, claim)
         intents = (resource.get("status") or {}).get("intents")
-        if intents or _was_passed_on(resource):
+        if intents or _was_forwarded(resource):
             seconds = _on_its_way_for(intents) if intents else SENT_FOR
             self._note_step((key, claim.uid), claim.cluster_id, seconds)
         elif was_read:
-            self._acting.pop((key, claim.uid), None)
+            self._steps.pop((key, claim.uid), None)
 
     def passed(self, key: ResourceKey) -> None:
         """Note that a reconciliation of the resource has ended, with any result."""
@@ -142,14 +141,16 @@ class Claims:
             return
         # Ended steps of existing resources stay listed: otherwise an outdated status that still has their intents would
         # make them count once more.
-        self._acting = {
-            life: step for life, step in self._acting.items() if step.until > monotonic_time or self._is_there(life)
+        self._steps = {
+            life: step for life, step in self._steps.items() if step.until > monotonic_time or self._is_there(life)
         }
-        previous_step, passed_on = self._acting.get((key, claim.uid)), 0.0
+        previous_step, forwarded_until = self._steps.get((key, claim.uid)), 0.0
         if previous_step is not None and previous_step.cluster_id == claim.cluster_id:
-            passed_on = max(previous_step.passed_on, previous_step.until if previous_step.via is Via.BROKER else 0.0)
-        until = max(monotonic_time + (STRAIGHT_FOR if via in _STRAIGHT else SENT_FOR), passed_on)
-        self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, via=via, passed_on=passed_on)
+            forwarded_until = max(
+                previous_step.forwarded_until, previous_step.until if previous_step.via is Via.BROKER else 0.0
+            )
+        until = max(monotonic_time + (SENT_DIRECTLY_FOR if via in _DIRECT else SENT_FOR), forwarded_until)
+        self._steps[key, claim.uid] = _StepUnderWay(claim.cluster_id, until, via=via, forwarded_until=forwarded_until)
 
     def acted(self, key: ResourceKey) -> None:
         """Note that the resource's last step is no longer under way. Its status alone need not show that, as the
@@ -157,14 +158,14 @@ class Claims:
         """
         claim = self._claims.get(key)
         if claim is not None:  # the step is kept as ended, not removed, as a watch may show its intent later
-            previous_step = self._acting.get((key, claim.uid))
-            passed_on = (
-                previous_step.passed_on
+            previous_step = self._steps.get((key, claim.uid))
+            forwarded_until = (
+                previous_step.forwarded_until
                 if previous_step is not None and previous_step.cluster_id == claim.cluster_id
                 else 0.0
             )
-            until = max(self._monotonic(), passed_on)
-            self._acting[key, claim.uid] = _Acting(claim.cluster_id, until, passed_on=passed_on)
+            until = max(self._monotonic(), forwarded_until)
+            self._steps[key, claim.uid] = _StepUnderWay(claim.cluster_id, until, forwarded_until=forwarded_until)
 
     def forget(self, key: ResourceKey) -> None:
         """Note that the resource was deleted."""
@@ -174,6 +175,7 @@ class Claims:
         _discard(self._of_cluster, claim.cluster_id, key)
         for name in claim.stateful_sets:
             _discard(self._of_set, (key.namespace, name), key)
+        # Its step stays in `_steps`: it may be under way although the resource is gone.
 
     def competing_owner(self, key: ResourceKey, cluster_id: str) -> Owner | None:
         """The older resource that owns this cluster; else a resource that may have a step under way there; else an
@@ -193,7 +195,7 @@ class Claims:
         monotonic_time, us = self._monotonic(), (key, ours.uid)
         acting = [
             life
-            for life, step in self._acting.items()
+            for life, step in self._steps.items()
             if step.cluster_id == cluster_id and step.until > monotonic_time and life != us
         ]
         if acting:
@@ -211,9 +213,9 @@ class Claims:
         """Note a step from a status. Its time begins when it is first read, and anew if a step that may take longer
         replaces it.
         """
-        step = self._acting.get(life)
+        step = self._steps.get(life)
         if step is None or (step.noted and step.seconds < seconds):
-            self._acting[life] = _Acting(cluster_id, self._monotonic() + seconds, seconds, noted=True)
+            self._steps[life] = _StepUnderWay(cluster_id, self._monotonic() + seconds, seconds, noted=True)
 
     def _oldest(self, keys: Iterable[ResourceKey], than: Claim) -> ResourceKey | None:
         """The oldest of these resources that is older than `than`; None for none."""
@@ -235,11 +237,12 @@ class Claims:
                 self._of_set.setdefault((key.namespace, name), set()).add(key)
 
 
-def _discard(keys: dict[K, set[ResourceKey]], of: K, key: ResourceKey) -> None:
-    members = keys.get(of, set())
+def _discard(index: dict[K, set[ResourceKey]], entry: K, key: ResourceKey) -> None:
+    """Remove the key from this entry of an index, and the entry if it is empty then."""
+    members = index.get(entry, set())
     members.discard(key)
     if not members:
-        keys.pop(of, None)
+        index.pop(entry, None)
 
 
 def _stateful_sets_of(spec: Mapping[str, Any]) -> frozenset[str]:
@@ -260,15 +263,15 @@ def _on_its_way_for(intents: Any) -> float:
     """Seconds for which steps with these intents may be under way. A status may have been edited to any form."""
     if not isinstance(intents, list):
         return SENT_FOR
-    straight = (
+    is_direct = (
         # `in tuple`, not `in set`: a list in a damaged status has no hash
-        isinstance(intent, Mapping) and intent.get("kind") in tuple(KINDS) and intent.get("via") in tuple(_STRAIGHT)
+        isinstance(intent, Mapping) and intent.get("kind") in tuple(KINDS) and intent.get("via") in tuple(_DIRECT)
         for intent in intents
     )
-    return STRAIGHT_FOR if all(straight) else SENT_FOR
+    return SENT_DIRECTLY_FOR if all(is_direct) else SENT_FOR
 
 
-def _was_passed_on(resource: Mapping[str, Any]) -> bool:
+def _was_forwarded(resource: Mapping[str, Any]) -> bool:
     """Tell whether the history has a change that a broker forwarded, and may forward once more until time is over."""
     history = (resource.get("status") or {}).get("history")
     entries = history if isinstance(history, list) else []

@@ -2,8 +2,8 @@
 
 Called by `reconcile/connections.py`. A reconciliation takes what is there and waits for nothing; it only notes which
 brokers evidence has to cover, and a reading that is due begins in the background, in threads of its own. So a
-Prometheus that is slow, lies or is away delays nobody: its evidence is Unknown. What it decides: how old a reading may
-be. All texts are ours, since a server could otherwise write into a status.
+Prometheus that is slow, lies or is away delays nobody: its evidence is Unknown. The only decision made here is how old
+a reading may be. No text of a server is passed on, as it could otherwise write into a status.
 """
 
 from __future__ import annotations
@@ -41,11 +41,13 @@ EVERY = 600.0
 RETRY = 60.0
 """Seconds until a reading that failed, or was for other brokers, is tried again, at least."""
 COST = 10
-"""Times the duration of a failed reading until the next one, at least."""
+"""A reading that failed is tried again after at least this many times its duration: as long as it lasts, it takes the
+thread of another resource.
+"""
 VALID_FOR = 1800.0
 """Seconds for which a reading counts."""
 AT_ONCE = 2
-"""Readings at once. Each holds the answers of one server."""
+"""Readings at once. Each keeps the answers of one server in memory."""
 PROMETHEUS = "Prometheus"
 
 logger = logging.getLogger(__name__)
@@ -57,15 +59,21 @@ LatestEvidence = Callable[[JudgedBrokers | Failure], "Known[ClientsReading] | Un
 
 
 _Required = tuple[PrometheusSpec, str, int]
-"""The server, the release, and the days of the window."""
+"""Subject of a reading: the server, the release that clients are checked for, and the days of the window."""
 
 
 @dataclass(slots=True)
 class _Evidence:
     """State of a resource between its readings.
 
-    required: what is read. brokers: those of the last reading that began. next_at: when the next one is due. read_at:
-    when the reading that counts began. failure: of the last attempt.
+    Times are monotonic, in seconds.
+
+    required: subject of the readings; another one begins a new state.
+    brokers, began_at: those that the last reading is for, and its begin; it may be under way, or have failed.
+    next_at: time at which the next reading is due.
+    task: the reading that is under way.
+    reading, read_at: the last reading that succeeded, and its begin.
+    failure: failure of the last reading that ended; None if it succeeded.
     """
 
     required: _Required
@@ -79,7 +87,7 @@ class _Evidence:
 
 
 class _Job(Struct, frozen=True):
-    """One reading: where, for what, until when."""
+    """Input of one reading, for its thread."""
 
     settings: PrometheusSettings
     release: str
@@ -137,6 +145,7 @@ class ClientEvidence:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _counted(self, evidence: _Evidence) -> Known[ClientsReading] | Unknown:
+        """The last reading, as long as it counts; then the failure because of which there is no newer one."""
         if evidence.reading is not None and self._environment.monotonic() - evidence.read_at <= VALID_FOR:
             return evidence.reading
         if evidence.reading is not None:
@@ -149,9 +158,10 @@ class ClientEvidence:
 
     def _begin_if_due(self, key: ResourceKey, evidence: _Evidence, brokers: JudgedBrokers) -> None:
         now = self._environment.monotonic()
-        is_for_others = evidence.brokers is not None and not evidence.brokers.includes(brokers)
-        is_for_others = is_for_others and now - evidence.began_at >= RETRY
-        if evidence.task is not None or (now < evidence.next_at and not is_for_others):
+        # The last reading does not count for all of these brokers: a new one is due at once, but not within `RETRY`.
+        lacks_brokers = evidence.brokers is not None and not evidence.brokers.includes(brokers)
+        lacks_brokers = lacks_brokers and now - evidence.began_at >= RETRY
+        if evidence.task is not None or (now < evidence.next_at and not lacks_brokers):
             return
         evidence.brokers, evidence.began_at = brokers, now
         evidence.next_at = now + self._environment.jittered(EVERY)
@@ -172,7 +182,6 @@ class ClientEvidence:
             evidence.task = None
         if isinstance(outcome, Failure):
             evidence.failure, now = outcome, self._environment.monotonic()
-            # One that hangs is tried seldom: it takes the thread of another resource.
             evidence.next_at = min(evidence.next_at, now + max(RETRY, COST * (now - began)))
             return
         evidence.reading, evidence.read_at, evidence.failure = (
@@ -187,12 +196,13 @@ class ClientEvidence:
         end = round(at.timestamp() * 1000)
         job = _Job(settings, release, EvidenceWindow(end - days * 86_400_000, end), brokers)
         outcome, peer = await asyncio.get_running_loop().run_in_executor(self._threads, self._work, job)
+        # A failure would tell how the API server answers the operator, to a user who may only write a document.
         if isinstance(outcome, Failure) and peer is not None and await self._policy.is_api_server(*peer):
             return ADDRESS_FORBIDDEN
         return outcome
 
     def _work(self, job: _Job) -> tuple[ClientsReading | Failure, tuple[str, int] | None]:
-        """Read and judge, in a thread."""
+        """Read and judge, in a thread. Returns also the address that was connected to; None if there was none."""
         scrapes, peer = self._open(job.settings).read(job.window)
         if isinstance(scrapes, Failure):
             return scrapes, peer
@@ -205,15 +215,16 @@ class ClientEvidence:
 
     async def _settings(self, namespace: str, prometheus: PrometheusSpec) -> PrometheusSettings:
         """The settings with secrets as they are now. Raises CredentialsInvalid, KubeError."""
-        names: list[Reference] = []
+        noted: list[Reference] = []
 
         def note(reference: Reference, key: str) -> str:
-            names.append(reference)
+            """Note a reference instead of reading it; the text returned is not used."""
+            noted.append(reference)
             return "noted"
 
         _resolved(prometheus, note, self._policy)
         material: dict[Reference, Mapping[str, str] | None] = {}
-        for reference in dict.fromkeys(names):
+        for reference in dict.fromkeys(noted):
             fetch = self._api.secret if reference.kind == "Secret" else self._api.config_map
             try:
                 material[reference] = await fetch(namespace, reference.name)

@@ -1,7 +1,7 @@
 """Open connections of each resource: to its cluster, to its ZooKeeper ensemble where needed, and to what evidence about
 its clients is read from. They are opened from its spec and Secrets, and anew when one of these changes.
 
-Called by `reconcile/controller.py`. Nothing else in the operator reads Secrets, but `client_evidence.py`.
+Called by `reconcile/controller.py`. In the operator, only this module and `client_evidence.py` read Secrets.
 """
 
 from __future__ import annotations
@@ -75,8 +75,10 @@ class Connected(NamedTuple):
 
 
 class _OpenConnection(Struct, frozen=True):
+    """Open connections of a resource, with what they were opened from."""
+
     spec: ClusterSpec
-    in_zookeeper: bool
+    wants_ensemble: bool
     material: Material
     cluster: OpenCluster
     zookeeper: ZooKeeperPort | None
@@ -105,13 +107,14 @@ class Connections:
         """Return the open connections; open them anew if the document, or a Secret or ConfigMap that it names, has
         changed. References for the ensemble are read only if the document needs it. Raises CredentialsInvalid.
         """
-        cluster, in_zookeeper = spec.cluster, spec.wants_ensemble
+        cluster, wants_ensemble = spec.cluster, spec.wants_ensemble
         material = {
             reference: await self._material(key.namespace, reference)
-            for reference in references(cluster, ensemble=in_zookeeper)
+            for reference in references(cluster, ensemble=wants_ensemble)
         }
         entry = self._open.get(key)
-        if entry is not None and (entry.spec, entry.in_zookeeper, entry.material) == (cluster, in_zookeeper, material):
+        current = cluster, wants_ensemble, material
+        if entry is not None and (entry.spec, entry.wants_ensemble, entry.material) == current:
             return Connected(entry.cluster, entry.zookeeper, is_new=False, clients=self._evidence.of(key, spec))
         settings, ensemble = await run_in_thread(partial(self._resolved, spec, material))
         await self._close_cluster(key)
@@ -119,7 +122,7 @@ class Connections:
         zookeeper = None
         if ensemble is not None and self._open_ensemble is not None:
             zookeeper = self._open_ensemble(ensemble, opened_cluster)
-        self._open[key] = _OpenConnection(cluster, in_zookeeper, material, opened_cluster, zookeeper)
+        self._open[key] = _OpenConnection(cluster, wants_ensemble, material, opened_cluster, zookeeper)
         return Connected(opened_cluster, zookeeper, is_new=True, clients=self._evidence.of(key, spec))
 
     def is_reading(self, key: ResourceKey) -> bool:
@@ -153,7 +156,7 @@ class Connections:
         fetch = self._api.secret if reference.kind == "Secret" else self._api.config_map
         try:
             return await fetch(namespace, reference.name)
-        except RequestRefused:  # whether or not it exists
+        except RequestRefused:  # the API server answers so whether or not it exists
             raise CredentialsInvalid(
                 f"the operator is not authorized to read the {reference.kind} {reference.name}; "
                 f"allow its ServiceAccount to get {reference.kind.lower()}s in the namespace {namespace}"

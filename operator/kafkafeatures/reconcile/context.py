@@ -94,13 +94,15 @@ class ReconcileContext(Struct, frozen=True):
         return stamp(self.clock())
 
     def age_of(self, moment: str) -> timedelta:
-        """Age of a time in the status, as well as clocks show it."""
+        """Age of a time in the status, as far as clocks can show it."""
         return self.ages.of(moment, self.clock())
 
     def known_for(self, moment: str) -> timedelta:
-        """The part of that age that this process itself has run; setting a clock cannot lengthen it."""
+        """The part of a time's age in which this process has known it; setting a clock cannot lengthen it."""
         return self.ages.known_for(moment, self.clock())
 
     def on_its_way(self, moment: str) -> timedelta:
-        """Time for which another process may still send the step of an intent of this time."""
+        """Age up to which another process may still send the step of an intent that was written at this time; zero if
+        this process wrote it.
+        """
         return timedelta(seconds=0.0 if self.ages.is_ours(moment) else self.hand_over)

@@ -1,7 +1,7 @@
 """One reconciliation of one resource of the API server, with its connections, Events and pace.
 
 Called by the queue (`reconcile/queue.py`). Returns the seconds until the next one is due; None for a deleted resource.
-In between it keeps the pace, open connections and `process_cache.py`, but nothing that a decision needs.
+Between reconciliations it keeps what saves work, such as open connections, and nothing that a decision needs.
 """
 
 from __future__ import annotations
@@ -94,18 +94,18 @@ class Controller:
         evidence = ClientEvidence(api, context.open_evidence, context.policy, context.environment)
         self._connections = Connections(api, open_cluster, context.policy, evidence, context.open_ensemble)
         self._operators = Operators(context.operator, lambda: api.began, self._monotonic)
-        self._known: dict[ResourceKey, ProcessCache] = {}
+        self._caches: dict[ResourceKey, ProcessCache] = {}
 
     def discard_versions(self) -> None:
         """Discard all known versions, but not those of a reconciliation under way: etcd was restored."""
         logger.warning("the API server returned an older state: etcd was restored; every resource is read again")
-        for key, cache in self._known.items():
+        for key, cache in self._caches.items():
             cache.settlement, cache.next_due = None, None
-            self._known[key] = replace(cache, own_versions=set(), last=cache.last.of_no_version())
+            self._caches[key] = replace(cache, own_versions=set(), last=cache.last.of_no_version())
 
     def is_external_change(self, resource: Mapping[str, Any]) -> bool:
         """Tell whether a watch shows a version that the last reconciliation did not write itself."""
-        cache = self._known.get(ResourceKey.of(resource))
+        cache = self._caches.get(ResourceKey.of(resource))
         return cache is None or resource["metadata"]["resourceVersion"] not in cache.own_versions
 
     def note_changes(self, resources: Iterable[Mapping[str, Any]]) -> list[ResourceKey]:
@@ -141,7 +141,7 @@ class Controller:
             await self._forget(key)
             return None
         except Conflict:
-            return self._again(key, cache)
+            return self._pause_after_conflict(key, cache)
         finally:
             await self._post_events(previous_status, store)
         self._claims.note(store.raw, was_read=store.is_whole)
@@ -179,8 +179,8 @@ class Controller:
                 message, generation=store.generation, previous=store.status, at=self._clock()
             )
             await store.write_what_is_kept(status)
-        except (KubeError, SchemaOutdated) as again:
-            logger.warning("the API server: %s", again, extra=_labels(key))
+        except (KubeError, SchemaOutdated) as write_error:
+            logger.warning("the API server: %s", write_error, extra=_labels(key))
 
     def hand_over(self) -> None:
         """Note that the process is being stopped: its successor may begin before the last reconciliation ends."""
@@ -197,7 +197,7 @@ class Controller:
         if a watch still shows the version that the last reconciliation wrote, and either its pause is not over, or the
         cluster was in sync then and shows no change since.
         """
-        cache, version = self._known.get(key), self._current(key)
+        cache, version = self._caches.get(key), self._current(key)
         if cache is None or not version:
             return None
         if cache.next_due is not None and cache.next_due.holds(version, began):
@@ -233,12 +233,12 @@ class Controller:
             return Pause("success", self._operators.hand_over_ends_in or CHECK_EVERY)
         try:
             if cache.unkept is not None and cache.unkept[0] == store.generation:
-                await store.try_status(cache.unkept[1])
+                await store.try_status(cache.unkept[1])  # nothing else is done until the server keeps it whole
             cache.unkept = None
             pause = await self._read_and_reconcile(key, cache, store)
         except SchemaOutdated as error:
             cache.unkept = store.generation, error.status
-            if store.kept.cluster_id:
+            if store.kept.cluster_id:  # before the first contact no plan was approved, and no level reached
                 # That an approved plan is over, or a level was reached, is true even if the rest could not be written.
                 store.kept = replace(store.kept, plan=error.status.plan, features=error.status.features)
             await self._stall(key, store, Reason.SCHEMA_OUTDATED, str(error))
@@ -271,24 +271,24 @@ class Controller:
         cluster, check_every = opened.cluster, document.spec.drift.check_every_seconds
         if opened.is_new:
             cache.settlement = None
-        if await self._settled(key, cache, store.version):
+        if await self._settled(key, cache, store.version):  # `_at_rest` could not tell: no watch showed this version
             self._recorder.saw(key, cluster, store.status)
             return Pause("success", check_every)
         cache.settlement = None
         pods = self._pods_of(key, resource.desired.rollout)
         last = await reconcile(self._context_of(key, cache, store, opened, pods), resource)
         self._recorder.saw(key, cluster, last.status)
-        rests = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
+        idle = isinstance(last.decision, Done | Held) and last.status.soak_started_at is None
         rejected = isinstance(last.outcome, Rejected) and last.status.is_stalled(Reason.CONTROLLER_REJECTED)
-        is_over = (isinstance(last.decision, Done) and rests) or (rejected and last.status.soak_started_at is None)
-        # The log does not show what happens in ZooKeeper, nor what becomes of a reading of evidence.
-        if is_over and not (resource.desired.rests_on_zookeeper or self._connections.is_reading(key)):
+        at_rest = (isinstance(last.decision, Done) and idle) or (rejected and last.status.soak_started_at is None)
+        # During a soak all nodes are read. The log does not show what happens in ZooKeeper, nor a reading of evidence.
+        if at_rest and not (resource.desired.rests_on_zookeeper or self._connections.is_reading(key)):
             until, applies = self._monotonic() + FULL_LOOK_EVERY, resource.desired.mode is Mode.APPLY
             cache.settlement = Settlement(store.version, until, applies, check_every, store.status, cluster, pods)
         held_back = is_held_back(last.decision, last.status)
         if held_back or not follows(last.status):
             cluster.release_partitions(at_once=held_back)
-        if rests:
+        if idle:
             await cluster.release_idle_connections()
         self._log(key, store.generation, summary_of(last))
         return pause_after(last, resource, cache.pace, check_every)
@@ -336,10 +336,10 @@ class Controller:
         cache.next_due = Until(version, self._monotonic() + seconds)
         return seconds
 
-    def _again(self, key: ResourceKey, cache: ProcessCache) -> float:
-        """Seconds until a reconciliation begins again whose resource was changed meanwhile. After the first repetition
-        it counts as passed: younger resources wait until it is known what this one owns, and must not wait for ever for
-        one that is written all the time.
+    def _pause_after_conflict(self, key: ResourceKey, cache: ProcessCache) -> float:
+        """Seconds until the repetition of a reconciliation whose resource was changed meanwhile. After the first
+        repetition it counts as passed: younger resources wait until it is known what this one owns, and must not wait
+        for ever for a resource that is written all the time.
         """
         seconds = cache.pace.backoff(("conflict",), 0.05, 1.0)
         if cache.pace.repeats:
@@ -358,9 +358,9 @@ class Controller:
         return KubernetesStore(self._api, key, lambda: self._operators.writer, self._of(key).last)
 
     def _of(self, key: ResourceKey) -> ProcessCache:
-        cache = self._known.get(key)
+        cache = self._caches.get(key)
         if cache is None:
-            cache = self._known[key] = ProcessCache(Pace(self._monotonic), Ages(self._monotonic))
+            cache = self._caches[key] = ProcessCache(Pace(self._monotonic), Ages(self._monotonic))
         return cache
 
     async def _disconnect(self, key: ResourceKey, cache: ProcessCache) -> None:
@@ -368,7 +368,7 @@ class Controller:
         await self._connections.close(key)
 
     async def _forget(self, key: ResourceKey) -> None:
-        self._known.pop(key, None)
+        self._caches.pop(key, None)
         self._claims.forget(key)
         self._operators.forget(key)
         self._watcher.forgot(key)

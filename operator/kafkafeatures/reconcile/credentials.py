@@ -196,7 +196,6 @@ def _within(security: Security, policy: AddressPolicy | None) -> Security:
 
 
 def _check(security: Security, location: str) -> None:
-
     try:
         security.check()
     except TlsFailed as error:

@@ -44,7 +44,7 @@ from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.report.status import status_of_unreachable
 from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.kafka.base.threads import run_in_thread
-from kafkafeatures.reconcile.accounting import accounted, held_against_the_log
+from kafkafeatures.reconcile.accounting import accounted, compare_with_log
 from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.evaluation import Evaluation, Unread
 from kafkafeatures.reconcile.look import replication_in
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 class _Comparison(Struct, frozen=True):
     """A reading, compared with the status.
 
-    resource: the resource; where a person has accepted a restored log, without what that voids in its status.
+    resource: the resource; if a person has accepted a restored log, without what that voids in its status.
     is_ours: the reading is of the cluster and of the metadata log that the status describes.
-    log_decision: decision if the log is not that of the status, or that could not be read; else None.
+    log_decision: set if the log is another one than the status describes, or if it could not be read whether it is.
     earlier: changes of levels from before this reading that the status may not have.
     """
 
@@ -71,13 +71,15 @@ class _Comparison(Struct, frozen=True):
     earlier: EarlierMoves = EarlierMoves()
 
 
-async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool = False) -> Evaluation | Unread:
-    """Decide on the present state, in the numbered steps above. `again`: a moment after a full reading, make only those
-    readings once more that a restart depends on.
+async def evaluate(
+    context: ReconcileContext, resource: Resource, *, only_for_restart: bool = False
+) -> Evaluation | Unread:
+    """Decide on the present state, in the numbered steps above. `only_for_restart`: a moment after a full reading, make
+    only those readings once more that a restart depends on.
     """
     read_at, monotonic_read_at = context.monotonic(), context.ages.monotonic()
     read_context = await read_context_of(context, resource)
-    observation = await _read(context, resource, read_context, again=again)
+    observation = await _read(context, resource, read_context, only_for_restart=only_for_restart)
     if isinstance(observation, Failure):
         return _unread(context, resource, read_context, observation)
     compared = await _compare(context, resource, observation)
@@ -109,12 +111,12 @@ async def evaluate(context: ReconcileContext, resource: Resource, *, again: bool
 
 
 async def _read(
-    context: ReconcileContext, resource: Resource, read_context: ReadContext, *, again: bool
+    context: ReconcileContext, resource: Resource, read_context: ReadContext, *, only_for_restart: bool
 ) -> Observation | Failure:
     try:
-        return await observe_cluster(context, resource, read_context, again=again)
+        return await observe_cluster(context, resource, read_context, only_for_restart=only_for_restart)
     except ClusterUnreachable as error:
-        context.ages.interrupted("the cluster could not be read", _lasting(resource))
+        context.ages.note_failed_reading("the cluster could not be read", _lasting(resource))
         return error.failure
 
 
@@ -128,15 +130,15 @@ def _unread(context: ReconcileContext, resource: Resource, read_context: ReadCon
 
 
 def _lasting(resource: Resource) -> list[str]:
-    """Times since when steps in flight were observed in their present state; a failed reading interrupts them."""
+    """Times since which steps in flight have been observed in their present state; a failed reading interrupts them."""
     return [since for intent in sent_in(resource.status) for since in intent.seen_since]
 
 
 async def _compare(context: ReconcileContext, resource: Resource, observation: Observation) -> _Comparison:
     if not is_ours(resource, observation):
         return _Comparison(resource, is_ours=False)
-    context.ages.looked(_lasting(resource))
-    resource, log_decision, earlier = await held_against_the_log(
+    context.ages.note_reading(_lasting(resource))
+    resource, log_decision, earlier = await compare_with_log(
         context.kafka, context.ages, resource, observation, at=context.stamp(), age_of=context.age_of
     )
     return _Comparison(resource, not isinstance(log_decision, Stalled), log_decision, earlier)
@@ -186,7 +188,7 @@ def _stage_input(
 
 
 def _with_ended(context: ReconcileContext, status: Status, stages: tuple[StageState, ...]) -> Status:
-    """The status in which steps are closed that are withdrawn or over, with what each stage has to remember."""
+    """The status with the steps closed that are withdrawn or over, and with what each stage has to remember."""
 
     def closed(intent: InFlight, result: Result, message: str = "") -> Status:
         return with_result(status, intent, result, at=context.stamp(), age_of=context.age_of, message=message)

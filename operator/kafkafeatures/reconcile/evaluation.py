@@ -92,4 +92,5 @@ class Evaluation(Struct, frozen=True, dict=True):
         position = position_of(self.observation) if self.is_accounted and not sent_by(status) else None
         if position is None or (status == self.resource.status and status.log_position is not None):
             return status  # the log grows all the time, so its end alone is no reason to write the status
+        # Fields that another release has added to the position stay.
         return keeping_unknown(replace(status, log_position=position), status)

@@ -76,7 +76,8 @@ class FileStore:
     approve: hash of a plan that is approved.
     accepted_log: identity of a restored metadata log that a person has accepted; empty for none.
     approves_by_name: False if a command derived the levels from a release, which approves nothing irreversible.
-    again: reads the document once more; None if it is not to be read again, such as from stdin.
+    reread: reads the document once more; None if it is not to be read again, such as from stdin.
+    changed_because: reason why nothing more is sent for this document; empty as long as it is unchanged.
     """
 
     def __init__(
@@ -87,11 +88,10 @@ class FileStore:
         approve: str = "",
         accepted_log: str = "",
         approves_by_name: bool = True,
-        again: Callable[[], KafkaFeatures] | None = None,
+        reread: Callable[[], KafkaFeatures] | None = None,
     ) -> None:
-        self._resource, self._reread = resource, again
-        self.why_over = ""
-        """Reason why nothing more is sent for this document; empty as long as it is unchanged."""
+        self._resource, self._reread = resource, reread
+        self.changed_because = ""
         approvals = frozenset({approve} if approve else ())
         # `plan` shows a plan here and writes no status, so a plan that no status has shown may be approved.
         desired_state = wanted_of(resource, approvals=approvals, accepted_log=accepted_log)
@@ -135,7 +135,7 @@ class FileStore:
     def peek(self) -> Resource:
         """The resource with the status that is on disk now, for commands that only read: takes no lock."""
         self._load()
-        return self._now()
+        return self._as_resource()
 
     def why_unverified(self, consents: Iterable[str]) -> str:
         """Reason why one of the consents, which a plan uses, may have been used before; empty for none."""
@@ -147,21 +147,21 @@ class FileStore:
 
     async def read(self) -> Resource:
         """The resource. The document was read once, at the start of the command."""
-        return self._now()
+        return self._as_resource()
 
     async def read_again(self) -> Resource:
         """The resource, once it is checked that the document in its file is unchanged. Raises NotReadable."""
         if self._reread is not None:
             try:
                 is_same = self._reread() == self._resource
-                self.why_over = "" if is_same else "the document was changed while this command ran"
+                self.changed_because = "" if is_same else "the document was changed while this command ran"
             except (InvalidDocument, OSError):
-                self.why_over = "the document cannot be read any more"
-        if self.why_over:
-            raise NotReadable(f"{self.why_over}; run the command again")
-        return self._now()
+                self.changed_because = "the document cannot be read any more"
+        if self.changed_because:
+            raise NotReadable(f"{self.changed_because}; run the command again")
+        return self._as_resource()
 
-    def _now(self) -> Resource:
+    def _as_resource(self) -> Resource:
         return Resource(
             name=self.name,
             generation=self._generation,

@@ -252,10 +252,12 @@ def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
     stored = raw.get("status") or {}
     status, invalid_fields = read_status({name: value for name, value in stored.items() if name != "operator"})
     consents = raw.get("spec", {}).get("consents")
+    # Both lists are always sent (`_ALWAYS`). So one is missing only if the schema dropped it, or nobody wrote it yet.
     is_outdated = status.is_stalled(Reason.SCHEMA_OUTDATED)
     if consents and is_outdated and "unverifiedConsents" not in stored:
         status = replace(status, unverified_consents=tuple(sorted(repeatable(consents))))
     was_written = "operator" in stored or is_outdated
+    # Without a history no step has ended, and no consent was spent.
     if consents and was_written and "spentConsents" not in stored and status.history:
         status = replace(status, spent_consents=tuple(sorted(set(consents))))
     return status, invalid_fields

@@ -31,10 +31,11 @@ FRESH = 2.0
 """Largest age in seconds of the reading by which a restart is decided, from its start to the first byte of the request.
 """
 NOT_SENT = "nothing was sent: "
-AGAIN = 1.0
+_RETRY_SECONDS = 1.0
 """Seconds until the next reconciliation after a refusal."""
 
 Refusal = Wait | Stalled | Held
+"""Decision that replaces the step at the last moment."""
 
 
 class LastLook(NamedTuple):
@@ -61,12 +62,12 @@ async def why_not_now(
     if step.is_decided_again:
         # A new step is decided as if it had not begun, so that every check is made again.
         status = kept if asked_before else without(kept, sent_step)
-        again = await evaluate(context, replace(evaluation.resource, status=status), again=True)
-        if isinstance(again, Unread):
-            return not_sent(f"the cluster could not be read again: {again.failure}")
-        if (refused := _decided_otherwise(again, step)) is not None:
-            return refused
-        last_look = LastLook(again.read_at, again.observation.nothing_is_led)
+        renewed = await evaluate(context, replace(evaluation.resource, status=status), only_for_restart=True)
+        if isinstance(renewed, Unread):
+            return not_sent(f"the cluster could not be read again: {renewed.failure}")
+        if (refusal := _decided_otherwise(renewed, step)) is not None:
+            return refusal
+        last_look = LastLook(renewed.read_at, renewed.observation.nothing_is_led)
     try:
         resource = await context.store.read_again()
     except NotReadable as error:
@@ -74,12 +75,13 @@ async def why_not_now(
     return _changed(evaluation.resource, resource, sent_step) or too_late(context, evaluation, last_look) or last_look
 
 
-def _decided_otherwise(again: Evaluation, step: Step) -> Refusal | None:
-    match again.decision:
-        case Act(step=now) if now == step:
+def _decided_otherwise(renewed: Evaluation, step: Step) -> Refusal | None:
+    """Refusal if the renewed evaluation does not decide for this step."""
+    match renewed.decision:
+        case Act(step=next_step) if next_step == step:
             return None
-        case Wait() | Stalled() | Held() as refused:
-            return refused
+        case Wait() | Stalled() | Held() as refusal:
+            return refusal
         case _:
             return not_sent(f"{step.request} is no longer the next step")
 
@@ -102,15 +104,15 @@ def too_late(context: ReconcileContext, evaluation: Evaluation, last_look: LastL
         return not_sent("this process is shutting down; its successor continues")
     cluster_id, windows = evaluation.observation.cluster_id, evaluation.desired.rollout.windows
     if isinstance(cluster_id, Known):
-        refused = owned_by(context.competing_owner(cluster_id.value))
-        if refused is not None:
-            return refused
+        refusal = owned_by(context.competing_owner(cluster_id.value))
+        if refusal is not None:
+            return refusal
     if windows and not last_look.at_any_time and (opens := closed_until(windows, context.clock())) is not None:
         at = opens.isoformat(timespec="minutes")
         return Wait(
             Reason.WAITING_FOR_WINDOW,
             f"the window of spec.rollout has closed; the next opens at {at}",
-            AGAIN,
+            _RETRY_SECONDS,
             is_dated=True,
             subject="spec.rollout.windows",
             remedy="wait until it opens, or change spec.rollout.windows",
@@ -128,7 +130,7 @@ def not_sent(reason: str) -> Wait:
     return Wait(
         Reason.PREFLIGHT,
         reason if reason.startswith(NOT_SENT) else f"{NOT_SENT}{reason}",
-        delay=AGAIN,
+        delay=_RETRY_SECONDS,
         subject="the next step",
         remedy="wait: it is decided on anew; if this persists, give the operator a faster way to the cluster",
     )

@@ -2,8 +2,9 @@
 
 Called through `reconcile/reading.py`. Order matters: pods and znodes are read before the nodes and the metadata log, so
 that the log is never older than they are. Steps are judged by the log, and a reading of ZooKeeper is valid only with a
-log that was read after it. If the source of the partitions depends on the znode `/controller`, that is read once more
-at the end. Nothing is judged here, and nothing kept between two readings.
+log that was read after it. The node that can tell the partitions may depend on the znode `/controller`: then that is
+read once more at the end, and the partitions count only if it is unchanged. Nothing is judged here, and nothing is kept
+between two readings.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ async def pods(ports: Ports) -> WorkloadsReading | Failure:
 
 
 async def look(ports: Ports, read_context: ReadContext, is_ours: Callable[[Observation], bool]) -> Observation:
-    """Read the cluster. Some stages know what they need only once the nodes were read; then everything is read anew.
+    """Read the cluster. Some stages know what they need only once the nodes were read: if that is more than was read,
+    everything is read anew, so that all readings are of one moment.
     `is_ours`: tells whether it is the document's cluster; of another one only the first reading is made.
     """
     demands = demands_of(read_context)
@@ -66,16 +68,18 @@ def _of_nodes(demands: ReadRequirements) -> ReadRequirements:
     return replace(demands, comparison=False, survey=None, named_controllers=False, former_controllers=frozenset())
 
 
-def _fact(found: T | Failure, location: str, observation: Observation) -> Known[T] | Unknown:
-    """Reading of ZooKeeper as a fact."""
+def _fact(reading: T | Failure, location: str, observation: Observation) -> Known[T] | Unknown:
+    """A reading of ZooKeeper as a fact. `location`: what was read, for messages."""
     return (
-        Unknown(found) if isinstance(found, Failure) else Known(found, SourceKind.ZOOKEEPER, location, observation.at)
+        Unknown(reading)
+        if isinstance(reading, Failure)
+        else Known(reading, SourceKind.ZOOKEEPER, location, observation.at)
     )
 
 
 async def look_again(ports: Ports, read_context: ReadContext) -> Observation:
     """Read once more what a restart depends on, a moment after the full reading; znodes too, where a stage needs them.
-    A survey of all znodes may be that of the full reading: the stage that needs it sets its greatest age.
+    The survey of all znodes may be that of the full reading, if it is not older than the stage allows that needs it.
     """
     zookeeper = await _znodes(ports, demands_of(read_context))
     readings = await _while_claimed(ports, await ports.kafka.look_again(claim=_claim_in(zookeeper)))

@@ -46,9 +46,9 @@ class Operators:
         self, us: OperatorIdentity, began: Callable[[], datetime | None], monotonic: Callable[[], float]
     ) -> None:
         self._us, self._began, self._monotonic = us, began, monotonic
-        self._over: float | None = None
+        self._hand_over_ends_at: float | None = None
         self.writer = us
-        self._others: dict[ResourceKey, tuple[str, frozenset[OperatorIdentity]]] = {}
+        self._rivals: dict[ResourceKey, tuple[str, frozenset[OperatorIdentity]]] = {}  # of a resource with this uid
 
     def hand_over(self) -> None:
         """Note that this process is being stopped: its later writes are not those of a second operator."""
@@ -62,25 +62,25 @@ class Operators:
     def beside_us(self, resource: Mapping[str, Any]) -> frozenset[OperatorIdentity]:
         """Other operators that write this resource while this process runs."""
         key, uid = ResourceKey.of(resource), resource["metadata"]["uid"]
-        life, known_rivals = self._others.get(key, (uid, frozenset()))
-        rivals: frozenset[OperatorIdentity] = known_rivals if life == uid else frozenset()
+        known_uid, known_rivals = self._rivals.get(key, (uid, frozenset()))
+        rivals: frozenset[OperatorIdentity] = known_rivals if known_uid == uid else frozenset()
         writer = OperatorIdentity.of(resource)
         wrote = self._wrote(resource, writer) if writer and writer.instance != self._us.instance else None
         if writer is not None and wrote is not None:
             if writer.manager != self._us.manager or wrote > HAND_OVER:
                 rivals |= {writer}
-            elif self.hand_over_ends_in > 0:
+            elif self.hand_over_ends_in > 0:  # it may be a process that was replaced by force: not remembered
                 return rivals | {writer}
         if rivals:
-            self._others[key] = uid, rivals
+            self._rivals[key] = uid, rivals
         return rivals
 
     @property
     def hand_over_ends_in(self) -> float:
-        """Seconds until an earlier process of this operator has certainly ended; counted from the first call."""
-        if self._over is None:
-            self._over = self._monotonic() + HAND_OVER
-        return max(self._over - self._monotonic(), 0.0)
+        """Seconds until an earlier process of this operator has certainly ended; `HAND_OVER` at the first call."""
+        if self._hand_over_ends_at is None:
+            self._hand_over_ends_at = self._monotonic() + HAND_OVER
+        return max(self._hand_over_ends_at - self._monotonic(), 0.0)
 
     def conflict_message(self, other_operators: frozenset[OperatorIdentity]) -> str:
         """The message of a conflict for the status."""
@@ -102,7 +102,7 @@ class Operators:
 
     def forget(self, key: ResourceKey) -> None:
         """Discard what is known of a resource that was deleted."""
-        self._others.pop(key, None)
+        self._rivals.pop(key, None)
 
     def _wrote(self, resource: Mapping[str, Any], writer: OperatorIdentity) -> float | None:
         """Seconds from this process's start to the writer's last write; None where it has not written since."""

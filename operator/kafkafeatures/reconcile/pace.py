@@ -25,7 +25,7 @@ class Pace:
         self._tokens, self._at = float(BURST), monotonic()
         self._last_key: tuple[object, ...] = ()
         self.repeats = 0
-        """How often the key of the backoff was the same as before."""
+        """Number of times in a row that the key of the backoff was the same as before."""
         self.rolling = False
         """Nodes are in flight, so that the cluster is read once a second, for hours."""
 
@@ -49,5 +49,5 @@ class Pace:
         self._at = monotonic_time
         if self._tokens >= 0.0:
             return 0.0
-        self._tokens = 0.0
+        self._tokens = 0.0  # the wait is for the token of this reconciliation, so it is not owed any more
         return refill

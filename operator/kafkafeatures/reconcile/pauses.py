@@ -48,18 +48,19 @@ def pause_after(last: Reconciliation, resource: Resource, pace: Pace, check_ever
     if isinstance(last.decision, Done | Held):
         seconds = min(check_every, LOOKS_WITHIN) if last.status.soak_started_at else check_every
         return Pause("success", seconds)
-    first = last.requeue_after or 2.0
+    first = last.requeue_after or 2.0  # seconds, where the result of the reconciliation gives none
     if isinstance(last.outcome, NotSent):
-        # Withheld at the last moment. Each try costs two writes of the status, so it is tried less and less often.
-        is_watched = follows(last.status) or last.status.soak_started_at is not None
-        longest = min(check_every, SLOWEST_WAIT) if is_watched else check_every
+        # Withheld at the last moment. Each try costs two writes of the status, so it is tried less and less often; but
+        # nodes in flight and a soak are read all the same.
+        has_to_be_read = follows(last.status) or last.status.soak_started_at is not None
+        longest = min(check_every, SLOWEST_WAIT) if has_to_be_read else check_every
         return Pause("requeued", pace.backoff((resource.generation, NotSent), first, max(first, longest)))
     pace.rolling = follows(last.status) and driver_of(resource.desired.rollout).restarts_nodes
     if pace.rolling:  # each second counts, unless a user has to act first
         return Pause("requeued", HALTED_WAIT if isinstance(last.decision, Stalled) else first)
     reason = last.decision.kind if isinstance(last.decision, Failure) else last.decision.reason
-    steady = isinstance(last.decision, Wait) and last.decision.steady
-    longest = first if steady else max(first, min(check_every, SLOWEST_WAIT))
+    is_steady = isinstance(last.decision, Wait) and last.decision.steady  # its delay does not grow
+    longest = first if is_steady else max(first, min(check_every, SLOWEST_WAIT))
     if isinstance(last.outcome, Rejected) and isinstance(last.decision, Stalled):
         longest = max(first, check_every)  # each try takes two writes, and the answer will hardly change
     return Pause("requeued", pace.backoff((resource.generation, reason), first, longest))

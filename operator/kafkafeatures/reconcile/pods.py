@@ -42,7 +42,7 @@ class Pods:
         previous = self._last
         current = await self._port.read()
         if isinstance(previous, WorkloadsReading) and isinstance(current, WorkloadsReading):
-            return replace(current, at=previous.at) == previous
+            return replace(current, at=previous.at) == previous  # the times of the readings differ always
         return False
 
 

@@ -120,7 +120,7 @@ class Queue(Generic[K]):
             if entry.running_since is not None and monotonic_time - entry.running_since > HUNG_AFTER:
                 return key
             starved = entry.waiting_since is not None and monotonic_time - entry.waiting_since > HUNG_AFTER
-            if starved and monotonic_time - self._last_pass > HUNG_AFTER:
+            if starved and monotonic_time - self._last_pass > HUNG_AFTER:  # else slots are only busy
                 return key
         return None
 
@@ -142,7 +142,7 @@ class Queue(Generic[K]):
                         pause = await self._work(key)
                     failures = 0
                 except (Exception, asyncio.CancelledError) as error:  # one that left this task would end the key's work
-                    if is_meant(error):
+                    if is_own_cancellation(error):
                         raise
                     pause = retry_in(failures, error)
                     failures += 1
@@ -155,18 +155,18 @@ class Queue(Generic[K]):
                 return
             if self._stopping.is_set():
                 return
-            over = asyncio.get_running_loop().call_later(pause or 0.0, entry.wake.set)
+            timer = asyncio.get_running_loop().call_later(pause or 0.0, entry.wake.set)
             try:
                 await entry.wake.wait()
             finally:
-                over.cancel()
+                timer.cancel()
 
     async def _report_failure(self, key: K, error: BaseException) -> None:
         try:
             async with asyncio.timeout(self._deadline):
                 await self._failed(key, error)
-        except (Exception, asyncio.CancelledError) as another:
-            if is_meant(another):
+        except (Exception, asyncio.CancelledError) as report_error:
+            if is_own_cancellation(report_error):
                 raise
             logger.exception("could not report a failed reconciliation of %s", key)
 
@@ -204,7 +204,7 @@ def not_before(own_delay: float, error: BaseException) -> float:
     return min(max(own_delay, retry_after), LAST_RETRY)
 
 
-def is_meant(error: BaseException) -> bool:
+def is_own_cancellation(error: BaseException) -> bool:
     """Tell whether the error means that the current task is being cancelled. The same error comes from an awaited task
     that something else cancelled.
     """

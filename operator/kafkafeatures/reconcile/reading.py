@@ -25,12 +25,12 @@ async def read_context_of(context: ReconcileContext, resource: Resource) -> Read
 
 
 async def observe_cluster(
-    context: ReconcileContext, resource: Resource, read_context: ReadContext, *, again: bool = False
+    context: ReconcileContext, resource: Resource, read_context: ReadContext, *, only_for_restart: bool = False
 ) -> Observation:
-    """Read the cluster. Raises ClusterUnreachable if no node answers. `again`: a moment after a full reading, make only
-    those readings that a restart depends on.
+    """Read the cluster. Raises ClusterUnreachable if no node answers. `only_for_restart`: a moment after a full
+    reading, make only those readings that a restart depends on.
     """
-    if again:
+    if only_for_restart:
         observation = await look_again(context.ports, read_context)
     else:
         observation = await look(context.ports, read_context, partial(is_ours, resource))
@@ -41,8 +41,8 @@ async def observe_cluster(
 
 def is_ours(resource: Resource, observation: Observation) -> bool:
     """Tell whether the observation is of the cluster that the status and the document name, as far as they name one. If
-    they name two, none matches, as the history would be that of another cluster. If the status lost its cluster id, the
-    document must name the cluster.
+    they name two different ones, no cluster is ours, as the history would be that of another cluster. If the status
+    lost its cluster id, the document must name the cluster.
     """
     if isinstance(observation.cluster_id, Unknown):
         return False

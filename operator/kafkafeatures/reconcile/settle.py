@@ -40,7 +40,7 @@ class Settled(Struct, frozen=True):
 
     followed: open steps beside which others may be sent.
     unsettled: open steps that must end before anything else is sent.
-    open_outcome: what is missing to settle these.
+    open_outcome: what is missing to settle the unsettled ones.
     """
 
     observation: Observation
@@ -73,7 +73,7 @@ async def settle(
     second = await _second_reading(context, resource, status, observation)
     if second is not None:
         second_pair = replace(_pair(context, resource, observation, second, replication), unjudged=unjudged)
-        status, still_open, open_outcome = _close(status, still_open, second_pair)
+        status, still_open, open_outcome = _close(status, still_open, second_pair)  # followed steps need no second look
     unsettled: tuple[Step | UnknownStep, ...] = (*unknown_steps, *(intent.step for intent in still_open))
     return Settled(second or observation, status, followed, unsettled, open_outcome)
 

@@ -32,7 +32,7 @@ INCONSISTENT_CLUSTER_ID = 104
 
 
 class Clock(Protocol):
-    """Lets a response wait for the next change of the world, or until a time in ms."""
+    """Time of a world, and waiting for its next change."""
 
     async def moved(self, until_ms: int | None = None) -> None:
         """Return after the next change, or at `until_ms`."""
@@ -54,11 +54,13 @@ async def fetch(world: World, node: Node, clock: Clock, request: FetchRequest) -
     if error := INVALID_REQUEST if min(numbers) < 0 else _leader_error(world, node, request.current_leader_epoch):
         return _fetched(world, partition_error_code=error, high_watermark=-1)
     log, offset, epoch = world.log, request.fetch_offset, request.last_fetched_epoch
+    # A reader that has nothing gets the snapshot first, as its node has removed the log before that.
     if Position(offset, epoch) == Position(0, 0) and (snapshot := world.snapshot_of(node)) is not None:
         return _fetched(world, snapshot_id=OffsetAndEpoch(snapshot.id.offset, snapshot.id.epoch))
     if (parting := log.diverging(offset, epoch)) is not None:
         return _fetched(world, diverging=OffsetAndEpoch(parting.offset, parting.epoch))
     deadline, high_watermark = clock.now_ms() + request.max_wait_ms, log.high_watermark
+    # A long poll ends with new records, or when records that the reader has are committed.
     while (
         request.min_bytes > 0
         and log.end_offset <= offset
@@ -93,7 +95,8 @@ def _endpoints(world: World) -> tuple[Host, ...]:
     return () if leader is None else (Host(leader.id, leader.host, leader.port),)
 
 
-def _fetched(world: World, **facts: Any) -> FetchResponse:
+def _fetched(world: World, **changed_fields: Any) -> FetchResponse:
+    """A response to Fetch with these fields, and otherwise no records, no error, and the leader of `world`."""
     fields: dict[str, Any] = {
         "error_code": NONE,
         "partition_error_code": NONE,
@@ -105,7 +108,7 @@ def _fetched(world: World, **facts: Any) -> FetchResponse:
         "records": b"",
         "nodes": _endpoints(world),
     }
-    return FetchResponse(**(fields | facts))
+    return FetchResponse(**(fields | changed_fields))
 
 
 def fetch_snapshot(world: World, node: Node, request: FetchSnapshotRequest) -> FetchSnapshotResponse:

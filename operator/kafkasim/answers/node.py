@@ -86,23 +86,23 @@ class NodeAnswers:
 
     async def api_versions(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
         """The ApiVersions of this node, or an error."""
-        return self.by_name(request, version)
+        return self.api_versions_for(request, version)
 
-    def by_name(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
+    def api_versions_for(self, request: m.ApiVersionsRequest, version: int) -> m.ApiVersionsResponse:
         """The ApiVersions of this node; an error if the request is meant for another node, which only brokers check
         (`ControllerApis`).
         """
         if version < request.names_node_from:
-            return self.said(version)
+            return self.own_api_versions(version)
         cluster_id, node_id = request.cluster_id, request.node_id
         if (cluster_id is None) != (node_id == -1):
             return m.ApiVersionsResponse(INVALID_REQUEST, {}, version=version)
         is_own = cluster_id is None or (cluster_id, node_id) == (self.world.cluster_id, self.node.id)
         if self.node.role is Role.BROKER and not is_own:
             return m.ApiVersionsResponse(REBOOTSTRAP_REQUIRED, {}, version=version)
-        return self.said(version)
+        return self.own_api_versions(version)
 
-    def said(self, version: int) -> m.ApiVersionsResponse:
+    def own_api_versions(self, version: int) -> m.ApiVersionsResponse:
         """The ApiVersions of this node: its APIs, supported ranges and finalized levels. Ranges with minimum 0 are left
         out below v4 (KAFKA-17492), and all features in ZooKeeper mode.
         """
@@ -125,7 +125,7 @@ class NodeAnswers:
     # --- who is there ---
 
     async def describe_cluster(self, request: m.DescribeClusterRequest, version: int) -> m.DescribeClusterResponse:
-        """Brokers from brokers, controllers (endpoint type 2) from controllers."""
+        """The response to DescribeCluster: a broker lists brokers, a controller (endpoint type 2) controllers."""
         node, world = self.node, self.world
         endpoint_role = _ENDPOINT_TYPES.get(request.endpoint_type if version >= 1 else 1)
         if endpoint_role is None:
@@ -156,7 +156,7 @@ class NodeAnswers:
         return m.DescribeClusterResponse(NONE, None, endpoint, world.cluster_id, controller, listed, version, may)
 
     async def metadata(self, request: t.MetadataRequest, version: int) -> t.MetadataResponse:
-        """The live brokers, and topics."""
+        """The response to Metadata: the live brokers, and topics."""
         return t.MetadataResponse(
             self.world.cluster_id,
             self._some_broker(),
@@ -182,29 +182,29 @@ class NodeAnswers:
     async def topic_partitions(
         self, request: t.DescribeTopicPartitionsRequest, version: int
     ) -> t.DescribeTopicPartitionsResponse:
-        """Partitions, in pages."""
+        """The response to DescribeTopicPartitions: a page of partitions."""
         return topics.page(self.world, request)
 
     async def reassignments(
         self, request: t.ListPartitionReassignmentsRequest, version: int
     ) -> t.ListPartitionReassignmentsResponse:
-        """Reassignments in progress. In ZooKeeper mode the controller alone knows."""
+        """Reassignments in progress. In ZooKeeper mode the controller alone knows them."""
         if self.world.elected not in (None, self.node.id):
             return t.ListPartitionReassignmentsResponse(NOT_CONTROLLER, None, {})
         return topics.reassignments(self.world)
 
     async def configs(self, request: t.DescribeConfigsRequest, version: int) -> t.DescribeConfigsResponse:
-        """min.insync.replicas, settings of the node, and its request logger."""
+        """The response to DescribeConfigs: min.insync.replicas, settings of the node, and its request logger."""
         return topics.configs(self.world, self.node, request)
 
     async def set_logger_level(
         self, request: IncrementalAlterConfigsRequest, version: int
     ) -> IncrementalAlterConfigsResponse:
-        """The level of a logger of this process."""
+        """Set the level of a logger of this process."""
         return topics.set_logger_level(self.node, request)
 
     async def log_dirs(self, request: t.DescribeLogDirsRequest, version: int) -> t.DescribeLogDirsResponse:
-        """Partitions on its disks."""
+        """The response to DescribeLogDirs: partitions on the disks of this broker."""
         return topics.log_dirs(self.world, self.node)
 
     # --- the quorum ---
@@ -254,7 +254,9 @@ class NodeAnswers:
         return m.UpdateFeaturesResponse(verdict.error_code, verdict.error_message, results)
 
     async def updated(self, request: m.UpdateFeaturesRequest) -> Verdict:
-        """Verdict of the controller on each update, also of two for one feature."""
+        """Verdict of the controller on all updates, once it is committed. Unlike the response, it keeps the results of
+        two updates of one feature apart.
+        """
         updates = [FeatureUpdate(name, level, UpgradeType.of(kind)) for name, level, kind in request.updates]
         outcome = await self._settled(
             lambda: self.world.update_features(self.node, updates, validate_only=request.validate_only)
@@ -287,13 +289,13 @@ class NodeAnswers:
     # --- the metadata log ---
 
     async def fetch(self, request: m.FetchRequest, version: int) -> m.FetchResponse:
-        """Only the metadata topic exists, and only controllers have it."""
+        """The response to Fetch. Only the metadata topic can be read, and only from controllers."""
         if not (self._follows and self.world.grants_cluster_action):
             return log.nothing(log.CLUSTER_AUTHORIZATION_FAILED)
         return await log.fetch(self.world, self.node, self.clock, request)
 
     async def fetch_snapshot(self, request: m.FetchSnapshotRequest, version: int) -> m.FetchSnapshotResponse:
-        """The checkpoint in parts."""
+        """The response to FetchSnapshot: a part of the snapshot."""
         return log.fetch_snapshot(self.world, self.node, request)
 
 

@@ -53,9 +53,10 @@ _LOGGER_LEVEL = 6  # DYNAMIC_BROKER_LOGGER_CONFIG of `ConfigSource`
 
 TOPIC_OPERATIONS = sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))
 _CLUSTER_OPERATIONS = sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))
+"""Operations on a topic, and on the cluster, that `AclEntry.supportedOperations` has: a bit for each `AclOperation`."""
 _CLUSTER_ACTION = 9
-"""Codes of `AclOperation`, and as bits those that `AclEntry.supportedOperations` has for a topic and the cluster."""
-_LIMIT = 2_000  # max.request.partition.size.limit
+"""Code of CLUSTER_ACTION in `AclOperation`."""
+_MAX_PAGE = 2_000  # partitions; max.request.partition.size.limit
 
 
 def visible_topics(world: World, authorized_operations: bool = False) -> tuple[TopicAnswer, ...]:
@@ -72,15 +73,16 @@ def cluster_operations(world: World) -> int:
 def page(
     world: World, request: DescribeTopicPartitionsRequest, names: Collection[str] = ()
 ) -> DescribeTopicPartitionsResponse:
-    """A page of partitions from a cursor on. `names`: of these topics alone, where there are any."""
+    """A page of partitions from a cursor on. `names`: topics whose partitions are requested; empty: all."""
     begin = request.cursor or ("", 0)
     from_cursor = [
         each for each in _visible(world) if (not names or each.topic in names) and (each.topic, each.number) >= begin
     ]
-    size = min(request.limit, _LIMIT)
-    next_topic = from_cursor[size : size + 1]
+    size = min(request.limit, _MAX_PAGE)
+    next_partition = from_cursor[size : size + 1]
     answers = _topics(world, from_cursor[:size])
-    return DescribeTopicPartitionsResponse(answers, (next_topic[0].topic, next_topic[0].number) if next_topic else None)
+    cursor = (next_partition[0].topic, next_partition[0].number) if next_partition else None
+    return DescribeTopicPartitionsResponse(answers, cursor)
 
 
 def _topics(world: World, partitions: Iterable[TopicPartition]) -> tuple[TopicAnswer, ...]:
@@ -118,7 +120,7 @@ def reassignments(world: World) -> ListPartitionReassignmentsResponse:
 
 
 def log_dirs(world: World, node: Node) -> DescribeLogDirsResponse:
-    """Every topic that this broker has a replica of, hidden ones too."""
+    """Partitions that this broker has a replica of, those of hidden topics too."""
     hosted = [each for each in _all(world) if node.id in each.state.replicas]
     topics = {
         name: frozenset(each.number for each in partitions_of_topic)
@@ -129,10 +131,10 @@ def log_dirs(world: World, node: Node) -> DescribeLogDirsResponse:
 
 def configs(world: World, node: Node, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     """min.insync.replicas of topics, and settings of this node."""
-    of_one = _OF.get(request.resource, _other)
+    configs_of = _CONFIGS_OF.get(request.resource, _of_another_broker)
     configs = {}
     for name in request.names:
-        answer = of_one(world, node, name)
+        answer = configs_of(world, node, name)
         entries = {key: value for key, value in answer.entries.items() if not request.keys or key in request.keys}
         configs[name] = answer._replace(entries=entries)
     return DescribeConfigsResponse(configs)
@@ -150,19 +152,20 @@ def _of_topic(world: World, node: Node, name: str) -> ConfigAnswer:
 
 def _of_node(world: World, node: Node, name: str) -> ConfigAnswer:
     if name != str(node.id):
-        return _other(world, node, name)
+        return _of_another_broker(world, node, name)
     settings = {key: setting for key in names_of(node) if (setting := setting_of(world, node, key)) is not None}
     return ConfigAnswer(NONE, None, {key: _of_setting(setting) for key, setting in settings.items()})
 
 
-def _other(world: World, node: Node, name: str) -> ConfigAnswer:
+def _of_another_broker(world: World, node: Node, name: str) -> ConfigAnswer:
+    """The error for configs of another broker, which only that broker has."""
     return ConfigAnswer(INVALID_REQUEST, f"Unexpected broker id, expected {node.id}, but received {name}", {})
 
 
 def _of_loggers(world: World, node: Node, name: str) -> ConfigAnswer:
     """The request logger alone. Sources: `ConfigHelper.scala`, `Log4jController.scala`."""
     if name != str(node.id):
-        return _other(world, node, name)
+        return _of_another_broker(world, node, name)
     return ConfigAnswer(NONE, None, {REQUEST_LOGGER: ConfigEntry(node.request_log_level, _LOGGER_LEVEL)})
 
 
@@ -177,7 +180,7 @@ def set_logger_level(node: Node, request: IncrementalAlterConfigsRequest) -> Inc
     return IncrementalAlterConfigsResponse(NONE, None)
 
 
-_OF = {TOPIC_RESOURCE: _of_topic, BROKER_RESOURCE: _of_node, LOGGER_RESOURCE: _of_loggers}
+_CONFIGS_OF = {TOPIC_RESOURCE: _of_topic, BROKER_RESOURCE: _of_node, LOGGER_RESOURCE: _of_loggers}
 
 
 def _of_setting(setting: Setting) -> ConfigEntry:
@@ -189,7 +192,7 @@ def _of_setting(setting: Setting) -> ConfigEntry:
 
 
 def _entry(layers: Mapping[Any, str], *, read_only: bool = False) -> ConfigEntry:
-    """`layers`: the strongest first."""
+    """The entry of a config with these values by source, the strongest first."""
     by_source = {int(source): value for source, value in layers.items()}
     strongest = next(iter(by_source))
     return ConfigEntry(by_source[strongest], strongest, by_source, is_read_only=read_only)

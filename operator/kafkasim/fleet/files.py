@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from kafkafeatures.core.facts.readings import Role
-from kafkasim.fleet.history import History, Taken
+from kafkasim.fleet.history import History, NodeSnapshot
 from kafkasim.fleet.idle import IdleRun
 from kafkasim.fleet.plan import DAY_MS, Scale
 from kafkasim.log import Piece
@@ -26,15 +26,17 @@ from kafkasim.node import Node
 from kraftlog.files import DIRECTORY, PROPERTIES
 from kraftlog.records import kafka_uuid
 
-_AT_ONCE = 20_000  # batches of an idle run that are in memory
-_METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
+_BATCHES_AT_ONCE = 20_000  # batches of an idle run that are in memory
+_METADATA_TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"  # id of the topic `__cluster_metadata`, which every cluster has
 
 
-_Written = dict[tuple[int, int], Path]
-"""Segments that were written for another node already, by (begin, end), to be copied."""
+_FirstCopies = dict[tuple[int, int], Path]
+"""Path of each segment that was written already, by its first and its end offset: other nodes get copies of it."""
 
 
 class _Segment(Struct, frozen=True):
+    """A segment of the log: consecutive pieces, which one file holds."""
+
     pieces: Sequence[Piece]
 
     @property
@@ -49,17 +51,19 @@ class _Segment(Struct, frozen=True):
 def write_cluster(folder: Path, history: History, scale: Scale) -> None:
     """Write a folder, named by the node id, for each node of which the fleet has a copy."""
     segments = _segments(history.log.pieces)
-    copies: _Written = {}
+    copies: _FirstCopies = {}
     nodes = [history.nodes[Role.CONTROLLER, each] for each in history.plan.controllers]
     nodes += [history.nodes[Role.BROKER, each] for each in history.plan.brokers]
     for number, node in enumerate(nodes[: scale.copies]):
-        missing = 0 if node.id == history.active else number % 3
+        missing = 0 if node.id == history.active else number % 3  # batches at the end that the node does not have
         own_segments = [*segments[:-1], _without_last(segments[-1], missing)]
         _write_log(folder / str(node.id) / DIRECTORY, _retained(history, node.id, scale), own_segments, copies)
         _write_identity(folder / str(node.id), history, node)
 
 
-def _write_log(log: Path, snapshots: Sequence[Taken], segments: Sequence[_Segment], copies: _Written) -> None:
+def _write_log(
+    log: Path, snapshots: Sequence[NodeSnapshot], segments: Sequence[_Segment], copies: _FirstCopies
+) -> None:
     """Write the log of a node from its oldest snapshot on."""
     log.mkdir(parents=True)
     for snapshot_file in snapshots:
@@ -94,7 +98,7 @@ def _write_identity(folder: Path, history: History, node: Node) -> None:
     )
 
 
-def _retained(history: History, node_id: int, scale: Scale) -> list[Taken]:
+def _retained(history: History, node_id: int, scale: Scale) -> list[NodeSnapshot]:
     """The snapshots of a node, the oldest first; always its newest one."""
     own_snapshots = [each for each in history.snapshots if each.node_id == node_id]
     oldest = history.until_ms - (scale.kept_days - 1) * DAY_MS
@@ -102,7 +106,7 @@ def _retained(history: History, node_id: int, scale: Scale) -> list[Taken]:
 
 
 def _segments(pieces: Sequence[Piece]) -> list[_Segment]:
-    """A segment ends before the batch that is a day younger than its first one."""
+    """The segments of a log: each ends before the first batch that is more than a day younger than its first one."""
     segments: list[_Segment] = []
     current: list[Piece] = []
     for piece in pieces:
@@ -120,13 +124,13 @@ def _segments(pieces: Sequence[Piece]) -> list[_Segment]:
 
 
 def _split(piece: Piece, until_ms: int) -> tuple[Piece | None, Piece | None]:
-    """The part up to that time, and the part after it."""
+    """The part of a piece up to that time, and the part after it; None for an empty part."""
     if not isinstance(piece, IdleRun):
         return (piece, None) if piece.first_ms <= until_ms else (None, piece)
-    fit = (until_ms - piece.first_ms) // piece.every_ms + 1
-    if fit <= 0:
+    fitting = (until_ms - piece.first_ms) // piece.every_ms + 1  # batches up to that time, the first one included
+    if fitting <= 0:
         return None, piece
-    return (piece, None) if fit >= piece.count else piece.split(fit)
+    return (piece, None) if fitting >= piece.count else piece.split(fitting)
 
 
 def _without_last(segment: _Segment, count: int) -> _Segment:
@@ -150,13 +154,15 @@ def _write_segment(path: Path, segment: _Segment) -> None:
 
 
 def _parts(piece: Piece) -> Iterator[Piece]:
-    while isinstance(piece, IdleRun) and piece.count > _AT_ONCE:
-        part, piece = piece.split(_AT_ONCE)
+    """The piece in parts of which each fits into memory."""
+    while isinstance(piece, IdleRun) and piece.count > _BATCHES_AT_ONCE:
+        part, piece = piece.split(_BATCHES_AT_ONCE)
         yield part
     yield piece
 
 
 def _quorum_state(history: History) -> dict[str, object]:
+    """Content of the file `quorum-state`; a dynamic quorum has another layout."""
     leader = -1 if history.active is None else history.active
     if history.image.voters is not None:
         return {

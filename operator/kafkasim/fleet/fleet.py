@@ -28,8 +28,10 @@ LOGS, DOCUMENTS, ABOUT = "logs", "documents", "fleet.json"
 def write_fleet(
     folder: Path, scale: Scale, *, seed: int = 1, until_ms: int = UNTIL_MS, tell: Callable[[str], None] | None = None
 ) -> None:
-    """Write the logs of a whole fleet. `tell` is given a line for each cluster. FileExistsError where the folder is not
-    empty.
+    """Write the logs of a whole fleet. Raises FileExistsError if the folder is not empty.
+
+    until_ms: time at which all histories end, in ms since the epoch.
+    tell: called with a line for each cluster; None: nobody is told.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
@@ -48,7 +50,7 @@ def write_fleet(
 
 
 def document(history: History) -> dict[str, Any]:
-    """The KafkaFeatures document of a cluster: the levels that are wanted, and what the operator did for them."""
+    """The KafkaFeatures document of a cluster: its desired levels, and in its status the changes that led there."""
     plan = history.plan
     desired = levels_of(plan.after if plan.finalized is not None else plan.before, dynamic=False)
     status = Status(

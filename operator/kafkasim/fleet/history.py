@@ -34,9 +34,9 @@ from kraftlog.schema import table
 SHARE_VERSION = "share.version"
 SNAPSHOT_EVERY_MS = DAY_MS  # metadata.log.max.snapshot.interval.ms of these clusters
 _LIMIT_MS = 900_000  # if a node takes longer to be back, the plan is wrong
-_SLOW = 12  # times that a broker falls behind, towards the end
-_FLAPS = 24
-_TALE = frozenset(
+_SLOW_TIMES = 12  # how often a broker falls behind, towards the end
+_KILLS = 24  # how often the broker of `Story.FLAPPING` is killed
+_RECORDED_TYPES = frozenset(
     {
         table.FEATURE_LEVEL, table.REGISTER_BROKER, table.BROKER_REGISTRATION_CHANGE, table.UNREGISTER_BROKER,
         table.REGISTER_CONTROLLER, table.UNREGISTER_CONTROLLER, table.ZK_MIGRATION_STATE, table.LEADER_CHANGE,
@@ -45,7 +45,7 @@ _TALE = frozenset(
 
 
 class Written(Struct, frozen=True):
-    """A record about nodes, levels or the migration."""
+    """A record about nodes, levels, leaders or the migration, and where it is in the log."""
 
     offset: int
     at_ms: int
@@ -53,7 +53,7 @@ class Written(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """A level that was finalized. `by_operator`: as the document of the cluster says, and its status."""
+    """A change of a finalized level. `by_operator`: the document of the cluster asked for it, and its status has it."""
 
     at_ms: int
     feature: str
@@ -62,7 +62,7 @@ class Change(Struct, frozen=True):
     by_operator: bool
 
 
-class Taken(Struct, frozen=True):
+class NodeSnapshot(Struct, frozen=True):
     """A snapshot of a node, with the time of the last record that it contains."""
 
     node_id: int
@@ -71,13 +71,17 @@ class Taken(Struct, frozen=True):
 
 
 class History(World):
-    """One cluster of a fleet. Made by `live`."""
+    """One cluster of a fleet, made by `live`.
+
+    written, changes, snapshots: what was done, for tests.
+    until_ms: time at which the history ends.
+    """
 
     def __init__(self, plan: ClusterPlan, scale: Scale, *, until_ms: int) -> None:
         self.plan = plan
         self.written: list[Written] = []
         self.changes: list[Change] = []
-        self.snapshots: list[Taken] = []
+        self.snapshots: list[NodeSnapshot] = []
         self.until_ms = until_ms
         began_ms = until_ms - scale.days * DAY_MS
         random = Random(plan.seed)  # noqa: S311 - a simulation
@@ -91,7 +95,7 @@ class History(World):
     # --- time ---
 
     def pass_until(self, now_ms: int) -> None:
-        """Lets time pass until `now_ms`, with the NoOps in between as runs."""
+        """Let time pass until `now_ms`, with the NoOps in between as runs."""
         while True:
             due = self._due[0][0] if self._due else now_ms
             self._idle_until(min(due, now_ms))
@@ -106,11 +110,11 @@ class History(World):
         self.pass_until(self.now_ms + ms)
 
     def until_day(self, day: float) -> None:
-        """Let time pass until then, counted from the beginning."""
+        """Let time pass until this day, counted from the beginning, if it is not over yet."""
         self.pass_until(max(self.began_ms + int(day * DAY_MS), self.now_ms))
 
     def wait_for(self, is_so: Callable[[], bool], goal: str) -> None:
-        """Let time pass until the condition is true. RuntimeError if that takes too long."""
+        """Let time pass until the condition is true. Raises RuntimeError if that takes longer than `_LIMIT_MS`."""
         until = self.now_ms + _LIMIT_MS
         while not is_so():
             if self.now_ms >= until:
@@ -118,6 +122,7 @@ class History(World):
             self.wait(1_000)
 
     def _idle_until(self, until_ms: int) -> None:
+        """Append the NoOps that are due before this time, as one run, and commit it."""
         interval_ms = self.timing.idle
         count = (until_ms - self._last_append - 1) // interval_ms
         if self.active is None or count <= 0:
@@ -136,15 +141,18 @@ class History(World):
     def append(self, writes: Sequence[Write], *, commit: bool = False) -> None:
         base = self.log.end_offset
         self.written += [
-            Written(offset, self.now_ms, write) for offset, write in enumerate(writes, base) if write.type in _TALE
+            Written(offset, self.now_ms, write)
+            for offset, write in enumerate(writes, base)
+            if write.type in _RECORDED_TYPES
         ]
         super().append(writes, commit=commit)
 
     def _keep_snapshot(self, node_id: int) -> None:
+        """Write a snapshot, and record it as one of this node."""
         self.take_snapshot()
         snapshot = self.log.snapshot
         if snapshot is not None:
-            self.snapshots.append(Taken(node_id, self.image.timestamp_ms, snapshot))
+            self.snapshots.append(NodeSnapshot(node_id, self.image.timestamp_ms, snapshot))
 
     # --- what people do ---
 
@@ -168,7 +176,7 @@ class History(World):
                 self.wait(self.random.randint(10_000, 60_000))
 
     def set_levels(self, desired: dict[str, int], *, by_operator: bool) -> None:
-        """Finalize these levels one by one, like the operator. RuntimeError if the controller refuses."""
+        """Finalize these levels one by one, like the operator. Raises RuntimeError if the controller refuses one."""
         for feature, level in desired.items():
             current = self.image.features.get(feature, 0)
             if feature == KRAFT_VERSION or current == level:
@@ -213,7 +221,7 @@ class History(World):
 
 
 def live(plan: ClusterPlan, scale: Scale, *, until_ms: int) -> History:
-    """The whole history of a cluster."""
+    """Simulate the whole history of a cluster. Raises RuntimeError if the plan takes longer than the time there is."""
     history = History(plan, scale, until_ms=until_ms)
     _begin(history)
     for day, act in sorted(_acts(history, scale), key=lambda each: each[0]):
@@ -254,6 +262,7 @@ def _topics(plan: ClusterPlan) -> tuple[TopicPlan, ...]:
 
 
 def _begin(history: History) -> None:
+    """Make the first hours: the minimum of in-sync replicas for all brokers, then topics; in a migration, the copy."""
     history.wait(600_000)
     history.append([broker_config(None, 2)])  # otherwise the log does not show whether ELR can be raised
     if history.plan.story is Story.STUCK_MIGRATION:
@@ -269,18 +278,18 @@ def _begin(history: History) -> None:
 
 
 def _acts(history: History, scale: Scale) -> list[tuple[float, Callable[[], None]]]:
-    """Acts of the story, each with its day."""
+    """Acts of the story, each with its day. An act whose day is over when its turn comes is done at once."""
     plan, days = history.plan, scale.days
     acts: list[tuple[float, Callable[[], None]]] = []
     if plan.upgraded is not None:
-        some = plan.brokers[: len(plan.brokers) // 2] if plan.story is Story.HALFWAY else None
-        acts.append((plan.upgraded, lambda: history.roll(plan.after, brokers=some)))
+        upgraded_brokers = plan.brokers[: len(plan.brokers) // 2] if plan.story is Story.HALFWAY else None  # None: all
+        acts.append((plan.upgraded, lambda: history.roll(plan.after, brokers=upgraded_brokers)))
     if plan.finalized is not None:
         desired = levels_of(plan.after, dynamic=plan.dynamic)
         acts.append((plan.finalized, lambda: history.set_levels(desired, by_operator=plan.documented)))
     if plan.restarted is not None:
         acts.append((plan.restarted, history.roll))
-    acts += [(history.random.uniform(0.7, 0.95) * days, lambda: _slow(history)) for _ in range(_SLOW)]
+    acts += [(history.random.uniform(0.7, 0.95) * days, lambda: _let_fall_behind(history)) for _ in range(_SLOW_TIMES)]
     kept_days, last = scale.kept_days, plan.brokers[-1]
     acts_of_story: dict[Story, list[tuple[float, Callable[[], None]]]] = {
         Story.GHOST_BROKER: [(0.1 * days, lambda: history.remove_broker(last))],
@@ -290,25 +299,27 @@ def _acts(history: History, scale: Scale) -> list[tuple[float, Callable[[], None
         ],
         Story.CHANGED_BY_HAND: [(days - 0.2, lambda: history.set_levels({SHARE_VERSION: 0}, by_operator=False))],
         Story.STUCK_MIGRATION: [(0.3 * days, lambda: _leave_zookeeper(history))],
-        Story.FLAPPING: [(days - 0.2 * kept_days, lambda: _flap(history, int(0.15 * kept_days * DAY_MS) // _FLAPS))],
+        Story.FLAPPING: [
+            (days - 0.2 * kept_days, lambda: _kill_again_and_again(history, int(0.15 * kept_days * DAY_MS) // _KILLS))
+        ],
     }
     return acts + acts_of_story.get(plan.story, [])
 
 
-def _slow(history: History) -> None:
-    """The replicas of a broker are out of the ISRs for a while."""
+def _let_fall_behind(history: History) -> None:
+    """Take the replicas of one broker out of the ISRs for a while."""
     history.fall_behind(history.random.choice(history.plan.brokers[:3]), for_ms=45_000)
 
 
 def _leave_zookeeper(history: History) -> None:
-    """Restarts all brokers but the last one in KRaft mode; the migration stays there."""
+    """Restart all brokers but the last one in KRaft mode; the migration goes no further."""
     for broker in history.plan.brokers[:-1]:
         history.nodes[Role.BROKER, broker].migrating = False
         history.restart(Role.BROKER, broker)
         history.wait(30_000)
 
 
-def _flap(history: History, every_ms: int) -> None:
-    for _ in range(_FLAPS):
+def _kill_again_and_again(history: History, every_ms: int) -> None:
+    for _ in range(_KILLS):
         history.restart(Role.BROKER, history.plan.brokers[-1], kill=True)
         history.wait(every_ms)

@@ -19,6 +19,7 @@ from kraftlog.batches import CRC_START
 from kraftlog.schema import table
 
 _OFFSET, _EPOCH, _CRC, _BASE_TIME, _MAX_TIME = slice(0, 8), slice(12, 16), slice(17, 21), slice(27, 35), slice(35, 43)
+"""Bytes of the header of a batch in which batches of a run differ from each other, or from other runs."""
 
 
 class IdleRun(Struct, frozen=True):
@@ -32,7 +33,7 @@ class IdleRun(Struct, frozen=True):
 
     @property
     def end_offset(self) -> int:
-        """The offset behind it."""
+        """The offset behind the last batch."""
         return self.base_offset + self.count
 
     @property
@@ -41,7 +42,7 @@ class IdleRun(Struct, frozen=True):
         return self.first_ms + (self.count - 1) * self.every_ms
 
     def split(self, count: int) -> tuple[IdleRun, IdleRun]:
-        """The first `count` batches, and the others; there is at least one of each."""
+        """The first `count` batches, and the remaining ones. `count` is at least 1, and less than there are."""
         later = replace(
             self,
             base_offset=self.base_offset + count,
@@ -71,20 +72,22 @@ def _big(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 
 def _batch(time: bytes) -> bytes:
+    """A batch with a NoOp at offset 0 and this timestamp, in 8 bytes."""
     return encode([Write(table.NO_OP, {})], base_offset=0, epoch=0, timestamp_ms=int.from_bytes(time, "big"))
 
 
 @cache
 def _differences() -> tuple[NDArray[np.uint32], ...]:
-    """For each byte of the timestamp: how each of its values changes the checksum."""
-    nothing = google_crc32c.value(_batch(bytes(8))[CRC_START:])
+    """For each byte of the timestamp: how each of its values changes the checksum, to be combined by XOR."""
+    of_time_zero = google_crc32c.value(_batch(bytes(8))[CRC_START:])
 
     def difference(number: int, value: int) -> int:
         time = bytes(value if each == number else 0 for each in range(8))
-        return int(google_crc32c.value(_batch(time)[CRC_START:]) ^ nothing)
+        return int(google_crc32c.value(_batch(time)[CRC_START:]) ^ of_time_zero)
 
     # The highest bit of a time is its sign, which no moment has.
-    tops = (128, *(256,) * 7)
+    value_counts = (128, *(256,) * 7)
     return tuple(
-        np.array([difference(number, value) for value in range(top)], np.uint32) for number, top in enumerate(tops)
+        np.array([difference(number, value) for value in range(value_count)], np.uint32)
+        for number, value_count in enumerate(value_counts)
     )

@@ -48,16 +48,22 @@ OWN_STORIES = (
     Story.GHOST_BROKER, Story.NEW_GHOST_BROKER, Story.GHOST_CONTROLLER, Story.CHANGED_BY_HAND, Story.STUCK_MIGRATION,
     Story.FLAPPING,
 )  # fmt: skip
-_OTHERS: Mapping[Story, int] = {Story.FINALIZED: 12, Story.NOT_FINALIZED: 3, Story.OLD: 3, Story.HALFWAY: 2}
+"""Stories that each fleet has once."""
+_ORDINARY: Mapping[Story, int] = {Story.FINALIZED: 12, Story.NOT_FINALIZED: 3, Story.OLD: 3, Story.HALFWAY: 2}
+"""Stories of the other clusters, with their weights in the draw."""
 _UPGRADES = (("4.1", "4.2"), ("4.1", "4.2"), ("3.9", "4.1"), ("4.0", "4.1"), ("4.2", "4.3"))
 
 
 class Scale(Struct, frozen=True):
     """The size of a fleet.
 
-    full: in so many clusters NoOps are written every 500 ms, as Kafka does by default; in the others every `idle_ms`
-    (metadata.max.idle.interval.ms), which is to say thinned. kept_days: of the log. copies: nodes of each cluster whose
-    directory is there, controllers first. partitions: of each cluster, about.
+    clusters: number of clusters.
+    days: length of their histories.
+    full: number of clusters with a NoOp every 500 ms, as Kafka writes them by default.
+    idle_ms: time between two NoOps in the other clusters (metadata.max.idle.interval.ms), longer to save space.
+    kept_days: days of the log that are kept.
+    copies: nodes of each cluster whose directory is written, controllers first.
+    partitions: about how many partitions each cluster has.
     """
 
     clusters: int
@@ -84,9 +90,15 @@ SMALL = Scale(clusters=12, days=30, full=0, idle_ms=300_000, partitions=12)
 class ClusterPlan(Struct, frozen=True):
     """One cluster. Days count from the beginning of its history.
 
-    before, after: the releases of an upgrade; the same where there is none. topics: replicas of each partition of each.
-    upgraded: the day of the roll to `after`; finalized: of the levels. restarted: of a roll without an upgrade, which
-    the log still has. documented: a KafkaFeatures document names its levels, and the operator finalized them.
+    seed: seed of all that is random in its history.
+    before, after: releases before and after an upgrade; the same if there is none.
+    topics: replicas of each partition, by topic.
+    idle_ms: time between two NoOps.
+    dynamic: the quorum is dynamic.
+    upgraded: day of the roll to `after`; None: there is none.
+    finalized: day on which the levels of `after` are finalized; None: they are not.
+    restarted: day of a roll without an upgrade, which is late enough to be in the log that is kept; None: none.
+    documented: a KafkaFeatures document names its levels, and the operator finalized them.
     """
 
     name: str
@@ -122,7 +134,7 @@ def draw(scale: Scale, seed: int) -> list[ClusterPlan]:
     """The clusters of a fleet, by name."""
     random = Random(f"fleet {seed}")  # noqa: S311 - a simulation
     stories: list[Story] = [*OWN_STORIES]
-    other_stories = random.choices(list(_OTHERS), list(_OTHERS.values()), k=scale.clusters - len(stories))
+    other_stories = random.choices(list(_ORDINARY), list(_ORDINARY.values()), k=scale.clusters - len(stories))
     stories += other_stories
     random.shuffle(stories)
     ordinary = [number for number, story in enumerate(stories) if story not in OWN_STORIES]
@@ -137,10 +149,10 @@ def draw(scale: Scale, seed: int) -> list[ClusterPlan]:
 def _cluster(name: str, story: Story, scale: Scale, seed: int, *, full: bool) -> ClusterPlan:
     random = Random(f"{seed} {name}")  # noqa: S311 - a simulation
     old_release, new_release = (release_named(name_) for name_ in _releases(story, random))
-    brokers = tuple(range(1, random.choice((4, 4, 5, 6, 7))))
+    brokers = tuple(range(1, random.choice((4, 4, 5, 6, 7))))  # three to six, most often three
     controllers = tuple(range(101, 104))
     if story is Story.GHOST_BROKER or story is Story.NEW_GHOST_BROKER:
-        brokers = tuple(range(1, 6))
+        brokers = tuple(range(1, 6))  # enough to take over the replicas of the one that is removed
     days, kept_days = scale.days, scale.kept_days
     upgraded = None if story in (Story.OLD, Story.STUCK_MIGRATION) else random.uniform(0.2, 0.6) * days
     if story in (Story.HALFWAY, Story.GHOST_CONTROLLER):  # lately, so that the log tells who leads, and who votes

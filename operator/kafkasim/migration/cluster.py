@@ -27,15 +27,20 @@ from kafkasim.releases import release_named
 from kafkasim.world import World
 
 NEVER_MS = 10**15
+"""Interval of NoOps in the world of ZooKeeper, which has no metadata log in reality."""
 BOOT_MS = 4_000
-FIRST_PORT = 20_000
+"""Time in ms from the start of a process until it begins to work."""
+FIRST_PORT = 20_000  # the port of a node is this and its id
 RELEASE = release_named("3.9")
+"""Release of all nodes: the last one that can migrate."""
 
 
 class Faults(Struct, frozen=True):
-    """Faults of a migration. `lost_writes`: chance that a change of a topic is not written to ZooKeeper. `stalls`:
-    the quorum does not reach ZooKeeper, and writes there later. `epoch`: of the quorum when it is formed: elections
-    have raised it.
+    """Faults of a migration.
+
+    lost_writes: probability that a change of a topic is not written to ZooKeeper.
+    stalls: the quorum does not reach ZooKeeper; it writes there later.
+    epoch: epoch of the quorum when it is formed; above 1 as if there had been elections before.
     """
 
     lost_writes: float = 0.0
@@ -44,7 +49,15 @@ class Faults(Struct, frozen=True):
 
 
 class MigratingCluster(Elections):
-    """`files`: the properties file of each node, which takes effect with its next start."""
+    """Processes of brokers and controllers, and the worlds in which they are.
+
+    zookeeper: the world in which a broker is controller (see `Elections`).
+    quorum: the world of the controllers; None until a majority of them runs for the first time.
+    driver: the migration driver of the quorum.
+    files: properties of each node, which take effect with its next start.
+    faults: faults of the migration; tests change them.
+    on_copied, on_finalized: called once the quorum decides, and when the migration is over.
+    """
 
     def __init__(
         self,
@@ -89,7 +102,9 @@ class MigratingCluster(Elections):
         return self._first([world.next_due() for world in self._worlds()])
 
     def advance(self, now_ms: int, *, sparse: bool = False) -> None:
-        """Run all events that are due until then, in both worlds. `sparse`: see `Ledger.advance`."""
+        """Run all events that are due until then, in both worlds and here, in the order of time. `sparse`: see
+        `Ledger.advance`.
+        """
         while (due := self._next_event(sparse=sparse)) is not None and due <= now_ms:
             self._reach(max(due, self.now_ms), sparse=sparse)
         self._reach(max(now_ms, self.now_ms), sparse=sparse)
@@ -106,6 +121,7 @@ class MigratingCluster(Elections):
         return min((moment for moment in (*moments, next_due, driven) if moment is not None), default=None)
 
     def _reach(self, at_ms: int, *, sparse: bool) -> None:
+        """Set the time, run what is due here and in the worlds, and let everything react to it."""
         self.now_ms = at_ms
         while self._due and self._due[0][0] <= at_ms:
             heapq.heappop(self._due)[2]()
@@ -130,7 +146,7 @@ class MigratingCluster(Elections):
                 self.quorum.stop(role, node_id, kill=kill)
         else:
             self._stopping[node_id] = kill
-            deciding, _ = self._places(node_id)
+            deciding, _ = self._place_of(node_id)
             deciding.stop(role, node_id, kill=kill)
         self._follow()
 
@@ -194,18 +210,18 @@ class MigratingCluster(Elections):
         return self.quorum if self.is_led_by_quorum else self.zookeeper
 
     def answering(self, role: Role, node_id: int) -> tuple[World, Node] | None:
-        """(world, node) that answers at the address of this node; None if nothing listens there."""
+        """The world and the node that answer at the address of this node; None if nothing listens there."""
         if role is Role.CONTROLLER:
             node = self.quorum.nodes[role, node_id] if self.quorum is not None else None
             return (self.quorum, node) if self.quorum is not None and node is not None and node.listening else None
-        world, node = self._places(node_id)
+        world, node = self._place_of(node_id)
         if node.in_zookeeper_mode and not self.zookeeper.nodes[role, node_id].listening:
             return None
         return (world, node) if node.listening else None
 
-    def _places(self, broker_id: int) -> tuple[World, Node]:
-        """The world in which a process of a broker counts, and its node: the quorum while that decides, or if it is in
-        no other.
+    def _place_of(self, broker_id: int) -> tuple[World, Node]:
+        """The world in which a process of a broker counts, and its node there: the quorum's world while that decides,
+        or if the process is in no other.
         """
         key = (Role.BROKER, broker_id)
         zookeeper_node = self.zookeeper.nodes[key]
@@ -275,6 +291,7 @@ class MigratingCluster(Elections):
     # --- what follows from what has happened ---
 
     def _follow(self) -> None:
+        """Let processes, sessions, the controller in ZooKeeper and the driver react to what has happened."""
         for id_ in self.broker_ids:
             self._follow_process(id_)
         self._follow_claim()
@@ -284,7 +301,9 @@ class MigratingCluster(Elections):
             self._save()
 
     def _follow_process(self, broker_id: int) -> None:
-        """One process is in both worlds, or in none; its session in ZooKeeper ends with it."""
+        """Keep a process the same in both worlds: it registers with the quorum too, or ends in both. Its session in
+        ZooKeeper ends with it.
+        """
         key = (Role.BROKER, broker_id)
         node = self.zookeeper.nodes[key]
         other = self.quorum.nodes[key] if self.quorum is not None else None
@@ -311,13 +330,13 @@ class MigratingCluster(Elections):
     # --- what the driver does here ---
 
     def led_by_quorum(self) -> None:
-        """From now on the quorum decides about partitions."""
+        """Note that from now on the quorum decides about partitions."""
         self.is_led_by_quorum = True
-        self._fetch(self.quorum)
+        self._let_catch_up(self.quorum)
         self.on_copied()
 
     def finalized(self) -> None:
-        """The migration is over."""
+        """Note that the migration is over."""
         self.on_finalized()
 
     def stalls(self) -> bool:
@@ -330,5 +349,5 @@ class MigratingCluster(Elections):
 
 
 def _registers(node: Node) -> bool:
-    """True if a process in ZooKeeper mode registers with the quorum, and not on its way to its end."""
+    """True if a process in ZooKeeper mode registers with the quorum: it has the flag, and is not ending."""
     return node.running and node.migrating and not node.stopping

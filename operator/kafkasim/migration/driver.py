@@ -29,11 +29,12 @@ from kraftlog.schema import table
 
 CONTROLLER, EPOCH, PROGRESS = "/controller", "/controller_epoch", "/migration"
 BROKERS = "/brokers/ids"
-READY_MS, CLAIM_MS, COPY_MS, REWRITE_MS = 400, 200, 200, 150
+READY_MS, COPY_MS = 400, 200
+"""Times in ms: from the election of the controller to its claim, and from that to the copy or the rewrite."""
 
 
 class Driving(Enum):
-    """State of the driver of the active controller."""
+    """States of the driver of the active controller."""
 
     WAITING = auto()  # for the quorum, and for brokers
     CLAIMED = auto()  # `/controller` is its own; the copy, or the rewrite, is next
@@ -69,9 +70,9 @@ class Driver:
         self._cluster, self._quorum = cluster, quorum
         self.driving = Driving.WAITING
         self.lost: set[str] = set()
-        self._epoch = -1
-        self._since_ms = 0
-        self._mirrored: object = None
+        self._epoch = -1  # epoch of the controller whose driver this is
+        self._since_ms = 0  # time at which `driving` began
+        self._mirrored: object = None  # the partitions that were written to ZooKeeper last
 
     @property
     def _tree(self) -> Tree:
@@ -117,18 +118,20 @@ class Driver:
     # --- to take over ---
 
     def _take_over(self, leader: Node) -> None:
+        """Claim `/controller` if the state allows it and everybody is there; else wait, or do nothing any more."""
         state, copied = self.state, self._offset() > 0
         if state is ZkMigrationState.POST_MIGRATION or state is ZkMigrationState.NONE:
             self.driving = Driving.INACTIVE
         elif state is ZkMigrationState.MIGRATION and not copied:
-            self.driving = (
-                Driving.INACTIVE
-            )  # "KRaft controller indicates an active migration, but the ZK state does not"
+            # Kafka: "KRaft controller indicates an active migration, but the ZK state does not".
+            self.driving = Driving.INACTIVE
         elif state is ZkMigrationState.MIGRATION or self._all_are_there():
             self._claim(leader)
 
     def _all_are_there(self) -> bool:
-        """Every voter with the flag; every broker of ZooKeeper, and of an assignment, registered with the quorum."""
+        """True if every voter has the flag, and every broker that is in ZooKeeper, or in an assignment of a topic, is
+        registered with the quorum.
+        """
         image = self._quorum.image
         voters = [image.controllers.get(id_) for id_ in self._quorum.voters]
         if any(voter is None or not voter.zk_migration_ready for voter in voters):
@@ -144,6 +147,7 @@ class Driver:
         return bool(brokers) and brokers <= registered
 
     def _claim(self, leader: Node) -> None:
+        """Replace the claim of a broker, or of an earlier leader of the quorum, by that of this leader."""
         claim = self._tree.get(CONTROLLER)
         if claim is not None and znodes.controller(claim).kraft_epoch >= self._epoch:
             return
@@ -158,6 +162,7 @@ class Driver:
     # --- the copy, and what is written to ZooKeeper ---
 
     def _begin_to_write(self) -> None:
+        """Copy metadata into the log if that was not done yet; then write everything back, and go on with changes."""
         quorum = self._quorum
         if self.state is ZkMigrationState.PRE_MIGRATION and self._offset() <= 0:
             image = quorum.leader_image
@@ -173,6 +178,7 @@ class Driver:
         self.driving = Driving.WRITING
 
     def _mirror(self) -> None:
+        """Write what has changed in the log to ZooKeeper, and how far the log was read."""
         image = self._quorum.image
         if image.partitioned is not self._mirrored:
             self._write(all_of_it=False)
@@ -180,11 +186,14 @@ class Driver:
             self._progress(image.offset - 1, self._quorum.active, self._epoch)
 
     def _write(self, *, all_of_it: bool) -> None:
+        """Write topics to ZooKeeper, and delete those that the log does not have. `all_of_it`: also topics whose writes
+        were lost; no write is lost now.
+        """
         image = self._quorum.image
         self._mirrored = image.partitioned
         znodes_by_topic = topics.written(image, self._epoch, topics.states(self._tree))
         for topic, contents in znodes_by_topic.items():
-            changed = any(znode is None or znode.data != data for znode, data in self._beside(contents))
+            changed = any(znode is None or znode.data != data for znode, data in self._current_and_desired(contents))
             if changed and not all_of_it and self._cluster.loses_a_write():
                 self.lost.add(topic)
             if all_of_it or topic not in self.lost:
@@ -197,15 +206,17 @@ class Driver:
         if self._quorum.active is not None:
             self._progress(image.offset - 1, self._quorum.active, self._epoch)
 
-    def _beside(self, contents: Mapping[str, bytes]) -> Iterator[tuple[Znode | None, bytes]]:
-        """The znode that is there, and the data that it should have."""
+    def _current_and_desired(self, contents: Mapping[str, bytes]) -> Iterator[tuple[Znode | None, bytes]]:
+        """Pairs of the znode at a path, None where it is absent, and the data that it should have."""
         return ((self._tree.get(path), data) for path, data in contents.items())
 
     def _offset(self) -> int:
+        """Offset up to which ZooKeeper has the log, by `/migration`; -1 before the copy."""
         znode = self._tree.get(PROGRESS)
         return -1 if znode is None else znodes.migration(znode).offset
 
     def _progress(self, offset: int, controller: int, epoch: int) -> None:
+        """Write `/migration`."""
         document = {
             "version": 0, "kraft_metadata_offset": offset, "kraft_controller_id": controller,
             "kraft_metadata_epoch": epoch, "kraft_controller_epoch": epoch,

@@ -27,7 +27,12 @@ from kraftlog.schema import table
 
 ELECTED = 0
 """Id of the node that represents the controller in the world of ZooKeeper."""
-ELECTION_MS, TOLD_MS, SESSION_MS = 200, 300, 18_000
+ELECTION_MS = 200
+"""Time in ms from the end of a claim to the next one."""
+TOLD_MS = 300
+"""Time in ms from a claim until the brokers know it."""
+SESSION_MS = 18_000
+"""Time in ms after which the session of a killed process ends: zookeeper.session.timeout.ms."""
 
 
 class Elections:
@@ -46,7 +51,7 @@ class Elections:
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._order = count()
         self._electing = False
-        self._sessions: dict[int, tuple[int, UUID]] = {}
+        self._sessions: dict[int, tuple[int, UUID]] = {}  # by broker: its id and the incarnation that holds the session
         self._written: object = None  # partitions as ZooKeeper has them; `cluster` compares them
         self.tree.create("/cluster/id", json.dumps({"version": "1", "id": zookeeper.cluster_id}).encode())
         self.tree.create(EPOCH, b"1")
@@ -54,7 +59,7 @@ class Elections:
         for id_ in self.broker_ids:
             node = zookeeper.nodes[Role.BROKER, id_]
             node.in_zookeeper_mode = True
-            self._session_of(node)
+            self._open_session(node)
         self._claim(self.random.choice(self.broker_ids))
         self._inform_brokers()
         self._save()
@@ -66,11 +71,14 @@ class Elections:
     # --- sessions ---
 
     def _follow_session(self, node: Node) -> None:
+        """Open the session of a broker's new process, or end that of a process that has ended: after a kill, only when
+        it times out.
+        """
         path = f"{BROKERS}/{node.id}"
         znode = self.tree.get(path)
         life = (node.id, node.incarnation)
         if node.running and znode is None:
-            self._session_of(node)
+            self._open_session(node)
         elif znode is not None and not (node.running and self._sessions.get(node.id) == life):
             owner = self._sessions.get(node.id)
             if node.unclean:
@@ -78,7 +86,7 @@ class Elections:
             else:
                 self._session_ends(owner)
 
-    def _session_of(self, node: Node) -> None:
+    def _open_session(self, node: Node) -> None:
         document = {
             "features": {}, "endpoints": [f"PLAINTEXT://{node.host}:{node.port}"], "jmx_port": -1, "version": 5,
             "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"}, "host": node.host, "port": node.port,
@@ -95,10 +103,11 @@ class Elections:
     # --- the controller in ZooKeeper ---
 
     def _follow_claim(self) -> None:
+        """Begin an election if nobody claims `/controller`."""
         claim = self.tree.get(CONTROLLER)
         if claim is None:
             if self.is_led_by_quorum:
-                self._released()
+                self._load_from_zookeeper()
             self.zookeeper.elected = self.zookeeper.active = None
             if not self._electing:
                 self._electing = True
@@ -121,7 +130,7 @@ class Elections:
         self.raise_epoch()
 
     def _inform_brokers(self) -> None:
-        """The brokers learn which one is controller."""
+        """Let the brokers learn which of them is controller."""
         znode = self.tree.get(CONTROLLER)
         claim = None if znode is None else znodes.controller(znode)
         if claim is not None and not claim.is_kraft:
@@ -129,7 +138,7 @@ class Elections:
             world.elected, world.active = claim.node_id, ELECTED
             world.append([Write(table.NO_OP, {})], commit=True)
 
-    def _released(self) -> None:
+    def _load_from_zookeeper(self) -> None:
         """Load the state from ZooKeeper again, after the quorum has given up `/controller`."""
         self.is_led_by_quorum = False
         world = self.zookeeper
@@ -138,11 +147,11 @@ class Elections:
         restored = topics.records(self.tree, world.leader_image, directories, world.metadata_version)
         if restored:
             world.append(restored, commit=True)
-        self._fetch(world)
+        self._let_catch_up(world)
         self._written = world.leader_image.partitioned
 
     def _save(self) -> None:
-        """The controller writes what it decided to ZooKeeper."""
+        """Write to ZooKeeper what the controller has decided."""
         image = self.zookeeper.leader_image
         self._written = image.partitioned
         znode = self.tree.get(EPOCH)
@@ -154,7 +163,7 @@ class Elections:
     # --- what a quorum does here ---
 
     def raise_epoch(self) -> None:
-        """Each claim of `/controller` raises the epoch."""
+        """Raise the epoch of the controller, as each claim of `/controller` does."""
         znode = self.tree.get(EPOCH)
         value = znodes.controller_epoch(znode).value if znode is not None else 0
         self.tree.write(EPOCH, str(value + 1).encode())
@@ -163,7 +172,7 @@ class Elections:
         """Depose the broker that is controller. `active` stays, as processes still come and go in ZooKeeper."""
         self.zookeeper.elected = None
 
-    def _fetch(self, world: World | None) -> None:
+    def _let_catch_up(self, world: World | None) -> None:
         """Let the replicas on running brokers catch up with their leaders; None: nothing to do."""
         for id_ in self.broker_ids if world is not None else ():
             if world is not None and world.nodes[Role.BROKER, id_].running:

@@ -16,10 +16,11 @@ CONNECT = "zookeeper.connect"
 ROLES = "process.roles"
 ENSEMBLE = "zk1:2181,zk2:2181,zk3:2181/kafka"
 PROTOCOL = "3.9"
+"""`inter.broker.protocol.version` of the brokers; a migration needs that of their own release."""
 
 
 class Form(StrEnum):
-    """Kinds of nodes."""
+    """Kinds of nodes by their properties file. The values are the words in which a status asks for one."""
 
     PLAIN_BROKER = "a broker in ZooKeeper mode"
     FLAGGED_BROKER = "a broker in ZooKeeper mode that migrates"
@@ -32,12 +33,12 @@ _QUORUM = {
     "controller.quorum.voters": "3001@controllers:9093,3002@controllers:9093,3003@controllers:9093",
     "controller.listener.names": "CONTROLLER",
 }
-_OF_ALL = {
+_COMMON = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
 }
 _ZOOKEEPER = {CONNECT: ENSEMBLE}
-_OF: Mapping[Form, Mapping[str, str]] = {
+_PROPERTIES: Mapping[Form, Mapping[str, str]] = {
     Form.PLAIN_BROKER: {**_ZOOKEEPER, "broker.id": "{id}", "inter.broker.protocol.version": PROTOCOL},
     Form.FLAGGED_BROKER: {
         **_ZOOKEEPER, **_QUORUM, "broker.id": "{id}", "inter.broker.protocol.version": PROTOCOL, FLAG: "true",
@@ -49,8 +50,8 @@ _OF: Mapping[Form, Mapping[str, str]] = {
 
 
 def file_of(form: Form, node_id: int) -> Mapping[str, str]:
-    """The file of one node."""
-    return {name: value.format(id=node_id) for name, value in {**_OF_ALL, **_OF[form]}.items()}
+    """The properties of a node of this kind."""
+    return {name: value.format(id=node_id) for name, value in {**_COMMON, **_PROPERTIES[form]}.items()}
 
 
 def is_in_zookeeper_mode(file: Mapping[str, str]) -> bool:
@@ -59,5 +60,5 @@ def is_in_zookeeper_mode(file: Mapping[str, str]) -> bool:
 
 
 def has_flag(file: Mapping[str, str]) -> bool:
-    """True if the process migrates."""
+    """True if a process with this file takes part in a migration."""
     return file.get(FLAG) == "true"

@@ -19,11 +19,11 @@ class Person:
     """Does what a message asks for, once for each message."""
 
     def __init__(self, cluster: MigratingCluster) -> None:
-        self._cluster, self._asked = cluster, ""
+        self._cluster, self._last_message = cluster, ""
 
     def does(self, message: str) -> None:
         """Do what the message asks for, if it is a new one."""
-        is_new, self._asked = message != self._asked, message
+        is_new, self._last_message = message != self._last_message, message
         match = ASKED.search(message)
         if not is_new:
             return
@@ -37,12 +37,12 @@ class Person:
             self.stops_controllers()
 
     def starts_controllers(self, form: Form = Form.MIGRATING_CONTROLLER) -> None:
-        """Each with this file."""
+        """Start all controllers, each with a file of this kind."""
         for id_ in self._cluster.controller_ids:
             self._cluster.change(Role.CONTROLLER, id_, form)
             self._cluster.start(Role.CONTROLLER, id_)
 
     def stops_controllers(self) -> None:
-        """Each of them, without a pause between."""
+        """Stop all controllers at once."""
         for id_ in self._cluster.controller_ids:
             self._cluster.stop(Role.CONTROLLER, id_)

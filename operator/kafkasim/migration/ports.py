@@ -49,6 +49,7 @@ from kraftlog.image import ZkMigrationState
 
 T = TypeVar("T")
 CALL_MS = 10
+"""Virtual time in ms that a reading of ZooKeeper takes."""
 CLUSTER_ID = "/cluster/id"
 SYNCED = (CONTROLLER, EPOCH, PROGRESS)
 """Znodes that are read with `sync`, so that they are always current."""
@@ -60,7 +61,8 @@ class MigrationNetwork(Network):
     def __init__(self, cluster: MigratingCluster, access: Access | None = None) -> None:
         self._cluster = cluster
         self._keys = {Address(*cluster.address(key)): key for key in cluster.files}
-        super().__init__(cast("World", cluster), access or Access())  # of which it is asked for no node
+        # Of `World`, a network needs only the time here: nodes are looked up in the methods below.
+        super().__init__(cast("World", cluster), access or Access())
 
     def addresses(self, role: Role) -> tuple[Address, ...]:
         return tuple(at for at, key in self._keys.items() if key[0] is role)
@@ -98,13 +100,13 @@ class SimulatedEnsemble:
     async def read(self) -> ZooKeeperReading | Failure:
         """Read the znodes that a migration depends on."""
         await self._pass_time()
-        old = self._cluster.tree.before(self._behind_ms())
+        served = self._cluster.tree.before(self._behind_ms())  # znodes as the server has them, maybe old ones
 
         def get(path: str, shape: Callable[[Znode], T]) -> Read[T]:
-            return parsed(self._cluster.tree.get(path) if path in SYNCED else old.get(path), shape)
+            return parsed(self._cluster.tree.get(path) if path in SYNCED else served.get(path), shape)
 
         brokers: dict[int, RegisteredBroker | Failure] = {}
-        for path in old:
+        for path in served:
             if path.startswith(f"{BROKERS}/"):
                 id_ = int(path.removeprefix(f"{BROKERS}/"))
                 broker = get(path, partial(znodes.broker, id_))
@@ -123,8 +125,8 @@ class SimulatedEnsemble:
         return parsed(self._cluster.tree.get(CONTROLLER), znodes.controller)
 
     async def compare(self, cluster_id: str) -> StoreComparison | Failure:
-        """All topics in ZooKeeper with the metadata log, once ZooKeeper has had time to follow."""
-        await self._pass_time(700)
+        """Compare all topics in ZooKeeper with the metadata log, once ZooKeeper has had time to follow."""
+        await self._pass_time(700)  # ms
         quorum = self._cluster.quorum
         if quorum is None or quorum.active is None:
             return Failure(FailureKind.NO_LEADER, "metadata log", "no controller is active")
@@ -144,7 +146,7 @@ class SimulatedEnsemble:
         return StoreComparison(self._now(), image.offset, differs.total, str(differs), examples, digest=differs.digest)
 
     async def survey(self, within: float) -> Survey | Failure:
-        """All znodes that Kafka copies, always read anew."""
+        """A survey of all znodes that Kafka copies, always a new one, whatever age `within` allows."""
         await self._pass_time()
         surveyor = Surveyor()
         self._feed(surveyor)
@@ -152,13 +154,14 @@ class SimulatedEnsemble:
 
     @asynccontextmanager
     async def prepared(self, step: DeleteZnodes) -> AsyncIterator[PreparedDeletion | NotSent]:
-        """A session, and nothing sent in it."""
+        """Open a session for the step, in which nothing was sent yet; NotSent if it is of another cluster."""
         await self._pass_time()
         identity = self._cluster.tree.get(CLUSTER_ID)
         other = of_another_cluster(parsed(identity, znodes.cluster_id), ENSEMBLE, step.cluster_id)
         yield NotSent(str(other)) if other is not None else Transaction(self._cluster, step)
 
     def _feed(self, sink: Sink) -> None:
+        """Pass all topics, partitions and configs in ZooKeeper to a survey or a comparison."""
         tree = self._cluster.tree
         for name in tree.below(topics.TOPICS):
             znode = tree.get(f"{topics.TOPICS}/{name}")
@@ -188,17 +191,17 @@ class Transaction:
         self._cluster, self._step = cluster, step
 
     async def send(self, withheld: Withheld) -> Outcome:
-        """Sends it."""
+        """Send the transaction: check the cluster id, raise the epoch, and delete; unless it is withheld."""
         if reason := withheld():
             return NotSent(reason)
         step = self._step
         raised = None if step.raise_to is None else str(step.raise_to).encode()
         identity = self._cluster.tree.get(CLUSTER_ID)
-        of_cluster = Operation(CLUSTER_ID, -1 if identity is None else identity.version)
-        first = Operation(EPOCH_PATH, step.epoch.version, raised)
+        check = Operation(CLUSTER_ID, -1 if identity is None else identity.version)
+        raise_epoch = Operation(EPOCH_PATH, step.epoch.version, raised)
         deletions = (Operation(path, life.version, deletes=True) for path, life in step.deletes.items())
         try:
-            self._cluster.transact(of_cluster, first, *deletions)
-        except Refused as refused:
-            return Rejected(refused.code, f"znode {refused.path}: it was written or deleted meanwhile")
+            self._cluster.transact(check, raise_epoch, *deletions)
+        except Refused as refusal:
+            return Rejected(refusal.code, f"znode {refusal.path}: it was written or deleted meanwhile")
         return Applied()

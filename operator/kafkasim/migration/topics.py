@@ -30,16 +30,18 @@ def _json(document: object) -> bytes:
 
 
 def written(image: Image, controller_epoch: int, was: Mapping[str, State]) -> dict[str, dict[str, bytes]]:
-    """By topic: each znode of it. `was`: states by path as they stand there: only what changes gets the epoch."""
+    """Data of all znodes of topics, by topic and path, that ZooKeeper should have for this image. `was`: states of
+    partitions that ZooKeeper has, by path: a state that does not change keeps its epoch of the controller.
+    """
     contents_by_topic: dict[str, dict[str, bytes]] = {}
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in replicas.partitions_in(image):
         by_topic.setdefault(partition.topic, []).append(partition)
     minimum = image.partitions.min_insync_replicas.topics
-    for topic, several in by_topic.items():
+    for topic, partitions in by_topic.items():
         path = f"{TOPICS}/{topic}"
-        znodes = contents_by_topic[topic] = {path: _json(_assignment(several))}
-        for partition in several:
+        znodes = contents_by_topic[topic] = {path: _json(_assignment(partitions))}
+        for partition in partitions:
             at = f"{path}/partitions/{partition.number}/state"
             znodes[at] = _state(partition.state, controller_epoch, was.get(at))
         config = {"min.insync.replicas": str(minimum[topic])} if topic in minimum else {}
@@ -47,22 +49,26 @@ def written(image: Image, controller_epoch: int, was: Mapping[str, State]) -> di
     return contents_by_topic
 
 
-def _assignment(several: Collection[TopicPartition]) -> dict[str, object]:
-    first = next(iter(several))
+def _assignment(partitions: Collection[TopicPartition]) -> dict[str, object]:
+    """Content of the znode of a topic with these partitions."""
+    first = next(iter(partitions))
     return {
         "removing_replicas": {
-            str(partition.number): sorted(partition.state.removing) for partition in several if partition.state.removing
+            str(partition.number): sorted(partition.state.removing)
+            for partition in partitions
+            if partition.state.removing
         },
-        "partitions": {str(partition.number): partition.state.replicas for partition in several},
+        "partitions": {str(partition.number): partition.state.replicas for partition in partitions},
         "topic_id": shown_id(first.topic_id.bytes),
         "adding_replicas": {
-            str(partition.number): sorted(partition.state.adding) for partition in several if partition.state.adding
+            str(partition.number): sorted(partition.state.adding) for partition in partitions if partition.state.adding
         },
         "version": 3,
     }
 
 
 def _state(state: Partition, controller_epoch: int, was: State | None) -> bytes:
+    """Data of the znode with the state of a partition. `was`: the state that ZooKeeper has; None for none."""
     in_sync = [each for each in state.replicas if each in state.in_sync]
     is_same = was is not None and (was.leader, was.leader_epoch, list(was.isr)) == (
         state.leader, state.leader_epoch, in_sync,
@@ -80,7 +86,7 @@ def _state(state: Partition, controller_epoch: int, was: State | None) -> bytes:
 
 
 def states(tree: Tree) -> dict[str, State]:
-    """Every state that can be read, by path."""
+    """Every state of a partition that can be read, by its path."""
     states_by_path = {}
     for topic in topics(tree):
         for number in topic.partitions:
@@ -102,7 +108,7 @@ def topics(tree: Tree) -> Iterator[Topic]:
 
 
 def records(tree: Tree, image: Image, directories: Mapping[int, UUID], metadata_version: int) -> list[Write]:
-    """Records that give a log whose image is `image` the state of ZooKeeper."""
+    """Records that bring a log from this image to the topics that ZooKeeper has."""
     ids = {topic.name: topic.id for topic in image.partitions.topics.values()}
     writes: list[Write] = []
     at = states(tree)

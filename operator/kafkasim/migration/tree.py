@@ -15,9 +15,11 @@ from msgspec import Struct
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.znodes import Znode
 
-NO_NODE, BAD_VERSION = -101, -103
+NO_NODE, BAD_VERSION = -101, -103  # of `KeeperException.Code`
 REMEMBERED_MS = 20_000
+"""Time in ms for which earlier states are remembered: a server may be behind by as much."""
 ANY = -1
+"""Version of an operation that fits every version of a znode."""
 
 
 class Refused(Exception):
@@ -45,7 +47,7 @@ class Tree:
         self._zxid = 0
         self._znodes: dict[str, Znode] = {}
         self._owners: dict[str, object] = {}
-        self._past: deque[tuple[int, Mapping[str, Znode]]] = deque()
+        self._past: deque[tuple[int, Mapping[str, Znode]]] = deque()  # time in ms, and the znodes until then
 
     @property
     def zxid(self) -> int:
@@ -53,7 +55,7 @@ class Tree:
         return self._zxid
 
     def get(self, path: str) -> Znode | None:
-        """None where it is absent."""
+        """The znode at this path; None where it is absent."""
         return self._znodes.get(path)
 
     def below(self, root: str) -> Iterator[str]:
@@ -65,8 +67,8 @@ class Tree:
     def before(self, ms: int) -> Mapping[str, Znode]:
         """All znodes as they were so many ms ago, as far as that is remembered."""
         until = self._now() - ms
-        for at, znodes in self._past:  # each entry: what was there until then
-            if at > until:
+        for replaced_ms, znodes in self._past:  # the first state that was still there at that time
+            if replaced_ms > until:
                 return znodes
         return self._znodes
 
@@ -77,7 +79,7 @@ class Tree:
     # --- what is written ---
 
     def create(self, path: str, data: bytes, *, owner: object = None) -> Znode:
-        """A new znode; `owner`: the session that it ends with. ValueError where there is one."""
+        """Create a znode. Raises ValueError if it exists. `owner`: session with which it ends; None: it stays."""
         if path in self._znodes:
             raise ValueError(f"{path} exists")
         self._begin()
@@ -130,7 +132,7 @@ class Tree:
         return replace(znode, data=data, version=znode.version + 1, mtime=self._now())
 
     def _begin(self) -> None:
-        """One transaction more; what was there until now is remembered for a while."""
+        """Begin a transaction: count it, and remember for a while what was there before."""
         self._zxid += 1
         now_ms = self._now()
         self._past.append((now_ms, dict(self._znodes)))

@@ -27,7 +27,7 @@ from kafkafeatures.kafka.wire.lengths import judge
 API_VERSIONS = 18
 UNSUPPORTED_VERSION = 35
 UNREGISTER_BROKER, UNREGISTER_CONTROLLER = 64, 94
-_HEAD = struct.Struct(">hhi")
+_HEAD = struct.Struct(">hhi")  # the fields of `Head`
 _UNSUPPORTED = struct.Struct(">ihihhh")
 _UNREGISTERED = struct.Struct(">ibihb")
 
@@ -45,7 +45,7 @@ class Head(Struct, frozen=True):
 
 
 def read_head(frame: bytes) -> Head:
-    """The first eight bytes. Raises NotKafkaError for less."""
+    """Read the head of a request. Raises NotKafkaError if the frame is shorter than a head."""
     if len(frame) < _HEAD.size:
         raise NotKafkaError(f"a request of {len(frame)} bytes")
     return Head(*_HEAD.unpack_from(frame))
@@ -63,6 +63,7 @@ def read_request(head: Head, frame: bytes) -> Any:
 
 
 def _request_schema(api_key: int, version: int) -> Any:
+    """The class of kio for a request, or one of the product's own where kio has none."""
     if (api_key, version) == (API_VERSIONS, 5):
         return entity(api_key, version, "Request")
     # kio does not know 94, which is laid out as 64 is.
@@ -105,7 +106,7 @@ def _writer(schema: Any) -> Callable[[Any, Any], None]:
 
 @cache
 def _shape(schema: Any) -> Callable[[Mapping[str, Any]], Any]:
-    """Builds one message, or a part of it, from a dict. A missing field takes the default of the schema."""
+    """Function that builds a message, or a part of it, from a dict. A missing field gets the default of the schema."""
     hints = typing.get_type_hints(schema)
     fields = [
         (field.name, _converter(hints[field.name], field.metadata.get("kafka_type")))
@@ -119,6 +120,7 @@ def _shape(schema: Any) -> Callable[[Mapping[str, Any]], Any]:
 
 
 def _converter(hint: Any, kafka_type: str | None) -> Callable[[Any], Any]:
+    """Function that makes a value of a field's type: of numbers, error codes and times; of dicts, messages."""
     if kafka_type == "error_code":
         return ErrorCode
     if kafka_type == "timedelta_i32":

@@ -26,19 +26,19 @@ _UNKNOWN_TOPIC = "This server does not host this topic-partition."
 
 
 async def exchange(node: NodeAnswers, api_key: int, version: int, request: Any) -> Answer | None:
-    """The answer; None for an API that is offered but not simulated (the connection is closed)."""
+    """The fields of the response; None for an API that is offered but not simulated: the connection is closed."""
     return await EXCHANGES[api_key](node, version, request) if (node.node.role, api_key) in HANDLERS else None
 
 
-async def _asked(node: NodeAnswers, request: m.Request[m.R], version: int) -> m.R:
+async def _answer_to(node: NodeAnswers, request: m.Request[m.R], version: int) -> m.R:
     answer = await node.answer(request, version)
-    assert answer is not None  # noqa: S101 - `exchange` looked whether there is one
+    assert answer is not None  # noqa: S101 - `exchange` has checked that the API is simulated
     return answer
 
 
 async def _api_versions(node: NodeAnswers, version: int, request: Any) -> Answer:
     name = m.ApiVersionsRequest(cluster_id=request.cluster_id, node_id=int(request.node_id)) if version >= 5 else None
-    response = await _asked(node, name or m.ApiVersionsRequest(), version)
+    response = await _answer_to(node, name or m.ApiVersionsRequest(), version)
     return {
         "error_code": response.error_code,
         "api_keys": [
@@ -64,7 +64,7 @@ async def _describe_cluster(node: NodeAnswers, version: int, request: Any) -> An
         include_fenced_brokers=version >= 2 and request.include_fenced_brokers,
         authorized_operations=request.include_cluster_authorized_operations,
     )
-    response = await _asked(node, question, version)
+    response = await _answer_to(node, question, version)
     return {
         "throttle_time": 0,
         "error_code": response.error_code,
@@ -84,7 +84,7 @@ async def _describe_cluster(node: NodeAnswers, version: int, request: Any) -> An
 
 
 async def _describe_quorum(node: NodeAnswers, version: int, request: Any) -> Answer:
-    response = await _asked(node, m.DescribeQuorumRequest(), version)
+    response = await _answer_to(node, m.DescribeQuorumRequest(), version)
     listener = LISTENER[Role.CONTROLLER]
     return {
         "error_code": response.error_code,
@@ -139,7 +139,7 @@ def _replicas(states: Iterable[m.ReplicaState]) -> list[Answer]:
 
 
 async def _update_features(node: NodeAnswers, version: int, request: Any) -> Answer:
-    """v0 has neither a type nor validateOnly on KRaft; v2 has no results."""
+    """UpdateFeatures. In KRaft mode v0 has neither a type nor validateOnly; v2 has no results."""
     updates = tuple(
         (update.feature, update.max_version_level, update.upgrade_type if version >= 1 else m.UPGRADE)
         for update in request.feature_updates
@@ -156,12 +156,12 @@ async def _update_features(node: NodeAnswers, version: int, request: Any) -> Ans
 
 
 def _unregister(question: type[UnregisterBrokerRequest] | type[UnregisterControllerRequest]) -> Exchange:
-    """The exchange of either request. Controllers use the field `broker_id`, too: kio has no request for them, and the
-    layout is equal.
+    """The exchange of one of these requests. The id of a controller is in `broker_id`, too: kio has no request for
+    controllers, so that of the same layout is used.
     """
 
     async def unregister(node: NodeAnswers, version: int, request: Any) -> Answer:
-        response = await _asked(node, question(request.broker_id), version)
+        response = await _answer_to(node, question(request.broker_id), version)
         return {"throttle_time": 0, "error_code": response.error_code, "error_message": response.error_message}
 
     return unregister
@@ -177,7 +177,7 @@ async def _fetch(node: NodeAnswers, version: int, request: Any) -> Answer:
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
-            response = await _asked(node, _fetch_request(partition, request), version)
+            response = await _answer_to(node, _fetch_request(partition, request), version)
             if response.error_code:
                 return {"throttle_time": 0, "error_code": response.error_code, "responses": []}
             is_log = topic.topic_id == m.METADATA_TOPIC_ID and response.partition_error_code != UNKNOWN_TOPIC_ID
@@ -238,7 +238,7 @@ async def _fetch_snapshot(node: NodeAnswers, version: int, request: Any) -> Answ
             question = m.FetchSnapshotRequest(
                 request.cluster_id, snapshot_id, partition.current_leader_epoch, partition.position, request.max_bytes
             )
-            response = await _asked(node, question, version)
+            response = await _answer_to(node, question, version)
             is_log = topic.name == m.METADATA_TOPIC and partition.partition == 0
             if response.error_code and is_log:
                 return {"throttle_time": 0, "error_code": response.error_code, "topics": []}

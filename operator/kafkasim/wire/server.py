@@ -85,7 +85,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 class SimulatorServer:
-    """A world on the network. `now_ms` is the clock the world runs by."""
+    """A world on the network; it implements `Clock` of `answers/log.py`. `now_ms`: clock that the world follows."""
 
     def __init__(self, world: World, ports: Ports, now_ms: Callable[[], int]) -> None:
         self.world = world
@@ -93,10 +93,10 @@ class SimulatorServer:
         self._now_ms = now_ms
         self._servers: dict[Key, asyncio.Server] = {}
         self._connections: dict[Key, set[asyncio.Task[None]]] = {}
-        self._waiting: set[asyncio.Future[None]] = set()
-        self._wake = asyncio.Event()
-        self._pump: asyncio.Task[None] | None = None
-        self._listeners = asyncio.Lock()  # one at a time opens and closes
+        self._waiting: set[asyncio.Future[None]] = set()  # responses that wait for a change of the world
+        self._wake = asyncio.Event()  # set when the world was changed
+        self._pump: asyncio.Task[None] | None = None  # the task that advances time
+        self._listeners = asyncio.Lock()  # one task at a time opens and closes them
 
     async def __aenter__(self) -> SimulatorServer:
         await self._open_and_close()
@@ -119,7 +119,7 @@ class SimulatorServer:
             await asyncio.wait([self._pump])
 
     def now_ms(self) -> int:
-        """The clock."""
+        """The time of the clock, in ms."""
         return self._now_ms()
 
     async def moved(self, until_ms: int | None = None) -> None:
@@ -172,10 +172,10 @@ class SimulatorServer:
     async def _open_and_close(self) -> None:
         async with self._listeners:
             for key, node in self.world.nodes.items():
-                should = node.listening
-                if should and key not in self._servers:
+                should_listen = node.listening
+                if should_listen and key not in self._servers:
                     await self._open(key, node)
-                elif not should and key in self._servers:
+                elif not should_listen and key in self._servers:
                     await self._close(key)
 
     async def _open(self, key: Key, node: Node) -> None:
@@ -216,6 +216,7 @@ class SimulatorServer:
         self._ports.give_back(key, address)
 
     async def _converse(self, answers: NodeAnswers, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer requests in order, until one is invalid or not offered, or the client closes the connection."""
         offered = answers.apis
         while True:
             (size,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
@@ -226,7 +227,7 @@ class SimulatorServer:
             versions = offered.get(head.api_key)
             if versions is None or head.api_version not in versions:
                 if head.api_key != API_VERSIONS or versions is None:
-                    return
+                    return  # a node closes the connection, but answers an ApiVersions that is too new
                 answer = unsupported_api_versions(head, versions)
             else:
                 reply = await self._answer(answers, head, frame)

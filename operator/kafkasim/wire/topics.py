@@ -29,11 +29,11 @@ Answer = dict[str, Any]
 
 UNKNOWN_TOPIC_ID = 100
 _SIZE = 1_000  # bytes of a partition; nothing depends on it
-_INT = 3
+_INT = 3  # of `ConfigDef.Type`, as DescribeConfigs reports it
 
 
 async def metadata(node: NodeAnswers, version: int, request: Any) -> Answer:
-    """The live brokers, and topics: all that may be seen, or those that are named."""
+    """Metadata: the live brokers, and topics: all that may be seen, or those that are named."""
     requested = request.topics
     question = MetadataRequest(requested is None or bool(requested), request.include_topic_authorized_operations)
     response = await node.metadata(question, version)
@@ -100,7 +100,7 @@ def _partition(partition: PartitionAnswer) -> Answer:
 
 
 async def describe_topic_partitions(node: NodeAnswers, version: int, request: Any) -> Answer:
-    """In pages, from a cursor on."""
+    """DescribeTopicPartitions: a page of partitions, from a cursor on."""
     cursor = None if request.cursor is None else (request.cursor.topic_name, request.cursor.partition_index)
     question = DescribeTopicPartitionsRequest(cursor, request.response_partition_limit)
     response = topics.page(node.world, question, {each.name for each in request.topics})
@@ -111,7 +111,7 @@ async def describe_topic_partitions(node: NodeAnswers, version: int, request: An
 
 
 async def list_reassignments(node: NodeAnswers, version: int, request: Any) -> Answer:
-    """Reassignments in progress."""
+    """ListPartitionReassignments: reassignments in progress."""
     response = await node.reassignments(ListPartitionReassignmentsRequest(), version)
     names = None if request.topics is None else {each.name for each in request.topics}
     answers = [
@@ -139,7 +139,7 @@ async def list_reassignments(node: NodeAnswers, version: int, request: Any) -> A
 
 
 async def describe_log_dirs(node: NodeAnswers, version: int, request: Any) -> Answer:
-    """Partitions on the disks of this broker."""
+    """DescribeLogDirs: partitions on the disks of this broker."""
     response = await node.log_dirs(DescribeLogDirsRequest(), version)
     names = None if request.topics is None else {each.topic for each in request.topics}
     results = [
@@ -166,7 +166,7 @@ def _sizes(partitions: Iterable[int]) -> list[Answer]:
 
 
 async def describe_configs(node: NodeAnswers, version: int, request: Any) -> Answer:
-    """The configs of each resource in the request; they may be of several types."""
+    """DescribeConfigs: the configs of each resource in the request, of any type."""
     results = []
     for resource in request.resources:
         kind, name, keys = resource.resource_type, resource.resource_name, resource.configuration_keys

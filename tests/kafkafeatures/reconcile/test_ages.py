@@ -26,7 +26,7 @@ from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kube.errors import Conflict
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.reconcile.act import Reconciliation
-from kafkafeatures.reconcile.ages import MOST, Ages
+from kafkafeatures.reconcile.ages import MAX_STAMPS, Ages
 from kafkafeatures.reconcile.claims import Claims
 from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
@@ -247,9 +247,9 @@ def test_the_age_of_a_timestamp_never_shrinks_and_grows_with_the_monotonic_clock
 def test_the_number_of_remembered_timestamps_is_bounded() -> None:
     ages, clocks = Ages(lambda: 0.0), Clocks()
     used = stamp(NOW - DAY)
-    for number in range(3 * MOST):
+    for number in range(3 * MAX_STAMPS):
         assert ages.of(used, NOW) == DAY
-        ages.begins(stamp(NOW + number * timedelta(seconds=1)))
+        ages.note_own_stamp(stamp(NOW + number * timedelta(seconds=1)))
     assert ages.of(used, NOW + DAY) == DAY
     assert clocks.ages.of(used, NOW + DAY) == 2 * DAY
-    assert len(cast(Any, ages)._met) == MOST
+    assert len(cast(Any, ages)._times) == MAX_STAMPS

@@ -13,7 +13,7 @@ from kafkafeatures.api.status import Via
 from kafkafeatures.core.engine.gates import Owner
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import ResourceKey
-from kafkafeatures.reconcile.claims import SENT_FOR, STRAIGHT_FOR, Claims
+from kafkafeatures.reconcile.claims import SENT_DIRECTLY_FOR, SENT_FOR, Claims
 
 NEW_ACTS = Owner("ns/new", is_same_cluster=False, is_acting=True)
 
@@ -163,11 +163,11 @@ PASSED_ON = {**STRAIGHT, "via": "Broker"}
 @pytest.mark.parametrize(
     ("intents", "seconds"),
     [
-        ([STRAIGHT], STRAIGHT_FOR),
-        ([{**STRAIGHT, "outcome": "Applied"}], STRAIGHT_FOR),
+        ([STRAIGHT], SENT_DIRECTLY_FOR),
+        ([{**STRAIGHT, "outcome": "Applied"}], SENT_DIRECTLY_FOR),
         ([PASSED_ON], SENT_FOR),
         ([STRAIGHT, PASSED_ON], SENT_FOR),
-        ([{"kind": "DeleteZnodes", "via": "ZooKeeper"}], STRAIGHT_FOR),
+        ([{"kind": "DeleteZnodes", "via": "ZooKeeper"}], SENT_DIRECTLY_FOR),
         ([{"kind": "RestartNode", "via": "ApiServer"}], SENT_FOR),
         ([{"kind": "Future", "via": "Controller"}], SENT_FOR),
         (["?"], SENT_FOR),
@@ -202,7 +202,8 @@ def test_a_step_kept_by_a_broker_is_waited_for_also_after_a_directly_sent_step()
 
 
 @pytest.mark.parametrize(
-    ("via", "seconds"), [(Via.CONTROLLER, STRAIGHT_FOR), (Via.ZOOKEEPER, STRAIGHT_FOR), (Via.BROKER, SENT_FOR)]
+    ("via", "seconds"),
+    [(Via.CONTROLLER, SENT_DIRECTLY_FOR), (Via.ZOOKEEPER, SENT_DIRECTLY_FOR), (Via.BROKER, SENT_FOR)],
 )
 def test_an_unanswered_step_of_this_process_blocks_as_long_as_one_of_another_process(via: Via, seconds: float) -> None:
     now = 0.0

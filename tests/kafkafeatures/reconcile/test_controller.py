@@ -16,7 +16,7 @@ from kafkafeatures.core.engine.steps import Applied, NotSent, Outcome, OutcomeUn
 from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kube.api import ResourceKey
-from kafkafeatures.reconcile.claims import STRAIGHT_FOR
+from kafkafeatures.reconcile.claims import SENT_DIRECTLY_FOR
 from kafkafeatures.reconcile.connections import LONGEST_REQUEST
 from kafkafeatures.reconcile.pace import BURST, REFILL_SECONDS
 from kafkafeatures.reconcile.pauses import CHECK_EVERY, SLOWEST_WAIT
@@ -242,7 +242,7 @@ async def test_after_a_deletion_the_next_owner_waits_only_for_open_steps(
         pass
     cluster = rig.kafka.world.cluster_id
     assert (rig.claims.competing_owner(ResourceKey("a", "b"), cluster) is not None) == blocked, deleted
-    rig.seconds += STRAIGHT_FOR  # it went straight to the active controller: no broker may keep it
+    rig.seconds += SENT_DIRECTLY_FOR  # it went straight to the active controller: no broker may keep it
     assert rig.claims.competing_owner(ResourceKey("a", "b"), cluster) is None
 
 

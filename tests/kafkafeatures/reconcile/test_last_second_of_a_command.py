@@ -35,7 +35,7 @@ class Command:
         self.kafka, self._happens = Cluster({"metadata.version": 21}), happens
 
     def run(self) -> FileStore:
-        with FileStore(read_file(self.path), self.state, again=partial(read_file, self.path)) as store:
+        with FileStore(read_file(self.path), self.state, reread=partial(read_file, self.path)) as store:
             context = ReconcileContext(
                 store,
                 self.kafka,
@@ -54,7 +54,7 @@ class Command:
 
 def test_a_document_that_changed_only_in_comments_is_carried_out(tmp_path: Path) -> None:
     command = Command(tmp_path, lambda command: command.change(f"# a comment\n{DOCUMENT}"))
-    assert command.run().why_over == ""
+    assert command.run().changed_because == ""
     assert len(command.kafka.sent) == 1
 
 
@@ -72,7 +72,7 @@ def test_a_document_that_changed_or_vanished_after_the_intent_sends_nothing(
     tmp_path: Path, happens: Callable[[Command], None], cause: str
 ) -> None:
     command = Command(tmp_path, happens)
-    assert cause in command.run().why_over
+    assert cause in command.run().changed_because
     assert command.kafka.sent == []
     assert "NotSent" in command.state.read_text()
     assert "intents" not in command.state.read_text()

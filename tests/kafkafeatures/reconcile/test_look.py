@@ -61,7 +61,7 @@ class ReadingScene:
         self.order.clear()
 
         async def look() -> Observation:
-            evaluation = await evaluate(self.context, await self.store.read(), again=again)
+            evaluation = await evaluate(self.context, await self.store.read(), only_for_restart=again)
             assert isinstance(evaluation, Evaluation)
             return evaluation.observation
 

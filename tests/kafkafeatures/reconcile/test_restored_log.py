@@ -18,7 +18,7 @@ from kafkafeatures.core.engine.steps import OutcomeUnknown
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Role
 from kafkafeatures.core.migration.positions import Position
-from kafkafeatures.reconcile.accounting import held_against_the_log
+from kafkafeatures.reconcile.accounting import compare_with_log
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.ports import Resource
 from tests.kafkafeatures.core import migrations
@@ -207,4 +207,4 @@ async def test_the_log_position_is_kept_while_a_quorum_does_not_answer_during_a_
 
 async def against(ages: Ages, resource: Resource, observation: Observation) -> tuple[Resource, object, object]:
     kafka: Any = SimpleNamespace()  # nothing of an older part of the log is asked for here
-    return await held_against_the_log(kafka, ages, resource, observation, at=stamp(NOW), age_of=lambda _: timedelta(0))
+    return await compare_with_log(kafka, ages, resource, observation, at=stamp(NOW), age_of=lambda _: timedelta(0))

@@ -209,9 +209,9 @@ async def _until_settled(
                     return last, Exit.UNREACHABLE  # no step was begun since, so the last result still holds
                 state = progress.said or "the cluster did not answer in time"
                 raise CommandFailed(f"{TIMED_OUT}: {state}", Exit.UNREACHABLE) from None
-            if store.why_over:
+            if store.changed_because:
                 progress.tell(last)
-                raise CommandFailed(f"{store.why_over}; nothing more was sent; run it again", Exit.BLOCKED)
+                raise CommandFailed(f"{store.changed_because}; nothing more was sent; run it again", Exit.BLOCKED)
             code = progress.code_of(last)
             if code is Exit.APPROVAL:
                 permission.check_approval(last.status)

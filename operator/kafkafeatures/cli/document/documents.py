@@ -100,7 +100,7 @@ class Document(Struct, frozen=True):
             approve=arguments.approve or "",
             accepted_log=arguments.accept_restored_log,
             approves_by_name=not self.command,
-            again=self.again if again and not is_stream(self.file) else None,
+            reread=self.again if again and not is_stream(self.file) else None,
         )
 
     def remove_made(self) -> None:

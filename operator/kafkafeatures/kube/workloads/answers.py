@@ -56,7 +56,7 @@ async def outcome_of(request: Awaitable[object], remedy: str) -> Outcome:
         await request
     except WriteWithheld as error:
         return NotSent(str(error))
-    except Gone:
+    except Gone:  # the pod was replaced or deleted meanwhile, which is what was asked for
         return Applied()
     except Throttled as error:
         return Rejected(TOO_MANY_REQUESTS, str(error))

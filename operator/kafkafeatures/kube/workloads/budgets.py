@@ -42,12 +42,13 @@ def covering(items: Iterable[Json], labels: Mapping[str, Json], sets: Sequence[S
 
 
 def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> Budget:
-    """The budget as a value. `covered`: names of the pods that it covers."""
+    """The budget as a value. `covered`: names of the pods that it covers. `sets`: all StatefulSets of the document."""
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
-    counted = int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0)
+    is_current = int(status.get("observedGeneration") or 0) >= int(metadata.get("generation") or 0)
     expected, desired = int(status.get("expectedPods") or 0), int(status.get("desiredHealthy") or 0)
     if isinstance(spec.get("minAvailable"), int):
         # With a number as minAvailable, Kubernetes expects the pods that exist, without those being replaced.
+        # Expected 0 stays 0: Kubernetes has not counted yet.
         expected = expected and expected + _missing(spec.get("selector"), covered, sets)
     limits: Sequence[str] = [
         f"{name}: {spec[name]}" for name in ("maxUnavailable", "minAvailable") if spec.get(name) is not None
@@ -59,7 +60,7 @@ def _budget(raw: Json, covered: frozenset[str], sets: Sequence[StatefulSet]) -> 
         limit=", ".join(limits) or "no limit",
         always_allows_unhealthy=spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
         has_enough_healthy=0 < desired <= int(status.get("currentHealthy") or 0),
-        most=max(expected - desired, 0) if counted and expected else -1,
+        most=max(expected - desired, 0) if is_current and expected else -1,  # -1: Kubernetes has not computed it yet
     )
 
 

@@ -24,7 +24,7 @@ def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
     """The pod as a value. `container`: name of the container that runs Kafka."""
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
-    running: Json = next(
+    kafka_status: Json = next(
         (
             container_status
             for container_status in status.get("containerStatuses") or ()
@@ -32,10 +32,10 @@ def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
         ),
         {},
     )
-    waiting = _waiting(status, conditions, running)
-    reporting = _of_init(status) if waiting.startswith(INIT) else running
+    waiting = _waiting(status, conditions, kafka_status)
+    reporting = _of_init(status) if waiting.startswith(INIT) else kafka_status  # whose restarts and last end count
     ended = _ended(reporting)
-    shares_network = bool(spec.get("hostNetwork"))
+    shares_network = bool(spec.get("hostNetwork"))  # then its IPs are those of its Kubernetes node
     ips = tuple(dict.fromkeys(address["ip"] for address in status.get("podIPs") or () if address.get("ip")))
     return Pod(
         name=str(metadata["name"]),
@@ -52,7 +52,7 @@ def pod_of(raw: Json, stateful_set: str, container: str) -> Pod:
         restarts=int(reporting.get("restartCount") or 0),
         created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
         draining=_is_true(conditions, "DisruptionTarget"),
-        started_at=_moment((running.get("state") or {}).get("running"), "startedAt"),
+        started_at=_moment((kafka_status.get("state") or {}).get("running"), "startedAt"),
         ended_for=str(ended.get("reason") or "Error") if ended else "",
         ended_at=_moment(ended, "finishedAt"),
         stops_by=_moment(metadata, "deletionTimestamp"),

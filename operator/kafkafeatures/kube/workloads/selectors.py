@@ -31,6 +31,7 @@ def selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
 
 
 def _requirements(selector: Selector) -> Iterator[str]:
+    """Each requirement of the selector, as it is written in a query."""
     yield from (f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items())
     for requirement in selector.get("matchExpressions") or ():
         key, values = requirement["key"], ",".join(requirement.get("values") or ())
@@ -48,6 +49,7 @@ def _requirements(selector: Selector) -> Iterator[str]:
 
 
 def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Tell whether the labels meet one of `matchExpressions`."""
     key, values = expression["key"], expression.get("values") or ()
     match expression["operator"]:
         case "In":

@@ -62,7 +62,7 @@ class StatefulSets:
         self._api = api
         self._namespace = namespace
         self._rollout = rollout
-        self._now = clock
+        self._clock = clock
         self._rival = rival
 
     async def read(self) -> WorkloadsReading | Failure:
@@ -84,7 +84,7 @@ class StatefulSets:
         return self._api.send("POST", path, eviction)
 
     async def _read(self) -> WorkloadsReading:
-        at = self._now()
+        at = self._clock()
         labels: dict[str, Json] = {}
         slots = asyncio.Semaphore(AT_ONCE)
         roles = {"controllers": self._rollout.controllers, "brokers": self._rollout.brokers}
@@ -99,7 +99,7 @@ class StatefulSets:
         stateful_sets = [stateful_set for _, reading in sets if (stateful_set := reading.result()) is not None]
         missing = tuple(name for name, reading in sets if reading.result() is None)
         covering = budgets.covering(listed.result(), labels, stateful_sets) if labels else ()
-        at = min(at, self._api.answered_at or at)
+        at = min(at, self._api.answered_at or at)  # see `WorkloadsReading.at`
         return WorkloadsReading(at, tuple(stateful_sets), covering, missing, self._namespace)
 
     async def _stateful_set(
@@ -140,7 +140,7 @@ class StatefulSets:
             release=release_of(
                 template_metadata.get("labels") or {}, template_metadata.get("annotations") or {}, image
             ),
-            conflict=_manager(metadata) or self._rival(name),
+            conflict=_controller_of(metadata) or self._rival(name),
             grace_seconds=int(template["spec"].get("terminationGracePeriodSeconds", 30)),
             labels=dict(spec["selector"].get("matchLabels") or {}),
             pods=tuple(sorted(pods, key=lambda pod: pod.name)),
@@ -149,7 +149,7 @@ class StatefulSets:
         )
 
 
-def _manager(metadata: Json) -> str:
+def _controller_of(metadata: Json) -> str:
     """The controller that owns the StatefulSet, such as another operator, which may restart its pods too; empty for
     none.
     """
@@ -159,4 +159,4 @@ def _manager(metadata: Json) -> str:
     return f"{owner['kind']} {owner['name']} ({owner['apiVersion'].partition('/')[0]})" if owner else ""
 
 
-open_port = StatefulSets
+open_port = StatefulSets  # the function of this name that `Adapter` of `adapters.py` asks of a driver's module

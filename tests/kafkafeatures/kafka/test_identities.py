@@ -1,4 +1,4 @@
-"""Which process is which node: only the process itself is believed, and only for the life it was asked in."""
+"""Identities of nodes: a process proves its id by its own answer, which counts until the process ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ APIS = {**BROKER_APIS, 32: BROKER_APIS[18]}
 
 
 def node(id_: int, code: int = 0) -> Node:
-    """A process that says that it is this node."""
+    """A process that accepts requests for this node id only. `code`: the error of all its answers."""
 
     def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         refused = 0 if request.names == (str(id_),) else ErrorCode.INVALID_REQUEST
@@ -42,7 +42,7 @@ def node(id_: int, code: int = 0) -> Node:
 
 
 def node_with_interval(text: str | None) -> Node:
-    """A node whose file says how often it writes a snapshot."""
+    """A node whose file sets the interval of snapshots to this text (ms)."""
 
     def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         entries = {

@@ -170,7 +170,7 @@ def test_a_raise_is_sent_as_upgrade_and_a_lower_level_as_safe_downgrade(after: i
     ],
     ids=[
         "no change", "a feature without a name", "a negative level", "one feature twice",
-        "a dry run of kraft.version, which Kafka would carry out", "two changes in a request that is no dry run",
+        "kraft.version beside another feature, whose failure would not stop it", "two changes that are no dry run",
     ],
 )  # fmt: skip
 def test_a_request_that_must_not_be_sent_cannot_be_built(

@@ -42,7 +42,7 @@ MOST_BYTES = 262_144
 
 
 def described() -> Iterable[tuple[str, str | None]]:
-    """Everything that has a description, by its name."""
+    """The descriptions of the kind, its fields and its columns, by name."""
     yield "KafkaFeatures", root().get("description")
     yield from ((path, one.schema.get("description")) for path, one in FIELDS.items())
     yield from ((f"column {name}", one.get("description")) for name, one in COLUMNS.items())

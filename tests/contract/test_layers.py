@@ -124,7 +124,7 @@ HARMLESS = frozenset(
     "__future__ base64 collections contextlib dataclasses datetime difflib enum fnmatch functools hashlib heapq "
     "ipaddress itertools json math operator re shlex types typing zoneinfo".split()
 )
-"""What a pure room may import of the standard library: no I/O, no clock, no chance."""
+"""Modules of the standard library that a pure package may import: without I/O, clock and randomness."""
 
 
 def _name(module: str) -> str:
@@ -142,7 +142,7 @@ def room(module: str) -> str:
 
 @cache
 def imports() -> tuple[tuple[str, str], ...]:
-    """Every import of the product that leaves its room: importer, imported."""
+    """The imports of the product from another package: importer, imported."""
     graph = grimp.build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
     pairs = (
         (_name(one), _name(other)) for one in graph.modules for other in graph.find_modules_directly_imported_by(one)

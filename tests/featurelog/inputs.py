@@ -24,7 +24,7 @@ SEGMENT = f"{0:020}.log"
 
 
 def put(root: Path, cluster: str, node: str, name: str, content: bytes, cluster_id: str | None = None) -> Path:
-    """One file of a node's log."""
+    """Write one file of a node's log."""
     path = root / cluster / node / DIRECTORY / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Which files of a folder of inputs belong to which node of which cluster."""
+"""Files in a folder of inputs: the node and the cluster that each belongs to."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Migration:
 
     @property
     def position(self) -> str:
-        """Where the status says that the cluster is."""
+        """The position of the migration in the status."""
         return "" if self.status.migration is None else self.status.migration.position
 
     # --- what happens ---
@@ -118,7 +118,7 @@ class Migration:
         raise AssertionError(f"it stays at: {self.message}")
 
     async def look(self) -> float | None:
-        """One reconciliation."""
+        """Run one reconciliation."""
         with FileStore(read_document(self._document), self._state) as store:
             context = ReconcileContext(
                 store, self._kafka, self._network.now, self._sleep, self._monotonic, self._ages,

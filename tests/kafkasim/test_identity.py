@@ -99,7 +99,7 @@ def of_release(release: str, *others: int) -> World:
 
 
 def reasons(seen: Observation) -> dict[int, str]:
-    """Why brokers have no answer of their own."""
+    """The failures of brokers that did not answer for themselves."""
     found = {node.id: node.answer.failure for node in seen.nodes if isinstance(node.answer, Unknown)}
     return {id_: f"{why.kind}: {why.message.split(' is that of ')[-1]}" for id_, why in found.items()}
 
@@ -153,11 +153,11 @@ class Counted:
         self.apis[int.from_bytes(frame[4:6], "big")] += 1
 
     def received(self, address: Address, frame: bytes) -> None:
-        """What is asked alone counts."""
+        """Ignore answers: only requests are counted."""
 
 
 async def requests_of(release: str) -> Counter[int]:
-    """What one probe of five brokers takes."""
+    """The number of requests for one probe of five brokers."""
     made = plan(dict.fromkeys(range(1, 6), release), dict.fromkeys((3001, 3002, 3003), release), metadata_version=25)
     async with served(made) as server:
         broker, counted = server.world.nodes[Role.BROKER, 1], Counted()

@@ -116,7 +116,7 @@ def test_the_memory_limit_applies_within_a_batch_of_topics() -> None:
 
 
 def test_a_long_record_takes_only_the_memory_of_its_bytes() -> None:
-    """By its frame, the record could be a partition's."""
+    """The frame of the record is that of a partition, so it is read."""
     long = partition(1, 0, 1, 2, 3) + bytes(1_000_000)
     data = batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(40)), long)
     replay = Replay(sections=[Section.PARTITIONS])

@@ -173,7 +173,7 @@ NO_OP, REGISTERED = [frame(table.NO_OP, {})], [broker(1, 5)]
 def test_a_clock_that_is_set_does_not_change_the_age_of_a_registration(
     batches: list[tuple[int, Iterable[bytes]]], age: int
 ) -> None:
-    """From one batch to the next at most a minute counts, and none if the clock goes back."""
+    """Between two batches at most a minute counts, and nothing if the clock goes back."""
     data, one_by_one = timed(*batches), Replay()
     for below in range(len(batches) + 1):
         one_by_one.append(data, below=below)

@@ -1,4 +1,4 @@
-"""What the documentation promises of consents and approvals, held against the record of a history."""
+"""Promises of the documentation about consents and approvals, checked on the record of a history."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Hands:
         await self.until(self.is_observed)
 
     def is_observed(self) -> bool:
-        """Whether its status is that of its document, held against a cluster."""
+        """Tell whether the status is of the current document, and of a cluster that was read."""
         ready = self.ready
         told = ready.get("observedGeneration") == self.object["metadata"]["generation"]
         return told and ready.get("status") in ("True", "False") and bool(self.status.get("clusterId"))
@@ -93,7 +93,7 @@ class Hands:
         self.edit(features=features, **fields)
 
     def annotate(self, name: str, value: str) -> None:
-        """By a person."""
+        """Annotate the resource, as a person does."""
         self.scene.edit(self.name, lambda one: one["metadata"].setdefault("annotations", {}).update({name: value}))
 
     def approve(self, digits: int = WHOLE) -> None:
@@ -112,7 +112,7 @@ class Hands:
         await self.scene.wait(seconds)
 
     async def until(self, is_so: Callable[[], bool], *, within: float = 60.0, every: float = 0.25) -> bool:
-        """Whether it came to be, within so many seconds."""
+        """Wait for a condition; tells whether it came true within so many seconds."""
         until = self.scene.loop.time() + within
         while not (so := is_so()) and self.scene.loop.time() < until:
             await self.wait(every)

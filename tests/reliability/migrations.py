@@ -48,15 +48,15 @@ SETTLES_WITHIN = 2_400.0
 
 
 def is_migration(seed: int) -> bool:
-    """Whether the history of this seed is about a migration."""
+    """Tell whether the history of this seed is about a migration."""
     return seed % MIGRATIONS == FIRST
 
 
 class MigrationHistory(Slips):
-    """One history while it happens."""
+    """A history of a migration while it is simulated."""
 
     async def live(self) -> History:
-        """From the beginning to the end."""
+        """Run the history from its beginning to its end."""
         self.server.create(NAMESPACE, NAME, self.spec(self.random.choice(("DualWrite", "DualWrite", "PreMigration"))))
         self.begin()
         person = self.loop.create_task(self.helps_on())

@@ -115,7 +115,7 @@ class RecordedPods(Pods):
                 self.kill(name)
 
     def nodes(self) -> Nodes:
-        """What is true now, for the record."""
+        """The true state now, as a record of the history."""
         world = self._history
         pods = [(one, pod) for one in self.sets.values() for pod in self._of(one)]
         outdated = [pod for one, pod in pods if pod.image != one.image]

@@ -57,7 +57,7 @@ class Weather:
 
 @dataclass
 class Surrounding:
-    """What all processes of one history share."""
+    """The parts that all processes of one history share."""
 
     server: ApiServer
     clusters: Mapping[str, Cluster]
@@ -140,12 +140,12 @@ class Process:
         await self.kill()
 
     def end(self) -> None:
-        """Nothing of it runs from the next turn on."""
+        """End the process: nothing of it runs from the next turn of the loop on."""
         self.dead = True
         self._task.cancel()
 
     async def kill(self) -> None:
-        """Nothing of it runs any more."""
+        """Kill the process at once."""
         self.dead = True
         self._task.cancel()
         with suppress(asyncio.CancelledError, BaseExceptionGroup):

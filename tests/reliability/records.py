@@ -261,7 +261,7 @@ class Approved:
 
 
 def steps_left(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a person reads that is still to be done, without what stands in parentheses."""
+    """The remaining steps that a status tells a person, without the text in parentheses."""
     return tuple(re.sub(r" \(.*?\)", "", one["detail"]) for one in plan.get("steps", ()) if one["state"] != "Done")
 
 

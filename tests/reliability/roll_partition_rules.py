@@ -1,4 +1,4 @@
-"""What the documentation promises of partitions in a roll, held against the record of a history."""
+"""Promises of the documentation about partitions in a roll, checked on the record of a history."""
 
 from __future__ import annotations
 

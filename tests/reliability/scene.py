@@ -142,7 +142,7 @@ class Scene:
         return Cluster(name, RecordedWorld(plan, self.history.records.append, self.random), self.loop.time)
 
     def create(self, name: str) -> None:
-        """By a person."""
+        """Create a resource, as a person does."""
         metadata = {"finalizers": ["example.com/keep"]} if self.random.random() < 0.1 else {}
         self.server.create(NAMESPACE, name, self.spec(name), **metadata)
 
@@ -242,7 +242,7 @@ class Scene:
         return self.random.choice(there) if there else None
 
     def resources(self) -> list[dict[str, Any]]:
-        """All that are there."""
+        """The existing resources."""
         return [found for name in self.names if (found := self.server.stored(NAMESPACE, name)) is not None]
 
     def cluster_of(self, one: Mapping[str, Any]) -> Cluster:

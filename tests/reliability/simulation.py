@@ -36,10 +36,10 @@ QUIET_FOR = 130.0
 
 
 class Simulation(Scene):
-    """One history while it happens."""
+    """A history while it is simulated."""
 
     async def live(self) -> History:
-        """From the beginning to the end."""
+        """Run the history from its beginning to its end."""
         try:
             for name in self.names:
                 self.create(name)

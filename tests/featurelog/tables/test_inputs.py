@@ -1,4 +1,4 @@
-"""What is one cluster, what copies agree on, and what is wrong with them."""
+"""Inputs of tables: which copies are of one cluster, the records that they agree on, and their defects."""
 
 from __future__ import annotations
 

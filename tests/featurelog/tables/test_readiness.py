@@ -1,4 +1,4 @@
-"""What a log says about whether a cluster can be taken to a release, or a feature to a level."""
+"""Readiness of a cluster for a release, or of a feature for a level, by the copies of its log."""
 
 from __future__ import annotations
 

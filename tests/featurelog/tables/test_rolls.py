@@ -1,4 +1,4 @@
-"""What a log tells of rolls: the same as the operator's report says of the same bytes, a row for each time."""
+"""Rolls in a log: rows of restarts and outages, which equal the report of the operator on the same bytes."""
 
 from __future__ import annotations
 

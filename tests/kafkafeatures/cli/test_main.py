@@ -307,7 +307,7 @@ def test_every_module_that_must_not_be_imported_exists() -> None:
 
 @pytest.mark.parametrize("command", ["describe", "plan", "apply"])
 def test_a_command_never_runs_the_garbage_collector(simulated: tuple[str, ...], tmp_path: Path, command: str) -> None:
-    """There is next to none, and one look at all that was imported takes a fifteenth of the command."""
+    """A command makes little garbage, and one run of the collector takes a fifteenth of its time."""
     document = document_of(simulated, tmp_path)
     words = [command, *(simulated if command == "describe" else ("-f", str(document)))]
     code = (

@@ -55,7 +55,7 @@ async def to(address: Address, security: Security, *, timeout: float = 10.0, **m
 
 
 class Frozen:
-    """A node that hangs, as if stopped by a signal: after `answered` requests it sends nothing more, not even for TLS."""
+    """A node that hangs, as if stopped by a signal: after `answered` requests it sends nothing, not even for TLS."""
 
     def __init__(self, context: ssl.SSLContext, answered: int) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))

@@ -1,7 +1,6 @@
-"""A person, and Git, beside a simulated migration: they do what the status asks for, and nothing else.
+"""A simulated migration for tests: a person, and Git, do what the status asks for, and nothing else.
 
-The operator is production's own reconciliation with its file store; Kafka and ZooKeeper are simulated. For tests of the
-simulator, and of a whole way on it.
+The reconciliation and the file store are those of the product; Kafka and ZooKeeper are simulated.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def document(**migration: str) -> dict[str, Any]:
 
 
 class Migration:
-    """One document, its status in a file, and the cluster that it is about. `wipes`: disks are wiped when asked."""
+    """A document, its status in a file, and the cluster that migrates."""
 
     def __init__(self, state: Path, cluster: MigratingCluster | None = None) -> None:
         self.cluster = cluster or migrating()
@@ -73,7 +72,7 @@ class Migration:
         self.events: list[str] = []
         """Reasons of Events."""
 
-    # --- what is seen of it ---
+    # --- the status ---
 
     @property
     def reason(self) -> str:

@@ -23,7 +23,7 @@ from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, serving
 from tests.kafkafeatures.threads import until
 
 NOBODY = Lookups(0)
-"""Lookup slots with these settings never become free."""
+"""No slots at all: a lookup never gets its turn."""
 
 
 class Dns:

@@ -1,4 +1,4 @@
-"""Processes that name themselves, read by the adapter: roles that were given up, and an id behind another name."""
+"""The adapter reads processes that report their own node id: ids without a process, and addresses of another node."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def reasons(seen: Observation) -> dict[int, str]:
     return {id_: f"{why.kind}: {why.message.split(' is that of ')[-1]}" for id_, why in found.items()}
 
 
-@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize("log", [True, False], ids=["with log", "without log"])
 def test_swapped_addresses_of_brokers_are_detected_from_kafka_4_4_on(log: bool) -> None:
     seen = read_by(Misrouted(of_release("4.4"), 1, 3, log=log))
     assert reasons(seen) == {1: "AnotherNode: broker 3 now", 3: "AnotherNode: broker 1 now"}
@@ -173,7 +173,7 @@ async def test_asking_brokers_by_name_takes_one_more_request_in_total() -> None:
 
 
 async def read_over_both(brokers: tuple[int, ...], controllers: tuple[int, ...]) -> Observation:
-    """The picture of a client that was given addresses of cluster 0, of cluster 1, or of both."""
+    """The reading of a client whose bootstrap addresses are in cluster 0, in cluster 1, or in both."""
     async with served(plan()) as one, served(plan(), seed=1) as other:
         worlds = one.world, other.world
 
@@ -189,7 +189,11 @@ async def read_over_both(brokers: tuple[int, ...], controllers: tuple[int, ...])
             return observe(*await cluster.read())
 
 
-@pytest.mark.parametrize(("brokers", "controllers"), [((0,), (1,)), ((0, 1), ()), ((), (0, 1))])
+@pytest.mark.parametrize(
+    ("brokers", "controllers"),
+    [((0,), (1,)), ((0, 1), ()), ((), (0, 1))],
+    ids=["brokers and controllers", "only brokers", "only controllers"],
+)
 def test_two_quorums_with_the_same_cluster_id_make_the_cluster_id_unknown(
     brokers: tuple[int, ...], controllers: tuple[int, ...]
 ) -> None:
@@ -202,7 +206,11 @@ def test_two_quorums_with_the_same_cluster_id_make_the_cluster_id_unknown(
     assert "while the addresses lead to two clusters" in headline(seen, level + 1, ())[0]
 
 
-@pytest.mark.parametrize(("brokers", "controllers"), [((0,), (0,)), ((0, 0), ()), ((), (0,))])
+@pytest.mark.parametrize(
+    ("brokers", "controllers"),
+    [((0,), (0,)), ((0, 0), ()), ((), (0,))],
+    ids=["brokers and controllers", "only brokers", "only controllers"],
+)
 def test_addresses_of_one_quorum_give_a_known_cluster_id(
     brokers: tuple[int, ...], controllers: tuple[int, ...]
 ) -> None:

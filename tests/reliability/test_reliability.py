@@ -1,4 +1,4 @@
-"""The simulation repeats itself to the last step, and its checker sees what is wrong with a record that was changed."""
+"""One seed gives the same history each time, and the checker detects each error that a test puts into a record."""
 
 from __future__ import annotations
 
@@ -298,6 +298,6 @@ def test_the_code_with_a_defect_compiles(defect: Defect) -> None:
 
 @pytest.mark.parametrize("name", ["act-first", "two-operators", "younger-acts"])
 def test_the_checker_detects_a_defect_that_is_put_back(name: str) -> None:
-    """Three that the first 40 histories show; `make soak` tries all of them."""
+    """The first 40 histories are enough for these three defects; `make soak` tries all of them."""
     (defect,) = (one for one in DEFECTS if one.name == name)
     assert tried(defect, 40)

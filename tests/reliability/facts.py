@@ -116,7 +116,9 @@ def irreversible(feature: str, before: int, after: int) -> bool:
 
 
 def lossless(feature: str, before: int, after: int) -> bool:
-    """Whether its undo is proved to lose nothing: a downgrade, or metadata.version where no record changed."""
+    """True if the change can be undone without loss: a downgrade, or an upgrade of metadata.version that changes no
+    record.
+    """
     return after < before or (feature == "metadata.version" and not irreversible(feature, before, after))
 
 
@@ -157,7 +159,7 @@ class Facts:
 
     @cached_property
     def acts(self) -> list[Act]:
-        """Every effect, with the intent that was written for it; no intent serves twice."""
+        """All effects, each with the intent that was written for it; an intent belongs to at most one effect."""
         used: set[int] = set()
         found = []
         for place, sent in self.of_kind(Sent):
@@ -240,7 +242,7 @@ class Facts:
 
     @cached_property
     def _looks(self) -> dict[str, list[tuple[int, Looked]]]:
-        """By resource."""
+        """The readings of each resource."""
         return self._grouped(Looked, "uid")
 
     def pinned(self, uid: str, place: int) -> str:
@@ -256,12 +258,12 @@ class Facts:
         return found
 
     def lost(self, uid: str, place: int) -> int:
-        """Where its status was last lost before that place, or became what it was before; -1 for never."""
+        """The place before this one at which the status was last lost or restored to an earlier one; -1 if never."""
         return max((at for at in self._losses.get(uid, ()) if at < place), default=-1)
 
     @cached_property
     def _losses(self) -> dict[str, list[int]]:
-        """By resource."""
+        """The losses of the status of each resource."""
         return {
             uid: [
                 at

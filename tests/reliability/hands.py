@@ -119,7 +119,7 @@ class Hands:
         return so
 
     async def sent(self) -> bool:
-        """Until something leaves the operator: before it arrives."""
+        """Wait until a request has left the operator and has not yet arrived."""
         before = self.scene.sent
         return await self.until(lambda: self.scene.sent != before, within=20.0, every=0.005)
 
@@ -174,7 +174,7 @@ def listed(levels: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def as_the_status_asks(scene: Scene) -> None:
-    """By a person, where Kafka's log came out of a backup: it is accepted, and so is a level that was lost with it."""
+    """Let a person accept the log that was restored from a backup, and a level that was lost with it."""
     if not any(isinstance(one, Restored) for one in scene.history.records):
         return
     hands = Hands(scene)

@@ -23,7 +23,7 @@ SENT_WITHIN = 10.1
 
 
 def nothing_leaves_that_was_withdrawn(facts: Facts) -> Iterator[Violation]:
-    """Nothing is sent after its document, consent or approval was withdrawn, however long the request waited."""
+    """No request is sent after its document, consent or approval was withdrawn, however long the request has waited."""
     for kind in (Sent, Asked):
         for place, sent in facts.of_kind(kind):
             versions = [one for at, one in facts.versions.get(sent.uid, ()) if at < place]

@@ -27,7 +27,7 @@ async def a_migration_is_open(it: Hands) -> None:
 
 
 async def a_voter_is_not_registered(it: Hands) -> None:
-    """In a dynamic quorum Kafka looks at registrations alone; and this voter, of an older release, has none."""
+    """In a dynamic quorum Kafka checks only registrations, and this voter of an older release has none."""
     world = it.world
     follower = next((one for one in world.voting() if one.id != world.active), None)
     new = next((one for one in ("share.version", "streams.version") if not it.level(one)), "")

@@ -81,7 +81,7 @@ class MigrationFacts(Facts):
                         yield MigrationStep(place, version, intent, self.looks(place, writer(version), uid))
 
     def looks(self, place: int, process: str, uid: str) -> tuple[Truth, ...]:
-        """What was true while this process read for this resource last: from one reading of ZooKeeper to the end."""
+        """The true states during the last reading of this process for this resource."""
         found: list[Truth] = []
         for record in reversed(self.records[:place]):
             if isinstance(record, Seen) and (record.process, record.uid) == (process, uid):
@@ -100,7 +100,7 @@ class MigrationFacts(Facts):
         return max(mine, key=lambda one: one.at, default=None)
 
     def is_begun(self, step: MigrationStep) -> bool:
-        """Whether an earlier step to finalize was begun with its consent, which the document has had ever since."""
+        """True if an earlier step to finalize was begun with its consent, which the document has had since."""
         uid, lost = step.begun.uid, self.lost(step.begun.uid, step.place)
         versions = [(at, one) for at, one in self.versions[uid] if at <= step.place]
         since = max((at for at, one in versions if not _is_finalized(one)), default=-1)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PartOfTheNetwork(MigrationNetwork):
-    """What the operator reaches of the cluster."""
+    """The part of the cluster that the operator reaches."""
 
     _cluster: Migrating
 

@@ -149,7 +149,7 @@ class MigrationHistory(Slips):
         self.cluster.end_session(self.random.choice(self.cluster.broker_ids))
 
     def _writes_stall(self) -> None:
-        """For a while, the quorum does not reach ZooKeeper."""
+        """For some time the quorum does not reach ZooKeeper."""
         self.fails(Faults(stalls=True, epoch=self.cluster.faults.epoch), 5.0 + 60.0 * self.random.random())
 
     def _nodes_are_hidden(self) -> None:
@@ -193,7 +193,7 @@ class MigrationHistory(Slips):
     # --- the end ---
 
     async def _calm(self) -> None:
-        """Nothing goes wrong any more, and what is asked for can be reached."""
+        """Stop all faults, and let the document ask for a state that can be reached."""
         self.note("calm")
         for field in ("dies", "lost_before", "lost_after", "refused", "stale", "unseen", "late", "slow"):
             setattr(self.weather, field, 0.0)

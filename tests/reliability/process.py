@@ -124,7 +124,7 @@ class Process:
             self._queue.wake(key)
 
     def show(self, resource: Mapping[str, Any], *, gone: bool, after: float) -> None:
-        """By a watch, which keeps the order, and begins when all that is there was listed."""
+        """Give the change of a resource to the watch, in order and not before the first list has ended."""
         self._shown_until = max(self._shown_until + 1e-6, self._loop.time() + after)
         self._loop.call_at(self._shown_until, self._show, resource, gone)
 
@@ -154,7 +154,7 @@ class Process:
     # --- what the reconciler tells ---
 
     def passed(self, key: ResourceKey, result: str, seconds: float, status: object) -> None:
-        """One reconciliation is over."""
+        """Count a reconciliation that has ended."""
         self.world.reconciled()
 
     def suspended(self, key: ResourceKey, holds: bool) -> None:

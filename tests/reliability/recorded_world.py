@@ -77,7 +77,7 @@ class RecordedWorld(World):
         return self.now_ms < self.busy_until_ms
 
     def later(self, at: Node, delay_ms: int, change: FeatureUpdate) -> None:
-        """What is on its way to a node, and arrives if it is the same process that listens then."""
+        """A message on its way to a node; it arrives if the same process still listens then."""
         number, life = self.sender, at.incarnation
 
         def arrive() -> None:

@@ -306,7 +306,7 @@ Record = (
 
 @dataclass(slots=True)
 class History:
-    """What happened in one history. `seed` makes it again. `migrates`: it is about a migration from ZooKeeper."""
+    """The record of one simulated history. `seed` reproduces it. `migrates`: it is about a migration from ZooKeeper."""
 
     seed: int
     records: list[Any] = field(default_factory=list)

@@ -192,7 +192,7 @@ class Scene:
         return found
 
     def consents(self, cluster: str) -> list[str]:
-        """To every downgrade from where the cluster is now."""
+        """The consents to every downgrade from the present levels of the cluster."""
         levels = self.clusters[cluster].world.levels
         found = [
             f"{name}:{levels.get(name, 0)}->{level}"

@@ -85,7 +85,7 @@ class Shell:
         vars(plan_command)["cluster_of"] = lambda _: kafka
 
     def types(self, *words: str) -> str:
-        """What it prints."""
+        """The output of a command."""
         with redirect_stdout(io.StringIO()) as printed:
             code = main([*words, "--debug"])
         assert code == 0, printed.getvalue()

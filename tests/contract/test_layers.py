@@ -1,4 +1,4 @@
-"""Who may import whom: what is allowed, room by room. An import that does not stand here is refused.
+"""The imports that each part of the code may have. An import that is not listed here fails the test.
 
 Imports inside of functions, and for types only, count as well. The order of the large rooms, without exceptions, is in
 `pyproject.toml` too, for import-linter; here is what each of them needs of those below it.

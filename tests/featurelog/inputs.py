@@ -90,5 +90,5 @@ def texts(table: pa.Table) -> Iterator[str]:
 
 
 def files(output: Path) -> set[str]:
-    """What lies in the output, but for the lock."""
+    """The files in the output, without the lock."""
     return {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file() and path.name != ".lock"}

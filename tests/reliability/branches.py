@@ -1,4 +1,4 @@
-"""Which branches of the operator's decisions and reconciliations histories reach, and which they never do.
+"""The branches of the operator's decisions and reconciliations that histories reach, and those that none reaches.
 
 A branch is what an `if`, a loop, an `except` or a `case` leads to, or a function. Looked at by a trace function, which
 costs more than the history: so only every tenth is watched, and a function only until all of its branches were seen.

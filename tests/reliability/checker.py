@@ -1,4 +1,4 @@
-"""What README and how-it-decides promise, held against the record of a history. It imports nothing of the operator.
+"""The promises of README and how-it-decides, checked on the record of a history. It imports nothing of the operator.
 
 Each rule is one function over the record: what the API server stored, what was true of a cluster when it was read, what
 was sent to it, what its controllers wrote. What the operator says of itself counts only where a rule is about that.

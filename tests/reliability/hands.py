@@ -1,4 +1,4 @@
-"""What encores do to the one resource, the one cluster and the one process that are left for them.
+"""The actions of encores on the one resource, cluster and process that remain at the end of a history.
 
 Everything before was healed (`simulation.py`), so what happens here happens exactly, and alone.
 """

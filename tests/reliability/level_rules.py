@@ -125,8 +125,8 @@ def others_end_a_plan(facts: Facts) -> Iterator[Violation]:
 
 
 def _looks_like_own(facts: Facts, act: Act, place: int, moved: Moved) -> bool:
-    """Whether the operator had decided on this very change by then, and what became of it was open, whether or not its
-    request ever left: the log shows one such step either way, and the status accounts for it as its own.
+    """True if the operator had decided on this change by then and its outcome was open, whether or not its request
+    left: the log shows one such step in both cases, and the status reports it as the operator's own.
     """
     change = moved.feature, moved.before, moved.after
     then = [one for at, one in facts.versions[act.sent.uid] if at < place][-1:]

@@ -57,8 +57,8 @@ def _grow(world: RecordedWorld, end: int) -> None:
 
 
 async def the_log_is_restored(it: Hands) -> None:
-    """From a backup, while an operator looks or while none does; with a change on its way, or not. It may grow past
-    its former end. Later a person accepts it, by the right word or by another one.
+    """Restore the log from a backup, with or without a running operator, with or without a change on its way. It may
+    grow past its former end. Later a person accepts it, with the right words or with other ones.
     """
     world, away = it.world, it.random.choice(("", "dead", "deaf"))
     raised = {METADATA: 25} if it.level(METADATA) < 23 else {TRANSACTION: 1}

@@ -122,7 +122,7 @@ class Migrating(MigratingCluster):
         return True if self.quorum is None else self.quorum.nodes[Role.CONTROLLER, id_].migrating
 
     def file_that_runs(self, role: Role, id_: int) -> Mapping[str, str] | None:
-        """With which file a process of it was started."""
+        """The configuration file with which the node's process was started; None if no process answers."""
         found = self.answering(role, id_)
         return None if found is None else found[1].file
 
@@ -211,7 +211,7 @@ class MigrationConnection:
         return self.process.uids.get(self._name, "")
 
     def record(self, kind: Callable[..., Any], *what: Any) -> None:
-        """What this process does for its resource."""
+        """Record an action of this process for its resource."""
         self.cluster.record(kind(self.cluster.seconds, self.process.name, self.uid, *what))
 
     def draws(self, chance: float) -> bool:

@@ -1,4 +1,4 @@
-"""What happened in one history of a migration, as its simulated cluster knows it; beside what `records.py` has.
+"""Facts of one history of a migration, from its simulated cluster; they complete those of `records.py`.
 
 Nothing here is what the operator believes. `at`: virtual seconds.
 """

@@ -1,4 +1,4 @@
-"""What a migration promises, held against what was true in the simulated cluster. It imports nothing of the operator.
+"""The promises of a migration, checked against the true state of the simulated cluster. No import of the operator.
 
 S9 and S11 to S14 of the operator's promises: no level moves while a migration is open; each restart is the next step of
 what the document asks for; no door closes while the two stores differ; nothing is given back to ZooKeeper while
@@ -175,8 +175,8 @@ def _compared(facts: MigrationFacts, place: int, version: Stored, what: str) -> 
 
 
 def _accepted(facts: MigrationFacts, place: int, uid: str) -> frozenset[str]:
-    """What a consent to lose metadata is for: the differences of the last comparisons before it was given, one of which
-    the status has shown.
+    """The differences to which a consent to lose metadata applies: those of the last comparisons before it, of which
+    the status has shown one.
     """
     given = _since(facts, place, uid, "zk-rollback-lossy")
     weighed = [(at, one.differed) for at, one in facts.of_kind(Weighed) if at < place and one.uid == uid]

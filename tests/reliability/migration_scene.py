@@ -1,4 +1,4 @@
-"""What one history of a migration happens to: a document, a cluster, processes of the operator, and the weather.
+"""The parts of one history of a migration: a document, a cluster, processes of the operator, and random faults.
 
 The base of `migration_person.py`, which adds a person, and of `migrations.py`, which says what happens when.
 """

@@ -220,7 +220,7 @@ class MigrationHistory(Slips):
         await self.wait(60.0)
 
     async def _encore(self) -> None:
-        """From dual write, if it can be reached; what it leaves wrong is put right."""
+        """Let the migration reach dual write, if possible, and run the encore; then repair what it leaves wrong."""
         encore = encore_of(self)
         if encore is None:
             return
@@ -260,7 +260,7 @@ class MigrationHistory(Slips):
         one["metadata"]["annotations"] = {}
 
     def _aims(self) -> list[tuple[str, list[str]]]:
-        """Where it can go from here."""
+        """The states that the migration can reach from here."""
         truth = self.cluster.truth()
         if truth.state == FINALIZED and modes(truth) != {Mode.KRAFT}:
             return []  # a slip has stranded them: the operator cannot help

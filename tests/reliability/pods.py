@@ -67,7 +67,7 @@ class RecordedPods(Pods):
         return {"driver": "StatefulSet", "statefulSet": listed}
 
     def reading(self) -> WorkloadsReading:
-        """Without what is gone for a while."""
+        """The reading without the objects that are missing for some time."""
         found = super().reading()
         there = tuple(one for one in found.stateful_sets if one.name not in self.gone)
         return replace(found, stateful_sets=there, missing=tuple(sorted(self.gone))) if self.gone else found

@@ -39,7 +39,7 @@ RESYNC = 240.0
 
 @dataclass
 class Weather:
-    """What goes wrong between a process and the rest of the world: chances of one request.
+    """The faults between a process and the rest of the world, as chances of one request.
 
     Not drawn: `slow`: seconds that the way to the API server takes, and the way back.
     """
@@ -158,7 +158,7 @@ class Process:
         self.world.reconciled()
 
     def suspended(self, key: ResourceKey, holds: bool) -> None:
-        """Nothing depends on it here."""
+        """Do nothing: the simulation needs no such event."""
 
     def forgot(self, key: ResourceKey) -> None:
         """The resource is gone."""

@@ -1,4 +1,4 @@
-"""What a process of the simulation reads of Kafka and of pods, and sends to them: requests may be lost on any way."""
+"""The connection of a simulated process to Kafka and to pods; requests and replies may be lost."""
 
 from __future__ import annotations
 

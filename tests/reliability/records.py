@@ -1,4 +1,4 @@
-"""What happened in one simulated history, as its world knows it: plain facts, in the order in which they became true.
+"""The facts of one simulated history, recorded by its world in the order in which they became true.
 
 Written by the simulation, read by the checker. Nothing here is what the operator believes. `at`: virtual seconds.
 """

@@ -237,7 +237,7 @@ async def _until_it_stops(it: Hands) -> str:
 
 
 async def a_budget_lets_one_go(it: Hands) -> None:
-    """Where the document allows more."""
+    """The budget allows one eviction at a time, the document several."""
     await _begin(it, stableFor="10s")
     _pods(it).budgets = [BudgetPlan("kafka", (BROKERS,), 1)]
     await _roll(it, BROKERS)
@@ -322,7 +322,7 @@ async def disks_are_lost(it: Hands) -> None:
 
 
 async def a_drained_broker_loses_its_disk(it: Hands) -> None:
-    """In mid-roll a pod that is not restarted by the operator comes back on another volume."""
+    """In the middle of a roll a pod that the operator did not restart comes back on another volume."""
     await _begin(it, maxParallel=it.random.choice((1, 1, 2)))
     await _roll(it, BROKERS)
     await it.until(lambda: bool((it.status.get("rollout") or {}).get("disks")), within=40.0)  # before, none is known
@@ -336,7 +336,7 @@ async def a_drained_broker_loses_its_disk(it: Hands) -> None:
 
 
 async def the_status_is_lost_in_a_roll(it: Hands) -> None:
-    """Where it said that a consent to restarts that take topics away was used; or which node came back a moment ago."""
+    """The status is lost while it says that a consent to unavailable topics was used, or which node has just come back."""
     takes_away = it.random.random() < 0.5
     await _begin(it, maxParallel=1, stableFor="1s" if takes_away else "40s")
     if takes_away:

@@ -1,4 +1,4 @@
-"""What the documentation promises of rolls, held against the record of a history. It imports nothing of the operator.
+"""The documented promises of rolls, checked on the record of a history. It imports nothing of the operator.
 
 Each rule is one function over the record: what pods were stopped, by whom, and what was true of the nodes when the
 operator looked last. An operator knows what it read, so what changed between its look and its act does not count

@@ -133,7 +133,7 @@ ACTS: tuple[tuple[int, Callable[[Scene], Any]], ...] = (
 
 
 def a_person_restarts_what_is_asked_for(scene: Scene) -> None:
-    """With a newer Kafka, as the status says."""
+    """A person restarts the nodes that the status asks for, with a newer Kafka."""
     pods = _pods(scene)
     asked = {
         int(intent["nodeId"])
@@ -302,7 +302,9 @@ def _replace_stuck(pods: RecordedPods) -> None:
 
 
 def _cannot_run(pods: RecordedPods) -> frozenset[int]:
-    """With what they have now. A container that crashes runs now and then; one that leaks runs for minutes."""
+    """The nodes that cannot run with their present pods. A container that crashes runs for moments, one that leaks for
+    minutes.
+    """
     nodes = pods.nodes()
     now = nodes.stuck | nodes.away | {voter for voter, runs in nodes.voters.items() if not runs}
     return nodes.behind & (now | pods.leaking())

@@ -1,4 +1,4 @@
-"""What one history happens to: clusters, resources, processes, weather, and the hands that can touch them.
+"""The parts of one history: clusters, resources, processes, random faults, and the actions of people.
 
 The beginning of a history is drawn here, and what people can do is a method each. What is done when is decided by
 `simulation.py`, and by `stories.py` where several acts have to follow each other.

@@ -290,7 +290,7 @@ class Simulation(Scene):
         return next((str(found) for one in told if (found := one.status.get("clusterId"))), "")
 
     def _let_all_ask_for_what_can_be_had(self) -> dict[str, tuple[str, dict[str, int]]]:
-        """For each resource that is still there: the cluster that it belongs to, and the levels that it wants."""
+        """Let each remaining resource ask for reachable levels of the cluster that it belongs to."""
         found: dict[str, tuple[str, dict[str, int]]] = {}
         ids = {one.world.cluster_id: one for one in self.clusters.values()}
         for name in self.names:

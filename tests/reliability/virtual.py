@@ -24,7 +24,7 @@ class DeadlockError(Exception):
 
 
 class _NoSockets(selectors.BaseSelector):
-    """Is asked for nothing: see `_run_once`."""
+    """A selector that is never asked: see `_run_once`."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         raise AssertionError("nobody waits for sockets here")

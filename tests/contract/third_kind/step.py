@@ -91,7 +91,7 @@ class UnregisterBroker(Struct, frozen=True):
         return f"broker.{self.node_id}:1->0"
 
     def is_asked_for_by(self, earlier: Step) -> bool:
-        """Never: one whose outcome is open is not sent again."""
+        """Always false: a step with an unknown outcome is not sent again."""
         return False
 
     def begin(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> BrokerInFlight:
@@ -127,7 +127,7 @@ class UnregisterBroker(Struct, frozen=True):
 
     @classmethod
     def is_irreversible(cls, ended: HistoryEntry) -> bool:
-        """Never: a broker registers again."""
+        """Always false: a broker registers again."""
         return False
 
     @classmethod

@@ -11,18 +11,22 @@ from collections.abc import Callable, Mapping
 Counters = Mapping[tuple[str, int], float]
 
 START = 1_764_374_399_123
+"""The start of the broker, in ms: 2025-11-28 23:59:59.123 UTC."""
 WHOLE = "# TYPE jmx_scrape_error gauge\njmx_scrape_error 0.0\n"
+"""The sample by which the JMX exporter says that it left out nothing."""
 AGENT = (
     '# TYPE jmx_exporter_build_info gauge\njmx_exporter_build_info{name="jmx_prometheus_javaagent",version="1.0.1"} 1\n'
     + WHOLE
 )
+"""An exporter in the process of the broker: `process_start_time_seconds` is the start of the broker."""
 BESIDE = 'jmx_exporter_build_info{version="0.20.0",name="jmx_prometheus_httpserver",} 1.0\n' + WHOLE
+"""An exporter in a process of its own: `process_start_time_seconds` is not the start of the broker."""
 PURGATORY = (
     "# TYPE kafka_server_delayedoperationpurgatory_numdelayedoperations gauge\n"
     'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="Fetch"} 3\n'
     'kafka_server_delayedoperationpurgatory_numdelayedoperations{delayedOperation="ElectLeader"} 0\n'
 )
-"""The last of it is what Kafka 4.x does not have."""
+"""The operations that wait in a broker. Kafka 4.x has no `ElectLeader` among them."""
 MEMORY = '# TYPE jvm_memory_used_bytes gauge\njvm_memory_used_bytes{area="heap"} 1e6\n'
 
 

@@ -1,6 +1,6 @@
 """A Prometheus in memory, for many histories: it answers the expressions of `prometheus/queries.py`, and no others.
 
-`tests/e2e/clients/test_prometheus.py` holds a real one against it.
+`tests/e2e/clients/test_prometheus.py` compares its answers with those of a real Prometheus.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.clients.histories import DAY, DAYS, END, TARGETS, History
 Exposed = Sequence[tuple[str, Mapping[str, str], float]]
 """The samples of one scrape: name, labels of the metric, and value."""
 LOOKBACK = 5 * MINUTE
-AUTOMATIC = ("up", "scrape_samples_scraped")
+"""The age in ms up to which Prometheus answers with the last sample."""
 
 _MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"((?:[^"\\]|\\.)*)"')
 _STARTS = re.compile(r"\{(.*)\} and ignoring \(id\) count without \(request, version, name\) \(\{(.*)\}\)")
@@ -36,8 +36,8 @@ _RANGE = re.compile(r"\{(.*)\}\[(\d+)s\]")
 
 
 class ScrapedTarget(Struct, frozen=True):
-    """A target that is scraped every minute. `expose`: the samples of a minute, None if it cannot be scraped; `drops`:
-    samples that are exposed and not stored; `offset`: of its scrapes within a minute, in ms.
+    """A target that is scraped every minute. `expose`: its samples at a minute, None if it cannot be scraped; `drops`:
+    True for samples that are exposed and not stored; `offset`: the time of its scrapes within the minute, in ms.
     """
 
     labels: Mapping[str, str]
@@ -62,7 +62,7 @@ class ScrapedTarget(Struct, frozen=True):
 
 
 class FakePrometheus:
-    """The transport to it. `expressions`: those that it was asked."""
+    """A transport to a Prometheus with these targets. `expressions`: the expressions of all requests so far."""
 
     def __init__(self, targets: Iterable[ScrapedTarget]) -> None:
         self.targets = list(targets)
@@ -107,7 +107,7 @@ class FakePrometheus:
     def _latest(
         self, number: int, target: ScrapedTarget, expression: str, time: int
     ) -> Sequence[tuple[frozenset[tuple[str, str]], float]]:
-        """The values of a target, which are the same until its next scrape, or until none is young enough."""
+        """The values of a target, from a cache: they change only with its next scrape, or when the last is too old."""
         key = number, expression, (time - target.offset) // MINUTE, (time - LOOKBACK - target.offset) // MINUTE
         if key not in self._values:
             self._values[key] = list(self._evaluated(target, expression, time))
@@ -161,7 +161,7 @@ def answer(kind: str, series: Mapping[frozenset[tuple[str, str]], Sequence[tuple
 
 
 def exposed(history: History, broker: int, minute: int, clock_error: int = 0) -> Exposed | None:
-    """The answer of the exporter of a broker, with Strimzi's names; None when no process runs."""
+    """The samples of the exporter of a broker at a minute, with Strimzi's names; None if no process runs."""
     scrape = history.scrape(broker, minute, clock_error=clock_error)
     if scrape is None:
         return None
@@ -197,7 +197,7 @@ def evidence_of(
 def checked_by(
     prometheus: FakePrometheus, registered: Iterable[int], *, at: int = END, days: int = DAYS, selector: str = ""
 ) -> ClientCheck:
-    """The check at a minute."""
+    """The check for a window of `days` that ends at the minute `at`."""
     window = EvidenceWindow((at - days * DAY) * MINUTE, at * MINUTE)
     evidence = evidence_of(prometheus, at=at, days=days, selector=selector)
     return check_clients("4.1", TARGETS, evidence.scrapes, BrokerRegistry(frozenset(registered)), window)

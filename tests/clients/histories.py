@@ -1,6 +1,7 @@
-"""Histories of brokers and of what clients send them, and what scrapes of them show: the truth that tests know.
+"""Histories of brokers and of what clients send them, and the scrapes that such brokers would give.
 
-Times are minutes; the window is the last `DAYS` days before `END`.
+A test knows the history, and holds the verdict on the scrapes against it. Times are minutes; the window is the last
+`DAYS` days before `END`.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ GONE = ("Produce", 2)
 
 
 class Process(Struct, frozen=True):
-    """A process of a broker from its start to its end; `uses`: the minutes at which it is sent a removed version.
-    `refuses`: it is one of Kafka 4.x, which counts none of them.
+    """A process of a broker from its start to its end. `uses`: the minutes at which it is sent a removed version.
+    `refuses`: it is of Kafka 4.x, which refuses removed versions and does not count them.
     """
 
     start: int
@@ -38,7 +39,9 @@ class Process(Struct, frozen=True):
     refuses: bool = False
 
     def counters(self, minute: int, offset: int = 0) -> dict[tuple[str, int], float]:
-        """The counters at a minute; the heartbeats of a group are what always grows."""
+        """The counters at a minute. Heartbeats and fetches grow with every minute, so no two scrapes are equal.
+        `offset`: makes the counters of two brokers differ.
+        """
         alive = float(minute - self.start + offset)
         counters = {("ApiVersions", 3): 1.0 + offset, ("Heartbeat", 4): alive + 1, ("Fetch", 11): 2 * alive + 1}
         uses = 0 if self.refuses else sum(use <= minute for use in self.uses)
@@ -51,11 +54,12 @@ class History(Struct, frozen=True):
     brokers: dict[int, tuple[Process, ...]]
 
     def scrape(self, broker: int, minute: int, *, clock_error: int = 0) -> Scrape | None:
-        """The scrape of a minute; None when no process runs. `clock_error`: minutes that the clock of the broker is
-        ahead.
+        """The scrape of a broker at a minute; None if no process runs then. `clock_error`: minutes by which the clock
+        of the broker is ahead.
         """
         for process in self.brokers[broker]:
             if process.start <= minute <= process.end:
+                # The id, in ms, makes the starts of all brokers differ, as the scrapes of one process have one start.
                 start = (process.start + clock_error) * MINUTE + broker
                 name = f"{broker}/{minute}.prom"
                 counters = process.counters(minute, offset=broker * 7)
@@ -80,14 +84,14 @@ def checked(
     days: int = DAYS,
     all_refuse: bool = False,
 ) -> ClientCheck:
-    """The check at a minute."""
+    """The check for a window of `days` that ends at the minute `at`. `all_refuse`: all brokers are of Kafka 4.x."""
     window = EvidenceWindow((at - days * DAY) * MINUTE, at * MINUTE)
     registry = None if registered is None else BrokerRegistry(frozenset(registered))
     return check_clients(release, TARGETS, scrapes, registry, window, all_refuse=all_refuse)
 
 
 class Client(Struct, frozen=True):
-    """A client that was run against Kafka 3.9.2 and 4.1.2. `versions`: sent to 3.9.2; `works`: on 4.1.2."""
+    """A real client. `versions`: those that it sent to Kafka 3.9.2, by API; `works`: it works with Kafka 4.1.2."""
 
     works: bool
     versions: dict[str, list[int]]

@@ -21,11 +21,14 @@ from tests.kraftlog.build import broker, no_op, segment
 HOUR = 3_600_000
 DAY = 24 * HOUR
 AT = START + 40 * DAY
+"""The end of the window, in ms: 2026-01-07 23:59 UTC. Its default length is 35 days; brokers started 40 days before."""
 QUIET: Counters = {("ApiVersions", 3): 12.0, ("Fetch", 11): 2_000_000.0, ("Produce", 9): 8.0}
 OLD: Counters = {**QUIET, ("Produce", 2): 700.0}
+"""Kafka 4.x removed version 2 of Produce."""
 
 
 def at(milliseconds: int = AT) -> str:
+    """A time as the command reads and prints it."""
     from kafkafeatures.cli.log.words import format_time
 
     return format_time(milliseconds)
@@ -34,6 +37,7 @@ def at(milliseconds: int = AT) -> str:
 def scrape(
     folder: Path, broker_name: str, counters: Counters, milliseconds: int = AT, *, refuses: bool = False
 ) -> None:
+    """Write a scrape of a broker. `refuses`: without the metric that only releases before Kafka 4.0 have."""
     path = folder / broker_name / f"{milliseconds}.prom"
     path.parent.mkdir(parents=True, exist_ok=True)
     # Each broker has a process of its own.
@@ -51,14 +55,16 @@ def registered(
     changes: Sequence[bytes] = (),
     restarts: Mapping[int, int] | None = None,
 ) -> Path:
-    """A metadata log with these brokers, which registered at one time, and which ends at another.
-    `refusing`: those that run Kafka 4.x. `restarts`: by broker, the time at which its next process registered.
+    """Write a metadata log in which these brokers registered at `since`, and which ends at `until` (ms).
+    `refusing`: brokers that run Kafka 4.x. `changes`: further records. `restarts`: by broker, the time at which its
+    next process registered.
     """
     folder.mkdir()
     path = folder / segment(0)
-    low = {number: 7 if number in refusing else 1 for number in brokers}
+    # Kafka 4.x supports metadata.version from level 7 on, earlier releases from 1 on.
+    lowest = {number: 7 if number in refusing else 1 for number in brokers}
     features = {"name": "metadata.version", "maxSupportedVersion": 29}
-    values = [broker(id_, id_, features=({**features, "minSupportedVersion": low[id_]},)) for id_ in brokers]
+    values = [broker(id_, id_, features=({**features, "minSupportedVersion": lowest[id_]},)) for id_ in brokers]
     records = [Record(offset, since + offset, value) for offset, value in enumerate([*values, *changes])]
     for id_, restarted in (restarts or {}).items():
         records.append(Record(len(records), restarted, broker(id_, 100 + id_)))
@@ -69,6 +75,7 @@ def registered(
 
 
 def check(capsys: pytest.CaptureFixture[str], folder: Path, code: Exit, *words: str, at_ms: int = AT) -> dict[str, Any]:
+    """The JSON of a check for release 4.1, which has to end with this code."""
     command = [
         "clients",
         "check",
@@ -88,7 +95,7 @@ def check(capsys: pytest.CaptureFixture[str], folder: Path, code: Exit, *words: 
 
 
 def shown(capsys: pytest.CaptureFixture[str], folder: Path, *words: str) -> str:
-    """The output as one line, whatever the width of the terminal."""
+    """The text of a check for release 4.1, as one line, whatever the width of the terminal."""
     main(["clients", "check", "--release", "4.1", "--evidence", str(folder), "--at", at(), *words])
     return " ".join(capsys.readouterr().out.split())
 
@@ -107,29 +114,29 @@ def evidence(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def three(tmp_path: Path) -> list[str]:
+def log_of_three(tmp_path: Path) -> list[str]:
     """Flags for a log in which three brokers are registered."""
     return ["--log", str(registered(tmp_path / "log", 1, 2, 3))]
 
 
 def test_a_cluster_without_old_clients_is_ready(
-    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+    capsys: pytest.CaptureFixture[str], evidence: Path, log_of_three: list[str]
 ) -> None:
-    document = check(capsys, evidence, Exit.DONE, *three)
+    document = check(capsys, evidence, Exit.DONE, *log_of_three)
     assert (document["kind"], document["verdict"], document["release"]) == ("ClientCheck", "Ready", "4.1")
     assert document["window"] == {"from": at(AT - 35 * DAY), "to": at()}
     assert document["brokers"] == [{"id": number, "covered": True, "gaps": []} for number in (1, 2, 3)]
-    text = shown(capsys, evidence, *three)
+    text = shown(capsys, evidence, *log_of_three)
     assert text.startswith("Ready: no client used an API version that Kafka 4.1 lacks ")
     assert "3 of 3 brokers covered" in text
 
 
 def test_an_old_client_blocks_and_is_named_by_api_version_and_broker(
-    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+    capsys: pytest.CaptureFixture[str], evidence: Path, log_of_three: list[str]
 ) -> None:
     scrape(evidence, "2", QUIET, AT - 10 * DAY)
     scrape(evidence, "2", OLD)
-    document = check(capsys, evidence, Exit.BLOCKED, *three)
+    document = check(capsys, evidence, Exit.BLOCKED, *log_of_three)
     assert document["uses"] == [
         {
             "kind": "Removed", "api": "Produce", "version": 2, "accepted": {"min": 3, "max": 13}, "brokers": [2],
@@ -137,13 +144,13 @@ def test_an_old_client_blocks_and_is_named_by_api_version_and_broker(
         }
     ]  # fmt: skip
     assert document["readyFrom"] == at(AT + 35 * DAY)
-    text = shown(capsys, evidence, *three)
+    text = shown(capsys, evidence, *log_of_three)
     assert text.startswith("Blocked: clients use API versions that Kafka 4.1 lacks ")
     assert "Used, and removed in Kafka 4.1 " in text
     assert re.search(r"Produce v2 +3-13 +70 +2025-12-28 23:59 +2026-01-07 23:59 +2\b", text)
 
 
-def test_without_a_scrape_of_a_registered_broker_it_is_unknown(
+def test_the_verdict_is_unknown_without_a_scrape_of_a_registered_broker(
     capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path
 ) -> None:
     log_of_four = ["--log", str(registered(tmp_path / "log", 1, 2, 3, 4))]
@@ -154,7 +161,7 @@ def test_without_a_scrape_of_a_registered_broker_it_is_unknown(
     assert "no scrape of it" in text
 
 
-def test_which_brokers_are_registered_has_to_be_known(
+def test_the_verdict_is_unknown_while_the_registered_brokers_are_not_known(
     capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path
 ) -> None:
     assert check(capsys, evidence, Exit.UNREACHABLE)["brokers"] is None
@@ -175,15 +182,16 @@ def test_the_registered_brokers_are_those_of_a_live_cluster(capsys: pytest.Captu
         assert [entry["id"] for entry in document["brokers"] if not entry["covered"]] == [4]
         scrape(evidence, "4", QUIET, now)
         assert check(capsys, evidence, Exit.DONE, *address, at_ms=now)["verdict"] == "Ready"
-        # A cluster tells who is registered now, and not who was.
+        # A live cluster lists the brokers of now only: a window that ended more than five minutes ago needs a log.
         document = check(capsys, evidence, Exit.UNREACHABLE, *address, at_ms=now - 6 * 60_000)
         assert document["brokers"] is None
         assert "not at the time of --at" in document["notes"][0]
 
 
-def test_a_broker_that_refuses_old_versions_already_counts_none_of_them(
+def test_a_broker_of_kafka_4_is_a_gap_unless_every_broker_refuses_removed_versions(
     capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path
 ) -> None:
+    """A broker of Kafka 4.x refuses removed versions and counts none of them, so its counters show no old client."""
     scrape(evidence, "2", QUIET, refuses=True)
     some = ["--log", str(registered(tmp_path / "some", 1, 2, 3, refusing=[2]))]
     document = check(capsys, evidence, Exit.UNREACHABLE, *some)
@@ -196,20 +204,22 @@ def test_a_broker_that_refuses_old_versions_already_counts_none_of_them(
     assert "clients that fail already are not shown" in shown(capsys, evidence, *every)
 
 
-def test_a_folder_counts_for_a_broker_only_by_its_id_and_a_scrape_only_up_to_the_end_of_the_window(
-    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+def test_folders_without_a_broker_id_and_scrapes_after_the_window_are_not_read(
+    capsys: pytest.CaptureFixture[str], evidence: Path, log_of_three: list[str]
 ) -> None:
     scrape(evidence, "3", QUIET, AT + 1)
     for name in ("kafka-2", "10.0.0.2", "-2"):
         (evidence / "2").rename(evidence / name)
-        document = check(capsys, evidence, Exit.UNREACHABLE, *three)
+        document = check(capsys, evidence, Exit.UNREACHABLE, *log_of_three)
         assert [entry["id"] for entry in document["brokers"] if not entry["covered"]] == [2]
         assert ["expected BROKER/TIME" in line for line in document["notRead"]].count(True) == 1
         assert [line.endswith("after the end of the window") for line in document["notRead"]].count(True) == 1
         (evidence / name).rename(evidence / "2")
 
 
-def test_an_old_scrape_is_a_gap(capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path) -> None:
+def test_a_last_scrape_an_hour_before_the_end_of_the_window_leaves_a_gap(
+    capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path
+) -> None:
     newer = ["--log", str(registered(tmp_path / "log", 1, 2, 3, until=AT + HOUR)), "--at", at(AT + HOUR)]
     text = shown(capsys, evidence, *newer)
     assert "brokers 1, 2, 3: " in text
@@ -218,25 +228,25 @@ def test_an_old_scrape_is_a_gap(capsys: pytest.CaptureFixture[str], evidence: Pa
 
 
 def test_a_broker_that_has_not_run_long_enough_says_when_it_can_be_ready(
-    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+    capsys: pytest.CaptureFixture[str], evidence: Path, log_of_three: list[str]
 ) -> None:
-    text = shown(capsys, evidence, *three, "--window", "50d")
+    text = shown(capsys, evidence, *log_of_three, "--window", "50d")
     assert "before its process started" in text
     assert re.search("It can be ready from 2026-01-17 23:59 UTC at the earliest", text)
 
 
-def test_a_release_that_is_not_known_is_unknown(
-    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+def test_the_verdict_on_an_unknown_release_is_unknown(
+    capsys: pytest.CaptureFixture[str], evidence: Path, log_of_three: list[str]
 ) -> None:
-    document = check(capsys, evidence, Exit.UNREACHABLE, *three, "--release", "9.9")
+    document = check(capsys, evidence, Exit.UNREACHABLE, *log_of_three, "--release", "9.9")
     assert (document["verdict"], document["isKnownRelease"], document["readyFrom"]) == ("Unknown", False, None)
     assert "release 9.9 is not known to this version; expected 3.9 to 4.4" in shown(
-        capsys, evidence, *three, "--release", "9.9"
+        capsys, evidence, *log_of_three, "--release", "9.9"
     )
 
 
 def test_scrapes_of_several_clusters_are_never_taken_for_one(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, three: list[str]
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, log_of_three: list[str]
 ) -> None:
     folder = tmp_path / "scrapes"
     for cluster in ("east", "west"):
@@ -244,18 +254,18 @@ def test_scrapes_of_several_clusters_are_never_taken_for_one(
             scrape(folder / cluster, str(number), QUIET if cluster == "east" else OLD)
     assert main(["clients", "check", "--release", "4.1", "--evidence", str(folder)]) == Exit.USAGE
     assert "scrapes of several clusters: 'east', 'west'; use --cluster NAME" in capsys.readouterr().err
-    assert check(capsys, folder, Exit.DONE, *three, "--cluster", "east")["cluster"] == "east"
-    assert check(capsys, folder, Exit.UNREACHABLE, *three, "--cluster", "west")["uses"]
+    assert check(capsys, folder, Exit.DONE, *log_of_three, "--cluster", "east")["cluster"] == "east"
+    assert check(capsys, folder, Exit.UNREACHABLE, *log_of_three, "--cluster", "west")["uses"]
 
 
 def test_a_scrape_that_cannot_be_read_is_named_and_makes_a_gap(
-    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+    capsys: pytest.CaptureFixture[str], evidence: Path, log_of_three: list[str]
 ) -> None:
     path = next((evidence / "2").iterdir())
     path.write_bytes(path.read_bytes().partition(b"# TYPE process_start")[0])
     (evidence / "2" / "notes.prom").write_text("")
     (evidence / "README.txt").write_text("")
-    command = ["clients", "check", "--release", "4.1", "--evidence", str(evidence), "--at", at(), *three]
+    command = ["clients", "check", "--release", "4.1", "--evidence", str(evidence), "--at", at(), *log_of_three]
     assert main(command) == Exit.UNREACHABLE
     captured = capsys.readouterr()
     assert f"{path}: not read: it ends in the request counters, and may be cut off" in captured.err
@@ -278,7 +288,7 @@ def test_a_scrape_that_cannot_be_read_is_named_and_makes_a_gap(
         (["--log", ".", "--bootstrap-server", "a:1"], Exit.USAGE, "exclude each other"),
     ],
 )
-def test_a_mistake_is_one_line(
+def test_an_invalid_flag_is_named_in_the_last_line_of_stderr(
     capsys: pytest.CaptureFixture[str], evidence: Path, words: Sequence[str], code: Exit, message: str
 ) -> None:
     assert main(["clients", "check", "--release", "4.1", "--evidence", str(evidence), *words]) == code
@@ -286,7 +296,9 @@ def test_a_mistake_is_one_line(
     assert message in lines[-1]
 
 
-def test_hostile_names_are_harmless_on_a_terminal(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_control_characters_in_names_of_clusters_are_not_printed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     folder = tmp_path / "scrapes"
     scrape(folder / "a\x1b]0;title\x07", "1", QUIET)
     scrape(folder / "b\x1b[2J", "1", QUIET)
@@ -303,7 +315,7 @@ def test_hostile_names_are_harmless_on_a_terminal(capsys: pytest.CaptureFixture[
         (("check", "here", "--release", "4.1", "--evidence", "."), "clients check: unexpected argument 'here'"),
     ],
 )
-def test_words_that_an_action_does_not_take_are_refused(
+def test_missing_flags_and_unexpected_arguments_of_clients_check_are_refused(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
     assert main(["clients", *words]) == Exit.USAGE
@@ -311,24 +323,24 @@ def test_words_that_an_action_does_not_take_are_refused(
 
 
 def test_the_page_shows_the_verdict_the_versions_in_use_and_every_gap(
-    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+    capsys: pytest.CaptureFixture[str], evidence: Path, log_of_three: list[str]
 ) -> None:
     scrape(evidence, "2", QUIET, AT - 10 * DAY)
     scrape(evidence, "2", OLD)
-    page = shown(capsys, evidence, *three, "--window", "50d", "-o", "html")
+    page = shown(capsys, evidence, *log_of_three, "--window", "50d", "-o", "html")
     assert "<h1>Clients and Kafka 4.1</h1>" in page
     assert "Blocked: clients use API versions that Kafka 4.1 lacks" in page
     assert "Produce v2" in page
-    assert page.count('class="gap"') == 3 + 1, "the beginning of each broker, and the key"
+    assert page.count('class="gap"') == 3 + 1, "one for each broker, before its start, and one in the legend"
     assert "before its process started, or the first scrape" in page
 
 
 def test_the_page_shows_a_hostile_name_as_text(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, three: list[str]
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, log_of_three: list[str]
 ) -> None:
     folder = tmp_path / "<img src=x onerror=alert(1)>"
     scrape(folder, "1", QUIET)
     scrape(folder, "one-1", QUIET)
-    page = shown(capsys, folder, *three, "-o", "html")
+    page = shown(capsys, folder, *log_of_three, "-o", "html")
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
     assert "<img" not in page

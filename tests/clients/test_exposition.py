@@ -37,10 +37,11 @@ from tests.clients.exporters import (
 COUNTERS: Counters = {("ApiVersions", 3): 12.0, ("Fetch", 11): 2_000_000.0, ("Produce", 2): 7.0, ("Produce", 9): 8.0}
 LATE = AGENT + process_start() + PURGATORY + strimzi(COUNTERS).replace(AGENT, "").replace(MEMORY, "")
 LATE = LATE[: LATE.rindex("# TYPE process_start")] + MEMORY
-"""The counters come last, with one family behind them."""
+"""A scrape in which only the family of memory comes behind the counters, so that a cut can end within them."""
 
 
 def total(*counts: list[str | int]) -> str:
+    """Samples with the requests of an API in all versions."""
     name = "kafka_network_requestmetrics_totaltimems_count"
     return "".join(f'{name}{{request="{api}"}} {count}\n' for api, count in counts)
 
@@ -59,16 +60,16 @@ def test_every_exporter_shows_the_same_counters_and_start(exporter: Callable[[Co
 
 
 @EACH
-def test_a_broker_of_kafka_4_lacks_what_shows_an_older_one(exporter: Callable[[Counters], str]) -> None:
+def test_a_broker_without_the_purgatory_of_elections_may_be_of_kafka_4(exporter: Callable[[Counters], str]) -> None:
     text = exporter(COUNTERS)
-    for other in ("Produce", "ElectLeaders", "Heartbeat", "Rebalance"):  # 4.0 can have the last two
+    for other in ("Produce", "ElectLeaders", "Heartbeat", "Rebalance"):  # Kafka 4.0 can have the last two
         newer = text.replace("ElectLeader", other).replace("_electleader_", f"_{other.lower()}_")
         assert newer != text
         assert read(newer) == BrokerCounters(START, COUNTERS, accepts_removed=False)
 
 
 @EACH
-def test_a_scrape_that_was_cut_anywhere_is_refused_or_whole(exporter: Callable[[Counters], str]) -> None:
+def test_a_scrape_that_is_cut_off_anywhere_is_refused_or_has_every_counter(exporter: Callable[[Counters], str]) -> None:
     text = exporter(COUNTERS).encode()
     whole = read(text)
     for end in range(len(text)):
@@ -101,6 +102,7 @@ def test_a_scrape_that_was_cut_anywhere_is_refused_or_whole(exporter: Callable[[
         (strimzi(COUNTERS).replace(WHOLE, ""), "has no jmx_scrape_error"),
         (confluent({**COUNTERS, ("Produce", 2): 0.0}), "export Count, not a rate"),
         (confluent({**COUNTERS, ("Produce", 9): 41.7}), "export Count, not a rate"),
+        # The versions of Produce sum to 15: one more may have come while the counters were read.
         (strimzi(COUNTERS) + total(["Produce", 16]), ""),
         (strimzi(COUNTERS) + total(["Produce", 18]), "counts more requests of Produce"),
         (strimzi(COUNTERS) + total(["Metadata", 3]), "counts more requests of Metadata"),
@@ -116,8 +118,8 @@ def test_a_scrape_that_was_cut_anywhere_is_refused_or_whole(exporter: Callable[[
         ("x" * (MAX_LINE + 1), "a line of more than"),
     ],
 )
-def test_what_may_be_missing_a_part_is_refused_with_the_reason(text: str | bytes, message: str) -> None:
-    if not message:
+def test_a_scrape_that_may_be_incomplete_or_false_is_refused_with_the_reason(text: str | bytes, message: str) -> None:
+    if not message:  # the scrape is accepted
         assert read(text).counters == COUNTERS
         return
     with pytest.raises(ScrapeRefused, match=message):
@@ -132,17 +134,17 @@ def test_a_reader_of_many_scrapes_takes_nothing_from_one_into_another() -> None:
             assert (scrape.counters, scrape.start) == (counters, START)
 
 
-def test_a_broker_in_zookeeper_mode_shows_its_age_by_its_session_also_where_it_has_no_election_purgatory() -> None:
-    of_2_3 = strimzi(COUNTERS).replace("ElectLeader", "Fetch2")
-    assert not read(of_2_3).accepts_removed
+def test_a_metric_of_the_zookeeper_session_shows_a_broker_older_than_kafka_4() -> None:
+    without_purgatory = strimzi(COUNTERS).replace("ElectLeader", "Fetch2")  # as of Kafka 2.3
+    assert not read(without_purgatory).accepts_removed
     for name in (
         "kafka_server_sessionexpirelistener_zookeeperdisconnects_total",
         'kafka_server_SessionExpireListener_Count{name="ZooKeeperExpiresPerSec",}',
     ):
-        assert read(f"{of_2_3}{name} 0.0\n").accepts_removed
+        assert read(f"{without_purgatory}{name} 0.0\n").accepts_removed
 
 
-def test_the_start_of_kafka_may_differ_from_that_of_its_process_and_a_rounded_one_by_a_second() -> None:
+def test_a_start_told_by_kafka_is_exact_to_a_minute_and_a_rounded_start_to_a_second() -> None:
     beside = strimzi(COUNTERS).replace(AGENT, BESIDE)
     kafka = beside.replace(process_start(), f"kafka_server_app_info_start_time_ms {START + 8000}\n")
     assert (read(kafka).start, read(kafka).start_error) == (START + 8000, 60_000)
@@ -151,7 +153,7 @@ def test_the_start_of_kafka_may_differ_from_that_of_its_process_and_a_rounded_on
     assert rounded.start_error == 999
 
 
-def test_one_line_of_two_gigabytes_is_refused_at_once_and_not_held() -> None:
+def test_an_endless_line_is_refused_and_not_held_in_memory() -> None:
     class Endless(io.RawIOBase):
         def readable(self) -> bool:
             return True
@@ -168,7 +170,7 @@ def test_one_line_of_two_gigabytes_is_refused_at_once_and_not_held() -> None:
     tracemalloc.stop()
 
 
-def test_a_hostile_line_costs_no_more_time_than_its_length() -> None:
+def test_the_time_to_parse_a_hostile_line_grows_linearly_with_its_length() -> None:
     family = "kafka_network_requestmetrics_requests_total"
     began = time.process_time()
     for filling in (
@@ -214,9 +216,9 @@ def test_damaged_scrapes_are_refused_and_raise_nothing_else(data: st.DataObject)
 
 
 REAL = {"plain-1.0.1": 1_795_913_338_875, "strimzi-0.20.0": 1_795_913_348_647, "strimzi-1.0.1": 1_795_913_357_859}
-"""Scrapes of Kafka 3.9.2 by agents of two releases, with Strimzi's rules and without any, and when it started."""
+"""Recorded scrapes of Kafka 3.9.2, by the exporter, its rules and its release; and when the broker started (ms)."""
 REAL_4 = {"plain-1.0.1-4.1.2": 1_795_920_516_571, "strimzi-1.0.1-4.1.2": 1_795_920_523_297}
-"""Scrapes of Kafka 4.1.2, which was sent the same requests, and refused those of versions that it lacks."""
+"""The same of Kafka 4.1.2, which was sent the same requests, and refused those of versions that it lacks."""
 
 
 def golden(name: str) -> bytes:
@@ -224,7 +226,7 @@ def golden(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", REAL_4)
-def test_a_real_broker_of_kafka_4_counts_nothing_that_it_refuses_and_does_not_look_like_an_older_one(name: str) -> None:
+def test_a_scrape_of_a_real_broker_of_kafka_4_has_no_refused_version_and_no_mark_of_an_older_release(name: str) -> None:
     scrape = read(golden(name))
     assert scrape.start == REAL_4[name]
     assert not scrape.accepts_removed

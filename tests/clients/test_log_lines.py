@@ -1,4 +1,4 @@
-"""Lines of logs: whole ones only, out of any cut, any wrapping of a container runtime, and within bounded memory."""
+"""Lines of logs: only complete lines are read, however a log is cut, compressed, or wrapped by a container runtime."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXTS = st.lists(st.text(st.characters(exclude_characters="\n\r", codec="utf-8")
 
 
 class Drip(io.RawIOBase):
-    """A pipe that returns a few bytes at a time."""
+    """A pipe that returns up to 39 bytes at a time."""
 
     def __init__(self, data: bytes, sizes: random.Random) -> None:
         self.data, self.sizes = data, sizes
@@ -42,7 +42,7 @@ def lines_of(data: bytes, log: ContainerLog | None = None) -> list[bytes]:
 
 
 def cri(text: str, cuts: random.Random, stream: str = "stdout") -> list[str]:
-    """The line as containerd writes it, in parts."""
+    """A line as containerd writes it: in parts marked P, the last of them marked F."""
     time = "2026-11-28T03:22:46.145123456Z"
     parts = []
     while len(text) > 1 and cuts.random() < 0.5:
@@ -53,17 +53,15 @@ def cri(text: str, cuts: random.Random, stream: str = "stdout") -> list[str]:
 
 
 def docker(text: str, cuts: random.Random) -> list[str]:
+    """A line as Docker writes it: JSON of its parts, the last of them with the end of the line."""
     place = cuts.randrange(len(text) + 1)
     pieces = [piece for piece in (text[:place], text[place:] + "\n") if piece]
     return [json.dumps({"log": piece, "stream": "stdout", "time": "2026-11-28T03:22:46Z"}) + "\n" for piece in pieces]
 
 
-docker_line = json.dumps({"log": "x\n", "stream": "stdout"}).encode() + b"\n"
-
-
 @FEW
 @given(TEXTS, st.randoms(use_true_random=False))
-def test_lines_are_the_same_however_a_pipe_cuts_them(texts: list[str], sizes: random.Random) -> None:
+def test_lines_do_not_depend_on_where_a_pipe_cuts_them(texts: list[str], sizes: random.Random) -> None:
     data = "".join(f"[{text}\n" for text in texts).encode()
     stream = uncompressed(io.BufferedReader(cast(io.RawIOBase, Drip(data, sizes))))
     lines = [line for batch in ContainerLog().batches(stream) for line in batch]
@@ -73,12 +71,14 @@ def test_lines_are_the_same_however_a_pipe_cuts_them(texts: list[str], sizes: ra
 @pytest.mark.parametrize("wrap", [cri, docker])
 @FEW
 @given(texts=TEXTS, cuts=st.randoms(use_true_random=False))
-def test_a_wrapped_log_has_the_lines_of_the_plain_one(wrap, texts: list[str], cuts: random.Random) -> None:  # type: ignore[no-untyped-def]
+def test_a_log_wrapped_by_a_container_runtime_has_the_lines_of_the_plain_log(
+    wrap, texts: list[str], cuts: random.Random
+) -> None:  # type: ignore[no-untyped-def]
     data = "".join(piece for text in texts for piece in wrap(text, cuts)).encode()
     assert lines_of(data) == [text.encode() for text in texts]
 
 
-def test_parts_of_two_streams_are_not_joined_with_each_other() -> None:
+def test_parts_of_lines_of_stdout_and_stderr_are_not_joined_with_each_other() -> None:
     out, errors = (
         ["2026-11-28T03:22:46Z stdout P [a", "2026-11-28T03:22:46Z stdout F b"],
         ["2026-11-28T03:22:46+01:00 stderr P [c", "2026-11-28T03:22:46+01:00 stderr F d"],
@@ -87,7 +87,7 @@ def test_parts_of_two_streams_are_not_joined_with_each_other() -> None:
     assert lines_of(data) == [b"[ab", b"[cd"]
 
 
-def test_a_last_line_without_its_end_is_none_yet() -> None:
+def test_a_last_line_without_its_end_is_not_read_yet() -> None:
     assert lines_of(b"[a\n[b") == [b"[a"]
     assert lines_of(b"2026-11-28T03:22:46Z stdout P [a\n") == []
 
@@ -108,26 +108,27 @@ def test_a_line_that_is_too_long_in_parts_is_counted_and_skipped() -> None:
     assert log.counts.too_long == 1
 
 
-def test_a_docker_line_that_is_none_is_counted() -> None:
+def test_an_invalid_line_of_docker_is_counted_as_malformed() -> None:
     log = ContainerLog()
-    assert lines_of(b'{"log":7}\n' + docker_line + b'{"log":"\xff\n', log) == [b"x"]
+    valid = json.dumps({"log": "x\n", "stream": "stdout"}).encode() + b"\n"
+    assert lines_of(b'{"log":7}\n' + valid + b'{"log":"\xff\n', log) == [b"x"]
     assert log.counts.malformed == 2
 
 
-def test_a_compressed_log_has_the_lines_of_the_plain_one() -> None:
+def test_a_compressed_log_of_several_members_has_all_lines() -> None:
     assert lines_of(gzip.compress(b"[a\n") + gzip.compress(b"[b\n")) == [b"[a", b"[b"]
 
 
-@pytest.mark.parametrize("length", [11, 30])
-def test_a_compressed_log_that_is_cut_off_says_so(length: int) -> None:
+@pytest.mark.parametrize("length", [11, 30], ids=["just after the header", "within the data"])
+def test_a_compressed_log_that_is_cut_off_is_unreadable(length: int) -> None:
     data = gzip.compress(random.Random(0).randbytes(100) + b"\n")[:length]
     with pytest.raises(LogUnreadable, match="cut off"):
         lines_of(data)
 
 
-def test_a_compressed_log_that_is_damaged_says_so() -> None:
+def test_a_compressed_log_with_a_wrong_checksum_is_unreadable() -> None:
     data = bytearray(gzip.compress(random.Random(0).randbytes(100) + b"\n"))
-    data[-6] ^= 1
+    data[-6] ^= 1  # a byte of the checksum
     with pytest.raises(LogUnreadable, match="damaged"):
         lines_of(bytes(data))
 
@@ -142,7 +143,7 @@ def test_a_file_is_read_up_to_its_size_when_it_was_opened(tmp_path: Path) -> Non
     stream.close()
 
 
-def test_a_folder_is_no_log(tmp_path: Path) -> None:
+def test_a_folder_is_refused_as_a_log(tmp_path: Path) -> None:
     with pytest.raises(LogUnreadable, match="not a regular file"):
         open_log(tmp_path)
 
@@ -169,7 +170,7 @@ JSON = {"message": MESSAGE}
         json.dumps({**JSON, "timestamp": "2026-11-28T03:22:46.145123Z", "severity": "DEBUG", "logger": LOGGER}),
     ],
 )  # fmt: skip
-def test_an_event_is_read_from_each_layout(line: str) -> None:
+def test_the_same_event_is_read_from_each_layout(line: str) -> None:
     assert parse_event(line.encode()) == EVENT
 
 
@@ -186,7 +187,7 @@ def test_an_event_is_read_from_each_layout(line: str) -> None:
         b'{"message":"\xff","timeMillis":5}',
     ],
 )
-def test_a_line_without_an_event_is_none(line: bytes) -> None:
+def test_a_line_that_is_no_event_is_parsed_as_none(line: bytes) -> None:
     assert parse_event(line) is None
 
 

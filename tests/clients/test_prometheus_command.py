@@ -22,8 +22,10 @@ from tests.clients.test_prometheus_http import request_of, saying, server, whole
 from tests.clients.test_prometheus_soundness import relabelled
 
 NOW = 29_900_000
+"""The end of the window, in minutes since 1970."""
 QUIET = History({number: (Process(NOW - 40 * DAY, NOW),) for number in (1, 2, 3)})
 USED = History({**QUIET.brokers, 2: (Process(NOW - 40 * DAY, NOW, uses=(NOW - 3 * DAY,)),)})
+"""Three days before the end, broker 2 was sent a removed version."""
 
 
 @contextmanager
@@ -49,7 +51,7 @@ def run(*words: str) -> int:
 
 
 @pytest.fixture
-def three(tmp_path: Path) -> list[str]:
+def log_of_three(tmp_path: Path) -> list[str]:
     """Flags for a log in which three brokers are registered."""
     return ["--log", str(registered(tmp_path / "log", 1, 2, 3, until=NOW * MINUTE, since=(NOW - 40 * DAY) * MINUTE))]
 
@@ -60,49 +62,55 @@ def test_a_url_alone_blocks_where_an_old_client_is_used(capsys: pytest.CaptureFi
     assert "Produce v2" in capsys.readouterr().out
 
 
-def test_a_cluster_without_old_clients_is_ready(capsys: pytest.CaptureFixture[str], three: list[str]) -> None:
+def test_a_cluster_of_prometheus_without_old_clients_is_ready(
+    capsys: pytest.CaptureFixture[str], log_of_three: list[str]
+) -> None:
     with serving(targets()) as url:
-        assert run("--prometheus", url, "-o", "json", *three) == Exit.DONE
+        assert run("--prometheus", url, "-o", "json", *log_of_three) == Exit.DONE
         document = json.loads(capsys.readouterr().out)
         assert (document["verdict"], document["source"], document["notRead"]) == ("Ready", url, [])
-        assert run("--prometheus", url, "-o", "html", *three) == Exit.DONE
+        assert run("--prometheus", url, "-o", "html", *log_of_three) == Exit.DONE
 
 
-def test_a_target_that_is_not_used_is_named_with_the_reason(
-    capsys: pytest.CaptureFixture[str], three: list[str]
+def test_a_target_whose_samples_prometheus_dropped_is_named_and_not_used(
+    capsys: pytest.CaptureFixture[str], log_of_three: list[str]
 ) -> None:
     first, *others = targets(USED)
     with serving([first, relabelled("2")(others[0]), *others[1:]]) as url:
-        assert run("--prometheus", url, *three) == Exit.UNREACHABLE
+        assert run("--prometheus", url, *log_of_three) == Exit.UNREACHABLE
     captured = capsys.readouterr()
     assert "broker 2, target kafka-2:9404: not used: it exposed 8 samples, of which Prometheus has 7" in captured.err
     assert "no scrape of it" in captured.out
 
 
-def test_ids_that_are_not_registered_are_told_where_others_are_missing(
-    capsys: pytest.CaptureFixture[str], three: list[str]
+def test_ids_of_targets_that_no_registered_broker_has_are_reported_if_a_registered_broker_has_no_target(
+    capsys: pytest.CaptureFixture[str], log_of_three: list[str]
 ) -> None:
     moved = [labelled(target, broker_id=str(number)) for number, target in enumerate(targets())]
     with serving(moved) as url:
-        assert run("--prometheus", url, *three) == Exit.UNREACHABLE
+        assert run("--prometheus", url, *log_of_three) == Exit.UNREACHABLE
     text = "ids in Prometheus that no registered broker has: 0; check --selector and --broker-label"
     assert text in capsys.readouterr().err
 
 
-def test_the_label_of_the_id_can_be_named(capsys: pytest.CaptureFixture[str], three: list[str]) -> None:
+def test_a_flag_names_the_label_that_has_the_broker_id(
+    capsys: pytest.CaptureFixture[str], log_of_three: list[str]
+) -> None:
     pods = [
         replace(target, labels={"job": "kafka", "instance": f"10.0.0.{number}:9404", "pod": f"kafka-{number}"})
         for number, target in enumerate(targets(), 1)
     ]
     with serving(pods) as url:
-        assert run("--prometheus", url, *three) == Exit.USAGE
+        assert run("--prometheus", url, *log_of_three) == Exit.USAGE
         message = capsys.readouterr().err
         assert 'such as those of {instance="10.0.0.1:9404", job="kafka", pod="kafka-1"}; use --broker-label' in message
         pattern = ["--broker-label", "pod", "--broker-pattern", ".*-([0-9]+)"]
-        assert run("--prometheus", url, *pattern, *three) == Exit.DONE
+        assert run("--prometheus", url, *pattern, *log_of_three) == Exit.DONE
 
 
-def test_several_clusters_are_refused_with_the_labels_to_select(capsys: pytest.CaptureFixture[str]) -> None:
+def test_targets_of_several_clusters_end_with_the_label_to_select_one_of_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     first, *others = targets()
     with serving([labelled(first, namespace="a\x1b[2J"), *(labelled(each, namespace="b") for each in others)]) as url:
         assert run("--prometheus", url) == Exit.USAGE
@@ -126,7 +134,7 @@ def test_several_clusters_are_refused_with_the_labels_to_select(capsys: pytest.C
         ([], Exit.UNREACHABLE, "answers 503: is it the URL of a Prometheus?"),
     ],
 )
-def test_a_mistake_is_one_line(
+def test_an_invalid_flag_or_server_is_named_in_the_last_line_without_a_secret(
     capsys: pytest.CaptureFixture[str], words: Sequence[str], code: Exit, message: str
 ) -> None:
     with server(saying(whole(b"hunter2", b"", b"503 Service Unavailable"))) as port:
@@ -136,6 +144,6 @@ def test_a_mistake_is_one_line(
     assert "hunter2" not in "".join(lines)
 
 
-def test_a_flag_of_prometheus_without_one_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flag_for_prometheus_is_refused_without_a_url_of_prometheus(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--evidence", ".", "--selector", 'a="b"') == Exit.USAGE
     assert "--selector requires --prometheus URL" in capsys.readouterr().err

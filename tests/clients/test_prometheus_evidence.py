@@ -1,4 +1,4 @@
-"""Evidence out of a Prometheus: the scrapes that matter, and what is a gap although it looks like evidence."""
+"""Evidence from a Prometheus: the verdict on its scrapes, and samples that look like evidence and are none."""
 
 from __future__ import annotations
 
@@ -29,9 +29,12 @@ from tests.clients.histories import BEGIN, DAY, DAYS, END, GONE, HOUR, History, 
 from tests.clients.test_prometheus_soundness import relabelled, stuck, with_hole, with_retention
 
 QUIET = History({1: (Process(BEGIN - DAY, END),), 2: (Process(BEGIN - 2 * DAY, END),)})
+"""Two brokers, which run since before the window; no client uses a removed version."""
 USE = BEGIN + 10 * DAY + 300
 USED = History({1: (Process(BEGIN - DAY, END, uses=(USE,)),), 2: QUIET.brokers[2]})
+"""Broker 1 is sent a removed version once."""
 ROLLED = History({1: (Process(BEGIN - DAY, END - 9 * DAY), Process(END - 9 * DAY + 2, END)), 2: QUIET.brokers[2]})
+"""Broker 1 restarts nine days before the end, and is away for two minutes."""
 
 
 def targets(history: History = QUIET) -> list[ScrapedTarget]:
@@ -69,11 +72,11 @@ def test_a_cluster_without_old_clients_is_ready() -> None:
     assert check(*targets()).verdict is ClientVerdict.READY
 
 
-def test_a_roll_leaves_no_gap() -> None:
+def test_a_restart_of_two_minutes_leaves_no_gap() -> None:
     assert check(*targets(ROLLED)).verdict is ClientVerdict.READY
 
 
-def test_a_process_that_lived_for_some_minutes_between_two_others_is_found() -> None:
+def test_a_process_of_half_an_hour_between_two_others_is_found_and_its_absence_is_a_gap() -> None:
     spans = ((BEGIN - DAY, END - 9 * DAY + 3), (END - 9 * DAY + 5, END - 9 * DAY + 40), (END - 9 * DAY + 42, END))
     first, short, last = (Process(*span) for span in spans)
     other = targets()[1]
@@ -82,7 +85,8 @@ def test_a_process_that_lived_for_some_minutes_between_two_others_is_found() -> 
         for number, process in enumerate((first, short, last))
     ]
     assert check(*hosts, other).verdict is ClientVerdict.READY
-    assert causes(check(hosts[0], hosts[2], other)) == [GapCause.RESTART]
+    without_short = check(hosts[0], hosts[2], other)
+    assert causes(without_short) == [GapCause.RESTART]
     used = replace(short, uses=(short.start + 9,))
     hosts[1] = labelled(target_of(History({1: (used,)}), 1), instance="10.0.0.1:9404")
     assert check(*hosts, other).verdict is ClientVerdict.BLOCKED
@@ -97,12 +101,13 @@ def test_an_old_client_blocks_with_the_day_on_which_it_was_used() -> None:
     assert use.until - use.after <= DAY * MINUTE
 
 
-def test_a_use_before_the_window_is_none_in_it() -> None:
+def test_a_use_before_the_window_does_not_block() -> None:
     history = History({1: (Process(BEGIN - 3 * DAY, END, uses=(BEGIN - DAY,)),), 2: QUIET.brokers[2]})
     assert check(*targets(history)).verdict is ClientVerdict.READY
 
 
-def test_a_process_that_runs_longer_than_prometheus_keeps_its_samples_is_covered_and_its_use_is_undated() -> None:
+def test_a_process_older_than_the_samples_of_prometheus_is_covered_and_its_use_has_no_date() -> None:
+    """The last sample counts all requests since the start of the process; only the time of the use is lost."""
     keeps_a_day = with_retention(END - DAY)
     assert check(*map(keeps_a_day, targets())).verdict is ClientVerdict.READY
     result = check(*map(keeps_a_day, targets(USED)))
@@ -110,20 +115,22 @@ def test_a_process_that_runs_longer_than_prometheus_keeps_its_samples_is_covered
     assert result.verdict is ClientVerdict.UNKNOWN
 
 
-def test_a_hole_within_a_process_is_no_gap_and_one_around_a_restart_is() -> None:
+def test_a_hole_within_one_process_is_no_gap_and_a_hole_around_a_restart_is_a_gap() -> None:
+    """The counters of a process survive a hole; the last requests before a restart do not."""
     broker, other = targets(ROLLED)
     within, around = with_hole(END - 20 * DAY, DAY), with_hole(END - 9 * DAY - 8, 20)
     assert check(within(broker), other).verdict is ClientVerdict.READY
     assert causes(check(around(broker), other)) == [GapCause.RESTART]
 
 
-def test_a_hole_at_the_end_is_a_gap() -> None:
+def test_a_hole_of_more_than_five_minutes_at_the_end_of_the_window_is_a_gap() -> None:
     broker, other = targets()
     assert check(with_hole(END - 4, 9)(broker), other).verdict is ClientVerdict.READY
     assert causes(check(with_hole(END - 7, 9)(broker), other)) == [GapCause.STALE]
 
 
-def test_an_exporter_that_repeats_itself_is_no_witness() -> None:
+def test_an_exporter_that_repeats_an_old_answer_is_no_evidence() -> None:
+    """The exporter answers as an hour before the use of the removed version: the use would not be seen."""
     broker, other = targets(USED)
     assert causes(check(stuck(USE - HOUR)(broker), other)) == [GapCause.NO_EVIDENCE]
     assert "no two scrapes with other counts within 5 minutes" in problems(stuck(USE - HOUR)(broker))
@@ -131,7 +138,7 @@ def test_an_exporter_that_repeats_itself_is_no_witness() -> None:
 
 def test_samples_that_prometheus_dropped_make_a_gap() -> None:
     broker, other = targets(USED)
-    dropping = relabelled("2")
+    dropping = relabelled("2")  # the removed version of USED
     assert check(dropping(broker), other).verdict is ClientVerdict.UNKNOWN
     assert "exposed 8 samples, of which Prometheus has 7: what was dropped" in problems(dropping(broker))
 
@@ -147,25 +154,26 @@ def test_without_the_number_of_samples_nothing_shows_that_none_was_dropped() -> 
     assert "has no scrape_samples_scraped" in evidence.problems[0]
 
 
-def test_a_broker_without_a_counter_that_every_broker_has_is_none() -> None:
+def test_a_target_without_the_counter_of_api_versions_is_no_evidence() -> None:
     broker, other = targets()
     silent = without(broker, lambda _, labels: labels.get("request") == "ApiVersions")
     assert causes(check(silent, other)) == [GapCause.NO_EVIDENCE]
 
 
-def test_a_process_of_kafka_4_proves_nothing() -> None:
+def test_a_process_that_may_be_of_kafka_4_is_no_evidence() -> None:
+    """The purgatory of elections is the only sign of a release before Kafka 4.0, which counts removed versions."""
     broker, other = targets()
     assert causes(check(without(broker, lambda name, _: "purgatory" in name), other)) == [GapCause.MAY_REFUSE]
 
 
-def test_the_start_of_an_exporter_beside_the_broker_is_not_that_of_the_broker() -> None:
+def test_a_target_is_no_evidence_if_its_start_may_be_that_of_an_exporter_beside_the_broker() -> None:
     broker, other = targets()
     beside = without(broker, lambda name, _: name == "jmx_exporter_build_info")
     assert causes(check(beside, other)) == [GapCause.NO_EVIDENCE]
     assert "may be that of an exporter beside the broker" in problems(beside)
 
 
-def test_two_replicas_and_two_jobs_are_one_witness() -> None:
+def test_a_broker_that_two_jobs_scrape_is_judged_as_one_broker() -> None:
     broker, other = targets(USED)
     copy = replace(labelled(broker, job="copy"), offset=42_000)
     assert check(broker, copy, other) == check(broker, other)
@@ -180,14 +188,14 @@ def test_one_broker_under_two_ids_is_a_contradiction() -> None:
     assert [causes(result, number) for number in (1, 2)] == [[GapCause.CONTRADICTION]] * 2
 
 
-def test_an_id_that_another_process_gets_leaves_a_gap_between_them() -> None:
+def test_a_day_between_two_processes_with_one_id_is_a_gap() -> None:
     first, second = Process(BEGIN - DAY, END - 9 * DAY), Process(END - 8 * DAY, END)
     first_host = target_of(History({1: (first,)}), 1)
     second_host = labelled(target_of(History({1: (second,)}), 1), instance="elsewhere:9404")
     assert causes(check(first_host, second_host, targets()[1])) == [GapCause.RESTART]
 
 
-def test_two_brokers_with_one_id_at_a_time_are_of_several_clusters() -> None:
+def test_two_brokers_with_one_id_at_the_same_time_are_refused_as_several_clusters() -> None:
     other_cluster = labelled(target_of(History({1: (Process(BEGIN - 5 * DAY, END),)}), 1), instance="b:9404")
     with pytest.raises(SeveralClusters) as caught:
         check(*targets(), other_cluster)
@@ -202,7 +210,7 @@ def test_targets_of_several_clusters_are_refused_with_the_labels_that_differ(lab
     assert caught.value.labels == {label: ["east", "west"]}
 
 
-def test_a_selector_picks_one_of_them() -> None:
+def test_a_selector_picks_one_of_several_clusters() -> None:
     east = [labelled(target, namespace="east") for target in targets()]
     west = [labelled(target, namespace="west") for target in targets(USED)]
     prometheus = FakePrometheus([*east, *west])
@@ -215,7 +223,7 @@ def test_a_prometheus_without_brokers_says_so() -> None:
         check()
 
 
-def test_a_broker_that_never_stops_crashing_costs_no_more_than_a_limit() -> None:
+def test_too_many_processes_of_a_crashing_broker_are_refused() -> None:
     crashing = ScrapedTarget(
         {"job": "kafka", "instance": "a:9404", "broker_id": "1"},
         lambda minute: [
@@ -229,7 +237,7 @@ def test_a_broker_that_never_stops_crashing_costs_no_more_than_a_limit() -> None
 
 @settings(max_examples=share(60), deadline=None)
 @given(st.data())
-def test_answers_of_any_content_end_in_evidence_or_in_a_reason(data: st.DataObject) -> None:
+def test_answers_with_arbitrary_changes_give_a_verdict_or_a_known_error(data: st.DataObject) -> None:
     class Lying(FakePrometheus):
         def __call__(self, path: str, form: bytes) -> HttpAnswer:
             answer = super().__call__(path, form)
@@ -270,7 +278,7 @@ def lied(data: st.DataObject, body: bytes) -> bytes:
     return json.dumps(document).encode()
 
 
-def test_a_window_of_hours_has_its_own_end_and_begin() -> None:
+def test_a_window_of_one_day_has_a_gap_before_the_start_of_a_process_of_90_minutes() -> None:
     history = History({1: (Process(END - 90, END),), 2: QUIET.brokers[2]})
     assert causes(check(*targets(history), days=1)) == [GapCause.BEFORE_START]
 
@@ -287,7 +295,9 @@ def test_a_window_of_hours_has_its_own_end_and_begin() -> None:
         ({"strimzi_io_cluster": "c", "pod": "other-kafka-0"}, None),
     ],
 )
-def test_an_id_is_taken_from_labels_that_are_known_to_have_it(labels: Mapping[str, str], number: int | None) -> None:
+def test_a_broker_id_is_taken_from_labels_of_known_installations_only(
+    labels: Mapping[str, str], number: int | None
+) -> None:
     assert broker_id(labels, None) == number
 
 
@@ -302,7 +312,9 @@ def test_an_id_is_taken_from_labels_that_are_known_to_have_it(labels: Mapping[st
         (BrokerLabel("pod", "kafka-3(x)?"), None),
     ],
 )
-def test_an_id_is_taken_from_the_label_that_a_user_names(rule: BrokerLabel, number: int | None) -> None:
+def test_a_broker_id_is_taken_from_the_label_and_the_pattern_that_a_user_names(
+    rule: BrokerLabel, number: int | None
+) -> None:
     assert broker_id({"pod": "kafka-3", "rack": "9", "broker_id": "1"}, rule) == number
 
 
@@ -315,7 +327,7 @@ def test_targets_without_an_id_are_named_with_their_labels() -> None:
     assert "no label shows one broker id" in problem
 
 
-def test_an_id_that_kafka_itself_contradicts_is_none() -> None:
+def test_the_id_that_kafka_exposes_takes_the_place_of_a_missing_label_and_contradicts_a_wrong_one() -> None:
     def with_app_info(target: ScrapedTarget, number: str) -> ScrapedTarget:
         sample = ("kafka_server_app_info_start_time_ms", {"id": number}, 1.0)
         return replace(target, expose=lambda minute: [*(target.expose(minute) or ()), sample])
@@ -342,5 +354,5 @@ def test_an_id_that_kafka_itself_contradicts_is_none() -> None:
         ('namespace="a",', False),
     ],
 )
-def test_a_selector_is_a_list_of_matchers_of_targets(text: str, is_one: bool) -> None:
+def test_a_selector_consists_of_matchers_of_labels_of_targets_only(text: str, is_one: bool) -> None:
     assert is_selector(text) is is_one

@@ -1,4 +1,4 @@
-"""Servers that are slow, endless, compressed or elsewhere: each costs little time and memory, and ends in one line."""
+"""Requests to a Prometheus: a slow, endless or wrong server costs bounded time and memory, and ends in one line."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ def request_of(line: socket.socket) -> bytes:
 
 
 def whole(body: bytes, head: bytes = JSON, status: bytes = b"200 OK") -> bytes:
+    """A complete HTTP answer."""
     return b"HTTP/1.1 " + status + b"\r\n" + head + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
@@ -87,7 +88,7 @@ def saying(text: bytes) -> Serve:
 
 
 def drip(head: bytes) -> Serve:
-    """A byte every few milliseconds, for ever."""
+    """Send the head, and then a byte every 20 ms, for ever."""
 
     def serve(line: socket.socket) -> None:
         request_of(line)
@@ -100,7 +101,7 @@ def drip(head: bytes) -> Serve:
 
 
 def ask(serve: Serve, **limits: float | int) -> str:
-    """The failure of a request."""
+    """The text with which a request to such a server fails."""
     with server(serve) as port:
         transport = HttpTransport(parse_url(f"http://127.0.0.1:{port}/prefix/"), {}, None, **limits)  # type: ignore[arg-type]  # numbers
         with closing(transport), pytest.raises(PrometheusFailed) as failed:
@@ -109,7 +110,7 @@ def ask(serve: Serve, **limits: float | int) -> str:
 
 
 def endless(line: socket.socket) -> None:
-    """More than two gigabytes, and without their length."""
+    """Send two gigabytes without announcing a length."""
     request_of(line)
     line.sendall(b"HTTP/1.1 200 OK\r\n" + JSON + b"\r\n" + b'{"status":"success","error":"')
     for _ in range(2 * 1024):
@@ -117,13 +118,13 @@ def endless(line: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n" + JSON + b"\r\n"])
-def test_a_server_that_sends_a_byte_at_a_time_is_left_at_the_deadline(head: bytes) -> None:
+def test_a_server_that_sends_a_byte_at_a_time_times_out(head: bytes) -> None:
     began = time.monotonic()
     assert ask(drip(head), deadline=0.3) == "did not answer within 0.3 s"
     assert time.monotonic() - began < 5
 
 
-def test_a_server_that_is_slow_in_every_answer_is_left_when_all_of_them_took_too_long() -> None:
+def test_many_slow_answers_end_at_the_limit_for_all_requests_together() -> None:
     def serve(line: socket.socket) -> None:
         while request_of(line):
             time.sleep(0.1)
@@ -139,11 +140,11 @@ def ask_often(transport: HttpTransport) -> None:
             transport("/api/v1/query", b"")
 
 
-def test_a_server_that_says_nothing_is_left_at_the_deadline() -> None:
+def test_a_silent_server_times_out() -> None:
     assert ask(lambda line: time.sleep(30), deadline=0.3) == "did not answer within 0.3 s"
 
 
-def test_a_server_that_never_ends_a_handshake_is_left_at_the_deadline() -> None:
+def test_a_server_that_never_completes_its_tls_handshake_times_out() -> None:
     with server(lambda line: time.sleep(30)) as port:
         transport = HttpTransport(
             parse_url(f"https://127.0.0.1:{port}"), {}, ssl.create_default_context(), deadline=0.3
@@ -152,7 +153,7 @@ def test_a_server_that_never_ends_a_handshake_is_left_at_the_deadline() -> None:
             transport("/", b"")
 
 
-def test_two_gigabytes_are_refused_and_not_held() -> None:
+def test_an_answer_of_two_gigabytes_is_refused_and_not_held_in_memory() -> None:
     tracemalloc.start()
     assert (
         ask(endless, max_answer=8 * 1024 * 1024) == "answers with more than 8 MiB: narrow the selector to one cluster"
@@ -161,13 +162,10 @@ def test_two_gigabytes_are_refused_and_not_held() -> None:
     tracemalloc.stop()
 
 
-BOMB = gzip.compress(b"0" * 100_000_000)
-
-
 @pytest.mark.parametrize(
     ("text", "failure"),
     [
-        (whole(BOMB, JSON + b"Content-Encoding: gzip\r\n"), "answers with something compressed"),
+        (whole(gzip.compress(b"0" * 10**8), JSON + b"Content-Encoding: gzip\r\n"), "answers with something compressed"),
         (whole(b"", b"Location: http://elsewhere:9090/\r\n", b"302 Found"), "redirects to 'http://elsewhere:9090/'"),
         (whole(EMPTY, b"Content-Type: text/html\r\n"), "answers with something else than JSON: is it the URL of a"),
         (whole(b"", b"", b"401 Unauthorized"), "answers 401: check the credentials"),
@@ -196,7 +194,7 @@ def test_an_answer_that_proves_nothing_is_refused_with_the_reason(text: bytes, f
     assert message.isprintable()
 
 
-def test_an_answer_that_ends_too_soon_is_none() -> None:
+def test_an_answer_that_ends_before_its_announced_length_is_refused() -> None:
     def serve(line: socket.socket) -> None:
         request_of(line)
         line.sendall(b"HTTP/1.1 200 OK\r\n" + JSON + b"Content-Length: 500\r\n\r\n" + EMPTY)
@@ -208,7 +206,7 @@ def hang_up(line: socket.socket) -> None:
     request_of(line)
 
 
-def test_a_server_that_hangs_up_or_is_not_there_is_named() -> None:
+def test_a_closed_connection_and_a_closed_port_are_reported() -> None:
     assert ask(hang_up) == "closed the connection without an answer"
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -219,7 +217,7 @@ def test_a_server_that_hangs_up_or_is_not_there_is_named() -> None:
 def test_a_connection_that_was_closed_while_idle_is_opened_again() -> None:
     requests = []
 
-    def serve(line: socket.socket) -> None:
+    def serve(line: socket.socket) -> None:  # one request, after which the server closes the connection
         requests.append(request_of(line))
         line.sendall(whole(EMPTY))
 
@@ -239,7 +237,9 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
-def test_a_server_is_trusted_by_its_authority_and_its_name_alone(authority: trustme.CA, tmp_path: Path) -> None:
+def test_a_certificate_is_trusted_only_with_the_configured_authority_and_server_name(
+    authority: trustme.CA, tmp_path: Path
+) -> None:
     (tmp_path / "ca.pem").write_bytes(authority.cert_pem.bytes())
     certificate = authority.issue_cert("prometheus.example")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -274,7 +274,7 @@ def test_a_server_is_trusted_by_its_authority_and_its_name_alone(authority: trus
         ("http://p/\u00e4", "path alone"),
     ],
 )
-def test_a_url_is_that_of_a_server_without_a_secret(text: str, reason: str) -> None:
+def test_a_url_with_a_login_or_without_a_server_is_refused(text: str, reason: str) -> None:
     with pytest.raises(PrometheusUrlRefused, match=reason) as refused:
         parse_url(text)
     assert "secret" not in str(refused.value)
@@ -322,7 +322,7 @@ def use(path: Path) -> None:
         ("a: [", "not YAML"),
     ],
 )
-def test_a_configuration_that_is_not_understood_is_refused_without_a_secret(
+def test_an_invalid_http_configuration_is_refused_and_its_secret_is_not_repeated(
     tmp_path: Path, text: str, reason: str
 ) -> None:
     path = tmp_path / "config.yml"
@@ -332,5 +332,5 @@ def test_a_configuration_that_is_not_understood_is_refused_without_a_secret(
     assert "hunter2" not in str(refused.value)
 
 
-def test_a_login_with_a_password_is_not_shown() -> None:
+def test_a_password_is_not_in_the_representation_of_the_headers() -> None:
     assert "hunter2" not in str(headers_of(HttpConfig(basic_auth=BasicAuth("a", "hunter2")), Path()))

@@ -1,6 +1,6 @@
-"""Histories in a Prometheus that lost, mixed up or repeated some: nothing is ready that is sent a removed version.
+"""A Prometheus that lost, mixed up or repeated samples never makes a cluster ready that is sent a removed version.
 
-The histories and the truth are those of `test_soundness.py`.
+The histories, and the function that says which of them have such a use, are those of `test_soundness.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Damage = Callable[[ScrapedTarget], ScrapedTarget]
 
 
 def with_hole(begin: int, length: int) -> Damage:
-    """No scrape in some minutes."""
+    """Make the target fail in the `length` minutes from `begin` on."""
 
     def damage(target: ScrapedTarget) -> ScrapedTarget:
         return replace(
@@ -34,12 +34,12 @@ def with_hole(begin: int, length: int) -> Damage:
 
 
 def with_retention(begin: int) -> Damage:
-    """Nothing of before a minute."""
+    """Remove all samples from before a minute, as Prometheus does after its retention time."""
     return with_hole(0, begin)
 
 
 def stuck(since: int) -> Damage:
-    """The answers are those of one minute from then on."""
+    """Repeat the answer of one minute from then on."""
 
     def damage(target: ScrapedTarget) -> ScrapedTarget:
         return replace(target, expose=lambda minute: target.expose(min(minute, since)))
@@ -47,22 +47,22 @@ def stuck(since: int) -> Damage:
     return damage
 
 
-def relabelled(pattern: str) -> Damage:
-    """Rules drop the counters of a version."""
+def relabelled(version: str) -> Damage:
+    """Drop the counters of a version, as rules of Prometheus can."""
 
     def drops(name: str, labels: Mapping[str, str]) -> bool:
-        return labels.get("version") == pattern
+        return labels.get("version") == version
 
     return lambda target: replace(target, drops=drops)
 
 
 def moved(broker: int) -> Damage:
-    """Under the id of another broker."""
+    """Label the target with the id of another broker."""
     return lambda target: replace(target, labels={**target.labels, "broker_id": str(broker)})
 
 
 def cut_off(api: str) -> Damage:
-    """The exporter leaves out an API."""
+    """Leave out the counters of an API."""
 
     def without(samples: Exposed | None) -> Exposed | None:
         return samples and [sample for sample in samples if sample[1].get("request") != api]

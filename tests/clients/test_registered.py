@@ -36,7 +36,7 @@ def evidence(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def three(tmp_path: Path) -> list[str]:
+def log_of_three(tmp_path: Path) -> list[str]:
     """Flags for a log in which three brokers are registered."""
     return ["--log", str(registered(tmp_path / "log", 1, 2, 3))]
 
@@ -65,7 +65,7 @@ def test_a_live_cluster_with_brokers_in_zookeeper_mode_does_not_name_all_brokers
     assert "ZooKeeper mode" in brokers.notes[0]
 
 
-def test_a_broker_that_was_unregistered_has_to_be_covered_as_well(
+def test_a_broker_that_was_unregistered_has_to_be_covered_until_its_end(
     capsys: pytest.CaptureFixture[str], evidence: Path, tmp_path: Path
 ) -> None:
     path = registered(tmp_path / "log", 1, 2, 3, 4, until=AT - DAY)
@@ -86,22 +86,24 @@ def test_scrapes_of_another_cluster_with_the_same_ids_are_a_contradiction(
     assert "it is of another cluster or broker" in shown(capsys, evidence, *other)
 
 
-def test_the_text_names_the_evidence_and_the_cluster(
-    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str], tmp_path: Path
+def test_the_page_names_the_folder_of_evidence_and_the_cluster(
+    capsys: pytest.CaptureFixture[str], evidence: Path, log_of_three: list[str], tmp_path: Path
 ) -> None:
     (tmp_path / "log" / "meta.properties").write_text("version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=1\n")
-    assert f"evidence {evidence}; cluster AAAAAAAAAAAAAAAAAAAAAA" in shown(capsys, evidence, *three, "-o", "html")
+    assert f"evidence {evidence}; cluster AAAAAAAAAAAAAAAAAAAAAA" in shown(
+        capsys, evidence, *log_of_three, "-o", "html"
+    )
 
 
 def test_files_links_and_folders_that_are_not_read_are_named(
-    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], evidence: Path, log_of_three: list[str], tmp_path: Path
 ) -> None:
     (evidence / "2").rename(tmp_path / "elsewhere")
     (evidence / "2").symlink_to(tmp_path / "elsewhere")
     name = next((evidence / "3").iterdir())
     name.rename(name.with_name(f"{name.name}.gz"))
     scrape(evidence / "x" / "4", "2026", QUIET)
-    document = check(capsys, evidence, Exit.UNREACHABLE, *three)
+    document = check(capsys, evidence, Exit.UNREACHABLE, *log_of_three)
     assert len(document["notRead"]) == 3
     assert f"{evidence}/2: not read: it is a link to a folder" in document["notRead"]
     assert any(f"{name}.gz: not read: expected BROKER/TIME.prom" in line for line in document["notRead"])
@@ -109,38 +111,52 @@ def test_files_links_and_folders_that_are_not_read_are_named(
 
 
 @pytest.mark.parametrize("form", ["table", "json", "yaml", "html"])
-def test_a_name_that_is_not_text_is_shown(
-    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str], form: str
+def test_a_folder_whose_name_is_not_utf_8_is_reported_in_every_format(
+    capsys: pytest.CaptureFixture[str], evidence: Path, log_of_three: list[str], form: str
 ) -> None:
     folder = os.fsencode(evidence) + b"/\xff\xfe"
     os.mkdir(folder)
     with open(folder + b"/1.prom", "wb"):
         pass
     assert (
-        main(["clients", "check", "--release", "4.1", "--evidence", str(evidence), "--at", at(), *three, "-o", form])
+        main(
+            [
+                "clients",
+                "check",
+                "--release",
+                "4.1",
+                "--evidence",
+                str(evidence),
+                "--at",
+                at(),
+                *log_of_three,
+                "-o",
+                form,
+            ]
+        )
         == 0
     )
     assert (
-        main(["clients", "check", "--release", "4.1", "--evidence", str(evidence), *three, "-o", form])
+        main(["clients", "check", "--release", "4.1", "--evidence", str(evidence), *log_of_three, "-o", form])
         == Exit.UNREACHABLE
     )
     assert "\ufffd\ufffd/1.prom: not read" in capsys.readouterr().err
 
 
-def test_a_verdict_on_the_past_has_its_date_where_there_are_later_scrapes(
-    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+def test_a_ready_verdict_has_a_date_if_there_are_later_scrapes(
+    capsys: pytest.CaptureFixture[str], evidence: Path, log_of_three: list[str]
 ) -> None:
-    assert shown(capsys, evidence, *three).startswith("Ready: ")
+    assert shown(capsys, evidence, *log_of_three).startswith("Ready: ")
     scrape(evidence, "1", OLD, AT + DAY)
-    text = shown(capsys, evidence, *three)
+    text = shown(capsys, evidence, *log_of_three)
     assert text.startswith("Ready at 2026-01-07 23:59 UTC: ")
     assert "there are scrapes of a time after the window, which were not looked at" in text
 
 
-def test_a_message_about_a_line_is_a_sentence(
-    capsys: pytest.CaptureFixture[str], evidence: Path, three: list[str]
+def test_an_unreadable_line_of_a_scrape_is_named_by_its_number(
+    capsys: pytest.CaptureFixture[str], evidence: Path, log_of_three: list[str]
 ) -> None:
     path = next((evidence / "2").iterdir())
     path.write_text(path.read_text().replace(" 2000000.0", " 2_0"))
-    line, *_ = check(capsys, evidence, Exit.UNREACHABLE, *three)["notRead"]
+    line, *_ = check(capsys, evidence, Exit.UNREACHABLE, *log_of_three)["notRead"]
     assert ": not read: it has in line 10 no sample of kafka_network_requestmetrics_requests_total" in line

@@ -1,4 +1,4 @@
-"""Registrations of brokers: what has to be covered, and evidence of a process that is not the registered one."""
+"""Registrations of brokers: the times that scrapes have to cover, and scrapes of a process that is not registered."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_broker_that_was_unregistered_in_the_window_has_to_be_covered_until_th
     assert check(before, whole).verdict is READY
 
 
-def test_a_broker_of_which_there_is_evidence_in_the_window_has_to_be_covered_whoever_is_registered() -> None:
+def test_a_broker_with_a_scrape_in_the_window_has_to_be_covered_though_it_is_not_registered() -> None:
     registry = BrokerRegistry(frozenset((1,)))
     for last in (BEGIN + DAY, END - DAY):
         result = check(registry, [*scrapes_of(1, END), *scrapes_of(2, last)])
@@ -55,7 +55,7 @@ def test_a_broker_of_which_there_is_evidence_in_the_window_has_to_be_covered_who
     assert check(registry, scrapes_of(1, END) + scrapes_of(2, END)).verdict is READY
 
 
-def test_a_broker_has_no_gap_before_its_first_registration_if_the_rest_of_the_cluster_was_there() -> None:
+def test_a_broker_that_joined_within_the_window_has_no_gap_before_its_first_registration() -> None:
     joined = END - 3 * DAY
     history = History({2: (Process(joined, END),)})
     evidence = [*scrapes_of(1, END), *history.scrapes([END])]
@@ -68,7 +68,7 @@ def test_a_broker_has_no_gap_before_its_first_registration_if_the_rest_of_the_cl
     assert [cause for cause, *_ in gaps(check(restarted, evidence))[2]] == [GapCause.CONTRADICTION]
 
 
-def test_a_cluster_without_a_broker_in_the_window_is_unknown() -> None:
+def test_the_verdict_is_unknown_if_no_broker_was_registered_within_the_window() -> None:
     registry = BrokerRegistry(frozenset((1,)), joined={1: END * MINUTE})
     assert (check(registry, []).verdict, check(registry, []).brokers) == (UNKNOWN, None)
 
@@ -76,28 +76,29 @@ def test_a_cluster_without_a_broker_in_the_window_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("earliest", "latest", "fits"),
     [
-        (START, START, True),
-        (START - 59, START - 59, True),
-        (START + 59, START + 59, True),
-        (START - 61, START - 61, False),
-        (START + 61, START + 61, False),
-        (0, START - 61, False),
-        (0, START, True),
-        (0, END - 10 * DAY, True),
-        (END - DAY, END - DAY, False),
-        (END - 4, END - 4, True),  # the scrape may be of the process before
+        pytest.param(START, START, True, id="at its start"),
+        pytest.param(START - 59, START - 59, True, id="59 minutes before: the clock may be off"),
+        pytest.param(START + 59, START + 59, True, id="59 minutes after"),
+        pytest.param(START - 61, START - 61, False, id="61 minutes before"),
+        pytest.param(START + 61, START + 61, False, id="61 minutes after"),
+        pytest.param(0, START - 61, False, id="at any time up to 61 minutes before"),
+        pytest.param(0, START, True, id="at any time up to its start"),
+        pytest.param(0, END - 10 * DAY, True, id="at any time up to ten days before the end"),
+        pytest.param(END - DAY, END - DAY, False, id="a day before the end: the scrape is of an older process"),
+        pytest.param(END - 4, END - 4, True, id="minutes before the end: the scrape may be of the process before"),
     ],
 )
-def test_evidence_of_a_process_that_is_not_the_registered_one_is_a_contradiction(
+def test_a_start_more_than_an_hour_off_the_registration_is_a_contradiction(
     earliest: int, latest: int, *, fits: bool
 ) -> None:
+    """The process started at START. The log says that it registered between `earliest` and `latest` (minutes)."""
     registry = BrokerRegistry(frozenset((1,)), processes={1: RegisteredProcess(earliest * MINUTE, latest * MINUTE)})
     result = check(registry, scrapes_of(1, END))
     assert result.verdict is (READY if fits else UNKNOWN)
     assert [cause for cause, *_ in gaps(result)[1]] == ([] if fits else [GapCause.CONTRADICTION])
 
 
-def test_a_restart_after_the_end_of_what_is_known_of_registrations_is_none_of_another_cluster() -> None:
+def test_a_restart_after_the_last_known_registration_is_no_contradiction() -> None:
     history = History({1: (Process(START, END - 30), Process(END - 29, END))})
     registry = BrokerRegistry(frozenset((1,)), processes={1: RegisteredProcess(START * MINUTE, START * MINUTE)})
     assert check(registry, list(history.scrapes([END - 30, END - 28, END]))).verdict is READY

@@ -1,4 +1,8 @@
-"""`kafkafeatures clients rejected`: what brokers of Kafka 4.x refused, from their server logs, and who it was."""
+"""`kafkafeatures clients rejected`: requests that brokers of Kafka 4.x refused, and who sent them.
+
+A server log names the connection of a refused request and not its client. A client that used the same connection in the
+request log is the sender; others at the same address are guesses.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +26,17 @@ from kafkafeatures.core.clients.rejections import RefusedRequest, RejectedReques
 
 ERRORS = "org.apache.kafka.common.errors."
 LOGGER = " (kafka.network.Processor)"
-MARKER = "[2026-11-28 03:21:55,936] ERROR Exception while processing request from"
+PREFIX = "[2026-11-28 03:21:55,936] ERROR Exception while processing request from"
 RECEIVED, INVALID = "Received request", "InvalidRequestException"
 
 
 def connection(port: int = 39130, index: str = "1-2", address: str = "10.0.0.7") -> str:
+    """The name of a connection in both logs: address of the broker, of the client, and a number."""
     return f"10.0.0.1:9092-{address}:{port}-{index}"
 
 
 def refused(name: str, api: str = "0 (Produce)", version: int = 2, *, time: str = "2026-11-28 03:21:55,936") -> str:
-    """What a broker of Kafka 4.1 writes of one refusal."""
+    """The two events that a broker of Kafka 4.1 logs for one refused request. `name`: of the connection."""
     reason = f"{ERRORS}UnsupportedVersionException: {RECEIVED} for api with key {api} and unsupported version {version}"
     closing = f"[{time}] ERROR Closing socket for {name} because of error{LOGGER}\n{reason}\n"
     return closing + f"[{time}] ERROR Exception while processing request from {name}{LOGGER}\n{reason}\n"
@@ -48,7 +53,7 @@ OTHERS = (
 def logged(
     name: str, client: str, version: int = 2, *, time: str = "2026-11-28 03:21:50,000", api: str = "PRODUCE"
 ) -> str:
-    """A line of the request log."""
+    """A line of the request log. `name`: of the connection."""
     header = (
         f'{{"requestApiKey":0,"requestApiVersion":{version},"correlationId":3,"clientId":{json.dumps(client)},'
         f'"requestApiKeyName":"{api}"}}'
@@ -61,13 +66,14 @@ def logged(
 
 
 def rejections(text: str, size: int = 1 << 20) -> list[RefusedRequest]:
+    """The refusals in a server log. `size`: bytes of each block that is read."""
     data = text.encode()
     return list(read_rejections(data[begin : begin + size] for begin in range(0, len(data), size)))
 
 
 @pytest.fixture
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run the command on a server log, and maybe a request log; returns the rows of the document."""
+    """Function that runs the command on a server log and a request log, and returns the rows of its document."""
 
     def go(server: str, code: Exit, requests: str = "") -> list[dict[str, Any]]:
         (tmp_path / "server.log").write_text(server)
@@ -83,6 +89,7 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 
 
 def joins(row: dict[str, Any]) -> dict[str, str]:
+    """The evidence by which each client of a row is named."""
     return {client["clientId"]: client["join"] for client in row["clients"]}
 
 
@@ -114,8 +121,8 @@ def test_each_refused_connection_counts_once_by_address_api_and_version(run: Any
         ("InvalidRequestException: Unknown API key 77", "api 77", -1),
     ],
 )  # fmt: skip
-def test_the_words_of_other_releases_are_known(reason: str, api: str, version: int) -> None:
-    text = f"{MARKER} {connection()}{LOGGER}\n{ERRORS}{reason}\n"
+def test_refusals_in_the_wording_of_other_releases_are_recognised(reason: str, api: str, version: int) -> None:
+    text = f"{PREFIX} {connection()}{LOGGER}\n{ERRORS}{reason}\n"
     assert [(each.api, each.version) for each in rejections(text)] == [(api, version)]
 
 
@@ -135,16 +142,18 @@ def test_a_refusal_is_recognised_in_any_layout(layout: str) -> None:
     (rejection,) = rejections(layout.format(time="2026-11-28 03:21:55,936", message=message, error=error))
     assert (rejection.connection, rejection.api, rejection.version) == (connection(), "Produce", 2)
     assert rejection.time is not None
-    assert rejection.time // 1000 == 1795836115
+    assert rejection.time // 1000 == 1795836115, "2026-11-28 03:21:55, to the second"
 
 
 def test_a_refusal_is_not_joined_with_the_reason_of_another_one() -> None:
-    cut = f"[2026-11-28 03:21:54,100] ERROR Exception while processing request from {connection(1)}{LOGGER}\n"
-    assert {each.connection for each in rejections(cut + refused(connection(2)))} == {connection(2)}
+    without_reason = f"{PREFIX} {connection(1)}{LOGGER}\n"
+    assert {each.connection for each in rejections(without_reason + refused(connection(2)))} == {connection(2)}
 
 
 @given(st.lists(st.integers(1, 9), max_size=6), st.integers(1, 6000), st.binary(max_size=300))
-def test_where_a_log_is_cut_into_blocks_does_not_matter(ports: list[int], size: int, noise: bytes) -> None:
+def test_refusals_do_not_depend_on_the_size_of_the_blocks_that_are_read(
+    ports: list[int], size: int, noise: bytes
+) -> None:
     text = noise.decode(errors="replace") + "".join(OTHERS + refused(connection(port)) for port in ports)
     whole = rejections(text)
     assert rejections(text, size) == whole
@@ -152,24 +161,24 @@ def test_where_a_log_is_cut_into_blocks_does_not_matter(ports: list[int], size: 
 
 
 @given(st.integers(0, 2000))
-def test_a_log_that_is_cut_anywhere_has_no_refusal_that_the_whole_one_has_not(end: int) -> None:
+def test_a_truncated_log_has_only_refusals_that_the_whole_log_has(end: int) -> None:
     text = OTHERS + refused(connection(1)) + refused(connection(2), version=13)
     assert set(rejections(text[:end])) <= set(rejections(text))
 
 
-def test_a_line_of_gigabytes_takes_no_more_memory_than_others() -> None:
+def test_a_line_of_300_mebibytes_is_read_in_bounded_memory() -> None:
     def blocks() -> Iterator[bytes]:
         yield b"[2026-11-28 03:21:55,936] ERROR "
         yield from (b"x" * (1 << 20) for _ in range(300))
         yield b"\xff\xfe" + refused(connection()).encode()
 
     tracemalloc.start()
-    assert len(list(read_rejections(blocks()))) == 2
+    assert len(list(read_rejections(blocks()))) == 2, "both events of the refusal behind the long line"
     assert tracemalloc.get_traced_memory()[1] < 8 << 20
     tracemalloc.stop()
 
 
-def test_as_many_connections_as_there_are_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_stored_connections_and_addresses_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkafeatures.core.clients.rejections.MAX_CONNECTIONS", 100)
     monkeypatch.setattr("kafkafeatures.core.clients.rejections.MAX_USES", 10)
     requests = RejectedRequests()
@@ -179,11 +188,12 @@ def test_as_many_connections_as_there_are_take_bounded_memory(monkeypatch: pytes
         )
         requests.add([rejection, rejection])
     uses = requests.uses({})
+    # 100 connections are stored; 50 addresses are 10 rows, and one for all others, which has the most connections.
     assert (len(requests.connections), len(uses), uses[0].address) == (100, 11, "other")
     assert sum(use.connections for use in uses) == 1000
 
 
-# --- who it was ---
+# --- the client of a refused connection ---
 
 
 def test_a_client_is_identified_by_its_connection(run: Any) -> None:
@@ -197,7 +207,7 @@ def test_a_client_is_identified_by_its_connection(run: Any) -> None:
     ]  # fmt: skip
 
 
-def test_a_client_at_the_same_address_is_a_guess_and_one_that_sent_the_version_the_better_one(run: Any) -> None:
+def test_a_client_at_the_same_address_is_a_guess_unless_another_one_there_sent_the_refused_version(run: Any) -> None:
     others = logged(connection(5), "new", 9) + logged(connection(6, address="10.0.0.8"), "elsewhere", 2)
     (row,) = run(refused(connection()), Exit.BLOCKED, others)
     assert joins(row) == {"new": "SameAddress"}
@@ -206,19 +216,20 @@ def test_a_client_at_the_same_address_is_a_guess_and_one_that_sent_the_version_t
     assert joins(row) == {"old": "SameAddressAndVersion"}
 
 
-def test_a_connection_that_two_clients_used_identifies_neither(run: Any) -> None:
+def test_a_connection_that_two_clients_used_identifies_neither_client(run: Any) -> None:
     requests = logged(connection(), "a", 9) + logged(connection(), "b", 9)
     (row,) = run(refused(connection()), Exit.BLOCKED, requests)
     assert joins(row) == {"a": "SameAddress", "b": "SameAddress"}
 
 
-def test_a_connection_that_was_used_after_the_refusal_is_another_one(run: Any) -> None:
+def test_a_connection_that_was_used_after_the_refusal_does_not_identify_the_client(run: Any) -> None:
     requests = logged(connection(), "later", 9, time="2026-11-28 04:00:00,000")
     (row,) = run(refused(connection()), Exit.BLOCKED, requests)
     assert joins(row) == {"later": "SameAddress"}
 
 
-def test_connections_that_are_left_over_may_be_of_others_at_the_address(run: Any) -> None:
+def test_refused_connections_without_a_client_may_be_of_any_client_at_the_address(run: Any) -> None:
+    """Client "other" sent the refused version from the same address, over another connection."""
     requests = logged(connection(1), "known", 9) + logged(connection(9), "other", 2)
     (row,) = run(refused(connection(1)) + refused(connection(2)), Exit.BLOCKED, requests)
     assert joins(row) == {"known": "Connection", "other": "SameAddressAndVersion"}
@@ -227,6 +238,7 @@ def test_connections_that_are_left_over_may_be_of_others_at_the_address(run: Any
 
 
 def test_reduced_request_logs_name_candidates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Reduced logs have no connections any more, so a client is at best a guess by address and version."""
     (tmp_path / "server.log").write_text(refused(connection()))
     (tmp_path / "request.log").write_text(logged(connection(), "app", 2))
     assert (
@@ -251,14 +263,14 @@ def test_reduced_request_logs_name_candidates(tmp_path: Path, capsys: pytest.Cap
 # --- the command ---
 
 
-def test_silence_is_said_to_prove_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_without_refusals_is_reported_as_no_proof(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "server.log"
     path.write_text(OTHERS)
     assert main(["clients", "rejected", str(path)]) == Exit.DONE
     assert "This proves nothing" in capsys.readouterr().out
 
 
-def test_a_log_counts_once_also_if_it_is_there_compressed_and_not(
+def test_a_log_that_is_given_plain_and_compressed_counts_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain, packed = tmp_path / "server.log.1", tmp_path / "server.log.1.gz"
@@ -269,7 +281,7 @@ def test_a_log_counts_once_also_if_it_is_there_compressed_and_not(
     assert row["connections"] == 2
 
 
-def test_nothing_in_a_log_that_was_not_read_whole_is_unknown(
+def test_no_refusal_in_a_truncated_log_is_unknown_and_not_done(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "server.log.gz"
@@ -279,14 +291,14 @@ def test_nothing_in_a_log_that_was_not_read_whole_is_unknown(
 
 
 @pytest.mark.parametrize("name", ["missing", "."])
-def test_a_log_that_cannot_be_opened_is_refused_in_one_line(
+def test_a_log_that_cannot_be_opened_gives_one_line(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["clients", "rejected", str(tmp_path / name)]) == Exit.USAGE
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_hostile_client_ids_are_harmless_in_a_terminal_and_a_spreadsheet(
+def test_control_characters_and_formulas_of_client_ids_are_not_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server, requests = tmp_path / "server.log", tmp_path / "request.log"

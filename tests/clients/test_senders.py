@@ -1,4 +1,4 @@
-"""Who sends the versions that a release removed: named by request logs, which never make a verdict better."""
+"""Senders of the versions that a release removed: named by request logs, which never improve a verdict."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ TABLE = client_targets()
 
 
 def use(name: str = "Produce", version: int = 2, client: str | None = "etl", **more: Any) -> LoggedUse:
+    """A use of a removed version within the window, by a request log that shows all requests (`shows_all`)."""
     fields: dict[str, Any] = {
         "broker": 1, "name": name, "version": version, "client_id": client, "principal": "User:etl",
         "address": "10.1.2.3", "software": "", "is_forwarded": False, "requests": 5, "first": AT - HOUR, "last": AT - 9,
@@ -41,10 +42,11 @@ def use(name: str = "Produce", version: int = 2, client: str | None = "etl", **m
 
 
 def senders(*uses: LoggedUse, owners: tuple[ClientOwner, ...] = ()) -> Any:
+    """The senders of versions that Kafka 4.1 lacks."""
     return senders_of(uses, "4.1", TABLE, WINDOW, owners)
 
 
-def test_senders_of_removed_versions_are_named_those_with_the_most_requests_first() -> None:
+def test_senders_of_removed_versions_are_listed_by_their_number_of_requests() -> None:
     first, second = senders(
         use("Fetch", 3, last=AT - 5), use(), use("Produce", 9), use(client="loud", requests=70, broker=2),
     )  # fmt: skip
@@ -54,7 +56,7 @@ def test_senders_of_removed_versions_are_named_those_with_the_most_requests_firs
     )  # fmt: skip
 
 
-def test_a_use_outside_of_the_window_names_nobody() -> None:
+def test_a_use_outside_of_the_window_has_no_sender() -> None:
     assert senders(use(last=WINDOW.begin - 1), use(first=AT + 1, last=AT + 9)) == ()
     assert len(senders(use(first=WINDOW.begin - HOUR, last=WINDOW.begin + 1))) == 1
 
@@ -72,8 +74,13 @@ def test_a_use_outside_of_the_window_names_nobody() -> None:
         ([use(), use("ApiVersions", 0)], "upgrade the client library"),
         ([use(shows_all=False)], "upgrade the client library"),
     ],
-)
-def test_the_remedy_is_that_of_the_library(uses: list[LoggedUse], remedy: str) -> None:
+    ids=[
+        "a library named by the client id, whose version is a setting", "one with its version in the client id",
+        "a library named by its software name", "an unknown client that does not ask for API versions",
+        "an unknown client that asks for API versions", "an unknown client of which not all requests are logged",
+    ],
+)  # fmt: skip
+def test_the_remedy_depends_on_the_library_of_the_client(uses: list[LoggedUse], remedy: str) -> None:
     (sender,) = senders(*uses)
     assert sender.remedy.startswith(remedy)
 
@@ -85,15 +92,18 @@ def test_the_remedy_is_that_of_the_library(uses: list[LoggedUse], remedy: str) -
         (use("CreateTopics", 1, is_forwarded=True), SenderKind.FORWARDED),
         (use(client=None, principal=None, address=None), SenderKind.UNNAMED),
     ],
+    ids=["a fetcher of a broker", "forwarded by a broker", "no name"],
 )
-def test_what_is_no_client_of_its_own_is_classified_and_blocks_too(logged: LoggedUse, kind: SenderKind) -> None:
+def test_removed_versions_of_brokers_forwarded_requests_and_unnamed_clients_block_too(
+    logged: LoggedUse, kind: SenderKind
+) -> None:
     (sender,) = senders(logged, owners=(ClientOwner("everybody"),))
     assert sender.kind is kind
     outcome = check_clients("4.1", TABLE, (), BrokerRegistry({1}), WINDOW, logged=version_uses([logged], WINDOW))
     assert outcome.verdict is ClientVerdict.BLOCKED
 
 
-def test_the_first_owner_whose_patterns_both_match_is_told() -> None:
+def test_the_owner_is_the_first_whose_patterns_for_client_id_and_principal_both_match() -> None:
     owners = (
         ClientOwner("other", client_id="etl", principal="User:x"),
         ClientOwner("etl team", "etl*"),
@@ -104,14 +114,15 @@ def test_the_first_owner_whose_patterns_both_match_is_told() -> None:
     assert senders(use())[0].owner == ""
 
 
-def test_many_client_ids_at_one_address_are_perhaps_a_proxy() -> None:
+def test_a_sender_has_the_number_of_client_ids_at_its_address() -> None:
+    """Many client ids of one principal at one address may be clients behind a proxy."""
     others = [use("Produce", 9, f"client-{number}") for number in range(11)]
     assert senders(use(), *others)[0].near == 12
 
 
 @settings(max_examples=40)
 @given(st.data())
-def test_logs_never_make_a_verdict_better(data: st.DataObject) -> None:
+def test_request_logs_never_improve_a_verdict(data: st.DataObject) -> None:
     scrapes = data.draw(damaged(whole(data.draw(histories()))))
     window = EvidenceWindow(BEGIN * MINUTE, END * MINUTE)
     times = st.integers(window.begin - DAY, window.end + DAY)
@@ -140,12 +151,14 @@ HOSTILE = "pay-\x1b[2J<script>alert(1)</script>\u202e"
 
 
 def reduced(folder: Path, *texts: str) -> None:
+    """Reduce a request log of broker 1 with these requests, an hour before the end of the window."""
     log = folder / "kafka-request.log"
     log.write_text("".join(plain(AT - HOUR, text) + "\n" for text in texts))
     assert main(["clients", "reduce", "--broker", "1", "--to", str(folder / "reduced"), str(log)]) == Exit.DONE
 
 
 def words(folder: Path) -> list[str]:
+    """Flags for the log, the reduced request logs and the owners in a folder."""
     names = ("--log", "log"), ("--request-logs", "reduced"), ("--owners", "owners.yaml")
     return [word for flag, name in names for word in (flag, str(folder / name))]
 
@@ -163,7 +176,9 @@ def test_a_removed_version_in_a_log_blocks_where_counters_show_none(
     assert (sender["addresses"], sender["requests"]) == (["10.1.2.3"], 1)
 
 
-def test_what_counters_count_is_not_counted_again(clients: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_use_in_both_counters_and_request_logs_is_listed_once(
+    clients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     scrape(clients / "scrapes", "1", OLD)
     reduced(clients, body(), body("FETCH", 3))
     capsys.readouterr()
@@ -173,7 +188,9 @@ def test_what_counters_count_is_not_counted_again(clients: Path, capsys: pytest.
     ]  # fmt: skip
 
 
-def test_people_are_shown_who_sends_them(clients: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_and_page_show_the_senders_without_control_characters_or_markup(
+    clients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     reduced(clients, body(client=HOSTILE, principal="User:pay"))
     capsys.readouterr()
     text = shown(capsys, clients / "scrapes", *words(clients))
@@ -188,7 +205,7 @@ def test_people_are_shown_who_sends_them(clients: Path, capsys: pytest.CaptureFi
     assert "\x1b" not in page
 
 
-def test_a_spreadsheet_has_a_row_for_each_client_api_and_version(
+def test_a_csv_has_a_row_for_each_client_api_and_version_and_no_formula(
     clients: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reduced(
@@ -201,7 +218,7 @@ def test_a_spreadsheet_has_a_row_for_each_client_api_and_version(
     assert [row[head.index("on_release")] for row in rows] == ["removed", "removed", "accepted"]
 
 
-def test_a_spreadsheet_without_logs_has_a_row_for_each_version_with_its_brokers(
+def test_a_csv_without_request_logs_has_a_row_for_each_version_with_its_brokers(
     clients: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scrape(clients / "scrapes", "1", OLD)
@@ -212,7 +229,7 @@ def test_a_spreadsheet_without_logs_has_a_row_for_each_version_with_its_brokers(
     assert [row[:4] for row in rows] == [["Produce", "2", "removed", "1 2"]]
 
 
-def test_a_reduced_file_that_is_broken_is_named_and_changes_nothing(
+def test_a_broken_reduced_file_is_named_and_does_not_change_the_verdict(
     clients: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reduced(clients, body())
@@ -240,7 +257,7 @@ def test_a_reduced_file_that_is_broken_is_named_and_changes_nothing(
         ("[" * 5_000, "expected owners:"),
     ],
 )
-def test_owners_that_cannot_be_read_are_one_clear_line(
+def test_an_invalid_file_of_owners_gives_one_line(
     text: str, reason: str, clients: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reduced(clients, body())
@@ -252,7 +269,9 @@ def test_owners_that_cannot_be_read_are_one_clear_line(
     assert error.count("\n") == 1
 
 
-def test_a_folder_without_reduced_logs_is_one_clear_line(clients: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_reduced_logs_is_refused_with_a_remedy(
+    clients: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (clients / "reduced").mkdir()
     assert main([*CHECK, str(clients / "scrapes"), *words(clients)]) == Exit.USAGE
     assert "no reduced request logs in it; make them with clients reduce" in capsys.readouterr().err

@@ -1,6 +1,6 @@
-"""Evidence that is removed, repeated, reordered or mixed up: nothing is ready that was sent a removed version.
+"""Scrapes that are removed, repeated, reordered or mixed up never make a cluster ready that was sent a removed version.
 
-The histories are known, so that a verdict is held against what really happened.
+The histories are generated, so each verdict is compared with what really happened.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from tests.clients.histories import BEGIN, DAY, END, GONE, HOUR, History, Proces
 
 BROKERS = (1, 2)
 UNSEEN = 10
-"""Minutes before a restart, or an end of the window, of which a verdict may know nothing: a gap, and clocks."""
+"""Minutes before a restart or at an end of the window in which a use may be missed: no scrape within five minutes is no
+gap, and clocks may differ as much.
+"""
 
 
 @st.composite
 def processes(draw: st.DrawFn) -> tuple[Process, ...]:
-    """The processes of one broker, the last of which runs."""
+    """One to three processes of one broker, the last of which still runs at the end of the window."""
     start = BEGIN + draw(st.sampled_from((-DAY, -2 * HOUR, -30, -5, 30)))
     spans = []
     for pause in draw(st.lists(st.sampled_from((1, 3, 70)), max_size=2)):
@@ -38,7 +40,7 @@ def processes(draw: st.DrawFn) -> tuple[Process, ...]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """Two brokers, one of which may be sent a removed version, once, and one of which may run Kafka 4.x for a time."""
+    """Two brokers. One of their processes may be sent a removed version once, and may then be of Kafka 4.x."""
     brokers = {broker: draw(processes()) for broker in BROKERS}
     if draw(st.booleans()):
         broker = draw(st.sampled_from(BROKERS))
@@ -51,7 +53,7 @@ def histories(draw: st.DrawFn) -> History:
 
 
 def whole(history: History, clock_errors: dict[int, int] | None = None) -> list[Scrape]:
-    """Scrapes that leave no gap: just after each start, just before each end, and where the window begins."""
+    """Scrapes that leave no gap: just after each start, at each end, and two times of the window."""
     return [
         scrape
         for broker, its_processes in history.brokers.items()
@@ -65,7 +67,7 @@ def whole(history: History, clock_errors: dict[int, int] | None = None) -> list[
 
 
 def is_sent_a_removed_version(history: History) -> bool:
-    """Whether one was sent in the window, at a time that evidence has to show."""
+    """Tell whether a removed version was sent within the window, at a time that evidence without a gap shows."""
     return any(
         BEGIN + UNSEEN < use < END - UNSEEN and use <= process.end - UNSEEN
         for broker in history.brokers.values()
@@ -75,6 +77,7 @@ def is_sent_a_removed_version(history: History) -> bool:
 
 
 def is_dead_for_long(history: History) -> bool:
+    """Tell whether a broker was away for longer than what is no gap."""
     return any(
         later.start - earlier.end > UNSEEN for broker in history.brokers.values() for earlier, later in pairwise(broker)
     )
@@ -105,7 +108,7 @@ def damaged(draw: st.DrawFn, scrapes: Sequence[Scrape]) -> list[Scrape]:
                 remaining = [replace(each, broker=exchanged.get(each.broker, each.broker)) for each in remaining]
             case _:
                 del remaining[index:]
-    if remaining:  # at last a copy under a later time, as of an exporter whose answers are cached
+    if remaining:  # and a copy with the same or a later time, as of an exporter whose answers are cached
         copied = draw(st.sampled_from(remaining))
         remaining.append(
             replace(copied, time=draw(st.sampled_from((copied.time, copied.time + DAY * MINUTE, END * MINUTE))))
@@ -139,7 +142,7 @@ def test_damage_makes_nothing_ready_that_was_not(data: st.DataObject) -> None:
 
 @settings(max_examples=share(400), deadline=None)
 @given(st.data())
-def test_scrapes_that_are_left_out_while_they_are_read_change_nothing(data: st.DataObject) -> None:
+def test_the_verdict_does_not_depend_on_the_scrapes_that_are_dropped_while_reading(data: st.DataObject) -> None:
     history = data.draw(histories())
     minutes = data.draw(st.lists(st.integers(BEGIN - DAY, END), max_size=30))
     scrapes = data.draw(damaged([*whole(history), *history.scrapes(minutes)]))
@@ -156,7 +159,7 @@ def _moment(scrape: Scrape) -> tuple[int, int, float]:
 
 @settings(max_examples=share(400), deadline=None)
 @given(histories(), st.randoms(use_true_random=False))
-def test_order_and_repetition_change_nothing(history: History, random: Random) -> None:
+def test_the_verdict_does_not_depend_on_the_order_or_repetition_of_scrapes(history: History, random: Random) -> None:
     scrapes = whole(history)
     check = checked(scrapes, BROKERS)
     mixed = scrapes * 2
@@ -166,7 +169,7 @@ def test_order_and_repetition_change_nothing(history: History, random: Random) -
 
 @settings(max_examples=share(400), deadline=None)
 @given(histories())
-def test_evidence_without_a_hole_decides(history: History) -> None:
+def test_evidence_without_a_gap_makes_a_cluster_without_old_clients_ready(history: History) -> None:
     check = checked(whole(history), BROKERS)
     event(check.verdict.value)
     used = any(use for broker in history.brokers.values() for process in broker for use in process.uses)

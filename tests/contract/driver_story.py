@@ -56,7 +56,7 @@ class Story(Rig):
 
 
 async def rolled_by(driver: str) -> Mapping[str, Any]:
-    """Until every broker has been restarted and was seen to be back."""
+    """Wait until every broker has been restarted and was seen to be back."""
     story = Story()
     story.api.edit(workload={**WORKLOAD, "driver": driver})
     if driver != WORKLOAD["driver"]:  # what only an eviction needs is not asked of others

@@ -61,7 +61,7 @@ class Ghosts(Kafka):
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        """Nothing is open."""
+        """Close nothing: there is no connection."""
 
 
 class Shell:
@@ -85,7 +85,7 @@ class Shell:
         vars(plan_command)["cluster_of"] = lambda _: kafka
 
     def types(self, *words: str) -> str:
-        """What it prints."""
+        """The output of a command."""
         with redirect_stdout(io.StringIO()) as printed:
             code = main([*words, "--debug"])
         assert code == 0, printed.getvalue()
@@ -102,7 +102,7 @@ async def until(rig: Rig, *results: str) -> None:
 
 
 def status_of(api: Orders) -> Mapping[str, Any]:
-    """What is compared of it."""
+    """The part of the status that is compared."""
     status, standing = api.status, api.status.get("plan") or {}
     return {
         "ready": api.condition("Ready")["reason"],
@@ -118,7 +118,7 @@ def status_of(api: Orders) -> Mapping[str, Any]:
 
 
 def story(folder: Path) -> Mapping[str, Any]:
-    """From the document to the page."""
+    """Run a document through all parts, from the document to the page."""
     api, kafka = Orders(), Ghosts()
     rig, shell, found = Rig(api, kafka), Shell(api, kafka), dict[str, Any]()
     file, page = folder / "orders.json", folder / "orders.html"

@@ -1,4 +1,4 @@
-"""When alerts of recordings and of migrations fire: their rules, over the metrics of an operator, minute by minute."""
+"""Alerts: the rule of each is evaluated over the metrics of an operator, minute by minute; times are minutes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ RULES = {
 HOUR, DAY = 60, 24 * 60
 LASTING = {"1m": 1, "5m": 5, "15m": 15, "1h": HOUR, "24h": DAY, "7d": 7 * DAY}
 Look = Callable[[int, Metrics, RecorderMetrics], None]
-"""What happens in a minute."""
+"""Function that does to the metrics what happens in this minute."""
 
 
 def fired_after(happens: Look, minutes: int = 2 * DAY, alert: str = "NotRecorded", *, every: int = 1) -> int | None:
-    """Minutes until the rule held for as long as it has to, without a break; None where it never did. `every`: minutes
-    between two evaluations.
+    """The minute at which the alert fires, as its rule held for long enough without a break; None: it never fires.
+    `every`: minutes between two evaluations.
     """
     now, rule = START, RULES[alert]
     metrics = Metrics(Environment(lambda: now, lambda: 0.0, lambda: 0.5))
@@ -62,7 +62,7 @@ def _samples(metrics: Metrics, alert: str) -> Mapping[str, Vector]:
 
 
 def looks(every: int, *, recorded: Callable[[int], bool]) -> Look:
-    """A reconciliation ends; what the recorder then does is over before the next scrape."""
+    """A reconciliation every so many minutes, after which the recorder wrote the log if `recorded` says so."""
 
     def look(minute: int, metrics: Metrics, recorder: RecorderMetrics) -> None:
         if minute % every == 0:
@@ -73,22 +73,24 @@ def looks(every: int, *, recorded: Callable[[int], bool]) -> Look:
     return look
 
 
-@pytest.mark.parametrize("every", [1, 3 * HOUR, DAY])
+@pytest.mark.parametrize("every", [1, 3 * HOUR, DAY], ids=["each minute", "each three hours", "each day"])
 def test_no_alert_fires_while_each_reconciliation_records_the_log_however_rare_they_are(every: int) -> None:
     assert fired_after(looks(every, recorded=lambda _: True)) is None
 
 
-@pytest.mark.parametrize(("every", "latest"), [(1, 2 * HOUR + 2), (3 * HOUR, 4 * HOUR + 2)])
+@pytest.mark.parametrize(
+    ("every", "latest"), [(1, 2 * HOUR + 2), (3 * HOUR, 4 * HOUR + 2)], ids=["each minute", "each three hours"]
+)
 def test_an_alert_fires_an_hour_after_the_first_reconciliation_that_did_not_record_the_log(
     every: int, latest: int
 ) -> None:
-    """The looks may be at a document or a Secret that is not valid: such a reconciliation ends as well."""
+    """Only the reconciliation of minute 0 records the log, as if the document became invalid then."""
     fired = fired_after(looks(every, recorded=lambda minute: minute == 0))
     assert fired is not None
     assert HOUR < fired <= latest
 
 
-@pytest.mark.parametrize("every", [1, 3 * HOUR])
+@pytest.mark.parametrize("every", [1, 3 * HOUR], ids=["each minute", "each three hours"])
 def test_an_alert_fires_after_an_hour_where_the_volume_hangs_from_the_start(every: int) -> None:
     assert fired_after(looks(every, recorded=lambda _: False)) == HOUR
 
@@ -103,7 +105,7 @@ def test_no_alert_fires_for_an_operator_without_a_recorder() -> None:
 
 
 def stands(reason: str, *others: StatusCondition, status: str = "False") -> Look:
-    """Ready has this reason all the time."""
+    """A resource whose condition Ready has this reason all the time."""
     ready = StatusCondition(type="Ready", status=status, last_transition_time=SINCE, reason=reason, message="m")
 
     def look(minute: int, metrics: Metrics, recorder: RecorderMetrics) -> None:

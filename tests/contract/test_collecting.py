@@ -1,4 +1,4 @@
-"""What the script that copies metadata logs does with what may come; kubectl is a stand-in that stays on this machine.
+"""The script that copies metadata logs, with a stand-in for kubectl that stays on this machine.
 
 With real pods: tests/e2e/kubernetes/on_node/test_collecting.py.
 """

@@ -44,7 +44,7 @@ SCHEMA = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
 
 
 def schema_of(hint: Any) -> dict[str, Any]:
-    """What a type of `api/spec.py` allows, in the words of a schema."""
+    """The schema of the values that a type of `api/spec.py` allows."""
     allowed: Any = None
     if get_origin(hint) is Annotated:
         hint, allowed = get_args(hint)
@@ -107,7 +107,7 @@ def test_a_sample_is_read_by_the_types_and_fits_the_schema(path: Path) -> None:
 
 
 def misfits(value: Any, schema: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """What the API server would refuse or prune: enough of OpenAPI for what we use."""
+    """The paths that the API server would refuse or prune, by the parts of OpenAPI that our schema uses."""
     if schema.get("x-kubernetes-int-or-string"):
         if not isinstance(value, int | str):
             yield f"{path}: neither a number nor a text"
@@ -186,7 +186,7 @@ def written(kind: type[StatusRecord], path: str = "") -> Iterator[str]:
 
 
 def test_the_schema_keeps_every_field_of_a_status() -> None:
-    """What it does not know, the API server would drop, and nothing could be sent."""
+    """The API server drops fields that the schema lacks; without its intent, no change could be sent."""
     assert set(written(Status)) - {path for path, _ in flat(SCHEMA["status"])} == set()
 
 

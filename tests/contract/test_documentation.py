@@ -1,4 +1,4 @@
-"""What pages show and link: documents that the operator accepts, and links that lead to a page and its heading."""
+"""Documents and links on pages: the operator accepts each document, and each link leads to a page and its heading."""
 
 from __future__ import annotations
 

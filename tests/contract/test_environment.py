@@ -1,4 +1,7 @@
-"""Time and chance come from an `Environment`: no module of the operator asks a clock, sleeps or draws by itself."""
+"""Time and randomness come from an `Environment`: no module of the operator reads a clock, sleeps or draws by itself.
+
+So a simulation can run the operator in virtual time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import pytest
 OPERATOR = Path(__file__).resolve().parents[2] / "operator" / "kafkafeatures"
 MODULES = sorted(path for path in OPERATOR.rglob("*.py") if path.name != "environment.py")
 TERMINALS = OPERATOR / "cli"
-"""One command, one person, one process that ends: they go by the machine's own clock."""
+"""Commands of people, which may use the clock of the machine: each is a short process that no simulation runs."""
 SOURCES = {"time", "random", "secrets", "uuid"}
 NOW = {"now", "utcnow", "today"}
 
@@ -21,8 +24,8 @@ def is_nothing(arguments: list[ast.expr]) -> bool:
 
 
 def asked(tree: ast.AST) -> Iterator[str]:
-    """What asks the machine for time or chance. A pause of nothing only lets others continue; a UUID is a
-    type as well.
+    """Expressions that read the clock or randomness of the machine. Allowed are `asyncio.sleep(0)`, which only lets
+    other tasks run, and the type `UUID`.
     """
     pauses = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and is_nothing(node.args)}
     for node in ast.walk(tree):
@@ -93,7 +96,7 @@ def is_of_the_process(default: ast.expr) -> bool:
 
 
 def test_no_parameter_has_the_environment_of_the_process_as_default() -> None:
-    """Who starts a process passes it on: what is left out would be asked of the machine, in virtual time as well."""
+    """With a default, a forgotten argument would read the machine's clock unnoticed, also in virtual time."""
     assert not [path for path in MODULES if any(map(is_of_the_process, defaults(ast.parse(path.read_text()))))]
 
 

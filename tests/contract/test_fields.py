@@ -38,11 +38,11 @@ COLUMNS = {one["name"]: one for one in version()["additionalPrinterColumns"]}
 LONGEST = 420
 """Characters of a description: a few lines of `kubectl explain`."""
 MOST_BYTES = 262_144
-"""What `kubectl apply` keeps of an object in an annotation; the API server accepts no larger one."""
+"""The most bytes of the annotation in which `kubectl apply` stores an object; the API server accepts no larger one."""
 
 
 def described() -> Iterable[tuple[str, str | None]]:
-    """Everything that has a description, by its name."""
+    """The descriptions of the kind, its fields and its columns, by name."""
     yield "KafkaFeatures", root().get("description")
     yield from ((path, one.schema.get("description")) for path, one in FIELDS.items())
     yield from ((f"column {name}", one.get("description")) for name, one in COLUMNS.items())
@@ -69,7 +69,7 @@ def test_the_reference_page_lists_all_fields_also_those_in_lists() -> None:
 
 
 def test_fields_with_the_same_meaning_have_the_same_description() -> None:
-    """References to Secrets are there up to three times, and shared by one type each."""
+    """Such as references to Secrets, which are in the CRD up to three times, and are one type in the code."""
     by_end: dict[str, set[str]] = {}
     for path, one in FIELDS.items():
         end = re.search(r"\b(tls|sasl|digestSecretRef|excused)\.(.*)", path)
@@ -115,7 +115,7 @@ WORDS: dict[str, Iterable[str]] = {
     "status.conditions": Condition,
     "status.conditions[].status": ("True", "False", "Unknown"),
 }
-"""Fields whose values are words of the code, and these."""
+"""Fields whose values are words of the code, each with these words."""
 
 
 @pytest.mark.parametrize("path", WORDS)

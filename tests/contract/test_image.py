@@ -38,7 +38,7 @@ def test_the_image_of_the_operator_is_cross_built_on_the_platform_of_the_builder
 
 
 def test_compiled_files_stay_valid_when_a_release_sets_the_times_of_all_files() -> None:
-    """By default it holds the time of its source, and Python would compile it again at each start."""
+    """By default a compiled file has the time of its source; with another time Python compiles it at each start."""
     assert "python -m compileall -q -f --invalidation-mode unchecked-hash /opt/venv/lib" in STAGES[OPERATOR][0]
 
 

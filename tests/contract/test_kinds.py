@@ -1,6 +1,7 @@
-"""Outside of its room no code asks of which kind a step is: the kind is asked instead, through what all kinds say.
+"""Only the package of a kind of step checks for that kind; all other code uses the interface that all kinds have.
 
-Registered are the kinds in `core/kinds.py`, and the one match over them is in `reconcile/act.py`.
+So a new kind needs no change elsewhere. Kinds are registered in `core/kinds.py`; the only match over them is in
+`reconcile/act.py`.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ FREE = ("core/kinds.py", "reconcile/act.py")
 
 
 def room_of(kind: type) -> str:
-    """The folder in which it may be asked for."""
+    """The folder of a kind, in which code may check for it."""
     return kind.__module__.removeprefix("kafkafeatures.").rpartition(".")[0].replace(".", "/") + "/"
 
 
 CLASSES = {one.__name__: room_of(one) for one in (*KINDS.values(), *InFlight.__subclasses__())}
-"""Steps, and what is remembered of them in flight."""
+"""Classes of steps, and of steps in flight, each with the folder that may check for it."""
 STAGES = StageState.__subclasses__()
 WORDS = {one.kind: room_of(one) for one in KINDS.values()} | {one.kind: room_of(one) for one in STAGES}
-"""What intents, entries of the history and stages of a plan call them."""
+"""The names of kinds in intents, in entries of the history and in stages of a plan."""
 CONSTANTS = {one.kind.upper(): room_of(one) for one in STAGES}
-"""`LEVELS` and `ROLL`: so the modules of a room call the word of their stage."""
+"""The constants for these names, such as `LEVELS` and `ROLL`."""
 ROOMS = CLASSES | WORDS | CONSTANTS
 
 
 def asked_in(source: str, path: str) -> Iterator[str]:
-    """Where this source asks of which kind something is: the line, and the kind that it names."""
+    """The checks for a kind of another folder in this source: each with its line and the name of the kind."""
     for node in ast.walk(ast.parse(source)):
         for name in _named_by(node):
             if not path.startswith(ROOMS[name]):

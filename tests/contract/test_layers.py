@@ -1,4 +1,4 @@
-"""Who may import whom: what is allowed, room by room. An import that does not stand here is refused.
+"""The imports that each part of the code may have. An import that is not listed here fails the test.
 
 Imports inside of functions, and for types only, count as well. The order of the large rooms, without exceptions, is in
 `pyproject.toml` too, for import-linter; here is what each of them needs of those below it.
@@ -124,7 +124,7 @@ HARMLESS = frozenset(
     "__future__ base64 collections contextlib dataclasses datetime difflib enum fnmatch functools hashlib heapq "
     "ipaddress itertools json math operator re shlex types typing zoneinfo".split()
 )
-"""What a pure room may import of the standard library: no I/O, no clock, no chance."""
+"""Modules of the standard library that a pure package may import: without I/O, clock and randomness."""
 
 
 def _name(module: str) -> str:
@@ -142,7 +142,7 @@ def room(module: str) -> str:
 
 @cache
 def imports() -> tuple[tuple[str, str], ...]:
-    """Every import of the product that leaves its room: importer, imported."""
+    """The imports of the product from another package: importer, imported."""
     graph = grimp.build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
     pairs = (
         (_name(one), _name(other)) for one in graph.modules for other in graph.find_modules_directly_imported_by(one)

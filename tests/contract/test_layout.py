@@ -52,7 +52,7 @@ def test_values_are_frozen_structs_and_dataclasses_are_used_only_where_structs_c
 
 
 def wrong_values(path: Path) -> Iterator[str]:
-    """What is wrong with the classes of a module, each with its place."""
+    """The classes of a module that break the rule, each with its line."""
     text = path.read_text()
     tree = ast.parse(text)
     origin = {

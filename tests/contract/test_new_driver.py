@@ -98,7 +98,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(tree: Path, *command: str) -> str:
-    """In the copy, with its own modules."""
+    """Run a command in the copy of the tree, with its modules."""
     paths = {"PYTHONPATH": f"{tree / 'operator'}:{tree}", "PATH": str(Path(sys.executable).parent)}
     done = subprocess.run(
         [sys.executable, *command], cwd=tree, env=paths, capture_output=True, text=True, check=False, timeout=300

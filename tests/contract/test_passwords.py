@@ -1,4 +1,4 @@
-"""One answer to whether a password is sent without TLS: what pages and the CRD say of it is what happens."""
+"""Passwords without TLS: the code does what pages and the CRD say."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ OPENING = re.compile(
     r"(Of|The same|As|And|But|Or|Its?|They|Those|Their|So|Then|Else|Also|Such as|Passed on|All of (it|them))\b"
     r"|That (of|no|is|allows|its)\b"
 )
-"""How no docstring begins: with a reference to a text that stands elsewhere."""
+"""Beginnings that no docstring may have, as they refer to another text."""
 
 READ = ("operator", "tests", "docs")
 

@@ -1,4 +1,4 @@
-"""What the pipeline's tables say of the small generated fleet, cluster by cluster: read once for all tests."""
+"""The tables of the pipeline for each cluster of the small generated fleet, made once for all tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.kafkasim.fleets import written
 
 HOUR_MS = 3_600_000
 AT_MS = UNTIL_MS + HOUR_MS
-"""When it is judged: an hour after the logs were copied."""
+"""The time of the judgement: an hour after the logs were copied."""
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -61,7 +61,7 @@ def fleet() -> dict[ClusterName, Tables]:
 
 
 def gate(target: Target, found: dict[ClusterName, Tables] | None = None, *, at_ms: int = AT_MS) -> Gate:
-    """Over these clusters, or the whole fleet."""
+    """The gate of these clusters, or of the whole fleet."""
     found = fleet() if found is None else found
     return judge(target, (row for one in found.values() for row in one["upgrade_readiness"]), found, at_ms=at_ms)
 

@@ -24,7 +24,7 @@ SEGMENT = f"{0:020}.log"
 
 
 def put(root: Path, cluster: str, node: str, name: str, content: bytes, cluster_id: str | None = None) -> Path:
-    """One file of a node's log."""
+    """Write one file of a node's log."""
     path = root / cluster / node / DIRECTORY / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
@@ -90,5 +90,5 @@ def texts(table: pa.Table) -> Iterator[str]:
 
 
 def files(output: Path) -> set[str]:
-    """What lies in the output, but for the lock."""
+    """The files in the output, without the lock."""
     return {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file() and path.name != ".lock"}

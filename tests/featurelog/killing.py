@@ -98,7 +98,7 @@ class KillingTables(dict[str, pa.Table]):
 
 
 def with_points(points: Points) -> dict[str, Any]:
-    """What a run is given."""
+    """The arguments of a run."""
     return {
         "disk": KillingDisk(points),
         "start_engine": lambda: KillingCore(points),
@@ -107,7 +107,7 @@ def with_points(points: Points) -> dict[str, Any]:
 
 
 def points_of(inputs: Sequence[Path], output: Path) -> int:
-    """How many there are; the run ends well."""
+    """The number of points at which a run can be killed; the run itself ends well."""
     points = Points()
     run(inputs, output, **with_points(points))
     return points.count

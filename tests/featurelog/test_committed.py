@@ -39,7 +39,7 @@ def test_a_run_ends_with_a_reason_where_workers_do_not_see_the_folder_of_the_out
 
 
 class Losing(OneCore):
-    """What is written is not there, or not as it was written, when the run names it."""
+    """An engine whose written files are lost or changed before the run commits them."""
 
     def __init__(self, lose: Callable[[Path], object], *, rows: bool) -> None:
         self.lose, self.rows = lose, rows

@@ -1,4 +1,4 @@
-"""What a container of the pipeline's image becomes. In real pods: tests/e2e/kubernetes/on_node/test_pipeline.py."""
+"""The process of a container of the pipeline's image. In real pods: tests/e2e/kubernetes/on_node/test_pipeline.py."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def hurt(content: bytes, places: list[int]) -> bytes:
 def test_each_span_of_a_file_can_be_surveyed_separately(
     places: list[int], piece: int, cut: int, is_embedded: bool
 ) -> None:
-    """By a worker that sees nothing before it, and not more behind it than the largest batch."""
+    """A worker reads its span, and at most the largest batch behind it."""
     content = made_log() if not is_embedded else batch(0, no_op()) + batch(1, made_log()) + batch(2, no_op()) * 9
     content = hurt(content, places)
     content = content[: len(content) - cut]

@@ -253,7 +253,7 @@ def test_a_table_of_many_bytes_is_several_files(output: Path, tmp_path: Path, mo
 
 
 def test_an_export_has_one_file_open_at_a_time(output: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is known of a file of many columns takes more memory than few rows do."""
+    """The metadata of an open file of many columns takes more memory than its few rows."""
     opened: list[weakref.ref[pq.ParquetFile]] = []
     most = []
 

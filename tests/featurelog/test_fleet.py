@@ -1,4 +1,4 @@
-"""A generated fleet through tables and gate: they say what happened, and no worse input makes a verdict better."""
+"""A generated fleet: tables and gate show what its generator did, and damaged copies never make a cluster ready."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def moment(ms: int) -> datetime:
 
 
 def nodes_that_cannot(history: History, release: str) -> set[tuple[str, int]]:
-    """By what is registered in the simulated cluster itself."""
+    """The nodes that do not support the levels of a release, by the registrations in the simulated cluster itself."""
     levels, image = bundle(release) or {}, history.image
     now = finalized(image, history.plan.after)
     found = set()
@@ -143,11 +143,11 @@ def test_the_fleet_has_no_row_of_data_quality() -> None:
     assert {row["kind"] for one in fleet().values() for row in one["data_quality"]} == set()
 
 
-# --- what is worse than the inputs makes nothing better
+# --- damaged copies never make a cluster ready
 
 
 def worsen(logs: Path, cluster: str, data: st.DataObject) -> str:
-    """One thing that goes wrong with the copies of a cluster; what it was."""
+    """Damage the copies of a cluster in one way. Returns a description of it."""
     paths = sorted(path for path in (logs / cluster).rglob("*") if path.is_file())
     path = data.draw(st.sampled_from(paths))
     node = logs / cluster / path.relative_to(logs / cluster).parts[0]
@@ -203,7 +203,7 @@ def test_a_cluster_copied_under_two_names_is_not_ready(tmp_path: Path) -> None:
     assert [one.verdict for one in found] == [Verdict.UNKNOWN] * 2
 
 
-@pytest.mark.parametrize("says_whose", [True, False])
+@pytest.mark.parametrize("says_whose", [True, False], ids=["with meta.properties", "without meta.properties"])
 def test_one_copy_under_the_names_of_three_voters_is_one_copy(tmp_path: Path, says_whose: bool) -> None:
     plan = history_with(Story.FINALIZED).plan
     name, target = plan.name, Target("release", plan.after.name)

@@ -1,4 +1,4 @@
-"""The gate: three verdicts, each with its reasons, and none that is better than what was read."""
+"""The gate: it judges rows of `upgrade_readiness`, and is ready only if each is ready, current and of enough copies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def gate_of(*rows: Mapping[str, Any], clusters: tuple[ClusterName, ...] = (ORDER
     return judge(TARGET, rows, clusters, at_ms=at_ms)
 
 
-def why(gate: Gate) -> list[str]:
+def unknown_kinds(gate: Gate) -> list[str]:
+    """The kinds of missing evidence of the only cluster."""
     (one,) = gate.clusters
     return [kind for kind, _ in one.unknown_because]
 
@@ -81,13 +82,13 @@ def test_a_cluster_without_a_row_makes_the_fleet_unknown() -> None:
 
 
 def test_a_row_for_another_target_is_ignored() -> None:
-    assert why(gate_of(row(target="4.1"))) == ["no_row"]
-    assert why(gate_of(row(target_kind="feature"))) == ["no_row"]
+    assert unknown_kinds(gate_of(row(target="4.1"))) == ["no_row"]
+    assert unknown_kinds(gate_of(row(target_kind="feature"))) == ["no_row"]
 
 
 UNKNOWN_ROWS = {
-    "what was read is too old": (row(valid_until=NOW - timedelta(seconds=1)), ["too_old"]),
-    "what was read is too old, and was blocked": (row(verdict="blocked", valid_until=NOW - timedelta(1)), ["too_old"]),
+    "the data is too old": (row(valid_until=NOW - timedelta(seconds=1)), ["too_old"]),
+    "the data is too old, and was blocked": (row(verdict="blocked", valid_until=NOW - timedelta(1)), ["too_old"]),
     "no record has a time": (row(watermark_ts=None, valid_until=None), ["too_old"]),
     "the last record is of tomorrow": (
         row(watermark_ts=NOW + timedelta(days=1), valid_until=NOW + timedelta(days=2)),
@@ -95,16 +96,16 @@ UNKNOWN_ROWS = {
     ),
     "one of three voters was read": (row(copied_nodes=[101]), ["coverage"]),
     "two of four voters were read": (row(copied_nodes=[101, 102], voters=[101, 102, 103, 104]), ["coverage"]),
-    "nothing says whose the folders are": (row(copies=["a", "b", "c"], copied_nodes=[]), ["coverage"]),
+    "no folder has a node id": (row(copies=["a", "b", "c"], copied_nodes=[]), ["coverage"]),
     "one voter was read three times": (row(copied_nodes=[101]), ["coverage"]),
     "brokers were read, and no voter": (row(copied_nodes=[1, 2, 3]), ["coverage"]),
     "the only voter was read, and no other node": (row(copied_nodes=[101], voters=[101]), ["coverage"]),
-    "the tables do not say whose the folders are": (row(copied_nodes=None), ["coverage"]),
-    "who votes is not known": (row(voters=None), ["voters"]),
-    "the state has a hole": (row(known_from_offset=None), ["coverage"]),
-    "ready is said beside a blocker": (row(blocking_nodes=[BLOCKER]), ["contradiction"]),
-    "a verdict that there is not": (row() | {"verdict": "fine"}, ["verdict"]),
-    "ready is said beside a doubt": (row(unknown_because=[{"kind": "gap", "text": "2"}]), ["gap"]),
+    "the tables have no node ids of the copies": (row(copied_nodes=None), ["coverage"]),
+    "the voters are not known": (row(voters=None), ["voters"]),
+    "the log has a gap": (row(known_from_offset=None), ["coverage"]),
+    "a row is ready and has a blocker": (row(blocking_nodes=[BLOCKER]), ["contradiction"]),
+    "a verdict that does not exist": (row() | {"verdict": "fine"}, ["verdict"]),
+    "a row is ready and lacks evidence": (row(unknown_because=[{"kind": "gap", "text": "2"}]), ["gap"]),
 }
 
 
@@ -112,17 +113,17 @@ UNKNOWN_ROWS = {
 def test_a_gate_is_unknown_for_each_reason_of_missing_evidence(case: str) -> None:
     found, kinds = UNKNOWN_ROWS[case]
     gate = gate_of(found)
-    assert (gate.verdict, why(gate)) == (Verdict.UNKNOWN, kinds)
+    assert (gate.verdict, unknown_kinds(gate)) == (Verdict.UNKNOWN, kinds)
 
 
 @pytest.mark.parametrize(
     "enough",
     [
-        row(copied_nodes=[101, 102]),
-        row(copied_nodes=[101, 102, 103], voters=[101, 102, 103, 104]),
-        row(copied_nodes=[101, 1], voters=[101]),
-        row(watermark_ts=NOW + timedelta(milliseconds=CLOCKS_DIFFER_MS)),
-        row(valid_until=NOW),
+        pytest.param(row(copied_nodes=[101, 102]), id="two of three voters"),
+        pytest.param(row(copied_nodes=[101, 102, 103], voters=[101, 102, 103, 104]), id="three of four voters"),
+        pytest.param(row(copied_nodes=[101, 1], voters=[101]), id="the only voter, and a broker"),
+        pytest.param(row(watermark_ts=NOW + timedelta(milliseconds=CLOCKS_DIFFER_MS)), id="a clock slightly ahead"),
+        pytest.param(row(valid_until=NOW), id="valid until now"),
     ],
 )
 def test_copies_of_a_majority_and_of_two_nodes_are_enough_and_clocks_may_differ_a_little(
@@ -146,7 +147,7 @@ def test_two_clusters_in_one_folder_and_one_cluster_in_two_folders_are_unknown()
 
 
 def test_two_rows_for_one_cluster_make_the_verdict_unknown() -> None:
-    assert why(gate_of(row(), row())) == ["no_row"]
+    assert unknown_kinds(gate_of(row(), row())) == ["no_row"]
 
 
 @given(
@@ -170,7 +171,8 @@ def test_a_missing_duplicate_or_shortened_row_makes_no_cluster_ready(rows: list[
         if index >= len(changed):
             continue
         match data.draw(st.sampled_from(["remove", "older", "fewer copies"])):
-            case "remove" if len(rows) == len({each["cluster"] for each in rows}):  # else it was doubled before
+            # Only if no cluster has two rows: without one of the two, the verdict may become ready.
+            case "remove" if len(rows) == len({each["cluster"] for each in rows}):
                 del changed[index]
             case "older":
                 changed[index] = changed[index] | {"valid_until": NOW - timedelta(1)}

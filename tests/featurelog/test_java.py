@@ -1,4 +1,4 @@
-"""Whether Java is there is asked before anything needs it, and answered in one line."""
+"""Java is checked before anything needs it; a missing or old one is reported in one line."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_a_run_killed_again_and_again_is_completed_by_the_last_run(inputs: list[
 
 
 def swept(output: Path) -> dict[str, int]:
-    """How many files of each table lie there: none that a killed run left."""
+    """The number of files of each table, after files that a killed run left were removed."""
     run([], output)
     folders = [path.split("/")[0] for path in files(output) if path.endswith(".parquet")]
     return {folder: folders.count(folder) for folder in folders}

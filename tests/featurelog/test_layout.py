@@ -1,4 +1,4 @@
-"""Which files of a folder of inputs belong to which node of which cluster."""
+"""Files in a folder of inputs: the node and the cluster that each belongs to."""
 
 from __future__ import annotations
 
@@ -80,7 +80,11 @@ def test_a_pipe_with_the_name_of_a_segment_is_not_opened(tmp_path: Path) -> None
         ("7", None),
         ("\xff", None),
     ],
-)
+    ids=[
+        "three voters", "a dynamic quorum", "another version of the file", "no voters", "an id that is no number",
+        "cut", "deeply nested", "no object", "no UTF-8",
+    ],
+)  # fmt: skip
 def test_the_voters_of_a_static_quorum_are_read_from_quorum_state(
     tmp_path: Path, written: str, voters: tuple[int, ...] | None
 ) -> None:
@@ -100,7 +104,11 @@ def test_the_voters_of_a_static_quorum_are_read_from_quorum_state(
         ('{"leaderEpoch":4,"votedId":2,"votedDirectoryId":"', None),
         ("[]", None),
     ],
-)
+    ids=[
+        "a dynamic quorum", "a static quorum", "no vote", "an epoch that is no number", "no field of a vote", "cut",
+        "no object",
+    ],
+)  # fmt: skip
 def test_the_vote_of_a_node_is_read_from_quorum_state(
     tmp_path: Path, written: str, vote: tuple[int, int, str] | None
 ) -> None:
@@ -125,6 +133,7 @@ def test_a_folder_without_a_metadata_log_is_no_node(tmp_path: Path) -> None:
         ("cluster.id=" + "x" * 200, None),
         (" " * 70_000 + "\ncluster.id=late\n", None),
     ],
+    ids=["no file", "an id", "no id", "no text", "an id that is too long", "an id after 70,000 bytes"],
 )
 def test_the_cluster_id_is_read_from_meta_properties(tmp_path: Path, properties: str | None, expected: str) -> None:
     folder = put(tmp_path, "orders", "1", SEGMENT)
@@ -144,7 +153,11 @@ def test_the_cluster_id_is_read_from_meta_properties(tmp_path: Path, properties:
         ("node.id=-1\n#node.id=1\nmy.node.id=1\n", None),
         ("cluster.id=x\n", None),
     ],
-)
+    ids=[
+        "node.id", "broker.id", "spaces and a carriage return", "two ids", "more than 32 bits",
+        "negative, a comment, another key", "no id",
+    ],
+)  # fmt: skip
 def test_the_id_of_a_node_is_read_from_meta_properties(tmp_path: Path, properties: str, expected: int | None) -> None:
     put(tmp_path, "orders", "1", SEGMENT, properties=properties)
     assert [one.node_id for one in nodes(tmp_path)] == [expected]

@@ -1,4 +1,4 @@
-"""What is read again: nothing that is as it was, and everything of which that is not sure."""
+"""The ledger of read files: a file is read again unless it surely did not change since it was read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILES = {OPEN: CONTENT, CLOSED: CONTENT}
 
 
 def part(start: int, end: int, *, is_final: bool = True) -> Part:
-    """A part whose last batch is all of it."""
+    """A part of the file with a single batch."""
     return Part("x", 1, 1, start, end, is_final, start, stamp("", OPEN, start, end), 1, {})
 
 
@@ -40,7 +40,7 @@ def file(name: str = OPEN, *, size: int = len(CONTENT), modified: int = 1) -> Lo
 
 
 def asked(known: Entry, listed: LogFile) -> list[Due]:
-    """What is due of the last segment of a node."""
+    """The parts of a node's last segment that have to be read, given its entry in the ledger and its listing."""
     return due(Node("orders", "1", None, files={listed.name: known}), "", log(listed), stamp)
 
 
@@ -57,7 +57,7 @@ def test_an_unknown_modification_time_is_never_equal_to_an_earlier_one() -> None
     assert asked(known, file(modified=0)) == []
     other = replace(known, fingerprint="another")
     assert [one.start for one in asked(other, file(modified=0))] == [0]
-    assert asked(replace(other, modified=1), file(modified=1)) == [], "here a time says that nothing wrote to it"
+    assert asked(replace(other, modified=1), file(modified=1)) == [], "an unchanged time shows that nothing was written"
 
 
 def test_the_ledger_takes_the_current_quorum_state_of_a_node_and_keeps_its_identity() -> None:

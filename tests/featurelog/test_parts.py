@@ -1,4 +1,4 @@
-"""Parts of files: cut where nothing is lost, thinned where nothing was said, and bounded in memory."""
+"""Parts of files: pieces of a file have all its rows, no-ops are thinned out, and memory is bounded."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_first_and_last_no_op_of_an_hour_are_kept_and_all_are_counted(tmp_pa
 
 
 def test_the_few_rows_of_a_long_idle_log_are_one_row_group(tmp_path: Path) -> None:
-    """A reader pays for each column of each row group."""
+    """Each column of each row group costs a reader time, so there should be few groups."""
     idle = ([Record(number, number * HOUR // 100, no_op())] for number in range(40_000))
     content = b"".join(encode_batch(one, leader_epoch=1) for one in idle)
     part = write_part(task(put(tmp_path, "orders", "1", f"{0:020}.log", content)), str(tmp_path / "rows"))

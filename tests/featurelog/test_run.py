@@ -188,7 +188,7 @@ def test_a_file_that_shrinks_between_list_and_read_is_named_and_read_by_the_next
 
 
 def test_a_large_file_is_surveyed_by_the_process_that_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If another one surveyed it, one core would look at the whole file while the others wait."""
+    """Otherwise one core would survey the whole file while the others wait."""
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
     put(tmp_path / "in", "orders", "2", SEGMENT, made_log(5))
     looked: list[Look] = []
@@ -316,7 +316,7 @@ def test_older_versions_of_the_tables_stay_for_their_readers(tmp_path: Path) -> 
 
 
 def said(output: Path, table: str, word: str) -> set[str]:
-    """What the rows of a table have in a column."""
+    """The values of a column of a table."""
     return {json.dumps(json.loads(row)[word]) for row in tables(output)[table]}
 
 
@@ -325,7 +325,7 @@ def beside(logs: Path, name: str, content: str) -> None:
 
 
 def test_a_changed_quorum_state_or_meta_properties_updates_the_tables_of_an_unchanged_log(tmp_path: Path) -> None:
-    """Who votes, who a node is, and what is no part of the log."""
+    """These files say who votes and which node has the log; they are no part of the log."""
     logs, output = tmp_path / "in", tmp_path / "out"
     put(logs, "orders", "1", SEGMENT, made_log())
     run([logs], output)

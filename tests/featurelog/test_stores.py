@@ -1,4 +1,4 @@
-"""What a URI may say, and what is said of one that may not, or of a store that refuses."""
+"""URIs of stores: those that are allowed, and the error for others, and for a store that refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated clusters for tests: plans in few words, a clock that stands still, and raw exchanges over TCP."""
+"""Simulated clusters for tests: short plans, worlds whose clock only tests advance, and raw exchanges over TCP."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def plan(
     leader: int | None = None,
     **levels: int,
 ) -> Plan:
-    """Ids and releases; `levels` with underscores for dots, but metadata.version."""
+    """A plan of brokers and controllers, each id with its release. `ghosts`: role, id and release; `levels`: other
+    finalized levels, with underscores for dots.
+    """
     brokers = {1: "4.2", 2: "4.2", 3: "4.2"} if brokers is None else brokers
     controllers = controllers or {3001: "4.2", 3002: "4.2", 3003: "4.2"}
     nodes = [NodePlan(Role.CONTROLLER, i, release_named(r)) for i, r in controllers.items()]
@@ -47,13 +49,13 @@ def world(made: Plan | None = None, seed: int = 0) -> World:
 
 
 def settle(made: World, ms: int = 100) -> World:
-    """Let some time pass."""
+    """Advance the clock by so many milliseconds."""
     made.advance(made.now_ms + ms)
     return made
 
 
 def batches(data: bytes) -> list[Batch]:
-    """All there are; none of it is damaged."""
+    """The batches of a log, none of which may be damaged."""
     found = []
     for one in walk(data):
         assert isinstance(one, Batch), one
@@ -63,7 +65,7 @@ def batches(data: bytes) -> list[Batch]:
 
 @asynccontextmanager
 async def served(made: Plan, seed: int = 0) -> AsyncIterator[SimulatorServer]:
-    """A cluster on real ports, by the real clock."""
+    """A cluster on real ports, with the real clock."""
     loop = asyncio.get_running_loop()
 
     def now_ms() -> int:
@@ -76,7 +78,7 @@ async def served(made: Plan, seed: int = 0) -> AsyncIterator[SimulatorServer]:
 
 
 async def exchange(server: SimulatorServer, role: Role, node_id: int, request: bytes) -> bytes:
-    """Send one whole frame on a connection of its own and read one; EOFError when the node closes it instead."""
+    """Send one frame on a new connection and return the answer. Raises EOFError if the node closes it instead."""
     node = server.world.nodes[role, node_id]
     reader, writer = await asyncio.open_connection(node.host, node.port)
     try:
@@ -89,7 +91,7 @@ async def exchange(server: SimulatorServer, role: Role, node_id: int, request: b
 
 
 def outdated(pods: Pods) -> list[str]:
-    """Pods that do not run the template of their StatefulSet, and those that are not there."""
+    """The names of pods that do not run the current template, and of those that do not exist."""
     sets = pods.reading().stateful_sets
     current = {one.name for each in sets for one in each.pods if one.revision == revision_of(each.name, each.image)}
     named = (f"{each.name}-{ordinal}" for each in sets for ordinal in range(each.replicas))

@@ -1,6 +1,6 @@
-"""Lines of a shell with our commands in them. What is one command and nothing else runs in a process forked from this
-one, which has imported everything before: starting Python anew for each took most of the time of these tests. What a
-shell adds (pipes, closed outputs, redirections) runs in bash, and so does whatever a test asks to `start`.
+"""Command lines for tests. A line with a single command runs in a process forked from this one, which has imported
+everything before: to start Python for each took most of the time of these tests. A line with pipes, redirections or
+closed outputs runs in bash.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def command(words: Sequence[str], folder: Path | None = None) -> subprocess.Comp
 
 
 def _become(words: Sequence[str], folder: Path, out: IO[bytes], error: IO[bytes]) -> NoReturn:
-    """The command, in this process, until its end."""
+    """Run the command in this process, which ends with it."""
     code = 70
     try:
         signal.alarm(MOST_SECONDS)

@@ -12,7 +12,9 @@ from tests.kafkasim.commands import shell
 
 PROGRAM = f"{sys.executable} -m kafkafeatures"
 RAISED = ("--metadata-version", "29", "--feature", "share.version=1")
+"""Flags of the simulator: a cluster whose share.version is at 1."""
 DOWN, CONSENT = {"share.version": 0}, "share.version:1->0"
+"""Levels of a document that lowers it, and the consent that this needs."""
 
 
 def document(
@@ -35,7 +37,7 @@ def document(
 
 
 def release(folder: Path, cluster: dict[str, Any]) -> None:
-    """A document whose plan the operator computes, so that it waits for approval."""
+    """Write a document that names a release and no levels, so that its plan waits for approval."""
     path = document(folder, cluster, {})
     body = json.loads(path.read_text())
     body["spec"]["features"] = {"releaseVersion": "4.2"}

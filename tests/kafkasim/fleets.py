@@ -23,7 +23,7 @@ def plans() -> tuple[ClusterPlan, ...]:
 
 @cache
 def histories() -> dict[str, History]:
-    """What really happened, by the name of the cluster."""
+    """The true histories of the generated clusters, by name."""
     return {plan.name: live(plan, SMALL, until_ms=UNTIL_MS) for plan in plans()}
 
 

@@ -1,7 +1,6 @@
-"""A person, and Git, beside a simulated migration: they do what the status asks for, and nothing else.
+"""A simulated migration for tests: a person, and Git, do what the status asks for, and nothing else.
 
-The operator is production's own reconciliation with its file store; Kafka and ZooKeeper are simulated. For tests of the
-simulator, and of a whole way on it.
+The reconciliation and the file store are those of the product; Kafka and ZooKeeper are simulated.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def document(**migration: str) -> dict[str, Any]:
 
 
 class Migration:
-    """One document, its status in a file, and the cluster that it is about. `wipes`: disks are wiped when asked."""
+    """A document, its status in a file, and the cluster that migrates."""
 
     def __init__(self, state: Path, cluster: MigratingCluster | None = None) -> None:
         self.cluster = cluster or migrating()
@@ -73,7 +72,7 @@ class Migration:
         self.events: list[str] = []
         """Reasons of Events."""
 
-    # --- what is seen of it ---
+    # --- the status ---
 
     @property
     def reason(self) -> str:
@@ -90,7 +89,7 @@ class Migration:
 
     @property
     def position(self) -> str:
-        """Where the status says that the cluster is."""
+        """The position of the migration in the status."""
         return "" if self.status.migration is None else self.status.migration.position
 
     # --- what happens ---
@@ -118,7 +117,7 @@ class Migration:
         raise AssertionError(f"it stays at: {self.message}")
 
     async def look(self) -> float | None:
-        """One reconciliation."""
+        """Run one reconciliation."""
         with FileStore(read_document(self._document), self._state) as store:
             context = ReconcileContext(
                 store, self._kafka, self._network.now, self._sleep, self._monotonic, self._ages,

@@ -1,4 +1,4 @@
-"""What README and docs show is what the commands print."""
+"""Outputs on pages of README and docs: each equals what its commands print."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_picture_of_the_readme_is_current_and_on_its_first_screen() -> None:
 
 
 OF_A_NODE = "docs/how-to/read-a-metadata-log.md"
-"""What it shows is of a real node's files, and compared by `kafkafeatures/cli/test_log_page.py`."""
+"""A page with output on files of a real node, which `kafkafeatures/cli/test_log_page.py` compares."""
 
 
 def test_no_page_shows_an_output_that_no_test_compares() -> None:

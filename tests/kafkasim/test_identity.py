@@ -1,4 +1,4 @@
-"""Processes that name themselves, read by the adapter: roles that were given up, and an id behind another name."""
+"""The adapter reads processes that report their own node id: ids without a process, and addresses of another node."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def of_release(release: str, *others: int) -> World:
 
 
 def reasons(seen: Observation) -> dict[int, str]:
-    """Why brokers have no answer of their own."""
+    """The failures of brokers that did not answer for themselves."""
     found = {node.id: node.answer.failure for node in seen.nodes if isinstance(node.answer, Unknown)}
     return {id_: f"{why.kind}: {why.message.split(' is that of ')[-1]}" for id_, why in found.items()}
 
 
-@pytest.mark.parametrize("log", [True, False])
+@pytest.mark.parametrize("log", [True, False], ids=["with log", "without log"])
 def test_swapped_addresses_of_brokers_are_detected_from_kafka_4_4_on(log: bool) -> None:
     seen = read_by(Misrouted(of_release("4.4"), 1, 3, log=log))
     assert reasons(seen) == {1: "AnotherNode: broker 3 now", 3: "AnotherNode: broker 1 now"}
@@ -153,11 +153,11 @@ class Counted:
         self.apis[int.from_bytes(frame[4:6], "big")] += 1
 
     def received(self, address: Address, frame: bytes) -> None:
-        """What is asked alone counts."""
+        """Ignore answers: only requests are counted."""
 
 
 async def requests_of(release: str) -> Counter[int]:
-    """What one probe of five brokers takes."""
+    """The number of requests for one probe of five brokers."""
     made = plan(dict.fromkeys(range(1, 6), release), dict.fromkeys((3001, 3002, 3003), release), metadata_version=25)
     async with served(made) as server:
         broker, counted = server.world.nodes[Role.BROKER, 1], Counted()
@@ -173,7 +173,7 @@ async def test_asking_brokers_by_name_takes_one_more_request_in_total() -> None:
 
 
 async def read_over_both(brokers: tuple[int, ...], controllers: tuple[int, ...]) -> Observation:
-    """The picture of a client that was given addresses of cluster 0, of cluster 1, or of both."""
+    """The reading of a client whose bootstrap addresses are in cluster 0, in cluster 1, or in both."""
     async with served(plan()) as one, served(plan(), seed=1) as other:
         worlds = one.world, other.world
 
@@ -189,7 +189,11 @@ async def read_over_both(brokers: tuple[int, ...], controllers: tuple[int, ...])
             return observe(*await cluster.read())
 
 
-@pytest.mark.parametrize(("brokers", "controllers"), [((0,), (1,)), ((0, 1), ()), ((), (0, 1))])
+@pytest.mark.parametrize(
+    ("brokers", "controllers"),
+    [((0,), (1,)), ((0, 1), ()), ((), (0, 1))],
+    ids=["brokers and controllers", "only brokers", "only controllers"],
+)
 def test_two_quorums_with_the_same_cluster_id_make_the_cluster_id_unknown(
     brokers: tuple[int, ...], controllers: tuple[int, ...]
 ) -> None:
@@ -202,7 +206,11 @@ def test_two_quorums_with_the_same_cluster_id_make_the_cluster_id_unknown(
     assert "while the addresses lead to two clusters" in headline(seen, level + 1, ())[0]
 
 
-@pytest.mark.parametrize(("brokers", "controllers"), [((0,), (0,)), ((0, 0), ()), ((), (0,))])
+@pytest.mark.parametrize(
+    ("brokers", "controllers"),
+    [((0,), (0,)), ((0, 0), ()), ((), (0,))],
+    ids=["brokers and controllers", "only brokers", "only controllers"],
+)
 def test_addresses_of_one_quorum_give_a_known_cluster_id(
     brokers: tuple[int, ...], controllers: tuple[int, ...]
 ) -> None:

@@ -22,6 +22,7 @@ OLD, NEW, BROKEN = "kafka:4.1.2", "kafka:4.4.0", "kafka:typo"
 SETS = (SetPlan("brokers", "brokers", (3, 1, 2), OLD), SetPlan("controllers", "controllers", (3001, 3002, 3003), OLD))
 TIMING = PodTiming()
 A_RESTART = 30_000
+"""Milliseconds within which an evicted pod is ready again."""
 
 
 def pods(metadata_version: int = 27) -> Pods:
@@ -223,13 +224,13 @@ async def test_the_simulated_port_evicts_a_pod_only_by_its_current_uid() -> None
     assert isinstance(await port.restart(second, lambda: None), Rejected)
     settle(made.world, A_RESTART)
     again = made.uid("brokers-0")
-    assert isinstance(await port.restart(first, lambda: None), Applied)  # that life is over: nothing is done
+    assert isinstance(await port.restart(first, lambda: None), Applied)  # the pod of that uid is gone: nothing is done
     settle(made.world, A_RESTART)
     assert made.uid("brokers-0") == again
 
 
 def gone_back(made: Pods) -> int:
-    """Every pod had the new image, a level was raised and lowered again, and the old image is wanted: who leads."""
+    """Give all pods the new image, raise a level and lower it again, and set the old image. Returns the leader."""
     sets = {one.name for one in made.reading().stateful_sets}
     for name in sets:
         made.set_image(name, NEW)
@@ -251,12 +252,12 @@ def gone_back(made: Pods) -> int:
 
 
 def voter(made: Pods, *but: int | None) -> str:
-    """The pod of another voter."""
+    """The name of the pod of a voter other than these."""
     return next(name for name in made.names() if made.node_of(name) in {*made.world.voters} - {*but})
 
 
 def test_a_downgraded_controller_crashes_at_a_level_of_its_log_until_it_has_a_newer_snapshot() -> None:
-    """A broker continues."""
+    """The old release cannot read the higher level, which is still in the log behind the last snapshot. Brokers can."""
     made = pods()
     every = made.world.timing.snapshot
     active = gone_back(made)

@@ -1,4 +1,4 @@
-"""The ports of a simulated cluster: whole lives are lived in a moment."""
+"""Reconciliations on a simulated cluster, with crashes of the process and accidents of nodes, in simulated time."""
 
 from __future__ import annotations
 
@@ -30,17 +30,19 @@ from tests.amounts import SOAK
 from tests.kafkasim.clusters import plan, world
 
 CUT_OFF = Access(controllers=False, reaches_controllers=False)
+"""Only brokers can be reached."""
 ACCESSES = (Access(), Access(controllers=False), Access(cluster_action=False))
 SEEDS = 1000 if SOAK else 60
 FEATURE_LEVEL = 12
+"""The key of this type of record."""
 
 
 class Crash(BaseException):
-    """The process is gone."""
+    """The end of the process, which no handler of errors catches."""
 
 
 class Store:
-    """A status that survives; every write may be the last."""
+    """A store of the status that survives a crash of the process."""
 
     def __init__(self, wanted: DesiredState) -> None:
         self.wanted, self.status = wanted, dict[str, Any]()
@@ -56,7 +58,7 @@ class Store:
 
 
 class Mortal:
-    """A port whose process dies at the n-th point, before or after a call."""
+    """A port whose process crashes at point `dies_in`; there is a point before and after each call."""
 
     def __init__(self, inner: Any, dies_in: int) -> None:
         self._inner, self._left = inner, dies_in
@@ -92,7 +94,7 @@ def context_of(kafka: Any, store: Any, sim: SimulatedCluster) -> ReconcileContex
 
 
 async def live(kafka: Any, store: Any, sim: SimulatedCluster, *, most: int = 60) -> Any:
-    """Reconciles until nothing more happens by itself."""
+    """Reconcile until no requeue is requested, at most `most` times. Returns the last result."""
     context = context_of(kafka, store, sim)
     for _ in range(most):
         last = await reconcile(context, await context.store.read())
@@ -103,6 +105,7 @@ async def live(kafka: Any, store: Any, sim: SimulatedCluster, *, most: int = 60)
 
 
 def written(sim: SimulatedCluster) -> int:
+    """The number of levels that were written to the log."""
     return sim.world.image.counts.get(FEATURE_LEVEL, 0)
 
 
@@ -205,7 +208,7 @@ async def test_a_dry_run_asks_three_brokers_as_in_production_however_many_listen
 async def test_while_no_controller_can_be_read_a_level_is_changed_only_if_the_quorum_is_static(
     kraft_version: int,
 ) -> None:
-    """The active controller, which accepts it in a dry run, knows each voter of such a quorum."""
+    """A controller of a static quorum checks each voter itself, so the dry run through a broker is enough."""
     sim, store = await through_a_broker(kraft_version), Store(WANTED)
     before = written(sim)
     context = context_of(sim, store, sim)

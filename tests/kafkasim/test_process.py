@@ -102,7 +102,7 @@ def test_the_flags_of_the_simulator_describe_a_cluster(flags: str, nodes: int, m
 
 
 def demo(*words: str) -> str:
-    """What it prints into a pipe."""
+    """The output of a demo into a pipe."""
     command = [sys.executable, "-m", "kafkafeatures", "demo", *words]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=180, check=False)
     assert (done.returncode, done.stderr) == (0, "")

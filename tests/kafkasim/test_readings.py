@@ -1,8 +1,8 @@
-"""The ports supply what the adapter reads from the server of the same world, in every state of it.
+"""The simulated ports give the same observation as the real adapter that reads a simulated server.
 
-Two worlds of the same plan and seed live through the same: one is read by the real adapter over TCP, the other one by
-the adapter above typed answers. Production's observer makes an observation of each, and they are equal but for times,
-offsets, the words of failures, and which addresses beside the first one that answered were tried.
+Two worlds of the same plan and seed have the same history: one is read by the real adapter over TCP, the other by the
+simulated ports. The observations are equal except for times, offsets, the texts of failures, and the number of
+addresses that were tried.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ ACCESSES = (
 )
 
 
-# --- what both live through ---
+# --- events of both worlds ---
 
 
 def after(ms: int) -> Event:
@@ -102,9 +102,9 @@ def finalize(feature: str, level: int) -> Event:
 
 
 def calm(world: World) -> None:
-    """Until nothing but NoOps happens for a while: reading over TCP takes its time, and must not run into an event.
+    """Advance until nothing but NoOps happens within 1.5 s, so that no event falls into a reading over TCP.
 
-    Brokers that are refused try again for ever, and nothing comes of it.
+    20 steps are enough: only brokers that are refused try again for ever, without an effect.
     """
     for _ in range(20):
         if world._due and world._due[0][0] < world.now_ms + 1_500:
@@ -196,7 +196,7 @@ def addresses(world: World, role: Role) -> tuple[Address, ...]:
 
 
 async def on_the_wire(made: Plan, seed: int, access: Access, events: tuple[Event, ...]) -> tuple[Readings, Plan]:
-    """What was read, and the plan with the addresses of the nodes."""
+    """The readings of the real adapter, and the plan with the addresses of the nodes."""
     async with served(made, seed, access) as (server, skip):
         settings = ClusterSettings(
             addresses(server.world, Role.BROKER) if access.brokers else (),
@@ -230,7 +230,7 @@ async def compare(made: Plan, seed: int, access: Access, events: tuple[Event, ..
 
 
 def observed(readings: Readings) -> Any:
-    """What production's observer makes of it."""
+    """The observation of the readings, without times, offsets and texts."""
     try:
         return shown(observe(replace(readings.probe, bootstrap_failures=()), readings.log))
     except ClusterUnreachable as error:
@@ -285,11 +285,11 @@ async def test_the_simulated_ports_give_the_readings_of_the_simulated_server(sta
     await asyncio.gather(*(compare(made, 0, access, events) for access in reaching))
 
 
-# --- histories by chance ---
+# --- random histories ---
 
 
 def history(chance: Random, made: Plan) -> tuple[Event, ...]:
-    """Nodes that die, stop, begin again and change their binaries, levels that move, time that passes."""
+    """A random history: nodes crash, stop, start and change their release, levels are changed, and time passes."""
     ids = [node.id for node in made.nodes]
     found: list[Event] = [deny] if chance.random() < 0.2 else []
     for _ in range(chance.randrange(1, 7)):
@@ -316,7 +316,7 @@ async def test_the_simulated_ports_give_the_readings_of_the_server_after_any_his
     await asyncio.gather(*cases)
 
 
-# --- what cannot be known is not claimed ---
+# --- readings without a majority, without a right, after a snapshot ---
 
 
 async def states(world: World, access: Access = BOTH) -> dict[int, NodeState]:
@@ -356,7 +356,7 @@ async def test_the_high_watermark_does_not_advance_without_a_majority() -> None:
 
 
 async def test_a_log_that_is_read_again_with_partitions_keeps_the_downgraded_levels() -> None:
-    """The leader's snapshot knows nothing of them, and it was written after the last reading."""
+    """The snapshot of the leader was written after the last reading, and has the current levels only."""
     made = replace(plan(metadata_version=27), topics=(TopicPlan("orders", ((1, 2, 3),)),))
     async with served(made, 0, BOTH) as (server, skip):
         settings = ClusterSettings((), addresses(server.world, Role.CONTROLLER), request_timeout=5)

@@ -23,7 +23,7 @@ from tests.kafkasim.clusters import START_MS, batches, settle, world
 GOLDEN = Path(__file__).parents[1] / "golden" / "restarts"
 RELEASES = ("4.1.2", "4.4.0")
 TIMES = 2.0
-"""How many times longer or shorter it may be: two cores carry all nine nodes."""
+"""The factor by which times may differ: the recorded nodes, nine of them, ran on two cores."""
 
 Json = dict[str, Any]
 
@@ -68,7 +68,7 @@ def records_since(made: World, offset: int) -> Iterator[Json]:
 
 
 def shape(record: Json) -> tuple[object, ...] | None:
-    """What has to be the same: of a registration what changes, of a partition who is in sync, and who leads."""
+    """The parts of a record that have to be the same: changes of a registration, ISR and leader of a partition."""
     match record["type"]:
         case "BROKER_REGISTRATION_CHANGE_RECORD":
             return record["brokerId"], record.get("fenced", 0), record.get("inControlledShutdown", 0)

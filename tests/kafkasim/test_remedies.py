@@ -1,4 +1,4 @@
-"""Remedies are commands to be copied: taken from what each command prints, and run as they stand."""
+"""Remedies are commands to be copied: each is taken from the output of a command, and run unchanged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kafkasim.commands import in_bash, shell
 from tests.kafkasim.test_process import heard, simulator
 
 REMEDY = re.compile(r"kafkafeatures (unregister|apply) (\\\n|[^;\n])+")
-"""A command, also where a backslash breaks it in two lines."""
+"""A command in the output, also one that a backslash continues on the next line."""
 
 
 @pytest.fixture

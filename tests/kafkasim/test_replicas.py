@@ -1,4 +1,4 @@
-"""Partitions of a simulated world: what the log says of them as brokers stop, die, come back and catch up."""
+"""Partitions of a simulated world: replicas in sync and leaders while brokers stop, crash, return and catch up."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ BROKER = Role.BROKER
 ORDERS = TopicPlan("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2)), min_insync_replicas=2)
 LONELY = TopicPlan("lonely", ((2,),))
 TIMING = Timing(fenced=600, shutdown=800, load=600, recovery=4_000, catch_up=(1_000, 2_000))
+"""Milliseconds, as the second argument of `settle` is."""
 
 
 def with_topics(seed: int = 0, **changes: object) -> World:
@@ -136,7 +137,7 @@ def test_a_shutdown_without_an_active_controller_waits_and_then_ends_without_a_h
     made.stop(BROKER, 2)
     settle(made, 60_000)
     assert made.nodes[BROKER, 2].running
-    settle(made, 300_000)
+    settle(made, 300_000)  # a broker waits for five minutes
     assert not made.nodes[BROKER, 2].running
     assert in_sync(made) == [{1, 2, 3}] * 3
     for voter in made.voters:
@@ -237,7 +238,8 @@ async def test_hidden_topics_and_an_unreachable_broker_make_partitions_unknown()
     made.hidden_topics = frozenset()
     made.stop(BROKER, 2, kill=True)
     assert isinstance((await asking.read(partitions=True)).partitions, Failure)
-    assert isinstance((await following.read(partitions=True)).partitions, PartitionsReading)  # its file was read before
+    # The other client read the file of broker 2 before it stopped, and uses it.
+    assert isinstance((await following.read(partitions=True)).partitions, PartitionsReading)
     assert isinstance((await SimulatedCluster(made).read(partitions=True)).partitions, Failure)
 
 

@@ -1,5 +1,6 @@
-"""The words and the order of the checks, as tables. What real nodes said is in test_against_real_nodes; here is what
-was not recorded there, and each rule by itself.
+"""Rules of simulated controllers for changes of levels: each check with its error message, and the order of checks.
+
+`test_against_real_nodes` compares recorded answers; here are the rules that were not recorded.
 """
 
 from typing import Any
@@ -161,7 +162,7 @@ NOT_ALL_VOTERS = (
 
 
 def led_anew(release: str) -> tuple[World, int]:
-    """Three controllers; the first leader, whose id is returned, has gone and another one leads."""
+    """Three controllers, another of which leads since the first leader stopped; and the id of the first leader."""
     made = cluster(release, 25, controllers={3001: release, 3002: release, 3003: release})
     assert made.active is not None
     first = made.active
@@ -174,7 +175,7 @@ def test_kraft_version_is_refused_until_every_voter_informed_the_new_leader_of_i
     made, first = led_anew(release)
     settle(made, 60_000)
     assert ask(made, ("kraft.version", 1)).error_message == NOT_ALL_VOTERS
-    assert ask(made, ("kraft.version", 0, SAFE)).error_code == 0  # it is there
+    assert ask(made, ("kraft.version", 0, SAFE)).error_code == 0  # kraft.version is at 0: nothing changes
     made.start(Role.CONTROLLER, first)
     assert ask(settle(made, UPDATE_VOTER_MS - 1), ("kraft.version", 1)).error_message == NOT_ALL_VOTERS
     assert ask(settle(made, 1), ("kraft.version", 1)).error_code == 0

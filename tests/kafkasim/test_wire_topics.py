@@ -1,4 +1,4 @@
-"""What simulated brokers answer about topics, as an ordinary client asks."""
+"""Answers of simulated brokers about topics, to the requests of an ordinary client."""
 
 from __future__ import annotations
 

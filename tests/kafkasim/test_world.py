@@ -30,6 +30,7 @@ def replayed(made: World, below: int | None = None) -> Replay:
 
 
 def a_busy_day(seed: int) -> World:
+    """A world in which a level was raised, a broker upgraded, a ghost unregistered, and two nodes stopped."""
     made = world(plan(ghosts=((BROKER, 4, "4.2"),)), seed)
     active = made.active_node
     assert active is not None
@@ -237,6 +238,6 @@ def test_a_plan_that_no_real_cluster_can_reach_is_refused() -> None:
 
 def test_a_broker_with_two_pending_attempts_registers_once() -> None:
     made = world(plan({1: "4.2", 2: "4.0"}, metadata_version=29))
-    made.upgrade(BROKER, 2, release_named("4.2"))  # the tries of the refused process are still due
+    made.upgrade(BROKER, 2, release_named("4.2"))  # the refused process had a next attempt pending
     first = settle(made, RESTART_MS + 100).image.brokers[2]
     assert settle(made, 20_000).image.brokers[2] == first

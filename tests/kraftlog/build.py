@@ -1,4 +1,4 @@
-"""Small logs for tests: records by what they say, one batch per call."""
+"""Small logs for tests: a function for each type of record, and functions that put records into batches and files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kraftlog.records import control, frame
 from kraftlog.schema import RecordType, table
 
 NOW = 1_795_219_804_022
+"""The time of offset 0, in ms: 2026-11-21T00:10:04.022Z. In `batch` and `log`, each offset is 1 ms later."""
 
 
 def no_op() -> bytes:
@@ -97,7 +98,7 @@ def control_batch(offset: int, *items: tuple[RecordType, dict[str, Any]], epoch:
 
 
 def log(*batches: Iterable[bytes], start: int = 0, epoch: int = 1) -> bytes:
-    """Batches of data records one behind the other."""
+    """A log with a batch of data records for each argument."""
     out, offset = b"", start
     for values in batches:
         content = list(values)
@@ -107,7 +108,7 @@ def log(*batches: Iterable[bytes], start: int = 0, epoch: int = 1) -> bytes:
 
 
 def snapshot(*values: bytes, epoch: int = 1) -> bytes:
-    """A whole snapshot file."""
+    """A complete snapshot file; the last record of the log in it was written 5 ms before NOW."""
     return (
         control_batch(0, (table.SNAPSHOT_HEADER, {"lastContainedLogTimestamp": NOW - 5}), epoch=epoch)
         + (batch(1, *values, epoch=epoch) if values else b"")
@@ -126,8 +127,8 @@ def checkpoint(offset: int, epoch: int = 1) -> str:
 
 
 def reencode(batch: Batch) -> bytes:
-    """The batch built anew from its parts. An uncompressed one comes out bit for bit if it is written as Kafka writes
-    it; a gzip section is kept as it came, its making is not unique.
+    """Encode a decoded batch. The bytes of an uncompressed batch are the original ones if it is encoded as Kafka does.
+    A compressed section is taken over: the same records have several compressed forms.
     """
     if batch.codec is Codec.NONE:
         section = b"".join(encode_record(r, batch.base_offset, batch.base_timestamp) for r in batch.records())

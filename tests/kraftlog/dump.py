@@ -53,7 +53,7 @@ def parse_dump(text: str) -> list[tuple[int, str, dict[str, Any] | None]]:
 
 
 def compare(log: bytes, text: str) -> list[str]:
-    """Where our reading of a segment or snapshot differs from the tool's, batch by batch and record by record."""
+    """The differences between our reading of a segment or snapshot and the dump tool's, by batch and record."""
     ours, theirs = list(_read(log)), list(_lines(text))
     differences = [
         f"{mine[:2]}: we read {mine[2:]}, the tool {other[2:]}"

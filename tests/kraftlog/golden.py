@@ -1,4 +1,4 @@
-"""Where the metadata logs of real nodes are, and what was written into them."""
+"""Paths of recorded metadata logs of real nodes, and the output of the dump tool for them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ SNAPSHOTS = tuple(sorted(LOGS.glob("*/*.checkpoint")))
 FILES = (*SEGMENTS, *SNAPSHOTS)
 CODECS = GOLDEN / "codecs"
 COMPRESSED = tuple(level(f"feature.{number}.version", number) for number in range(50))
-"""What is in each file of `CODECS`, in one batch or a few."""
+"""The records in each file of `CODECS`."""
 
 
 def name(path: Path) -> str:
-    """For the names of parametrised tests."""
+    """The id of a path in parametrised tests."""
     return f"{path.parent.name}/{path.name}"
 
 
 def dump_of(path: Path) -> str:
-    """What the dump tool of the same release said."""
+    """The output of the dump tool of the release that wrote the file."""
     return gzip.decompress(path.with_name(path.name + ".dump.txt.gz").read_bytes()).decode()
 
 
 def snapshot_id(path: Path) -> tuple[int, int]:
-    """(end offset, epoch) as the file name says."""
+    """The end offset and the epoch in the file name."""
     parsed = files.parse(path.name)
     assert isinstance(parsed, files.Snapshot)
     return parsed.end_offset, parsed.epoch

@@ -1,4 +1,4 @@
-"""What is read of a file many records at once, against the same one by one: lines, damage, and the account."""
+"""Comparison of two readings of a file, of many records at once and record by record: lines, damage and account."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDS = "first", "last", "begin_offset", "end_offset"
 
 
 def form(asked: list[Entry], redact: bool = True) -> Form:
-    """A form of lines that notes which records it is asked to write by themselves."""
+    """A form of lines that appends to `asked` the records that are written one by one."""
 
     def one(entry: Entry) -> str:
         asked.append(entry)
@@ -33,7 +33,7 @@ def _said(entry: Entry, redact: bool) -> str:
 def compare_lines(
     data: bytes, lines: Callable[[Reading, Form], Iterator[str | Damage]], redact: bool = True
 ) -> tuple[list[str | Damage], list[Entry]]:
-    """The lines of a file as they are given, which are those of its records one by one; and what was written so."""
+    """The lines of a file by `lines`, after a comparison with those of each record; and records written one by one."""
     fast, slow, asked = Reading(data), Reading(data), list[Entry]()
     texts, items = list(lines(fast, form(asked, redact))), list(slow)
     entry = form([], redact).entry
@@ -44,7 +44,7 @@ def compare_lines(
 
 
 def assert_same(fast: Reading, slow: Reading) -> None:
-    """Both say the same of a file that they read to its end."""
+    """Compare what two readings of a whole file report about it."""
     assert fast.account == slow.account
     assert [getattr(fast, name) for name in ENDS] == [getattr(slow, name) for name in ENDS]
 

@@ -1,4 +1,4 @@
-"""The search for the next batch as it is defined, place by place: what `kraftlog.walks` does at once is the same."""
+"""The search for the next batch behind damage, position by position: `kraftlog.walks` has to give the same result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kraftlog.walks import _BatchHeads
 
 
 def measured(data: Pieces, damage: Damage, heads: _BatchHeads) -> Damage:
-    """The damage with its true size."""
+    """The damage with its true size, up to the next batch or the end. `heads.budget`: bytes that may be checked."""
     start = damage.position
     inner = DamageReason.LENGTH if damage.reason is DamageReason.TRUNCATED else damage.reason
     for at in _magics(data, start + MAGIC_AT + 1):

@@ -1,4 +1,4 @@
-"""Records of topics and partitions, tersely, and the images that they make."""
+"""Records of topics, partitions and configs for tests, and the image of such records."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kraftlog.schema import table
 from tests.kraftlog.build import batch, no_op
 
 ALL = 1 << 62
+"""An offset above all others: everything is read."""
 
 
 def topic(number: int, name: str | None = None) -> bytes:
@@ -52,7 +53,9 @@ def clear_elr(name: str) -> bytes:
 
 
 def read(*values: bytes, at_once: bool = False) -> Image:
-    """The image of some records, in a batch for each or in one, which is long enough to be read at once."""
+    """The image of these records. `at_once`: all are in one batch, with enough others that it is read by columns;
+    otherwise each is in a batch of its own, and decoded by itself.
+    """
     replay = Replay(sections=[Section.PARTITIONS])
     if at_once:
         replay.append(batch(0, *values, *[no_op()] * 40), below=ALL)

@@ -62,7 +62,7 @@ def _value(field: Field, version: int) -> st.SearchStrategy[Any]:
 
 
 def usual(struct: Struct, version: int, chance: random.Random) -> dict[str, Any]:
-    """Data as clusters have it: any numbers, texts of ASCII, few items, tags that are there or not."""
+    """Data as clusters have it, which is read without decoding each record: ASCII, few items, no unknown tags."""
     return {
         each.name: _usual(each, version, chance)
         for each in struct.fields

@@ -30,6 +30,7 @@ from tests.kraftlog.test_golden_logs import CONTROL_NAMES, RENAMED, WRITTEN
 from tests.kraftlog.test_reading import PLAIN, SMALL, damaged_files
 
 TYPED = RECORDS.names[RECORDS.get_field_index("node_id") :]
+"""The columns of fields that several types of records have."""
 
 
 def read(data: bytes, **given: Any) -> tuple[list[dict[str, Any]], Account]:
@@ -40,6 +41,7 @@ def read(data: bytes, **given: Any) -> tuple[list[dict[str, Any]], Account]:
 
 
 def row(value: bytes, **given: Any) -> dict[str, Any]:
+    """The row of one record."""
     (found,), _ = read(batch(0, value), **given)
     return found
 
@@ -52,6 +54,7 @@ def known(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def typed(value: bytes) -> dict[str, Any]:
+    """The columns in TYPED that a record has."""
     found = row(value)
     return {column: found[column] for column in TYPED if found[column] is not None}
 

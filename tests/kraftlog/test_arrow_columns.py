@@ -1,4 +1,4 @@
-"""Rows that are read many at once are those that are read one by one, for every type, and whatever is done to them."""
+"""Rows by columns, which read many records at once, equal rows of records decoded one by one, also of damaged files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _few_are_enough() -> Iterator[None]:
 
 
 def compare(data: bytes, redact: bool = True) -> list[dict[str, Any]]:
-    """The rows, which are the same both ways; so is what their reading says, and so are lines."""
+    """Compare rows, lines and account of both ways to read a file. Returns the rows."""
     compare_lines(data, lines_alone, redact)
     fast, slow = Reading(data), Reading(data)
     together = pa.Table.from_batches(list(record_batches(fast, begins_at=5, redact=redact)), RECORDS)
@@ -79,7 +79,7 @@ def test_columns_of_many_usual_records_equal_those_decoded_one_by_one(
     monkeypatch.setattr(columns, "_one_by_one", noted)
     rows = compare(batch(0, *values))
     assert len(rows) == 300
-    assert alone == []
+    assert alone == [], "none was decoded by itself"
     assert {row["record_type"] for row in rows} == {kind.name}
 
 

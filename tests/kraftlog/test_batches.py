@@ -1,4 +1,4 @@
-"""The walk over batches: what it gives out, what it reports, and that nothing is lost in between."""
+"""The walk over the batches of a file: it yields batches and damage, which together are all bytes of the file."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_every_byte_of_a_file_is_part_of_a_batch_or_of_damage(data: bytes) -> No
         position += each.size
 
 
-@pytest.mark.parametrize("zeros", [1, 60, 61, 5000])
+@pytest.mark.parametrize("zeros", [1, 60, 61, 5000])  # a header has 61 bytes
 def test_the_zero_tail_of_a_preallocated_file_is_distinguished_from_a_cut_batch(zeros: int) -> None:
     items = list(walk(LOG + bytes(zeros)))
     assert [b.data for b in items if isinstance(b, Batch)] == THREE
@@ -197,11 +197,11 @@ def test_a_walk_copies_no_batch() -> None:
         assert tracemalloc.get_traced_memory()[1] < len(data) / 10
     finally:
         tracemalloc.stop()
-    data[-1] = 1  # the batch is where it was, and shows it
+    data[-1] = 1  # the batch is a view of the same memory, so it changes too
     assert (kept[-1][-1], kept[-1].readonly) == (1, True)
 
 
-@pytest.mark.parametrize("at", [262_143, 262_144, 262_145, 1_000_000])
+@pytest.mark.parametrize("at", [262_143, 262_144, 262_145, 1_000_000])  # checksums are computed in pieces of 256 KiB
 def test_a_flipped_bit_in_a_large_batch_is_reported_and_the_next_batch_is_read(at: int) -> None:
     data = bytearray(batch(0, b"x" * 1_000_000))
     data[at] ^= 1
@@ -228,7 +228,7 @@ class Counted:
 
 
 def lie(size: int) -> bytes:
-    """The header of a batch of so many bytes."""
+    """The header of a batch that claims to have so many bytes."""
     return HEADER.pack(0, size - 12, 0, 2, 1, 0, 0, 0, 0, -1, -1, -1, 0)
 
 
@@ -310,7 +310,11 @@ def test_a_gzip_section_inflates_up_to_the_maximum_size_of_a_batch(plain: bytes,
 @pytest.mark.parametrize(
     "section",
     ["", "7a", "01", "00", "0e000000010200000", "10000000010200000000", "0c0000000102000200", "0e00000001040000"],
-)
+    ids=[
+        "empty", "a length beyond the end", "a negative length", "a length of 0", "a byte behind the record",
+        "longer than its fields", "shorter than its fields", "no number of headers",
+    ],
+)  # fmt: skip
 def test_a_record_section_that_does_not_follow_its_layout_is_refused(section: str) -> None:
     with pytest.raises(MalformedError):
         list(_with_section(bytes.fromhex(section if len(section) % 2 == 0 else section + "0")).records())
@@ -330,7 +334,7 @@ def test_an_empty_batch_is_not_written() -> None:
 def test_the_crc_covers_the_bytes_from_the_attributes_to_the_end() -> None:
     (items,) = batches(THREE[1])
     moved = bytearray(items.data)
-    struct.pack_into(">q", moved, 0, 99)  # a broker assigns offsets without touching the rest
+    struct.pack_into(">q", moved, 0, 99)  # the base offset, which a broker sets after the client computed the checksum
     (again,) = batches(bytes(moved))
     assert (again.base_offset, again.data[CRC_START:]) == (99, items.data[CRC_START:])
 

@@ -1,4 +1,4 @@
-"""What an image says of clients: rights, credentials, tokens, quotas and producer ids, and no secret of them."""
+"""Clients in an image: their rights, credentials, tokens, quotas and producer ids, without any secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an image says of configs: all that were set, and no secret but as a digest."""
+"""Configs in an image: all that are set, and values that may be secret only as digests."""
 
 from __future__ import annotations
 

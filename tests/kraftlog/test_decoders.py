@@ -32,7 +32,7 @@ def generated(kind: RecordType, version: int, layout: Layout) -> Reader:
 
 
 def outcome(reader: Reader, data: bytes) -> object:
-    """What it gives, or that it refuses."""
+    """The result of a decoder, or its refusal."""
     try:
         return reader(data, 0)
     except (MalformedError, IndexError, struct.error, UnicodeDecodeError):

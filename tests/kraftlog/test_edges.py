@@ -1,4 +1,4 @@
-"""Where records begin: whatever was guessed, it is what a walk from one to the next says."""
+"""Edges of records in a batch: many are found by a guess, and all equal those of a walk from record to record."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from tests.kraftlog.partitions import partition, topic
 
 @pytest.fixture(autouse=True)
 def guess_in_small_sections_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lower the sizes from which edges are guessed, so that sections of nine records are guessed too."""
     for name, value in {"_SAMPLE": 2, "_LANE": 4, "_STEPS": 6}.items():
         monkeypatch.setattr(module, name, value)
     return
 
 
 def straight(section: bytes, count: int) -> list[int] | None:
-    """None where the records do not end with the section."""
+    """The edges by a walk; None if the records do not end with the section."""
     places = [0]
     for _ in range(count):
         try:
@@ -37,6 +38,7 @@ def straight(section: bytes, count: int) -> list[int] | None:
 
 
 def found(section: bytes, count: int) -> list[int] | None:
+    """The edges by the product; None if it refuses the section."""
     try:
         places = edges(memoryview(section), count)
     except MalformedError:
@@ -55,7 +57,7 @@ VALUES = st.one_of(
     st.just(USUAL),
     st.just(USUAL),
     st.builds(lambda more: USUAL + more, st.binary(max_size=12)),
-    st.integers(0, 70).map(lambda offset: b"\1\3\1" + record(USUAL, offset)),  # a record that is none
+    st.integers(0, 70).map(lambda offset: b"\1\3\1" + record(USUAL, offset)),  # a value that looks like a record
     st.integers(100, 9000).map(lambda size: b"\1\4\0" + b"x" * size),  # lengths of two bytes, and of three
     st.binary(min_size=3, max_size=40),
 )
@@ -80,7 +82,7 @@ def test_damaged_sections_are_refused_exactly_where_a_walk_refuses_them(
         at = data.draw(st.integers(0, len(section) - 1))
         section[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
     count = len(values) + data.draw(st.sampled_from([0, 0, 0, -1, 1]))
-    if count * 10 <= len(section):
+    if count * 10 <= len(section):  # a larger count is refused before
         assert found(bytes(section), count) == straight(bytes(section), count)
 
 
@@ -102,6 +104,6 @@ def test_most_records_of_a_large_section_are_found_without_a_walk(monkeypatch: p
 
     monkeypatch.setattr(module, "_walk", noted)
     values = [each for n in range(500) for each in (topic(n), *(partition(n, at, 1, 2, 3) for at in range(n % 40)))]
-    section = batch(0, *values)[61:]
+    section = batch(0, *values)[61:]  # without the header of the batch
     assert found(section, len(values)) == straight(section, len(values))
     assert sum(walked) < len(values) / 10

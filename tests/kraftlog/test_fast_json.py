@@ -32,7 +32,7 @@ def text_of(kind: RecordType, version: int, data: Mapping[str, Any]) -> str | No
 
 
 def is_usual(value: Any) -> bool:
-    """Whether there is only printable ASCII, no unknown tag, and nothing that could be taken for one."""
+    """Tell whether a body has only printable ASCII, no unknown tag, and no text that looks like one."""
     if isinstance(value, dict):
         return UNKNOWN_TAGS not in value and all(map(is_usual, value.values()))
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""Names of the files of a log directory, and which of them make an image."""
+"""Files of a log directory: their names, and the files that the newest image is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What real controllers wrote, against Kafka's own dump tool and against what is known to have happened."""
+"""Logs of real controllers, compared with the dump tool of Kafka and with the known history of their clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a log tells of the past: which records are changes, when they took effect, and what was there before."""
+"""The history in a log: the records that are changes, the time when each took effect, and the state before it."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ def changes(data: bytes, reader: HistoryReader | None = None) -> list[Change]:
 
 
 def image_of(*values: bytes) -> Image:
+    """The image of a snapshot with these records."""
     replay = Replay()
     replay.load_snapshot(snapshot(*values), end_offset=9, epoch=1)
     return replay.image()
@@ -72,9 +73,9 @@ def test_the_changes_of_a_real_log_lead_to_every_state_of_its_images(path: Path)
     reader, levels, migration = HistoryReader(begins_at=0), dict[str, int](), 0
     nodes: dict[tuple[str, int], bool | None] = {}
     data = path.read_bytes()
-    for whole in batches_of(path):
-        seen = list(reader.take(whole))
-        for event in seen:
+    for complete in batches_of(path):
+        events = list(reader.take(complete))
+        for event in events:
             match event.change:
                 case LevelChange(feature=feature, level=after, previous=before, takes_effect=True):
                     assert levels.get(feature, 0) == before
@@ -90,8 +91,8 @@ def test_the_changes_of_a_real_log_lead_to_every_state_of_its_images(path: Path)
                     del nodes[role, id_]
                 case _:
                     pass
-        if seen:
-            image = image_at([path.name], lambda _: nullcontext(memoryview(data)), at=whole.last_offset + 1).image
+        if events:
+            image = image_at([path.name], lambda _: nullcontext(memoryview(data)), at=complete.last_offset + 1).image
             assert image.unreadable == 0
             kraft = {"kraft.version": image.kraft_version} if image.kraft_version else {}
             assert {one: at for one, at in levels.items() if at} == dict(image.features) | kraft
@@ -132,6 +133,7 @@ def test_a_transaction_takes_effect_at_its_end_or_never_and_control_records_at_o
     )
     reader = HistoryReader(begins_at=0)
     found = [(one.offset, one.effective_offset, one.effective_ms - NOW, one.change) for one in read(data, reader)]
+    # Offset of the record, offset and time (ms after NOW) at which it took effect, and the change.
     assert found == [
         (2, 2, 2, LevelChange("kraft.version", 1, 0)),
         (1, 4, 4, LevelChange(METADATA, 7, 0)),
@@ -165,6 +167,8 @@ def test_registrations_fencing_and_unregistrations_of_nodes_are_events() -> None
 
 
 def test_a_state_of_the_migration_that_kafka_3_4_may_have_written_is_marked() -> None:
+    """Kafka 3.4, whose highest level is 8, wrote states 1 and 2 with each other's meaning."""
+
     def state(code: int) -> bytes:
         return frame(table.ZK_MIGRATION_STATE, {"zkMigrationState": code})
 
@@ -189,7 +193,7 @@ def test_the_previous_level_is_unknown_without_the_begin_of_the_log_until_a_snap
         LevelChange("a", 2, 1),
         LevelChange("b", 1, 0),
     ]
-    reader.miss()
+    reader.miss()  # a gap
     (event,) = read(log([level("a", 3)], start=9), reader)
     assert (event.change, event.after_gap) == (LevelChange("a", 3, None), True)
     reader.pass_snapshot(image_of(level("a", 3)))

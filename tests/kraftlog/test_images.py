@@ -1,4 +1,4 @@
-"""Images are snapshots: what one says is what the log below its offset says, for ever, and in every process."""
+"""Images: each equals the log below its offset, does not change with later records, and can be pickled."""
 
 from __future__ import annotations
 

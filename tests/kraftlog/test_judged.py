@@ -1,4 +1,4 @@
-"""Records at which Kafka stops: each of its checks, and that nothing is said of what is not known."""
+"""Records at which Kafka stops: each of its checks, and no such report where the state before a record is not known."""
 
 from __future__ import annotations
 
@@ -52,14 +52,19 @@ from tests.kraftlog.impossible import (
 )
 
 FIRST = segment(0)
-ABSENCE = [
-    fence(7, 10), change(7, 10, fenced=1), unregister(7, 10), unregister_controller(3005), partition(), moved(isr=(1,)),
-    removed(), entry_removed(), credential_removed(), end(), abort(),
-]  # fmt: skip
-"""Records that are impossible where it is known that nothing was there before."""
+ABSENCES = {
+    "a fencing": fence(7, 10), "a change of a registration": change(7, 10, fenced=1),
+    "an unregistration": unregister(7, 10), "an unregistration of a controller": unregister_controller(3005),
+    "a partition": partition(), "a change of a partition": moved(isr=(1,)), "a removal of a topic": removed(),
+    "a removal of an ACL": entry_removed(), "a removal of a credential": credential_removed(),
+    "an end of a transaction": end(), "an abort of a transaction": abort(),
+}  # fmt: skip
+"""Records that refer to something, and are impossible if it is known not to exist."""
 
 
 def found_in(files: Mapping[str, bytes]) -> list[Judged]:
+    """The impossible records in these files of one node, by name."""
+
     def opened(one: str) -> AbstractContextManager[Pieces]:
         return nullcontext(view_of(files[one]))
 
@@ -101,17 +106,17 @@ def test_no_log_of_a_real_node_has_an_impossible_record(path: Path) -> None:
     assert found_in({one.name: one.read_bytes() for one in FILES if one.parent == path.parent}) == []
 
 
-@pytest.mark.parametrize("value", ABSENCE, ids=range(len(ABSENCE)))
+@pytest.mark.parametrize("value", ABSENCES.values(), ids=ABSENCES)
 def test_a_record_that_refers_to_unknown_state_is_not_impossible(value: bytes) -> None:
-    assert offsets({FIRST: log([no_op(), value])}) == [1]
-    assert offsets({segment(50): log([no_op(), value], start=50)}) == []  # begins anywhere
+    assert offsets({FIRST: log([no_op(), value])}) == [1]  # the log is known from its begin
+    assert offsets({segment(50): log([no_op(), value], start=50)}) == []  # not known from its begin
     assert offsets({FIRST: log([no_op()]) + batch(9, value)}) == []  # a gap
     assert offsets({FIRST: log([no_op()]) + log([no_op()], start=1)[:-1] + b"\1" + batch(2, value)}) == []  # damage
     assert offsets({FIRST: log([bytes([1, 99, 0, 1]), value])}) == []  # a type of a later release
     assert offsets({FIRST: log([broker(7, 10)[:-4], value])}) == []  # a registration that does not read
 
 
-@pytest.mark.parametrize("value", ABSENCE, ids=range(len(ABSENCE)))
+@pytest.mark.parametrize("value", ABSENCES.values(), ids=ABSENCES)
 def test_contradictions_after_a_snapshot_are_found(value: bytes) -> None:
     state = snapshot(broker(1, 5), topic("other", B), partition(id_=B))
     assert offsets({checkpoint(50): state, segment(50): log([no_op(), value], start=50)}) == [51]
@@ -125,10 +130,11 @@ def test_contradictions_after_a_snapshot_are_found(value: bytes) -> None:
 
 def test_records_after_a_snapshot_are_judged_by_the_state_of_the_snapshot() -> None:
     state = snapshot(broker(7, 10), topic(), partition())
-    good = [change(7, 10, fenced=-1), moved(isr=(1,)), partition(1), removed(), unregister(7, 10), topic()]
-    assert offsets({checkpoint(50): state, segment(50): log(good, start=50)}) == []
-    bad = [change(7, 11, fenced=-1), moved(1, isr=(1,)), topic("orders", B)]
-    assert offsets({checkpoint(50): state, segment(50): log(bad, start=50)}) == [50, 51, 52]
+    possible = [change(7, 10, fenced=-1), moved(isr=(1,)), partition(1), removed(), unregister(7, 10), topic()]
+    assert offsets({checkpoint(50): state, segment(50): log(possible, start=50)}) == []
+    # Another epoch of the broker, a partition that does not exist, another topic with the name of the first.
+    impossible = [change(7, 11, fenced=-1), moved(1, isr=(1,)), topic("orders", B)]
+    assert offsets({checkpoint(50): state, segment(50): log(impossible, start=50)}) == [50, 51, 52]
 
 
 def test_records_of_a_snapshot_are_checked_against_the_snapshot_itself() -> None:
@@ -141,6 +147,7 @@ def test_records_of_a_snapshot_are_checked_against_the_snapshot_itself() -> None
 
 
 def test_a_bootstrap_snapshot_is_no_state_before_the_log() -> None:
+    """The first leader writes its records into the log: its topic is no contradiction, and its removal is one."""
     files = {checkpoint(0, 0): snapshot(topic()), FIRST: log([topic()])}
     assert offsets(files) == []
     assert offsets({**files, FIRST: log([removed()])}) == [0]
@@ -166,8 +173,9 @@ def test_an_abort_without_its_begin_makes_the_state_unknown() -> None:
 
 
 def test_a_record_that_only_controllers_refuse_has_its_effect_on_later_checks() -> None:
-    both = [broker(7, 10), fence(7, 9), fence(7, 10)]
-    assert offsets({FIRST: log(both)}) == [1]
+    """Brokers apply a record that controllers refuse. A record that both refuse has no effect."""
+    refused_by_both = [broker(7, 10), fence(7, 9), fence(7, 10)]
+    assert offsets({FIRST: log(refused_by_both)}) == [1]
     controllers_only = [topic(), topic("orders", B), partition(id_=B), broker(7, 10), unregister(7, 9), broker(7, 11)]
     assert offsets({FIRST: log(controllers_only)}) == [1, 4]
 
@@ -197,6 +205,7 @@ def test_the_memory_of_the_judge_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_judge_without_decoding_agrees_with_the_judge(seed: int) -> None:
+    """`judged` passes over changes of partitions that are surely possible, without decoding them."""
     chance = random.Random(seed)
     fields: list[dict[str, Any]] = [
         {"isr": (1,)}, {"leader": 2}, {"isr": (), "leader": -1}, {"replicas": (1, 2, 3)}, {"directories": (B,)},

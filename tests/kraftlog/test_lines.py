@@ -1,6 +1,6 @@
-"""Lines that are written straight from the bytes of records are those of each record by itself; and so is the account.
+"""Lines that are written directly from the bytes of many records equal those of each record by itself; so do accounts.
 
-How JSON escapes is tested with the rows of Arrow (`test_arrow_columns.compare`).
+The escapes of JSON are tested with the rows of Arrow (`test_arrow_columns.compare`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_usual_records_of_a_type_without_secrets_are_written_directly(kind: Reco
     chance = random.Random(f"{kind.name} {version}")
     values = [frame(kind, usual(kind.layouts[0].fields, version, chance), version) for _ in range(200)]
     _, single_entries = compare_lines(batch(0, no_op()) + batch(1, *values), lines)
-    assert [entry.offset for entry in single_entries] == [0]  # with which a file begins
+    assert [entry.offset for entry in single_entries] == [0]  # the first record of a file is always written by itself
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Mappings that are shown and written to: what was shown stays, and a change costs no copy of it all."""
+"""Mappings with views: a view does not change when the mapping is written to, and a change copies only a part of it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_view_of_a_map_equals_the_dict_of_its_moment_for_ever(full: int, monke
 @given(st.integers(0, 2**20), st.sampled_from([1, 3, 256, 1000]), st.integers(FULL - 2, 3 * FULL), st.integers(2, 9))
 @settings(max_examples=25)
 def test_a_map_of_many_numbers_has_the_keys_of_a_dict(first: int, step: int, count: int, every: int) -> None:
-    """Before there are more buckets, and after."""
+    """FULL keys are the most of one bucket, so the map has one bucket or several."""
     versioned: VersionedMap[int, int] = VersionedMap(lambda _, __: 0)
     model = {first + step * n: n for n in range(count)}
     for key, value in model.items():
@@ -79,7 +79,7 @@ def test_a_small_map_keeps_the_order_of_writes() -> None:
 def test_a_view_cannot_be_written_to() -> None:
     view = FrozenMap({"a": 1})
     with pytest.raises(TypeError):
-        view["a"] = 2  # type: ignore[index] # what it refuses is what is tested
+        view["a"] = 2  # type: ignore[index] # the refusal is what is tested
     assert view == {"a": 1}
     assert view != {"a": 2}
     assert view != FrozenMap({"a": 2})

@@ -1,4 +1,4 @@
-"""In which mode each broker ran, and how far the migration was, by the log: only changes, each with its record."""
+"""The mode of each broker, and the state of the migration, by the log: only changes, each with its record."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_registration_in_the_same_mode_is_no_change_of_mode() -> None:
     modes = Modes()
     modes.registered(registered(1, flagged=True), at(1))
     modes.registered(registered(1, flagged=True), at(2))
-    modes.registered({"brokerId": 1}, at(3))  # of a release that has no such field
+    modes.registered({"brokerId": 1}, at(3))  # by a release without the field: it can only run in KRaft mode
     assert modes.finish().modes == (ModeChange(1, in_kraft=False, at=at(1)), ModeChange(1, in_kraft=True, at=at(3)))
 
 

@@ -1,4 +1,4 @@
-"""Partitions in batches: how many changes are read together, and what they weigh."""
+"""Partitions in batches: many records are read at once, without decoding each, and within bounded memory."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.kraftlog.partitions import ALL, change, clear_elr, partition, read, r
 
 
 def test_the_many_partition_changes_of_a_failed_broker_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of them is decoded by itself, but for those that contradict what is there, or move a partition."""
+    """Only changes that contradict the state, or move a partition, are decoded by themselves."""
     topics = range(1, 101)
     values = [value for n in topics for value in (topic(n), *(partition(n, at, 1, 2, 3) for at in range(50)))]
     changes = [change(n, at, isr=(2, 3), leader=2) for n in topics for at in range(50)]
     odd = [
-        change(7, 99, isr=(2,)),  # not there
-        change(8, 3, isr=(9,)),  # without a replica
-        change(8, 4, isr=(2,), replicas=(2, 4), addingReplicas=(4,)),
+        change(7, 99, isr=(2,)),  # an unknown partition
+        change(8, 3, isr=(9,)),  # an ISR with a broker that is no replica
+        change(8, 4, isr=(2,), replicas=(2, 4), addingReplicas=(4,)),  # a reassignment
     ]
     changes = [one for one in changes if one[:23] not in {each[:23] for each in odd}]
     replay = Replay(sections=[Section.PARTITIONS])
@@ -74,7 +74,7 @@ def test_an_image_of_partitions_does_not_change_with_later_batches() -> None:
 
 
 def test_a_batch_of_records_without_content_takes_no_memory() -> None:
-    """The count of a batch is only what its header claims."""
+    """The number of records in the header of a batch may be false, so no memory is allocated for it."""
     from kraftlog.edges import edges
 
     for size, count in ((1_000_000, 1_000_000), (20_000_000, 300_000)):
@@ -116,7 +116,7 @@ def test_the_memory_limit_applies_within_a_batch_of_topics() -> None:
 
 
 def test_a_long_record_takes_only_the_memory_of_its_bytes() -> None:
-    """By its frame, the record could be a partition's."""
+    """The frame of the record is that of a partition, so it is read."""
     long = partition(1, 0, 1, 2, 3) + bytes(1_000_000)
     data = batch(0, topic(1), *(partition(1, at, 1, 2, 3) for at in range(40)), long)
     replay = Replay(sections=[Section.PARTITIONS])

@@ -20,7 +20,7 @@ from tests.kraftlog.partitions import change, clear_elr, partition, read, remove
 
 @dataclass(frozen=True)
 class Model:
-    """What Kafka's `TopicsDelta` and `PartitionRegistration.merge` make of decoded records, in dicts."""
+    """A model of partitions in dicts, which applies decoded records as Kafka's `TopicsDelta` does."""
 
     topics: dict[int, str]
     partitions: dict[tuple[int, int], Partition]

@@ -1,4 +1,4 @@
-"""Partitions of an image: what records do to them, one by one and a batch at once, by real logs too."""
+"""Partitions of an image: the effect of each record, whether it is decoded by itself or read in a batch at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kraftlog.partitions import ALL, change, clear_elr, config, partition,
 ONE_BY_ONE_AND_AT_ONCE = pytest.mark.parametrize("at_once", [False, True], ids=["one by one", "at once"])
 
 
-# --- what a record does
+# --- effects of records
 
 
 @ONE_BY_ONE_AND_AT_ONCE
@@ -143,8 +143,13 @@ def test_eligible_leader_replicas_are_cleared_for_one_topic_or_for_all() -> None
         topic(3)[:-1],
         topic(3)[:3],
     ],
-    ids=repr,
-)
+    ids=[
+        "a partition of an unknown topic", "a negative number", "a replica twice", "an ISR without its replica",
+        "an added broker that is no replica", "a change of an unknown partition", "a change in an unknown topic",
+        "a change to an ISR without its replica", "a removal of an unknown topic", "an unknown topic without ELR",
+        "a value that is no number", "a broker that is no number", "a cut partition", "a cut topic", "an empty topic",
+    ],
+)  # fmt: skip
 def test_a_contradicting_partition_record_changes_nothing_and_counts_as_unreadable(value: bytes, at_once: bool) -> None:
     image = read(topic(1), partition(1, 1, 1, 2), value, at_once=at_once)
     assert rows(image) == rows(read(topic(1), partition(1, 1, 1, 2)))

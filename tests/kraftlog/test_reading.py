@@ -1,4 +1,4 @@
-"""Every byte and record of a file is accounted for, whatever was done to it; and what is damaged is named."""
+"""The account of a file: every byte and record is counted as decoded, kept or damaged, however the file was damaged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(data: bytes) -> tuple[list[Entry], list[Damage], Account]:
 
 
 def damaged_files(*whole: bytes, most: int = 4) -> st.SearchStrategy[bytes]:
-    """Files to which up to so many things were done; of some all CRCs are made to hold again."""
+    """Files with up to `most` damages; in some of them all checksums are corrected afterwards."""
     return st.builds(_damaged, st.sampled_from(whole), st.lists(DAMAGE, min_size=1, max_size=most), st.booleans())
 
 
@@ -129,7 +129,7 @@ def test_records_of_a_compressed_batch_are_read_and_its_growth_is_reported() -> 
     assert account.is_balanced
 
 
-@pytest.mark.parametrize("codec", [2, 3, 4, 5, 7])
+@pytest.mark.parametrize("codec", [2, 3, 4, 5, 7], ids=["snappy", "lz4", "zstd", "unassigned 5", "unassigned 7"])
 def test_a_batch_with_a_wrong_codec_is_reported_with_all_its_records(codec: int) -> None:
     data = bytearray(batch(0, no_op(), no_op()))
     data[22] |= codec

@@ -1,4 +1,4 @@
-"""What is shown of secrets: nothing, wherever they are and whatever wrote them; and all of the rest."""
+"""Redaction: secrets of any record are never shown, and everything else is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From records to an image: what takes effect when, and what is refused."""
+"""Replay of records to an image: the effect of each type of record, the time of the effect, and records refused."""
 
 from __future__ import annotations
 
@@ -65,7 +65,12 @@ def test_the_image_of_an_empty_log_is_empty() -> None:
         ([broker(1, 5, version=0)], True, False),
         ([broker(1, 5, version=4, cordonedLogDirs=None, inControlledShutdown=True)], True, True),
     ],
-)
+    ids=[
+        "registered", "unfenced", "fenced", "unfenced by a change", "fenced by a change", "a change that keeps fenced",
+        "a change of nothing", "unfenced and stopping", "stopping, and a change that keeps it",
+        "registered again after stopping", "version 0 of the record", "version 4 of the record",
+    ],
+)  # fmt: skip
 def test_the_last_registration_record_of_a_broker_wins(records: list[bytes], fenced: bool, shutdown: bool) -> None:
     image = image_of(log(records))
     found = image.brokers[1]
@@ -85,7 +90,12 @@ def test_the_last_registration_record_of_a_broker_wins(records: list[bytes], fen
         change(1, 5, fenced=7),
         change(1, 5, inControlledShutdown=-1),
     ],
-)
+    ids=[
+        "fenced with an older epoch", "unfenced, of an unknown broker", "changed with a later epoch",
+        "unregistered with an older epoch", "unregistered, of an unknown broker", "an impossible code of fenced",
+        "an impossible code of stopping",
+    ],
+)  # fmt: skip
 def test_a_change_of_an_unknown_broker_registration_counts_as_unreadable(record: bytes) -> None:
     earlier, later = image_of(log([broker(1, 5)])), image_of(log([broker(1, 5), record]))
     assert later.brokers == earlier.brokers
@@ -118,7 +128,7 @@ def test_the_time_of_the_last_registration_of_each_broker_is_known() -> None:
 
 
 def test_the_time_of_the_last_return_is_known_for_brokers_and_controllers() -> None:
-    """To register and to be unfenced is to come back; to be fenced, or asked to stop, is not."""
+    """A registration and an unfencing count as a return; a fencing and a controlled shutdown do not."""
     begin = [broker(1, 5, fenced=True), broker(2, 6), controller(3001)]
     first = image_of(log(begin))
     assert first.returned == dict.fromkeys((1, 2, 3001), first.elapsed_ms)
@@ -132,7 +142,7 @@ SECOND, HOUR = 1000, 3_600_000
 
 
 def timed(*batches: tuple[int, Iterable[bytes]]) -> bytes:
-    """Batches that are so many ms later each than the one before, by the clock of the active controller."""
+    """A log of batches; the number is the ms since the batch before, by the clock of the active controller."""
     out, offset, at_ms = b"", 0, NOW
     for later_ms, values in batches:
         at_ms += later_ms
@@ -155,10 +165,15 @@ NO_OP, REGISTERED = [frame(table.NO_OP, {})], [broker(1, 5)]
         ([(0, NO_OP), (HOUR, REGISTERED), (500, NO_OP)], 500),
         ([(0, REGISTERED), (500, [broker(2, 6)]), (HOUR, [broker(3, 7)])], 61 * SECOND - 500),
     ],
-)
+    ids=[
+        "two minutes of batches every 500 ms", "set forward by an hour between two batches", "set back by an hour",
+        "set back, and forward again", "set before the registration", "set between other registrations",
+    ],
+)  # fmt: skip
 def test_a_clock_that_is_set_does_not_change_the_age_of_a_registration(
     batches: list[tuple[int, Iterable[bytes]]], age: int
 ) -> None:
+    """Between two batches at most a minute counts, and nothing if the clock goes back."""
     data, one_by_one = timed(*batches), Replay()
     for below in range(len(batches) + 1):
         one_by_one.append(data, below=below)
@@ -202,6 +217,10 @@ def test_an_unregistered_broker_or_controller_is_not_in_the_image() -> None:
         ([encode(Decoded(table.FEATURE_LEVEL, 0, {"name": "a", "minFeatureLevel": 1, "maxFeatureLevel": 3},
                          "3.0-3.2"))], {"a": 3}, None),
     ],
+    ids=[
+        "two features", "set to 0", "0 from the start", "kraft.version, which has a field of its own",
+        "kraft.version set to 0", "removed", "the layout of Kafka 3.0 to 3.2: the maximum is the level",
+    ],
 )  # fmt: skip
 def test_the_last_record_of_a_feature_sets_its_level(
     records: list[bytes], features: dict[str, int], kraft: int | None
@@ -215,11 +234,11 @@ def test_the_image_has_the_offset_of_the_last_level_change() -> None:
     assert [image_of(data, below=below).features_offset for below in (1, 3, 4, 5, 6, 7, 8)] == [0, 3, 3, 3, 3, 7, 7]
     replay = Replay()
     replay.load_snapshot(snapshot(level("a", 5)), end_offset=900, epoch=3)
-    assert replay.image().features_offset == 900  # which of its records came when, a snapshot does not say
+    assert replay.image().features_offset == 900  # its end: a snapshot has no offsets of its records in the log
 
 
 def test_the_image_has_former_levels_and_when_they_were_given_up() -> None:
-    """Not level 0, nor one that was only confirmed; what was before a snapshot is not known."""
+    """Level 0 and a repeated level do not count. Levels before a snapshot are not known."""
     data = log([level("a", 1)], [level("a", 2)], [level("a", 2)], [level("a", 1)], [level("a", 0), level("b", 3)])
     former = image_of(data).former_levels
     assert (former.dropped, former.since_offset, former.since_ms) == ({("a", 1): NOW + 5, ("a", 2): NOW + 3}, 0, -1)

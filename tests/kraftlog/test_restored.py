@@ -1,4 +1,4 @@
-"""The image at any offset, from files: exact, or with what is missing."""
+"""The image at any offset, from the files of a node: it is exact, or the missing records are named."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def restore(files: Mapping[str, bytes], at: int | None = None) -> Restored:
 
 
 def says(image: Image) -> tuple[Any, ...]:
-    """What is said of the cluster, however it was read."""
+    """The state of the cluster in an image, which does not depend on the files that it was made of."""
     voters = None if image.voters is None else tuple(sorted(voter.id for voter in image.voters))
     return (
         image.offset, dict(image.features), image.kraft_version, dict(image.brokers), dict(image.controllers), voters,
@@ -62,7 +62,7 @@ def test_the_image_of_a_real_log_at_an_offset_has_exactly_the_records_below_the_
             alone = encode_batch([record], leader_epoch=whole.leader_epoch, control=whole.is_control)
             one_by_one.append(alone, below=record.offset + 1)
             if (record.offset + 1) % 5 and whole.data[HEADER_SIZE:] == ONLY_NO_OP:
-                continue  # most of the log
+                continue  # of no-op records, which are most of the log, each fifth is enough
             restored = restore(files, record.offset + 1)
             assert says(restored.image) == says(one_by_one.image())
             assert restored.image.epoch == whole.leader_epoch
@@ -104,7 +104,7 @@ def test_an_image_begins_with_the_newest_complete_snapshot_before_the_offset_and
 
 
 def test_levels_that_a_directory_was_formatted_with_are_not_finalized_before_a_leader_writes_them() -> None:
-    """Kafka 4.4 (KIP-1170) formats a controller with them, also one that joins a cluster that has others."""
+    """Kafka 4.4 (KIP-1170) formats each controller with levels, also one that joins a cluster with other levels."""
     formatted = (
         control_batch(
             0,

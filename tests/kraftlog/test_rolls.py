@@ -1,4 +1,7 @@
-"""What a log tells of restarts: of real nodes against Kafka's own dump, and what these do on demand only rarely."""
+"""Restarts in a log: those of real nodes, compared with the dump tool, and rare cases in small written logs.
+
+The offsets of an absence are those of its records: stop, fenced, registered, unfenced, in sync.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,7 @@ def dumped() -> dict[int, Json]:
 
 
 def in_effect() -> Iterator[tuple[Json, int]]:
-    """The dumped records, and the ms at which each took effect: those of a metadata transaction at its end."""
+    """The dumped records, each with the time in ms at which it took effect; in a transaction this is its end."""
     lines = [one for one in dump_of(MIGRATION).splitlines() if "payload: {" in one]
     stamps = [int(line.split("CreateTime: ")[1].split()[0]) for line in lines]
     waiting: list[Json] | None = None
@@ -116,7 +119,7 @@ def test_a_real_broker_that_was_unregistered_has_an_absence_without_a_return() -
 
 
 def bytes_of(cluster: Json, timeline: Iterable[Json]) -> bytes:
-    """Records of real nodes, as batches; before them the partitions they are about."""
+    """A log with recorded records of real nodes, and before them registrations and partitions that they refer to."""
     names = {one["topic"] for one in timeline if "topic" in one}
     ids = {name: uuid.uuid5(uuid.NAMESPACE_DNS, name).int % 1000 for name in names}
     nodes = {one["brokerId"] for one in timeline if "brokerId" in one}
@@ -175,14 +178,14 @@ def test_the_phases_of_recorded_restarts_on_kubernetes_are_as_recorded(release: 
         assert len(restart["restarted"]) == len(history.absences)
 
 
-# --- what real nodes do on demand only rarely ---
+# --- small written logs ---
 
 START = (broker(1, 1, fenced=False), broker(2, 2, fenced=False), topic(1), partition(1, 0, 1, 2), partition(1, 1, 1, 2))
-"""Two brokers with two partitions; what follows is at offset 5."""
+"""Two brokers with two partitions, in five records: the next record has offset 5."""
 
 
 def test_an_absence_ends_after_partitions_that_lost_the_broker_in_the_batch_of_its_fencing_are_in_sync() -> None:
-    """A controller writes the partitions first, and then that the broker is fenced."""
+    """A controller writes the changes of partitions before the fencing, in one batch."""
     crash = (partition_change(1, 0, isr=(2,), leader=2), partition_change(1, 1, isr=(2,)), change(1, 1, fenced=1))
     back = (broker(1, 9), change(1, 9, fenced=-1))
     (absence,) = history_of(log(START, crash, back, [partition_change(1, 0, isr=(2, 1))])).absences
@@ -271,14 +274,14 @@ def test_a_log_with_a_gap_is_refused() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        b"\x02\x00\x00",  # another frame version
-        change(1, 1, version=3)[:2] + b"\x09" + change(1, 1, version=3)[3:],  # a version of tomorrow
-        change(1, 77, fenced=1),  # of another epoch
-        change(9, 1, fenced=1),
-        partition(8, 0, 1, 2),  # of a topic that is not there
-        partition_change(1, 7, isr=(1,)),
-        partition_change(1, 0, isr=(1, 3)),
-        partition(1, 2, 1, 1),
+        pytest.param(b"\x02\x00\x00", id="another frame version"),
+        pytest.param(change(1, 1, version=3)[:2] + b"\x09" + change(1, 1, version=3)[3:], id="a later record version"),
+        pytest.param(change(1, 77, fenced=1), id="another epoch of the broker"),
+        pytest.param(change(9, 1, fenced=1), id="an unknown broker"),
+        pytest.param(partition(8, 0, 1, 2), id="an unknown topic"),
+        pytest.param(partition_change(1, 7, isr=(1,)), id="an unknown partition"),
+        pytest.param(partition_change(1, 0, isr=(1, 3)), id="an ISR with a broker that is no replica"),
+        pytest.param(partition(1, 2, 1, 1), id="one broker twice"),
     ],
 )
 def test_a_record_that_is_damaged_or_contradicts_the_state_counts_as_unreadable(value: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Where the next batch is looked for behind bytes that are none: at once, and as if place by place."""
+"""The search for the next batch behind damage: it is done at many positions at once, and misses no batch."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from tests.kraftlog.one_place_at_a_time import measured
 
 SMALL = batch(0, no_op())
 LONGER = batch(0, b"x" * 200)
-"""A batch whose length is 256 or more, and ends with a byte that alone would be too little."""
+"""A batch whose length has a last byte of less than 49, the least length of a batch. The other bytes count as well."""
 HEAD = HEADER.pack(7, 49, 1, 2, 0x2F3B5B0E, 0, 0, 0, 0, -1, -1, -1, 0)
+"""A batch that is only a header, with a wrong checksum."""
 BYTES = (0x00, 0x02, 0x31, 0x30, 0x01, 0x7F, 0x80, 0xFF, 0x3D)
+"""Bytes at edges of the search: 2 is the version of a batch, 0x31 its least length, 0x3D the size of a header."""
 
 
 def claim(size: int, offset: int = 0) -> bytes:
-    """A header of a batch of so many bytes, whose CRC does not hold."""
+    """The header of a batch that claims this size, with a wrong checksum."""
     return HEADER.pack(offset, size - 12, 0, 2, 0x02020202, 0, 0, 0, 0, -1, -1, -1, 0)
 
 
@@ -46,7 +48,7 @@ DATA = st.lists(PARTS, max_size=12).map(b"".join)
 
 
 def walked(data: bytes) -> tuple[list[Batch | Damage], int]:
-    """All that a walk says, and what it has left to check."""
+    """The batches and the damage of a walk, and the bytes that it may still check."""
     walk, items = Walk(data), []
     while walk.is_open:
         items += list(walk.next())
@@ -54,6 +56,7 @@ def walked(data: bytes) -> tuple[list[Batch | Damage], int]:
 
 
 def test_the_length_of_a_longer_batch_ends_with_a_small_byte() -> None:
+    """The length field counts the bytes behind itself and the offset, which are 12."""
     assert 256 <= len(LONGER) - 12 < 256 + 49
 
 
@@ -80,7 +83,7 @@ def test_a_batch_of_only_a_header_is_found_at_the_end(before: int) -> None:
     assert (last.position, last.size) == (before, HEADER_SIZE)
 
 
-NONE = {
+WITHOUT_BATCH = {
     "twos": b"\x02",
     "zeros and twos": b"\x00\x02\x80\x00\x00",
     "a long number and twos": b"\x00\x02\x00\x00\x00",
@@ -88,10 +91,10 @@ NONE = {
 }
 
 
-@pytest.mark.parametrize("kind", NONE)
+@pytest.mark.parametrize("kind", WITHOUT_BATCH)
 def test_bytes_without_a_batch_are_not_searched_position_by_position(kind: str) -> None:
-    """By the processor's clock, and much more than it takes: place by place it was two seconds a megabyte."""
-    data = NONE[kind] * (8_000_000 // len(NONE[kind]))
+    """Eight megabytes within a second of processor time; position by position, each megabyte took two seconds."""
+    data = WITHOUT_BATCH[kind] * (8_000_000 // len(WITHOUT_BATCH[kind]))
     began = time.process_time()
     (damage,) = walked(data)[0]
     assert isinstance(damage, Damage)

@@ -1,4 +1,4 @@
-"""A reader has the sections that it asked for, as if it had asked for all; the rest takes nothing and is not there."""
+"""Images of selected sections: these equal those of the whole image, and other sections are not read and not stored."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def batches(data: bytes) -> list[Batch]:
 
 
 def agree(part: Image, whole: Image, sections: Iterable[Section]) -> None:
+    """Compare an image of these sections with the whole one; other sections of it raise an error."""
     for field in ("offset", "epoch", "timestamp_ms", "in_transaction", "counts", "unreadable"):
         assert getattr(part, field) == getattr(whole, field)
     for section, fields in FIELDS.items():

@@ -1,4 +1,7 @@
-"""How long partitions were without a replica or a leader: rules one by one, and any log against its image."""
+"""Times that partitions were without a replica or a leader: each rule, and arbitrary logs compared with their images.
+
+A strip is the history of one partition, a stretch a time in it with the same number of replicas in sync.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,10 @@ from tests.kraftlog.partitions import ALL, change, config, partition, remove, to
 from tests.kraftlog.test_partition_models import record
 
 TOPIC, BROKER = 2, 4
-CLEAR_ELR = b"\x01\x1c"  # an ELR is nothing to a strip
+"""Types of resources that have configs."""
+CLEAR_ELR = b"\x01\x1c"
 ONE = (topic(1), partition(1, 0, 1, 2, 3))
-"""What follows is at offset 2, and a ms later for each offset."""
+"""One partition with three replicas. The next record is at offset 2, and 2 ms after NOW; each offset is 1 ms later."""
 
 
 def history_of(data: bytes, *, since_ms: int = 0, default: int | None = None, most: int = 50) -> RollHistory:
@@ -81,16 +85,22 @@ def test_a_replica_that_is_being_added_is_not_counted_as_missing() -> None:
         ((), 2, False),
         ((), 3, True),
         ((config(BROKER, "", "3"),), None, True),
-        ((config(BROKER, "", "2"),), 3, False),  # what was set by a request is before what a file says
-        ((config(BROKER, "2", "3"),), 1, True),  # the highest of any broker
+        ((config(BROKER, "", "2"),), 3, False),
+        ((config(BROKER, "2", "3"),), 1, True),
         ((config(TOPIC, "topic-1", "3"), config(BROKER, "", "1")), None, True),
         ((config(TOPIC, "topic-1", "3"), config(TOPIC, "topic-1", None)), 2, False),
         ((config(TOPIC, "topic-2", "3"),), 2, False),
     ],
-)
+    ids=[
+        "not known", "default 2", "default 3", "3 for all brokers",
+        "2 for all brokers by a request, before 3 in files", "3 of one broker: the highest counts",
+        "3 of the topic, before 1 for all brokers", "3 of the topic, removed again", "3 of another topic",
+    ],
+)  # fmt: skip
 def test_a_stretch_below_min_insync_replicas_is_reported_where_the_minimum_is_known(
     settings_of_it: tuple[bytes, ...], default: int | None, below: bool | None
 ) -> None:
+    """Two replicas are in sync. `default`: the value in the files of brokers; `below`: None if it is not known."""
     history = history_of(log((*ONE, *settings_of_it), [change(1, 0, isr=(1, 2))], [no_op()] * 4), default=default)
     assert [stretch.below_minimum for stretch in only(history).stretches] == [below]
     assert history.minimum_known == (below is not None)
@@ -121,7 +131,7 @@ def test_the_time_before_the_window_is_not_counted() -> None:
 
 @pytest.mark.parametrize("since_ms", [0, NOW + 2])
 def test_a_stretch_that_ends_before_its_begin_by_another_clock_has_no_duration_and_is_reported(since_ms: int) -> None:
-    """The next controller leads with another clock."""
+    """The next controller has another clock: its record is a second earlier."""
     ended = encode_batch([Record(3, NOW - 998, change(1, 0, isr=(1, 2, 3), leader=1))], leader_epoch=2)
     history = history_of(log(ONE, [change(1, 0, isr=(), leader=-1)]) + ended, since_ms=since_ms, default=2)
     assert (history.affected, history.without_leader, history.below_minimum) == (1, 1, 1)
@@ -164,24 +174,23 @@ def test_more_partitions_than_a_cluster_has_are_refused(monkeypatch: pytest.Monk
 # --- any log ---
 
 
-def is_ill(one: Partition) -> bool:
-    return bool(set(one.replicas) - one.adding - one.in_sync) or one.leader == -1
+def lacks_replica_or_leader(row: Partition) -> bool:
+    return bool(set(row.replicas) - row.adding - row.in_sync) or row.leader == -1
 
 
 @settings(deadline=None)
-@given(st.lists(record().filter(lambda one: one[:2] != CLEAR_ELR), max_size=40))
+@given(st.lists(record().filter(lambda value: value[:2] != CLEAR_ELR), max_size=40))  # strips ignore ELRs
 def test_partitions_that_lack_a_replica_are_those_of_the_image_after_any_records(values: list[bytes]) -> None:
     replay = Replay(sections=[Section.PARTITIONS])
-    now: set[tuple[str, int]] = set()
-    before: dict[tuple[str, int], int] = {}
-    for offset, one in enumerate(values):
-        replay.append(log([one], start=offset), below=ALL)
+    at_the_end: set[tuple[str, int]] = set()
+    at_any_time: set[tuple[str, int]] = set()
+    for offset, value in enumerate(values):
+        replay.append(log([value], start=offset), below=ALL)
         rows = {(name, number): row for name, number, row in replay.image().partitions.rows()}
-        now = {key for key, row in rows.items() if is_ill(row)}
-        for key in now:
-            before.setdefault(key, offset)
-    history = history_of(log(*([one] for one in values)), most=10_000)
-    assert {(strip.topic, strip.partition) for strip in history.strips if strip.lasts} == now
-    assert {(strip.topic, strip.partition) for strip in history.strips} >= set(before)
+        at_the_end = {key for key, row in rows.items() if lacks_replica_or_leader(row)}
+        at_any_time |= at_the_end
+    history = history_of(log(*([value] for value in values)), most=10_000)
+    assert {(strip.topic, strip.partition) for strip in history.strips if strip.lasts} == at_the_end
+    assert {(strip.topic, strip.partition) for strip in history.strips} >= at_any_time
     assert history.partitions == len(replay.image().partitions)
     assert history.unreadable == replay.image().unreadable

@@ -1,4 +1,4 @@
-"""Topics by number: together or one by one, they are what a dict of them says, and what was shown stays."""
+"""The table of topics by number: it equals a dict, whether topics come singly or in runs, and views do not change."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from kraftlog.topics import Topics, TopicTable
 from tests.kraftlog.build import batch
 from tests.kraftlog.partitions import ALL, clear_elr, partition, read, rows, topic
 
+# `put` adds or renames one topic, `run` adds several new ones at once, `named` looks up a name.
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("put"), st.integers(0, 9), st.sampled_from("abc")),
@@ -88,12 +89,12 @@ def test_a_topic_that_does_not_exist_cannot_be_dropped() -> None:
         TopicTable().drop(0)
 
 
-@pytest.mark.parametrize("count", [7, 1000])  # one by one, and together
-@pytest.mark.parametrize("names_are_asked_for", [False, True])
+@pytest.mark.parametrize("count", [7, 1000], ids=["few, decoded one by one", "many, read as one run"])
+@pytest.mark.parametrize("names_are_asked_for", [False, True], ids=["names not looked up", "a name looked up"])
 def test_the_weight_of_topics_is_at_least_their_memory(count: int, names_are_asked_for: bool) -> None:
     values = [topic(number, f"{number:03}" + "x" * 60) for number in range(count)]
     data = batch(0, *values, *([clear_elr(f"{5:03}" + "x" * 60)] if names_are_asked_for else []), *[clear_elr("")] * 40)
-    Replay(sections=[Section.PARTITIONS]).append(data, below=ALL)  # whatever is made once and kept
+    Replay(sections=[Section.PARTITIONS]).append(data, below=ALL)  # fills caches of the process, which do not count
     replay = Replay(sections=[Section.PARTITIONS])
     gc.collect()
     tracemalloc.start()
@@ -108,7 +109,7 @@ def test_the_weight_of_topics_is_at_least_their_memory(count: int, names_are_ask
 
 
 def test_topics_of_one_batch_take_little_memory() -> None:
-    """One that came by itself, as an object with its keys, takes 300 bytes."""
+    """Less than 200 bytes each: a topic that is stored as an object takes 300."""
     data = batch(0, *(topic(number) for number in range(2000)))
     replay = Replay(sections=[Section.PARTITIONS])
     tracemalloc.start()
@@ -136,7 +137,7 @@ def test_a_topic_name_that_kafka_would_not_allow_is_read(name: str) -> None:
 def test_a_topic_name_that_is_not_utf_8_is_unreadable_and_its_neighbours_are_read() -> None:
     values = [topic(number) for number in range(20)]
     values[7] = values[7].replace(b"topic", b"top\xc3c")
-    values[8] = values[8].replace(b"topic", b"\xa9opic")  # with the one before it, it would be a text
+    values[8] = values[8].replace(b"topic", b"\xa9opic")  # joined with the name before it, it would be valid UTF-8
     image = read(*values, at_once=True)
     assert image.unreadable == 2
     assert len(image.partitions.topics) == 18

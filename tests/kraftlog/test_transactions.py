@@ -1,4 +1,4 @@
-"""When the records of a metadata transaction take effect; every reader of a log agrees, whatever the log says."""
+"""Metadata transactions: their records take effect at the end, and images and histories agree on any log."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ MARKS = {"begin": begin(), "end": end(), "abort": abort()}
 
 
 def test_records_of_a_transaction_take_effect_at_its_end_and_not_at_an_abort() -> None:
+    """`take` and `mark` return the records that take effect now."""
     log: Transactions[str] = Transactions()
     assert log.take("outside") == ("outside",)
     assert (log.mark(BEGIN), log.take("a"), log.take("b")) == ((), (), ())
     assert log.mark(END) == ["a", "b"]
-    assert (log.mark(BEGIN), log.take("void"), log.mark(ABORT), log.open) == ((), (), (), None)
+    assert (log.mark(BEGIN), log.take("aborted"), log.mark(ABORT), log.open) == ((), (), (), None)
 
 
 def test_contradictory_transaction_markers_are_refused_and_change_no_state() -> None:
@@ -45,8 +46,8 @@ def test_the_number_of_records_of_an_open_transaction_is_limited() -> None:
 
 
 @given(st.lists(st.one_of(st.sampled_from(sorted(MARKS)), st.integers(1, 30)), max_size=30))
-def test_an_image_and_a_history_apply_the_same_records_of_transactions(said: list[str | int]) -> None:
-    values = [MARKS[one] if isinstance(one, str) else level(NAME, one) for one in said]
+def test_an_image_and_a_history_apply_the_same_records_of_transactions(steps: list[str | int]) -> None:
+    values = [MARKS[step] if isinstance(step, str) else level(NAME, step) for step in steps]
     data = batch(0, *values) if values else b""
     replay, history = Replay(), HistoryReader(begins_at=0)
     replay.append(data, below=len(values))

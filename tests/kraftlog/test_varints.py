@@ -1,4 +1,4 @@
-"""Variable-length integers against their definition and at their edges."""
+"""Variable-length integers: their bytes, and the numbers that are refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,11 @@ def test_zigzag_has_the_bytes_kafka_writes(value: int, content: str) -> None:
     assert read_signed(bytes.fromhex(content), 0) == (value, len(content) // 2)
 
 
-@pytest.mark.parametrize("content", ["", "80", "ffff", "ffffffff1f", "ffffffffff01", "8080808080808080"])
+@pytest.mark.parametrize(
+    "content",
+    ["", "80", "ffff", "ffffffff1f", "ffffffffff01", "8080808080808080"],
+    ids=["empty", "cut in the first byte", "cut in the second byte", "33 bits", "six bytes", "never ends"],
+)
 def test_a_number_that_is_cut_or_does_not_fit_in_32_bits_is_refused(content: str) -> None:
     with pytest.raises(MalformedError):
         read_unsigned(bytes.fromhex(content), 0)

@@ -1,4 +1,4 @@
-"""What a log takes: the weight that a replay gives is no less than the memory it took, whatever it was made to keep."""
+"""The weight of a replay: it is at least the memory that the replay takes, whatever records it was made to store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ def ranges(count: int) -> tuple[dict[str, object], ...]:
 
 
 def voters(count: int) -> bytes:
-
     one = {"minSupportedVersion": 1000, "maxSupportedVersion": 2000}
     listed = tuple(
         {
@@ -49,6 +48,7 @@ def voters(count: int) -> bytes:
     return control_batch(0, (table.KRAFT_VOTERS, {"voters": listed}))
 
 
+# Records of one kind that take much memory, each in another way.
 HOARDS = {
     "nodes as they are": [broker(n, 5, fenced=False) for n in range(MANY)],
     "nodes with nothing": [broker(n, 1 << 40, endPoints=(), features=(), rack="é" * 5) for n in range(MANY)],
@@ -65,8 +65,8 @@ HOARDS = {
 
 
 def taken(data: bytes) -> tuple[int, int]:
-    """Bytes that the replay says it has, and those it took."""
-    Replay().append(data, below=ALL)  # whatever is made once and kept
+    """The weight of a replay of the data, and the bytes of memory that it took."""
+    Replay().append(data, below=ALL)  # fills caches of the process, which do not count
     gc.collect()
     tracemalloc.start()
     try:
@@ -84,12 +84,12 @@ def taken(data: bytes) -> tuple[int, int]:
 )
 def test_the_weight_of_a_replay_is_at_least_its_memory_and_at_most_30_times_it(data: bytes) -> None:
     weight, took = taken(data)
-    assert took <= weight + 2000  # of a replay that is empty
+    assert took <= weight + 2000  # bytes of an empty replay
     assert weight <= 30 * took
 
 
 def test_replaced_records_have_no_weight() -> None:
-    """Only a level that was given up is kept: a binary that does not support it must know."""
+    """Of replaced records only former levels are stored: a release that does not support one may not read the log."""
     replay = Replay()
     replay.append(batch(0, level("a", 1), begin(), broker(1, 5)), below=ALL)
     weight = replay.weight
@@ -158,7 +158,7 @@ def test_a_snapshot_in_any_parts_gives_the_image_of_the_whole(cuts: list[int]) -
 @given(st.integers(0, len(WHOLE) - 1), st.lists(st.integers(0, len(WHOLE)), max_size=5))
 def test_a_truncated_snapshot_is_incomplete_in_any_parts(stop: int, cuts: list[int]) -> None:
     reader = SnapshotReader(end_offset=900, epoch=3)
-    with pytest.raises(SnapshotIncomplete):  # noqa: PT012 - either may notice
+    with pytest.raises(SnapshotIncomplete):  # noqa: PT012 - feed or finish may raise
         for part in parts_of(WHOLE[:stop], [cut for cut in cuts if cut <= stop]):
             reader.feed(part)
         reader.finish()
@@ -173,4 +173,5 @@ def test_a_snapshot_reader_keeps_at_most_one_batch() -> None:
     for start in range(0, len(data), 10_000):
         reader.feed(data[start : start + 10_000])
         most = max(most, reader.weight)
+    # It holds a batch and the bytes that were fed last, and copies of both while they are joined.
     assert most < 2 * (len(batch(0, *partitions)) + 10_000) + 1000 < len(data) / 10

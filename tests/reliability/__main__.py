@@ -63,7 +63,9 @@ class Tally:
 
 
 def judged(seeds: range, *, watched_below: int) -> Tally:
-    """In this process. `busy`: its processor time, with that of the clusters, the API server and the checker."""
+    """Judge histories in this process. `busy`: its processor time, with that of the clusters, the API server and the
+    checker.
+    """
     gc.collect()  # what the histories before left behind
     tally, reached, began = Tally(), Reached(), time.process_time()
     for seed in seeds:
@@ -106,7 +108,7 @@ def differing(seed: int, runs: int) -> list[int]:
 
 
 def show(seed: int) -> int:
-    """One history, step by step."""
+    """Print the steps of one history."""
     history = simulate(seed)
     print(*history.acts, *history.records, sep="\n")
     found = violations(history)

@@ -61,7 +61,7 @@ class _Astray:
 
 
 def another_cluster(random: Random) -> MigratingCluster:
-    """One that shares the ensemble: its quorum has taken over, or waits for its brokers."""
+    """A cluster that shares the ensemble: its quorum has taken over, or waits for its brokers."""
     made = MigratingCluster(now_ms=START_MS, random=random, topics=(TopicPlan("payments", ((1, 2, 3),), 1),))
     has_copied = random.random() < 0.5
     made.tree.delete(CONTROLLER)

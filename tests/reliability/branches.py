@@ -1,4 +1,4 @@
-"""Which branches of the operator's decisions and reconciliations histories reach, and which they never do.
+"""The branches of the operator's decisions and reconciliations that histories reach, and those that none reaches.
 
 A branch is what an `if`, a loop, an `except` or a `case` leads to, or a function. Looked at by a trace function, which
 costs more than the history: so only every tenth is watched, and a function only until all of its branches were seen.
@@ -30,7 +30,7 @@ Tracer = Callable[[FrameType, str, Any], Any]
 
 
 def is_watched(seed: int) -> bool:
-    """Whether this history is."""
+    """True if branches of this history are traced."""
     return seed % EVERY == EVERY // 2
 
 
@@ -61,7 +61,7 @@ def _lines(tree: ast.AST) -> Iterator[int]:
 
 
 def _first(body: list[ast.stmt]) -> int | None:
-    """Where something happens first; None where nothing does, or nothing that can."""
+    """The line of the first statement; None if it is `pass`, an import or `assert_never`, or if there is none."""
     for one in body:
         if isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant):
             continue
@@ -109,7 +109,7 @@ class Reached:
 
 
 def report(reached: Iterable[Branch], histories: int) -> str:
-    """How many are never reached, and which, for people."""
+    """The number of branches that are never reached, and a list of them for people."""
     never = sorted(all_branches() - set(reached))
     by_file: dict[str, list[str]] = {}
     for name, line in never:

@@ -241,7 +241,7 @@ def source_of(module: str) -> str:
 
 
 def found_by(defect: Defect, runs: int) -> str:
-    """In this process, which may not have imported the operator: "seed | promise", or empty."""
+    """Judge one history in this process, which may not have imported the operator: "seed | promise", or empty."""
     sys.meta_path.insert(0, _Finder(defect))
     from tests.reliability.checker import violations
     from tests.reliability.migrations import FIRST, MIGRATIONS

@@ -1,4 +1,4 @@
-"""What README and how-it-decides promise, held against the record of a history. It imports nothing of the operator.
+"""The promises of README and how-it-decides, checked on the record of a history. It imports nothing of the operator.
 
 Each rule is one function over the record: what the API server stored, what was true of a cluster when it was read, what
 was sent to it, what its controllers wrote. What the operator says of itself counts only where a rule is about that.
@@ -53,21 +53,21 @@ Rule = Callable[[Facts], Iterator[Violation]]
 
 
 def the_intent_is_written_before_the_act(facts: Facts) -> Iterator[Violation]:
-    """Every effect is announced by an intent, and there is one at a time."""
+    """Each effect is announced by an intent in the status, and only one effect is announced at a time."""
     for act in facts.acts:
         if act.begun is None:
             yield Violation("intent before act", act.sent.at, f"nothing announced {act.sent}")
 
 
 def the_effect_log_tells_of_every_effect(facts: Facts) -> Iterator[Violation]:
-    """Nothing leaves the process by another way."""
+    """Each request that the operator sends is in its effect log."""
     for _, sent in facts.of_kind(Sent):
         if not sent.logged:
             yield Violation("effect log", sent.at, f"{sent} is not in it")
 
 
 def nothing_is_done_that_the_owner_does_not_ask_for(facts: Facts) -> Iterator[Violation]:
-    """Mode, suspend, pause, levels: as they were when the intent was stored, which names the very version."""
+    """A change fits mode, suspend, pause and levels of the document as they were when its intent was stored."""
     for act in facts.acts:
         if act.begun is None:
             continue
@@ -81,7 +81,7 @@ def nothing_is_done_that_the_owner_does_not_ask_for(facts: Facts) -> Iterator[Vi
 
 
 def the_controller_is_asked_first(facts: Facts) -> Iterator[Violation]:
-    """By a dry run of the change that is sent, after the cluster was read; kraft.version alone is judged when sent."""
+    """A change is sent only after a dry run of this change was accepted; kraft.version has no dry run."""
     for act in facts.acts:
         sent = act.sent
         if sent.feature == "kraft.version":
@@ -99,7 +99,7 @@ def the_controller_is_asked_first(facts: Facts) -> Iterator[Violation]:
 
 
 def never_on_a_wrong_cluster(facts: Facts) -> Iterator[Violation]:
-    """Not on another one than its document names, nor than the one that was pinned in the status at first contact."""
+    """A change is sent only to the cluster that the document names, and that the status had at the first contact."""
     for act in facts.acts:
         named = act.begun.spec["cluster"].get("clusterId") if act.begun is not None else None
         pinned = facts.pinned(act.sent.uid, act.place)
@@ -108,7 +108,7 @@ def never_on_a_wrong_cluster(facts: Facts) -> Iterator[Violation]:
 
 
 def a_status_tells_of_one_cluster(facts: Facts) -> Iterator[Violation]:
-    """No levels of another one are written, and the id stays. Earlier levels may come again: a status was restored."""
+    """A status keeps its cluster id and gets no new levels of another cluster; a restored one may have old levels."""
     for uid, versions in facts.versions.items():
         for at, ((_, earlier), (place, version)) in enumerate(pairwise(versions)):
             pinned = facts.pinned(uid, place)
@@ -128,8 +128,8 @@ def _levels(stored: Stored) -> dict[str, Any]:
 
 
 def what_is_open_stays_alone(facts: Facts) -> Iterator[Violation]:
-    """Nothing else is sent while an earlier effect may still come true. Once its level was read, a broker may pass it
-    on again: then nothing else moves this feature.
+    """No other change is sent while an earlier one may still take effect. Once the level of the earlier change was
+    read, a broker may still forward it again: then only changes of other features may be sent.
     """
     for act in facts.acts:
         moves = facts.moved_by.get(act.sent.number, [])
@@ -143,7 +143,7 @@ def what_is_open_stays_alone(facts: Facts) -> Iterator[Violation]:
 
 
 def _was_read(facts: Facts, act: Act, moved: int, until: int) -> bool:
-    """Whether its resource was looked at between these places, and the level was the one that it asked for."""
+    """True if the cluster was read between these places and had the level that the change asked for."""
     looks = (one for at, one in facts.of_kind(Looked) if moved < at < until and one.uid == act.sent.uid)
     return any(one.levels.get(act.sent.feature, 0) == act.sent.after for one in looks)
 
@@ -200,7 +200,7 @@ def what_another_release_began_is_left_alone(facts: Facts) -> Iterator[Violation
 
 
 def every_node_supports_what_is_sent(facts: Facts) -> Iterator[Violation]:
-    """Every registered node and every voter, live or not, when the cluster was last read."""
+    """At the last reading all registered nodes and all voters, live or not, supported the level that is sent."""
     for act in facts.acts:
         sent = act.sent
         look = facts.last_look(act.place, sent.process, sent.uid)
@@ -213,7 +213,7 @@ def every_node_supports_what_is_sent(facts: Facts) -> Iterator[Violation]:
 
 
 def an_owner_acts_alone(facts: Facts) -> Iterator[Violation]:
-    """The oldest Apply resource of a cluster, by creation and uid."""
+    """Only the oldest resource of a cluster with mode Apply (by creation time, then uid) changes its levels."""
     for act in facts.acts:
         if act.begun is None:
             continue
@@ -237,8 +237,8 @@ def an_owner_acts_alone(facts: Facts) -> Iterator[Violation]:
 
 
 def ready_means_read(facts: Facts) -> Iterator[Violation]:
-    """Every level was read, with an active controller and a quorum, for this generation; where that one does not
-    answer, and the log cannot be read, all other nodes show it.
+    """Ready: every level was read for this generation, with an active controller and a quorum. If that controller does
+    not answer and the log cannot be read, all other nodes report the levels.
     """
     for uid, versions in facts.versions.items():
         for (_, earlier), (place, version) in zip([(-1, None), *versions], versions, strict=False):
@@ -272,7 +272,7 @@ def ready_means_read(facts: Facts) -> Iterator[Violation]:
 
 
 def generations_only_grow(facts: Facts) -> Iterator[Violation]:
-    """No generation is reported before it was there; but once after a restore, over the resourceVersion of another."""
+    """observedGeneration never decreases or exceeds the stored generation, except once after a restore."""
     for versions in facts.versions.values():
         newest, restored = 0, False
         for _, version in versions:
@@ -306,7 +306,7 @@ def drift_is_corrected_only_where_that_is_asked_for(facts: Facts) -> Iterator[Vi
 
 
 def _history_dropped(facts: Facts, act: Act) -> int:
-    """Where an older CustomResourceDefinition dropped the history last, and with it the corrections; -1 for never."""
+    """The place at which an older CustomResourceDefinition last removed history and corrections; -1 for never."""
     versions = [one for one in facts.versions.get(act.sent.uid, ()) if one[0] < act.place]
     dropped = (
         place
@@ -317,13 +317,13 @@ def _history_dropped(facts: Facts, act: Act) -> int:
 
 
 def _another_clock(facts: Facts, first: Act, act: Act) -> bool:
-    """Whether a process read in the status how long ago something was that it did not see, by a clock that was set."""
+    """True if another process sends the later change, and a clock was set before it."""
     set_at = [place for place, _ in facts.of_kind(Jumped) if place < act.place]
     return first.sent.process != act.sent.process and bool(set_at)
 
 
 def an_irreversible_change_soaks(facts: Facts) -> Iterator[Violation]:
-    """For as long as the document says, no process of any node ended, and the operator was there to see it."""
+    """An operator sends it only after it has observed finalizeAfter without the end of any node's process."""
     for act in facts.acts:
         sent = act.sent
         if act.begun is None or not irreversible(sent.feature, sent.before, sent.after):
@@ -347,7 +347,7 @@ def an_irreversible_change_soaks(facts: Facts) -> Iterator[Violation]:
 
 
 def two_operators_stop(facts: Facts) -> Iterator[Violation]:
-    """Who reads a status that another process wrote, which was not replaced, sends nothing."""
+    """An operator sends nothing if another process has written the status after the time for handing over."""
     for act in facts.acts:
         began = facts.began.get(act.sent.process, act.sent.at)
         read = [version for _, version in facts.versions_before(act) if version.by.startswith(OPERATOR)]
@@ -386,7 +386,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def violations(history: History) -> list[Violation]:
-    """Every promise that the history breaks."""
+    """The violations of all promises in this history."""
     if history.migrates:
         told = MigrationFacts(history)
         return [violation for of_migration in MIGRATION_RULES for violation in of_migration(told)]

@@ -1,4 +1,4 @@
-"""What the documentation promises of consents and approvals, held against the record of a history."""
+"""Promises of the documentation about consents and approvals, checked on the record of a history."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def no_downgrade_without_a_consent_and_none_twice(facts: Facts) -> Iterator[Viol
 
 
 def a_downgrade_is_of_the_level_that_was_there(facts: Facts) -> Iterator[Violation]:
-    """What Kafka did needs the consent, and not what the operator took it for; but for what came after it had left."""
+    """A consent must name the downgrade that Kafka carried out, not the one that the operator expected, unless the
+    level moved after the request had left.
+    """
     acts = {act.sent.number: act for act in facts.acts}
     left = {one.number: one.at for _, one in facts.of_kind(Left)}
     for number, moves in facts.moved_by.items():
@@ -71,7 +73,7 @@ def a_downgrade_is_of_the_level_that_was_there(facts: Facts) -> Iterator[Violati
 
 
 def approvals_are_for_one_plan(facts: Facts) -> Iterator[Violation]:
-    """Exactly the plan that a person saw; used up by being completed or withdrawn."""
+    """An approval is valid only for the plan that a person has seen, until this plan is completed or withdrawn."""
     for act in facts.acts:
         if act.begun is None:
             continue
@@ -107,14 +109,14 @@ UNREAD = ("ConflictDetected", "SchemaOutdated", "ClusterIdMismatch", "InvalidSpe
 
 
 def _was_evaluated(stored: Stored) -> bool:
-    """Whether this status is that of its document held against a cluster that was read."""
+    """True if this status was computed from the current document and a cluster that was read."""
     ready = condition(stored, "Ready")
     evaluated = ready.get("status") != "Unknown" and ready.get("reason") not in UNREAD
     return evaluated and stored.status.get("observedGeneration") == stored.generation
 
 
 def _used_up(facts: Facts, act: Act, since: int) -> str:
-    """What ended the approved plan, as far as an operator wrote down that it knew."""
+    """The reason why the approved plan is over, as far as a status says so; empty if it is not over."""
     sent = act.sent
     for place, one in facts.versions_before(act):
         if (
@@ -132,8 +134,8 @@ def _used_up(facts: Facts, act: Act, since: int) -> str:
 
 
 def _asked_anew(facts: Facts, earlier: Act, act: Act) -> bool:
-    """Whether the status was lost in between, and either a person approved the plan since, or the log that would show
-    it could not be read.
+    """True if the status was lost in between, and a person has approved the plan since, or the log that shows the
+    earlier use could not be read.
     """
     sent = act.sent
     lost = facts.lost(sent.uid, act.place)
@@ -143,5 +145,7 @@ def _asked_anew(facts: Facts, earlier: Act, act: Act) -> bool:
 
 
 def _closes(act: Act) -> bool:
-    """Whether the version that announces it also closes an earlier try of the same: then its consent came back."""
+    """True if the stored version that announces the change also closes an earlier attempt: its consent can be used
+    again.
+    """
     return bool(act.before and intents(act.before))

@@ -22,9 +22,9 @@ class Defect:
     module: str
     edits: Edits
     of_rolls: bool = False
-    """Only histories that are about rolls are tried, which are one out of sixteen."""
+    """True: only histories of rolls are tried, which are one out of sixteen."""
     of_migrations: bool = False
-    """Only histories that are about migrations are tried, which are one out of thirty-two."""
+    """True: only histories of migrations are tried, which are one out of thirty-two."""
     elsewhere: Mapping[str, Edits] = field(default_factory=dict)
 
     @property

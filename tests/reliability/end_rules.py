@@ -1,4 +1,4 @@
-"""What has to be so at the end of a history, held against its record. It imports nothing of the operator."""
+"""Rules of the end of a history, checked on its record. It imports nothing of the operator."""
 
 from __future__ import annotations
 

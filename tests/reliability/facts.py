@@ -18,7 +18,7 @@ OPERATOR = "kafkafeatures.dev/"
 UPDATE, RESTART = "UpdateFeature", "RestartNode"
 PAUSE, APPROVE = "kafkafeatures.dev/pause", "kafkafeatures.dev/approve"
 RESTORE = "restore"
-"""Who stored what is there after etcd was restored."""
+"""The writer of objects after etcd was restored."""
 KEPT_FOR = 290.0
 """Seconds for which a broker may keep a request, at most."""
 
@@ -93,7 +93,7 @@ def wants(stored: Stored, feature: str) -> int | None:
 
 
 def applies(stored: Stored) -> bool:
-    """Whether its owner lets it act at all."""
+    """Tell whether the document lets the operator act: not suspended, and not in mode observe."""
     held = stored.spec.get("suspend") or stored.annotations.get(PAUSE) == "true"
     return stored.spec.get("mode", "Apply") == "Apply" and not held
 
@@ -104,19 +104,21 @@ def writer(stored: Stored) -> str:
 
 
 def level_in(stored: Stored, feature: str) -> Mapping[str, Any]:
-    """What its status says of a feature; empty where it says nothing."""
+    """The entry of a feature in the status; empty if there is none."""
     return next((one for one in stored.status.get("features") or () if one["name"] == feature), {})
 
 
 def irreversible(feature: str, before: int, after: int) -> bool:
-    """Whether Kafka would refuse to undo it."""
+    """Tell whether Kafka would refuse to undo the change."""
     if feature == "kraft.version":
         return after > before
     return feature == "metadata.version" and any(level in CHANGED for level in range(before + 1, after + 1))
 
 
 def lossless(feature: str, before: int, after: int) -> bool:
-    """Whether its undo is proved to lose nothing: a downgrade, or metadata.version where no record changed."""
+    """True if the change can be undone without loss: a downgrade, or an upgrade of metadata.version that changes no
+    record.
+    """
     return after < before or (feature == "metadata.version" and not irreversible(feature, before, after))
 
 
@@ -133,7 +135,7 @@ class Facts:
         self.versions: dict[str, list[tuple[int, Stored]]] = self._grouped(Stored, "uid")
 
     def of_kind(self, kind: type[Any]) -> Iterator[tuple[int, Any]]:
-        """With the place in the record."""
+        """The records of a kind, each with its index in the history."""
         return iter(self._by_kind.get(kind, ()))
 
     @cached_property
@@ -152,12 +154,12 @@ class Facts:
 
     @cached_property
     def moved_by(self) -> dict[int | None, list[tuple[int, Moved]]]:
-        """By the number of an effect."""
+        """The records by the number of their effect."""
         return self._grouped(Moved, "by")
 
     @cached_property
     def acts(self) -> list[Act]:
-        """Every effect, with the intent that was written for it; no intent serves twice."""
+        """All effects, each with the intent that was written for it; an intent belongs to at most one effect."""
         used: set[int] = set()
         found = []
         for place, sent in self.of_kind(Sent):
@@ -194,13 +196,13 @@ class Facts:
         return list(takewhile(lambda each: each[1] is not act.begun, self.versions[act.sent.uid]))
 
     def is_kept(self, number: int, place: int) -> bool:
-        """Whether a broker keeps this effect at that place in the record."""
+        """Tell whether a broker still holds this request at that index of the history."""
         found = [one for at, one in self.kept.get(number, ()) if at < place]
         return bool(found) and not found[-1].over and self.records[place].at - found[-1].at < KEPT_FOR
 
     @cached_property
     def kept(self) -> dict[int, list[tuple[int, Kept]]]:
-        """By the number of an effect."""
+        """The records by the number of their effect."""
         return self._grouped(Kept, "number")
 
     @cached_property
@@ -233,14 +235,14 @@ class Facts:
         return found
 
     def place_of_look(self, place: int, process: str | None, uid: str) -> int:
-        """Where that look is in the record; -1 where there was none."""
+        """The index of that observation in the history; -1 if there is none."""
         looks = self._looks.get(uid, [])
         earlier = bisect_left(looks, place, key=lambda one: one[0])
         return next((at for at, one in looks[:earlier][::-1] if process in (None, one.process)), -1)
 
     @cached_property
     def _looks(self) -> dict[str, list[tuple[int, Looked]]]:
-        """By resource."""
+        """The readings of each resource."""
         return self._grouped(Looked, "uid")
 
     def pinned(self, uid: str, place: int) -> str:
@@ -256,12 +258,12 @@ class Facts:
         return found
 
     def lost(self, uid: str, place: int) -> int:
-        """Where its status was last lost before that place, or became what it was before; -1 for never."""
+        """The place before this one at which the status was last lost or restored to an earlier one; -1 if never."""
         return max((at for at in self._losses.get(uid, ()) if at < place), default=-1)
 
     @cached_property
     def _losses(self) -> dict[str, list[int]]:
-        """By resource."""
+        """The losses of the status of each resource."""
         return {
             uid: [
                 at

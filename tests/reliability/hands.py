@@ -1,4 +1,4 @@
-"""What encores do to the one resource, the one cluster and the one process that are left for them.
+"""The actions of encores on the one resource, cluster and process that remain at the end of a history.
 
 Everything before was healed (`simulation.py`), so what happens here happens exactly, and alone.
 """
@@ -72,7 +72,7 @@ class Hands:
         await self.until(self.is_observed)
 
     def is_observed(self) -> bool:
-        """Whether its status is that of its document, held against a cluster."""
+        """Tell whether the status is of the current document, and of a cluster that was read."""
         ready = self.ready
         told = ready.get("observedGeneration") == self.object["metadata"]["generation"]
         return told and ready.get("status") in ("True", "False") and bool(self.status.get("clusterId"))
@@ -93,7 +93,7 @@ class Hands:
         self.edit(features=features, **fields)
 
     def annotate(self, name: str, value: str) -> None:
-        """By a person."""
+        """Annotate the resource, as a person does."""
         self.scene.edit(self.name, lambda one: one["metadata"].setdefault("annotations", {}).update({name: value}))
 
     def approve(self, digits: int = WHOLE) -> None:
@@ -112,14 +112,14 @@ class Hands:
         await self.scene.wait(seconds)
 
     async def until(self, is_so: Callable[[], bool], *, within: float = 60.0, every: float = 0.25) -> bool:
-        """Whether it came to be, within so many seconds."""
+        """Wait for a condition; tells whether it came true within so many seconds."""
         until = self.scene.loop.time() + within
         while not (so := is_so()) and self.scene.loop.time() < until:
             await self.wait(every)
         return so
 
     async def sent(self) -> bool:
-        """Until something leaves the operator: before it arrives."""
+        """Wait until a request has left the operator and has not yet arrived."""
         before = self.scene.sent
         return await self.until(lambda: self.scene.sent != before, within=20.0, every=0.005)
 
@@ -174,7 +174,7 @@ def listed(levels: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def as_the_status_asks(scene: Scene) -> None:
-    """By a person, where Kafka's log came out of a backup: it is accepted, and so is a level that was lost with it."""
+    """Let a person accept the log that was restored from a backup, and a level that was lost with it."""
     if not any(isinstance(one, Restored) for one in scene.history.records):
         return
     hands = Hands(scene)

@@ -158,17 +158,17 @@ class Pods(Protocol):
     """The pods that a cluster runs in."""
 
     by_hand: bool
-    """Whether a person restarts the nodes."""
+    """True: a person restarts the nodes."""
 
     @property
     def workload(self) -> dict[str, Any]:
         """The workload as it stands in a document."""
 
     def nodes(self) -> Nodes:
-        """What is true of its nodes."""
+        """The true state of the nodes."""
 
     def reading(self) -> WorkloadsReading:
-        """What can be read of them."""
+        """The reading of the nodes, as a driver makes it."""
 
     def evict(self, name: str, uid: str = "") -> bool:
         """False where a budget does not allow it."""
@@ -207,7 +207,7 @@ class Cluster:
             self.pods.kill_node(node.id)
 
     def client(self, roads: Roads, random: Random) -> LaggingClient:
-        """What one connection reaches, for as long as it lasts."""
+        """The client of one connection, with the nodes that it reaches."""
         detour = random.random() < roads.by_broker
         access = Access(controllers=not detour, reaches_controllers=not detour)
         return LaggingClient(self.world, access, roads, random)
@@ -222,7 +222,7 @@ class Cluster:
                 self.world.update_features(leader, [update], validate_only=False)
 
     def looked(self, process: str, uid: str) -> Looked:
-        """What is true now, for the record."""
+        """The true state now, as a record of the history."""
         world = self.world
         running = [one for one in world.voters if world.nodes[Role.CONTROLLER, one].running]
         return Looked(

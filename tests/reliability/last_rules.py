@@ -23,7 +23,7 @@ SENT_WITHIN = 10.1
 
 
 def nothing_leaves_that_was_withdrawn(facts: Facts) -> Iterator[Violation]:
-    """Whatever the operator waited for after it had announced its step."""
+    """No request is sent after its document, consent or approval was withdrawn, however long the request has waited."""
     for kind in (Sent, Asked):
         for place, sent in facts.of_kind(kind):
             versions = [one for at, one in facts.versions.get(sent.uid, ()) if at < place]
@@ -49,7 +49,7 @@ def _asks(stored: Stored) -> tuple[object, ...]:
 
 
 def a_restart_is_decided_on_what_was_read_just_before(facts: Facts) -> Iterator[Violation]:
-    """However long the intent took to be written, and the request to leave."""
+    """A restart is decided on a reading of just before, however long the intent and the request took."""
     for place, asked in facts.of_kind(Asked):
         look = facts.last_look(place, asked.process, asked.uid)
         if look is None or asked.at - look.at > FRESH:

@@ -30,7 +30,9 @@ KRAFT, METADATA = "kraft.version", "metadata.version"
 
 
 def levels_are_moved_in_order(facts: Facts) -> Iterator[Violation]:
-    """What depends on metadata.version goes down before it and up after it; kraft.version goes last and alone."""
+    """Features that depend on metadata.version are downgraded before it and upgraded after it; kraft.version moves last
+    and alone.
+    """
     for act in facts.acts:
         sent, look = act.sent, facts.last_look(act.place, act.sent.process, act.sent.uid)
         if act.begun is None or look is None:
@@ -54,7 +56,7 @@ def _turn(feature: str, before: int, after: int) -> int:
 
 
 def _is_left_alone(version: Stored, feature: str, level: int) -> bool:
-    """Whether it may be drift that is only reported."""
+    """True if the difference may be drift that is only reported."""
     told = level_in(version, feature)
     correct = (version.spec.get("drift") or {}).get("onDrift", "Report") == "Correct"
     return not correct and told.get("desired") == level and told.get("state") in ("InSync", "Drifted")
@@ -69,7 +71,9 @@ def _moved_just_now(facts: Facts, sent: Sent, feature: str, look: Looked) -> boo
 
 
 def a_consent_of_before_needs_an_approval(facts: Facts) -> Iterator[Violation]:
-    """Whether one that was in the document at the first contact was used before is unknown."""
+    """A consent that the document had at the first contact needs an approval, since it is unknown whether it was used
+    before.
+    """
     for act in facts.acts:
         sent, consent = act.sent, _consent(act.sent)
         if act.begun is None or sent.after >= sent.before or consent == "":
@@ -121,8 +125,8 @@ def others_end_a_plan(facts: Facts) -> Iterator[Violation]:
 
 
 def _looks_like_own(facts: Facts, act: Act, place: int, moved: Moved) -> bool:
-    """Whether the operator had decided on this very change by then, and what became of it was open, whether or not its
-    request ever left: the log shows one such step either way, and the status accounts for it as its own.
+    """True if the operator had decided on this change by then and its outcome was open, whether or not its request
+    left: the log shows one such step in both cases, and the status reports it as the operator's own.
     """
     change = moved.feature, moved.before, moved.after
     then = [one for at, one in facts.versions[act.sent.uid] if at < place][-1:]
@@ -236,7 +240,9 @@ def what_was_reverted_is_drift(facts: Facts) -> Iterator[Violation]:
 
 
 def _was_accepted(facts: Facts, act: Act, later: Act) -> bool:
-    """Whether a status said so, of the document that the later one is of too, and was not lost since."""
+    """True if an operator's status of the same document gave the earlier change the outcome Applied, and was not lost
+    since.
+    """
     between = [one for at, one in facts.versions.get(act.sent.uid, ()) if act.place < at < later.place]
     if act.begun is None or later.begun is None or facts.lost(act.sent.uid, later.place) > act.place:
         return False

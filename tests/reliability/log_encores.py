@@ -27,7 +27,7 @@ async def a_migration_is_open(it: Hands) -> None:
 
 
 async def a_voter_is_not_registered(it: Hands) -> None:
-    """In a dynamic quorum Kafka looks at registrations alone; and this voter, of an older release, has none."""
+    """In a dynamic quorum Kafka checks only registrations, and this voter of an older release has none."""
     world = it.world
     follower = next((one for one in world.voting() if one.id != world.active), None)
     new = next((one for one in ("share.version", "streams.version") if not it.level(one)), "")
@@ -57,8 +57,8 @@ def _grow(world: RecordedWorld, end: int) -> None:
 
 
 async def the_log_is_restored(it: Hands) -> None:
-    """From a backup, while an operator looks or while none does; with a change on its way, or not. It may grow past
-    its former end. Later a person accepts it, by the right word or by another one.
+    """Restore the log from a backup, with or without a running operator, with or without a change on its way. It may
+    grow past its former end. Later a person accepts it, with the right words or with other ones.
     """
     world, away = it.world, it.random.choice(("", "dead", "deaf"))
     raised = {METADATA: 25} if it.level(METADATA) < 23 else {TRANSACTION: 1}

@@ -17,7 +17,9 @@ Position = tuple[int, int]
 
 
 def nothing_is_done_on_a_restored_log(facts: Facts) -> Iterator[Violation]:
-    """From the first look that could tell, until a person named exactly this log. However far it grows meanwhile."""
+    """After the first reading that can show that the log was restored, nothing is sent until a person accepts exactly
+    this log, even if it grows beyond its former end.
+    """
     for place, restored in facts.of_kind(Restored):
         for uid in facts.versions:
             found = _first_that_tells(facts, place, restored, uid)
@@ -59,7 +61,7 @@ def _first_that_tells(facts: Facts, place: int, restored: Restored, uid: str) ->
 
 
 def _last(facts: Facts, place: int, look: int, uid: str) -> Stored | None:
-    """What the status said; None where it was not bound to a cluster."""
+    """The last status before this reading; None if it was not bound to a cluster."""
     versions = [one for at, one in facts.versions[uid] if at < look]
     last = versions[-1] if versions else None
     if last is None or not last.status.get("clusterId") or facts.lost(uid, look) > place:
@@ -68,7 +70,7 @@ def _last(facts: Facts, place: int, look: int, uid: str) -> Stored | None:
 
 
 def _accepted(facts: Facts, since: int, restored: Restored, uid: str) -> int:
-    """Where a document named this log; behind everything where none does."""
+    """The place at which a document accepted this log; the end of the record if none did."""
     epochs = {one.epoch for at, one in facts.of_kind(Looked) if at >= since and one.cluster_id == restored.cluster_id}
     names = {f"{restored.cluster_id}@{epoch}" for epoch in epochs}
     given = (at for at, one in facts.versions[uid] if at > since and one.annotations.get(ACCEPT) in names)
@@ -76,7 +78,9 @@ def _accepted(facts: Facts, since: int, restored: Restored, uid: str) -> int:
 
 
 def its_outcome_is_unknown(facts: Facts) -> Iterator[Violation]:
-    """What was sent before is not reported as done or undone by a log that is not the one it was sent on."""
+    """The outcome of a change sent before the restore is not reported as done or undone: the restored log cannot show
+    it.
+    """
     for place, restored in facts.of_kind(Restored):
         for uid, versions in facts.versions.items():
             found = _first_that_tells(facts, place, restored, uid)

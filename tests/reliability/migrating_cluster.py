@@ -93,7 +93,7 @@ class Migrating(MigratingCluster):
             self.record(Made(self.seconds, name))
 
     def end_session(self, broker_id: int) -> None:
-        """In ZooKeeper, although its process continues: a new one follows."""
+        """End the session of a broker in ZooKeeper while its process continues: a new session follows."""
         self._session_ends(self._sessions[broker_id])
         self._follow()
 
@@ -107,7 +107,7 @@ class Migrating(MigratingCluster):
     # --- what is true ---
 
     def mode_of(self, id_: int) -> Mode:
-        """What the process of a broker is."""
+        """The mode in which the process of a broker runs."""
         other = None if self.quorum is None else self.quorum.nodes[Role.BROKER, id_]
         if other is not None and other.running and not other.in_zookeeper_mode:
             return Mode.KRAFT
@@ -122,12 +122,12 @@ class Migrating(MigratingCluster):
         return True if self.quorum is None else self.quorum.nodes[Role.CONTROLLER, id_].migrating
 
     def file_that_runs(self, role: Role, id_: int) -> Mapping[str, str] | None:
-        """With which file a process of it was started."""
+        """The configuration file with which the node's process was started; None if no process answers."""
         found = self.answering(role, id_)
         return None if found is None else found[1].file
 
     def truth(self) -> Truth:
-        """What is so now."""
+        """The true state at this moment."""
         quorum, there, progress = self.quorum, self.tree.get(CONTROLLER), self.tree.get(PROGRESS)
         claim = None if there is None else znodes.controller(there)
         leads = quorum is not None and quorum.active is not None
@@ -211,11 +211,11 @@ class MigrationConnection:
         return self.process.uids.get(self._name, "")
 
     def record(self, kind: Callable[..., Any], *what: Any) -> None:
-        """What this process does for its resource."""
+        """Record an action of this process for its resource."""
         self.cluster.record(kind(self.cluster.seconds, self.process.name, self.uid, *what))
 
     def draws(self, chance: float) -> bool:
-        """Whether it happens."""
+        """True if an event with this chance happens."""
         return self.random.random() < chance
 
     async def reached(self) -> None:
@@ -227,7 +227,7 @@ class MigrationConnection:
         self.cluster.catch_up()
 
     def logged(self, step: object) -> bool:
-        """Whether the operator's own effect log named it right before."""
+        """True if the last entry of the effect log names this change."""
         line = self.process.logged.pop() if self.process.logged else None
         return line is not None and line.step == step and line.resource.endswith(f"/{self._name}")
 

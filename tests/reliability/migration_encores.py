@@ -40,7 +40,7 @@ async def a_flag_is_lost_out_of_turn(it: MigrationHistory) -> None:
 
 
 async def the_consent_is_taken_back_midway(it: MigrationHistory) -> None:
-    """One controller has lost the flag as it was asked to when a person removes the consent."""
+    """A person removes the consent after the first controller has lost the flag as it was asked to."""
     it.aim_at("Finalized", ["zk-finalize"])
     if await it.until(lambda: False in it.cluster.truth().controllers.values()):
         it.set(consents=[])
@@ -71,7 +71,7 @@ async def a_claim_stood_there_before(it: MigrationHistory) -> None:
 
 
 async def more_is_lost_than_was_shown(it: MigrationHistory) -> None:
-    """What ZooKeeper lacks was consented to. Then it lacks more."""
+    """A person consents to the metadata that ZooKeeper lacks; then ZooKeeper lacks more."""
     it.a_write_is_lost()
     await it.wait(30.0)
     it.aim_at("RolledBack", [])
@@ -99,7 +99,9 @@ async def a_broker_dies_with_the_controllers(it: MigrationHistory) -> None:
 
 
 async def the_chroot_is_another_clusters(it: MigrationHistory) -> None:
-    """From when the controllers are to be stopped until after they have."""
+    """The chroot belongs to another cluster from before the controllers are to be stopped until after they have
+    stopped.
+    """
     await _back_to_the_controllers(it)
     it.names_for(LONG, zookeeper={"connect": f"{SERVERS}{CHROOT}2"})
     await it.wait(60.0)
@@ -108,7 +110,7 @@ async def the_chroot_is_another_clusters(it: MigrationHistory) -> None:
 
 
 async def a_clock_is_set_forward(it: MigrationHistory) -> None:
-    """By a day, while no process of the operator is there; then the document asks to finalize."""
+    """A clock is set forward by a day while no process of the operator runs; then the document asks to finalize."""
     it.nobody_looks()
     broker = it.random.choice(it.cluster.broker_ids)
     it.cluster.restart(Role.BROKER, broker)

@@ -1,4 +1,4 @@
-"""What a status says of a migration, and where it ends, held against what was true. It imports nothing of the operator.
+"""Rules for the status and the end of a migration, checked against the true state. No import of the operator.
 
 S11 and S16 of the operator's promises. Two of the rules of `migration_rules.py`.
 """

@@ -30,7 +30,7 @@ class MigrationStep:
 
     @property
     def at(self) -> float:
-        """When it was announced."""
+        """The time of its announcement."""
         return self.begun.at
 
     @property
@@ -40,21 +40,21 @@ class MigrationStep:
 
     @property
     def is_of_broker(self) -> bool:
-        """Whether that is a broker."""
+        """Tell whether the node is a broker."""
         return str(self.intent.get("target", "")).startswith("broker")
 
     @property
     def desired(self) -> str:
-        """What the document asks for."""
+        """The phase that the document asks for."""
         return desired_of(self.begun)
 
     @property
     def is_back(self) -> bool:
-        """Whether it is a step on the way back."""
+        """Tell whether it is a step of a rollback."""
         return self.desired == "RolledBack"
 
     def always(self, holds: Callable[[Truth], bool]) -> bool:
-        """Whether it was so in all that was read for it."""
+        """Tell whether a condition was true in all readings of the step."""
         return all(map(holds, self.looks))
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ class MigrationFacts(Facts):
         return iter(self.versions)
 
     def steps(self, kind: str) -> Iterator[MigrationStep]:
-        """In the order in which they were announced."""
+        """The steps, in the order of their announcement."""
         for uid, versions in self.versions.items():
             for (_, earlier), (place, version) in pairwise([(-1, None), *versions]):
                 if version is None or not version.by.startswith(OPERATOR):
@@ -81,7 +81,7 @@ class MigrationFacts(Facts):
                         yield MigrationStep(place, version, intent, self.looks(place, writer(version), uid))
 
     def looks(self, place: int, process: str, uid: str) -> tuple[Truth, ...]:
-        """What was true while this process read for this resource last: from one reading of ZooKeeper to the end."""
+        """The true states during the last reading of this process for this resource."""
         found: list[Truth] = []
         for record in reversed(self.records[:place]):
             if isinstance(record, Seen) and (record.process, record.uid) == (process, uid):
@@ -100,7 +100,7 @@ class MigrationFacts(Facts):
         return max(mine, key=lambda one: one.at, default=None)
 
     def is_begun(self, step: MigrationStep) -> bool:
-        """Whether an earlier step to finalize was begun with its consent, which the document has had ever since."""
+        """True if an earlier step to finalize was begun with its consent, which the document has had since."""
         uid, lost = step.begun.uid, self.lost(step.begun.uid, step.place)
         versions = [(at, one) for at, one in self.versions[uid] if at <= step.place]
         since = max((at for at, one in versions if not _is_finalized(one)), default=-1)
@@ -123,7 +123,7 @@ def desired_of(version: Stored) -> str:
 
 
 def _is_finalized(version: Stored) -> bool:
-    """Whether a document asks for that, with its consent."""
+    """Tell whether a document asks to finalize, with its consent."""
     return desired_of(version) == "Finalized" and "zk-finalize" in (version.spec.get("consents") or ())
 
 
@@ -137,10 +137,10 @@ def _key(intent: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def modes(truth: Truth) -> set[Mode]:
-    """What the brokers are that run."""
+    """The modes of the running brokers."""
     return {one for one in truth.brokers.values() if one is not Mode.GONE}
 
 
 def is_copied(truth: Truth) -> bool:
-    """Whether the quorum has taken over, and ZooKeeper is still written to."""
+    """Tell whether the quorum has taken over and ZooKeeper is still written to."""
     return truth.state == MIGRATION and truth.offset is not None and truth.offset > 0

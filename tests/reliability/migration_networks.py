@@ -1,4 +1,4 @@
-"""What the operator reaches of a cluster that migrates, by the addresses of controllers that its document names."""
+"""The part of a migrating cluster that the operator reaches by the controller addresses in its document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PartOfTheNetwork(MigrationNetwork):
-    """What the operator reaches of the cluster."""
+    """The part of the cluster that the operator reaches."""
 
     _cluster: Migrating
 

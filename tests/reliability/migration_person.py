@@ -98,7 +98,7 @@ class PersonBeside(MigrationScene):
         self.note(f"starts the controllers, wiped: {self.cluster.quorum is None}")
 
     def _has_controllers_stopped(self) -> None:
-        """By Git, which may be late, and then whatever happens meanwhile."""
+        """Stop the controllers through Git, which may be late, so that anything may happen in between."""
         if self.random.random() >= self.git_is_late:
             self.stops_controllers()
             return
@@ -115,7 +115,7 @@ class PersonBeside(MigrationScene):
                 self.cluster.stop(Role.CONTROLLER, one)
 
     def _is_patient(self) -> bool:
-        """Whether it is long enough since a remedy was tried."""
+        """True if the last remedy was tried long enough ago."""
         if self.loop.time() - self._remedied <= PATIENCE:
             return False
         self._remedied = self.loop.time()
@@ -166,7 +166,7 @@ class PersonBeside(MigrationScene):
         return True
 
     def _form_of(self, role: Role) -> Form:
-        """What a node of this role has to be next."""
+        """The next configuration of a node with this role."""
         truth, is_back = self.cluster.truth(), self.desired == "RolledBack"
         if role is Role.CONTROLLER:
             return Form.CONTROLLER

@@ -1,4 +1,4 @@
-"""What happened in one history of a migration, as its simulated cluster knows it; beside what `records.py` has.
+"""Facts of one history of a migration, from its simulated cluster; they complete those of `records.py`.
 
 Nothing here is what the operator believes. `at`: virtual seconds.
 """
@@ -16,7 +16,7 @@ PRE_MIGRATION, MIGRATION, FINALIZED = 2, 1, 3
 
 
 class Mode(StrEnum):
-    """What the process of a broker is."""
+    """The mode of a broker's process."""
 
     GONE = ""
     PLAIN = "plain"
@@ -49,20 +49,20 @@ class Truth:
 
     @property
     def is_dual_write(self) -> bool:
-        """Whether all brokers run in KRaft mode, and ZooKeeper is still written to."""
+        """Tell whether all brokers run in KRaft mode and ZooKeeper is still written to."""
         flags = set(self.controllers.values()) - {None}
         return self.state == MIGRATION and set(self.brokers.values()) == {Mode.KRAFT} and flags == {True}
 
     @property
     def is_in_zookeeper(self) -> bool:
-        """Whether nothing is left of a migration, or nothing was begun."""
+        """Tell whether no migration was begun, or nothing is left of one."""
         runs = any(one is not None for one in self.controllers.values())
         plain = set(self.brokers.values()) == {Mode.PLAIN}
         return not runs and plain and self.offset is None and self.claim is not None and not self.is_kraft
 
     @property
     def is_open(self) -> bool:
-        """Whether a migration is under way, in either direction."""
+        """Tell whether a migration is under way, in either direction."""
         if self.state == FINALIZED:  # what it had claimed in ZooKeeper stays there
             return Mode.FLAGGED in self.brokers.values()
         return self.state in (PRE_MIGRATION, MIGRATION) or self.is_kraft or Mode.FLAGGED in self.brokers.values()
@@ -91,7 +91,7 @@ class Weighed:
 
     @property
     def differed(self) -> frozenset[str]:
-        """What differed all the time."""
+        """The differences that were there all the time."""
         return frozenset(self.before) & frozenset(self.after)
 
 

@@ -1,4 +1,4 @@
-"""What a migration promises, held against what was true in the simulated cluster. It imports nothing of the operator.
+"""The promises of a migration, checked against the true state of the simulated cluster. No import of the operator.
 
 S9 and S11 to S14 of the operator's promises: no level moves while a migration is open; each restart is the next step of
 what the document asks for; no door closes while the two stores differ; nothing is given back to ZooKeeper while
@@ -54,7 +54,7 @@ Rule = Callable[[MigrationFacts], Iterator[Violation]]
 
 
 def a_step_is_of_a_document_that_lets_it(facts: MigrationFacts) -> Iterator[Violation]:
-    """Nothing is announced for a resource that is held back."""
+    """No step is announced for a resource that is suspended, paused or observed."""
     for step in (*facts.steps(RESTART), *facts.steps(DELETION)):
         if not applies(step.begun):
             yield Violation("held back", step.at, f"{step} while it was suspended, paused or observed")
@@ -175,8 +175,8 @@ def _compared(facts: MigrationFacts, place: int, version: Stored, what: str) -> 
 
 
 def _accepted(facts: MigrationFacts, place: int, uid: str) -> frozenset[str]:
-    """What a consent to lose metadata is for: the differences of the last comparisons before it was given, one of which
-    the status has shown.
+    """The differences to which a consent to lose metadata applies: those of the last comparisons before it, of which
+    the status has shown one.
     """
     given = _since(facts, place, uid, "zk-rollback-lossy")
     weighed = [(at, one.differed) for at, one in facts.of_kind(Weighed) if at < place and one.uid == uid]
@@ -222,13 +222,13 @@ def _hosts(truth: Truth) -> set[int]:
 
 
 def _is_gone(facts: MigrationFacts, place: int, at: float, broker: int) -> bool:
-    """Whether it did not run in all that was seen until then since its session in ZooKeeper is over."""
+    """True if the broker ran in none of the readings since its session in ZooKeeper ended."""
     seen = [one.truth for where, one in facts.of_kind(Seen) if where < place and at - one.at <= SESSION]
     return bool(seen) and all(truth.brokers.get(broker) is Mode.GONE for truth in seen)
 
 
 def _vouched(facts: MigrationFacts, place: int, uid: str) -> bool:
-    """Whether a person said that the controllers have stopped once the status had asked whether they have."""
+    """True if a person confirmed that the controllers have stopped, after the status had asked for it."""
     consent = "zk-controllers-stopped"
     given = _since(facts, place, uid, consent)
     asked = [one for at, one in facts.versions[uid] if at < given][-1:]
@@ -259,7 +259,7 @@ def nothing_is_restarted_while_another_may_end_it(facts: MigrationFacts) -> Iter
 
 
 def _is_to_end(step: MigrationStep) -> bool:
-    """Whether a document asks for it with its consent and an approval: what else it takes is a rule of its own."""
+    """True if a document asks to finalize with its consent and an approval; other conditions have their own rules."""
     consented = "zk-finalize" in (step.begun.spec.get("consents") or ())
     return step.desired == "Finalized" and consented and _is_approved(step)
 

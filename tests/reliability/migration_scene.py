@@ -1,4 +1,4 @@
-"""What one history of a migration happens to: a document, a cluster, processes of the operator, and the weather.
+"""The parts of one history of a migration: a document, a cluster, processes of the operator, and random faults.
 
 The base of `migration_person.py`, which adds a person, and of `migrations.py`, which says what happens when.
 """
@@ -135,7 +135,7 @@ class MigrationScene:
 
     @property
     def desired(self) -> str:
-        """What it asks for; what it asked for last, where that was taken out."""
+        """The state that the document asks for, or asked for last if the migration was removed from it."""
         return str((self.stored["spec"].get("migration") or self.taken_out)["desired"])
 
     @property
@@ -170,7 +170,7 @@ class MigrationScene:
         self.cluster.catch_up()
 
     def a_write_is_lost(self) -> None:
-        """For a while, what changes is not written to ZooKeeper."""
+        """For some time the quorum's changes are not written to ZooKeeper."""
         self.fails(Faults(lost_writes=1.0, epoch=self.cluster.faults.epoch), 5.0 + 20.0 * self.random.random())
 
     def fails(self, faults: Faults, seconds: float) -> None:
@@ -188,5 +188,5 @@ class MigrationScene:
         self.cluster.make(f"made-{self._topics}")
 
     def note(self, text: str) -> None:
-        """What happens now, for people."""
+        """Describe what happens now."""
         self.history.acts.append(f"{self.loop.time():.3f} {text}")

@@ -122,7 +122,7 @@ class Slips(PersonBeside):
         return {"bootstrapControllers": f"{NAME}.a:9093", "zookeeper": {"connect": f"{SERVERS}{CHROOT}"}}
 
     def the_migration_is_taken_out(self) -> None:
-        """For one look, or a few."""
+        """Remove the migration from the document for one reading, or a few."""
         self.edit(self._take_out)
         self.loop.call_later(40.0 * self.random.random(), self.the_migration_is_there_again)
 

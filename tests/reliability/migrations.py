@@ -48,15 +48,15 @@ SETTLES_WITHIN = 2_400.0
 
 
 def is_migration(seed: int) -> bool:
-    """Whether the history of this seed is about a migration."""
+    """Tell whether the history of this seed is about a migration."""
     return seed % MIGRATIONS == FIRST
 
 
 class MigrationHistory(Slips):
-    """One history while it happens."""
+    """A history of a migration while it is simulated."""
 
     async def live(self) -> History:
-        """From the beginning to the end."""
+        """Run the history from its beginning to its end."""
         self.server.create(NAMESPACE, NAME, self.spec(self.random.choice(("DualWrite", "DualWrite", "PreMigration"))))
         self.begin()
         person = self.loop.create_task(self.helps_on())
@@ -149,7 +149,7 @@ class MigrationHistory(Slips):
         self.cluster.end_session(self.random.choice(self.cluster.broker_ids))
 
     def _writes_stall(self) -> None:
-        """For a while, the quorum does not reach ZooKeeper."""
+        """For some time the quorum does not reach ZooKeeper."""
         self.fails(Faults(stalls=True, epoch=self.cluster.faults.epoch), 5.0 + 60.0 * self.random.random())
 
     def _nodes_are_hidden(self) -> None:
@@ -193,7 +193,7 @@ class MigrationHistory(Slips):
     # --- the end ---
 
     async def _calm(self) -> None:
-        """Nothing goes wrong any more, and what is asked for can be reached."""
+        """Stop all faults, and let the document ask for a state that can be reached."""
         self.note("calm")
         for field in ("dies", "lost_before", "lost_after", "refused", "stale", "unseen", "late", "slow"):
             setattr(self.weather, field, 0.0)
@@ -220,7 +220,7 @@ class MigrationHistory(Slips):
         await self.wait(60.0)
 
     async def _encore(self) -> None:
-        """From dual write, if it can be reached; what it leaves wrong is put right."""
+        """Let the migration reach dual write, if possible, and run the encore; then repair what it leaves wrong."""
         encore = encore_of(self)
         if encore is None:
             return
@@ -260,7 +260,7 @@ class MigrationHistory(Slips):
         one["metadata"]["annotations"] = {}
 
     def _aims(self) -> list[tuple[str, list[str]]]:
-        """Where it can go from here."""
+        """The states that the migration can reach from here."""
         truth = self.cluster.truth()
         if truth.state == FINALIZED and modes(truth) != {Mode.KRAFT}:
             return []  # a slip has stranded them: the operator cannot help

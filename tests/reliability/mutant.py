@@ -1,4 +1,4 @@
-"""One small fault of the product: what it is called, which line it changes, and into what."""
+"""A mutant: a small fault of the product, with its name, the code that it replaces, and the new code."""
 
 from __future__ import annotations
 

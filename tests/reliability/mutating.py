@@ -128,7 +128,7 @@ class Copy:
             path.write_text(source)
 
     def run(self, commands: Iterable[Sequence[str]]) -> str:
-        """How the first of them found it; empty where none did."""
+        """The way in which the first of these commands found the mutant; empty if none did."""
         return next(filter(None, map(self._found_by, commands)), "")
 
     def _found_by(self, command: Sequence[str]) -> str:

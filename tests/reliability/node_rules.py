@@ -31,12 +31,14 @@ def _has_stopped(facts: Facts, place: int, pod_uid: str) -> bool:
 
 
 def _was_over(facts: Facts, one: Restart) -> bool:
-    """Whether that life of the pod was over already: then nothing was stopped."""
+    """True if this pod had already stopped, so that the request stopped nothing."""
     return _has_stopped(facts, one.place, one.asked.pod_uid)
 
 
 def who_is_away_is_left_alone(facts: Facts) -> Iterator[Violation]:
-    """To end a broker that recovers its log would begin that anew. What cannot run may be replaced."""
+    """A broker that is stopped or fenced is not restarted: it may be recovering its log, and would begin again. A node
+    that cannot run may be replaced.
+    """
     for one in restarts(facts):
         nodes = one.nodes
         if nodes is None or _was_over(facts, one) or nodes.brokers <= nodes.stopped | nodes.fenced:
@@ -46,7 +48,9 @@ def who_is_away_is_left_alone(facts: Facts) -> Iterator[Violation]:
 
 
 def who_is_away_keeps_no_partition(facts: Facts) -> Iterator[Violation]:
-    """A replica on a node that does not run, or is about to be drained, is not what is left, whatever the ISR says."""
+    """A replica on a node that does not run, or is about to be drained, does not count as in sync, even if it is in the
+    ISR.
+    """
     for one in restarts(facts):
         nodes = one.nodes
         if nodes is None or one.asked.node in nodes.stuck or _was_over(facts, one):
@@ -63,7 +67,7 @@ def who_is_away_keeps_no_partition(facts: Facts) -> Iterator[Violation]:
 
 
 def who_is_away_counts(facts: Facts) -> Iterator[Violation]:
-    """Fewer brokers than maxParallel are away, for any reason."""
+    """Fewer than maxParallel other brokers are away, for any reason, when a broker is restarted."""
     for one in restarts(facts):
         nodes = one.nodes
         if nodes is None or one.begun is None or _was_over(facts, one) or one.asked.node in nodes.stuck:
@@ -81,7 +85,7 @@ def _allowed(one: Restart, brokers: int) -> int:
 
 
 def nothing_goes_beside_a_reassignment(facts: Facts) -> Iterator[Violation]:
-    """Who moves partitions and who restarts nodes take the same slack."""
+    """No node is restarted during a reassignment: both reduce the number of in-sync replicas."""
     for one in restarts(facts):
         nodes = one.nodes
         if nodes is not None and nodes.moving and one.asked.node not in nodes.stuck and not _was_over(facts, one):
@@ -89,7 +93,7 @@ def nothing_goes_beside_a_reassignment(facts: Facts) -> Iterator[Violation]:
 
 
 def nothing_is_asked_for_that_a_budget_refuses(facts: Facts) -> Iterator[Violation]:
-    """The API server has the last word, and is not asked for what it would refuse."""
+    """No eviction is requested that a PodDisruptionBudget would refuse."""
     for one in restarts(facts):
         if one.nodes is not None and one.asked.node in one.nodes.refused and not _was_over(facts, one):
             yield Violation("budget", one.asked.at, f"{one}, which a budget did not allow")
@@ -128,7 +132,9 @@ def _seen_first(facts: Facts, place: int, one: Restart) -> Looked | None:
 
 
 def _was_otherwise(facts: Facts, place: int, seen: Looked, one: Restart, node: int) -> bool:
-    """Whether it was back, or recovered its log, at any look in between, or a clock was set: then it counts anew."""
+    """True if the node was back or recovered its log at any reading in between, or a clock was set: then its time
+    starts again.
+    """
     for at in range(place, one.place):
         it = facts.records[at]
         if isinstance(it, Jumped) or (isinstance(it, Whole) and it.node == node):
@@ -155,7 +161,7 @@ def _nodes(text: str) -> set[int]:
 
 
 def levels_wait_until_the_last_is_back(facts: Facts) -> Iterator[Violation]:
-    """No level is raised while a node that an operator stopped is not wholly back."""
+    """No level is raised before every node that an operator stopped is completely back."""
     for place, sent in facts.of_kind(Sent):
         look = facts.last_look(place, sent.process, sent.uid)
         if look is None or look.nodes is None or sent.after <= sent.before:
@@ -180,7 +186,7 @@ def _was_away_before(facts: Facts, stopped: Stopped) -> bool:
 
 
 def _was_closed(facts: Facts, stopped: Stopped, place: int) -> bool:
-    """Whether its intent ended for another reason than being back, or was lost."""
+    """True if the intent ended for another reason than the return of its node, or was lost."""
     return any(
         each.get("result") not in ("Applied", "Corrected") and str(each.get("target")) == stopped.pod
         for versions in facts.versions.values()

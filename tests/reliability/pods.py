@@ -67,7 +67,7 @@ class RecordedPods(Pods):
         return {"driver": "StatefulSet", "statefulSet": listed}
 
     def reading(self) -> WorkloadsReading:
-        """Without what is gone for a while."""
+        """The reading without the objects that are missing for some time."""
         found = super().reading()
         there = tuple(one for one in found.stateful_sets if one.name not in self.gone)
         return replace(found, stateful_sets=there, missing=tuple(sorted(self.gone))) if self.gone else found
@@ -115,7 +115,7 @@ class RecordedPods(Pods):
                 self.kill(name)
 
     def nodes(self) -> Nodes:
-        """What is true now, for the record."""
+        """The true state now, as a record of the history."""
         world = self._history
         pods = [(one, pod) for one in self.sets.values() for pod in self._of(one)]
         outdated = [pod for one, pod in pods if pod.image != one.image]

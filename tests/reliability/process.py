@@ -39,7 +39,7 @@ RESYNC = 240.0
 
 @dataclass
 class Weather:
-    """What goes wrong between a process and the rest of the world: chances of one request.
+    """The faults between a process and the rest of the world, as chances of one request.
 
     Not drawn: `slow`: seconds that the way to the API server takes, and the way back.
     """
@@ -57,7 +57,7 @@ class Weather:
 
 @dataclass
 class Surrounding:
-    """What all processes of one history share."""
+    """The parts that all processes of one history share."""
 
     server: ApiServer
     clusters: Mapping[str, Cluster]
@@ -124,7 +124,7 @@ class Process:
             self._queue.wake(key)
 
     def show(self, resource: Mapping[str, Any], *, gone: bool, after: float) -> None:
-        """By a watch, which keeps the order, and begins when all that is there was listed."""
+        """Give the change of a resource to the watch, in order and not before the first list has ended."""
         self._shown_until = max(self._shown_until + 1e-6, self._loop.time() + after)
         self._loop.call_at(self._shown_until, self._show, resource, gone)
 
@@ -140,12 +140,12 @@ class Process:
         await self.kill()
 
     def end(self) -> None:
-        """Nothing of it runs from the next turn on."""
+        """End the process: nothing of it runs from the next turn of the loop on."""
         self.dead = True
         self._task.cancel()
 
     async def kill(self) -> None:
-        """Nothing of it runs any more."""
+        """Kill the process at once."""
         self.dead = True
         self._task.cancel()
         with suppress(asyncio.CancelledError, BaseExceptionGroup):
@@ -154,11 +154,11 @@ class Process:
     # --- what the reconciler tells ---
 
     def passed(self, key: ResourceKey, result: str, seconds: float, status: object) -> None:
-        """One reconciliation is over."""
+        """Count a reconciliation that has ended."""
         self.world.reconciled()
 
     def suspended(self, key: ResourceKey, holds: bool) -> None:
-        """Nothing depends on it here."""
+        """Do nothing: the simulation needs no such event."""
 
     def forgot(self, key: ResourceKey) -> None:
         """The resource is gone."""

@@ -1,4 +1,4 @@
-"""What a process of the simulation reads of Kafka and of pods, and sends to them: requests may be lost on any way."""
+"""The connection of a simulated process to Kafka and to pods; requests and replies may be lost."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Connection:
         """What was true when pods were read last, which is before the cluster is."""
 
     async def lost(self) -> bool:
-        """Whether the API server does not answer now."""
+        """True if the API server does not answer now."""
         await self._reached()
         return self._draw(self._weather.lost_before)
 
@@ -151,12 +151,12 @@ class Connection:
         return await self.read(partitions=True, claim=claim)
 
     async def named_controllers(self) -> Mapping[int, frozenset[int] | Failure]:
-        """What each broker answers; nothing where no server is there."""
+        """The controllers that each broker names; empty if no server is there."""
         cluster = await self._reached()
         return {} if cluster is None or self._client is None else await self._client.named_controllers()
 
     async def former_controllers(self, addresses: frozenset[str]) -> Mapping[str, Failure | None]:
-        """What is found there; nothing where no server is."""
+        """The former controllers found there; empty if no server is there."""
         cluster = await self._reached()
         return {} if cluster is None or self._client is None else await self._client.former_controllers(addresses)
 
@@ -176,13 +176,13 @@ class Connection:
         return before == replace(cluster.world.image, **same)
 
     def release_partitions(self, *, at_once: bool = True) -> None:
-        """Nothing is kept."""
+        """Do nothing: no partition is kept."""
 
     async def release_idle_connections(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: no connection is kept."""
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: no connection is open."""
 
     @asynccontextmanager
     async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
@@ -231,7 +231,7 @@ class Connection:
         return verdict
 
     async def update(self, request: PreparedUpdate, withheld: Withheld, change: UpdateFeature) -> Outcome:
-        """What was prepared is sent; the way there, and back, has its dangers."""
+        """Send the prepared change; the request and its reply may be lost."""
         world, roads = self._process.world, self._weather.roads
         assert self._cluster is not None
         assert self._client is not None

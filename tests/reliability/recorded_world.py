@@ -62,7 +62,7 @@ class RecordedWorld(World):
 
     @property
     def levels(self) -> dict[str, int]:
-        """With what is not committed yet."""
+        """The levels, including those that are not committed yet."""
         image = self.leader_image
         return {**image.features, KRAFT_VERSION: image.kraft_version}
 
@@ -73,11 +73,11 @@ class RecordedWorld(World):
 
     @property
     def is_busy(self) -> bool:
-        """Whether nothing is taken out of the active controller's queue."""
+        """Tell whether the active controller processes no request of its queue."""
         return self.now_ms < self.busy_until_ms
 
     def later(self, at: Node, delay_ms: int, change: FeatureUpdate) -> None:
-        """What is on its way to a node, and arrives if it is the same process that listens then."""
+        """A message on its way to a node; it arrives if the same process still listens then."""
         number, life = self.sender, at.incarnation
 
         def arrive() -> None:
@@ -102,11 +102,11 @@ class RecordedWorld(World):
 
     @property
     def stands(self) -> bool:
-        """Whether nothing is committed now."""
+        """Tell whether nothing is committed now."""
         return self.stands_from_ms <= self.now_ms < self.stands_until_ms
 
     def stand_still(self, for_ms: int) -> None:
-        """From now on nothing is committed for so long."""
+        """Commit nothing from now on for so long."""
         self.stands_from_ms, self.stands_until_ms = self.now_ms, self.now_ms + for_ms
 
     def _commit(self, offset: int) -> None:
@@ -180,7 +180,7 @@ class RecordedWorld(World):
             self.start(role, node_id)
 
     def serves(self, broker: Node) -> bool:
-        """Whether the process that runs is registered, unfenced, and does not stop."""
+        """Tell whether the running process is registered, unfenced, and does not stop."""
         there = self.leader_image.brokers.get(broker.id)
         if not broker.running or there is None or there.incarnation != broker.incarnation:
             return False

@@ -1,4 +1,4 @@
-"""What happened in one simulated history, as its world knows it: plain facts, in the order in which they became true.
+"""The facts of one simulated history, recorded by its world in the order in which they became true.
 
 Written by the simulation, read by the checker. Nothing here is what the operator believes. `at`: virtual seconds.
 """
@@ -261,7 +261,7 @@ class Approved:
 
 
 def steps_left(plan: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a person reads that is still to be done, without what stands in parentheses."""
+    """The remaining steps that a status tells a person, without the text in parentheses."""
     return tuple(re.sub(r" \(.*?\)", "", one["detail"]) for one in plan.get("steps", ()) if one["state"] != "Done")
 
 
@@ -306,7 +306,7 @@ Record = (
 
 @dataclass(slots=True)
 class History:
-    """What happened in one history. `seed` makes it again. `migrates`: it is about a migration from ZooKeeper."""
+    """The record of one simulated history. `seed` reproduces it. `migrates`: it is about a migration from ZooKeeper."""
 
     seed: int
     records: list[Any] = field(default_factory=list)

@@ -32,7 +32,7 @@ def _of_brokers(it: Hands) -> list[str]:
 
 
 async def _begin(it: Hands, *, needed: int = 1, levels: dict[str, int] | None = None, **rollout: Any) -> None:
-    """Every pod is of one image, and nothing is away."""
+    """Start with all pods on one image and all nodes present."""
     pods, world = _pods(it), it.world
     pods.budgets = []
     for one in BOTH:
@@ -61,14 +61,14 @@ async def _roll(it: Hands, *sets: str, image: str = NEW) -> None:
 
 
 async def _asked(it: Hands) -> str:
-    """Until the operator asks for an eviction; the pod, or nothing."""
+    """Wait until the operator requests an eviction, and return the pod, if any."""
     records, before = it.scene.history.records, len(it.scene.history.records)
     await it.until(lambda: any(isinstance(one, Asked) for one in records[before:]), within=30.0, every=0.1)
     return next((one.pod for one in records[before:] if isinstance(one, Asked)), "")
 
 
 async def _stopped(it: Hands) -> str:
-    """Until a pod begins to stop; the pod, or nothing."""
+    """Wait until a pod begins to stop, and return it, if any."""
     records, before = it.scene.history.records, len(it.scene.history.records)
     await it.until(lambda: any(isinstance(one, Stopped) for one in records[before:]), within=30.0, every=0.1)
     return next((one.pod for one in records[before:] if isinstance(one, Stopped)), "")
@@ -104,7 +104,7 @@ async def an_eviction_is_lost(it: Hands) -> None:
 
 
 def _reassign(it: Hands) -> None:
-    """One partition, which takes its time."""
+    """Reassign one partition slowly."""
     world = it.world
     world.timing = replace(world.timing, catch_up=(25_000, 25_000))
     brokers = [one.id for one in world.of_role(Role.BROKER)]
@@ -237,7 +237,7 @@ async def _until_it_stops(it: Hands) -> str:
 
 
 async def a_budget_lets_one_go(it: Hands) -> None:
-    """Where the document allows more."""
+    """The budget allows one eviction at a time, the document several."""
     await _begin(it, stableFor="10s")
     _pods(it).budgets = [BudgetPlan("kafka", (BROKERS,), 1)]
     await _roll(it, BROKERS)
@@ -246,7 +246,7 @@ async def a_budget_lets_one_go(it: Hands) -> None:
 
 
 async def nodes_wait_for_a_migration(it: Hands) -> None:
-    """From ZooKeeper, by the word of the log."""
+    """The log says that a migration from ZooKeeper is open, so no node is restarted."""
     await _begin(it)
     it.world.append([registrations.migration(1)])
     await it.wait(1.0)
@@ -322,7 +322,7 @@ async def disks_are_lost(it: Hands) -> None:
 
 
 async def a_drained_broker_loses_its_disk(it: Hands) -> None:
-    """In mid-roll a pod that is not restarted by the operator comes back on another volume."""
+    """In the middle of a roll a pod that the operator did not restart comes back on another volume."""
     await _begin(it, maxParallel=it.random.choice((1, 1, 2)))
     await _roll(it, BROKERS)
     await it.until(lambda: bool((it.status.get("rollout") or {}).get("disks")), within=40.0)  # before, none is known
@@ -336,7 +336,7 @@ async def a_drained_broker_loses_its_disk(it: Hands) -> None:
 
 
 async def the_status_is_lost_in_a_roll(it: Hands) -> None:
-    """Where it said that a consent to restarts that take topics away was used; or which node came back a moment ago."""
+    """The status is lost while it says that a consent to unavailable topics was used, or which node has just come back."""
     takes_away = it.random.random() < 0.5
     await _begin(it, maxParallel=1, stableFor="1s" if takes_away else "40s")
     if takes_away:

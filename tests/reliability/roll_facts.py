@@ -9,7 +9,7 @@ from tests.reliability.records import Asked, Nodes, Stopped, Stored
 
 
 class Restart:
-    """One pod that an operator stopped, with everything that is known of it."""
+    """The restart of a pod by an operator, with all records about it."""
 
     def __init__(self, facts: Facts, place: int, asked: Asked) -> None:
         self.place, self.asked = place, asked
@@ -20,7 +20,7 @@ class Restart:
 
     @property
     def nodes(self) -> Nodes | None:
-        """What was true when the operator looked last."""
+        """The true state of the nodes at the operator's last observation."""
         return self.look.nodes if self.look is not None else None
 
     @property
@@ -55,5 +55,5 @@ def restarts(facts: Facts) -> list[Restart]:
 
 
 def gone(facts: Facts, one: Restart) -> bool:
-    """Whether that life of the pod was over already: then nothing was stopped."""
+    """Tell whether the pod with that uid was gone already: then nothing was stopped."""
     return any(it.pod_uid == one.asked.pod_uid for place, it in facts.of_kind(Stopped) if place < one.place)

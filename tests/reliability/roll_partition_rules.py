@@ -1,4 +1,4 @@
-"""What the documentation promises of partitions in a roll, held against the record of a history."""
+"""Promises of the documentation about partitions in a roll, checked on the record of a history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ EXCUSED = "single-replica-topics"
 
 
 def no_partition_falls_below_min_insync_replicas(facts: Facts) -> Iterator[Violation]:
-    """By what was read, and by what was stopped before and may not show yet."""
+    """No restart takes a partition below min.insync.replicas, by what was read and by earlier restarts that the reading
+    may not show yet.
+    """
     for one in restarts(facts):
         nodes = one.nodes
         if nodes is None:
@@ -49,8 +51,8 @@ def _leaving(facts: Facts, one: Restart) -> set[int]:
 
 
 def _is_back(facts: Facts, one: Restart, stopped: Stopped) -> bool:
-    """Whether a node serves from a new pod, in sync with all that it was in sync with when it was asked to stop. For
-    more nothing waits: a replica that had fallen behind before may need hours.
+    """True if a node serves from a new pod and is in sync with every partition with which it was in sync when it was
+    asked to stop. Replicas that were behind before may need hours, and are not waited for.
     """
     place, asked = next(each for each in facts.of_kind(Asked) if each[1].number == stopped.by)
     before = facts.last_look(place, asked.process, asked.uid)
@@ -65,7 +67,7 @@ def _lacked(nodes: Nodes, node: int) -> set[str]:
 
 
 def _never(copies: Copies) -> bool:
-    """Whether a restart makes it unavailable in any case."""
+    """True if a restart makes the partition unavailable in any case."""
     return len(copies.replicas) <= copies.needed or len(copies.replicas) == 1
 
 

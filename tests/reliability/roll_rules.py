@@ -1,4 +1,4 @@
-"""What the documentation promises of rolls, held against the record of a history. It imports nothing of the operator.
+"""The documented promises of rolls, checked on the record of a history. It imports nothing of the operator.
 
 Each rule is one function over the record: what pods were stopped, by whom, and what was true of the nodes when the
 operator looked last. An operator knows what it read, so what changed between its look and its act does not count
@@ -47,7 +47,9 @@ def _in_flight(facts: Facts, one: Restart) -> dict[int, Stopped]:
     found = {node: stopped for node, stopped in found.items() if stopped.by not in broken}
 
     def is_stable(node: int, stopped: Stopped) -> bool:
-        """By the document that has the roll now, or by the one that had this node restarted."""
+        """True if the node has been back for stableFor, of the current document or of the one that had the node
+        restarted.
+        """
         if node not in since:
             return False
         uids = {one.asked.uid, owners.get(stopped.by or 0, one.asked.uid)}
@@ -58,8 +60,8 @@ def _in_flight(facts: Facts, one: Restart) -> dict[int, Stopped]:
 
 
 def _stable_for(facts: Facts, uid: str, place: int, since: float) -> float:
-    """The shortest that a document said since then: what was over by it stays over when another is written, or another
-    owns the cluster.
+    """The shortest stableFor of the documents since then: a wait that was over under one of them remains over when the
+    document or the owner changes.
     """
     versions = [each for at, each in facts.versions.get(uid, ()) if at < place]
     known = [each for each in versions if each.at <= since][-1:] + [each for each in versions if each.at > since]
@@ -72,7 +74,7 @@ def _was_away(facts: Facts, place: int, asked: Asked) -> bool:
 
 
 def a_restart_is_announced_before_it_is_asked_for(facts: Facts) -> Iterator[Violation]:
-    """By an intent that names exactly this life of the pod; and the effect log tells of it."""
+    """Each restart is announced by an intent with the uid of the pod, and is in the effect log."""
     for one in restarts(facts):
         if one.begun is None:
             yield Violation("intent before restart", one.asked.at, f"nothing announced {one}")
@@ -81,14 +83,14 @@ def a_restart_is_announced_before_it_is_asked_for(facts: Facts) -> Iterator[Viol
 
 
 def nothing_begins_that_is_held_back(facts: Facts) -> Iterator[Violation]:
-    """Suspended, paused or observed: as it was when the intent was stored."""
+    """No restart is requested if the resource was suspended, paused or observed when the intent was stored."""
     for one in restarts(facts):
         if one.begun is not None and not applies(one.begun):
             yield Violation("held back", one.asked.at, f"{one} while it was suspended, paused or observed")
 
 
 def nothing_begins_outside_the_windows(facts: Facts) -> Iterator[Violation]:
-    """By the clock that stamped the intent. Where no broker is left, those that do not run are replaced at any time."""
+    """The time of the intent is in a window. If no broker is left, nodes that do not run are replaced at any time."""
     for one in restarts(facts):
         windows = one.rollout.get("windows") or ()
         if one.begun is None or one.nodes is None or not windows:
@@ -101,8 +103,8 @@ def nothing_begins_outside_the_windows(facts: Facts) -> Iterator[Violation]:
 
 
 def _is_open(window: dict[str, str], at: datetime) -> bool:
-    """Whether a window was open. Its schedule is one such as */2 * * * *, its duration in minutes; from the decision to
-    the stamp is a moment.
+    """True if a window was open at this time or a moment before it, when it was decided. The schedule is of the form
+    */2 * * * *, the duration is in minutes.
     """
     every, minutes = int(window["schedule"].split()[0].removeprefix("*/")), int(window["duration"].removesuffix("m"))
     moments = (at, at - timedelta(seconds=SETTLING))
@@ -110,7 +112,9 @@ def _is_open(window: dict[str, str], at: datetime) -> bool:
 
 
 def no_node_is_restarted_twice_for_one_revision(facts: Facts) -> Iterator[Violation]:
-    """A pod that is of its template already is left alone, unless the template was changed since it was looked at."""
+    """A pod that already has its current template is not restarted, unless the template has changed since the last
+    reading.
+    """
     for one in restarts(facts):
         if one.stopped is None or one.nodes is None:
             continue
@@ -123,8 +127,8 @@ def no_node_is_restarted_twice_for_one_revision(facts: Facts) -> Iterator[Violat
 
 
 def _went_in_vain(facts: Facts, stopped: Stopped) -> bool:
-    """Whether an operator has stopped this node for the same template before, which came back as what it was, and the
-    template is the same ever since.
+    """True if an operator has already stopped this node for the same template, it came back unchanged, and the template
+    is still the same.
     """
     earlier: Stopped | None = None
     for _, record in sorted((*facts.of_kind(Stopped), *facts.of_kind(Templated)), key=lambda each: each[0]):
@@ -172,7 +176,9 @@ def _cap(max_parallel: object, brokers: int) -> int:
 
 
 def controllers_keep_their_majority(facts: Facts) -> Iterator[Violation]:
-    """One at a time, beside nothing else; a majority that has caught up stays; the leader goes last, brokers after."""
+    """Controllers are restarted one at a time and beside no other node; a majority that has caught up remains; the
+    leader is the last controller, and brokers follow.
+    """
     for one in restarts(facts):
         nodes = one.nodes
         if nodes is None or gone(facts, one):
@@ -253,7 +259,7 @@ def no_controller_goes_that_could_not_read_its_log(facts: Facts) -> Iterator[Vio
 
 
 def levels_are_raised_after_the_last_node(facts: Facts) -> Iterator[Violation]:
-    """Where a driver restarts the nodes, all of them are current and back when a level goes up."""
+    """If a driver restarts the nodes, a level is raised only after all nodes are current and back."""
     for place, sent in facts.of_kind(Sent):
         look = facts.last_look(place, sent.process, sent.uid)
         begun = _version_before(facts, place, sent.uid)
@@ -275,7 +281,9 @@ def _version_before(facts: Facts, place: int, uid: str) -> Stored | None:
 
 
 def people_are_asked_for_one_node_that_may_go(facts: Facts) -> Iterator[Violation]:
-    """By a status, where a person restarts the nodes: one at a time, and none without which a promise would break."""
+    """If a person restarts the nodes, a status asks for one node at a time, and never for one whose restart would break
+    a promise.
+    """
     for uid, versions in facts.versions.items():
         asked: set[tuple[int, str]] = set()  # with the moment: what is learned of one in flight asks for nothing
         for place, version in versions:

@@ -41,7 +41,7 @@ def the_image_changes(scene: Scene) -> None:
 
 
 def a_pod_is_deleted(scene: Scene) -> None:
-    """From outside, with or without a look at budgets."""
+    """Delete or evict a pod from outside, with or without regard to budgets."""
     pods = _pods(scene)
     name = scene.random.choice(pods.names())
     if scene.random.random() < 0.5:
@@ -85,7 +85,7 @@ def a_node_hangs(scene: Scene) -> None:
 
 
 def partitions_are_moved(scene: Scene) -> None:
-    """By Cruise Control, say."""
+    """Reassign partitions, as Cruise Control does."""
     world = scene.clusters["a"].world
     found = scene.random.choice(world.partitions())
     brokers = [one.id for one in world.of_role(Role.BROKER)]
@@ -133,7 +133,7 @@ ACTS: tuple[tuple[int, Callable[[Scene], Any]], ...] = (
 
 
 def a_person_restarts_what_is_asked_for(scene: Scene) -> None:
-    """With a newer Kafka, as the status says."""
+    """A person restarts the nodes that the status asks for, with a newer Kafka."""
     pods = _pods(scene)
     asked = {
         int(intent["nodeId"])
@@ -198,7 +198,7 @@ def a_person_says_that_disks_were_meant(scene: Scene) -> None:
 
 
 def acts_of(scene: Scene) -> tuple[tuple[int, Callable[[Scene], Any]], ...]:
-    """What may happen, and how often."""
+    """The possible events of a roll, each with its frequency."""
     return (*ACTS, (30, a_person_restarts_what_is_asked_for)) if _pods(scene).by_hand else ACTS
 
 
@@ -294,7 +294,7 @@ LEADERLESS_LOOKS = 50
 
 
 def _replace_stuck(pods: RecordedPods) -> None:
-    """Who restarts nodes by hand replaces those that cannot run, too, or not for long."""
+    """Delete the pods that cannot run, as a person does who restarts nodes by hand."""
     stuck = _cannot_run(pods)
     for name in pods.names():
         if pods.node_of(name) in stuck:
@@ -302,7 +302,9 @@ def _replace_stuck(pods: RecordedPods) -> None:
 
 
 def _cannot_run(pods: RecordedPods) -> frozenset[int]:
-    """With what they have now. A container that crashes runs now and then; one that leaks runs for minutes."""
+    """The nodes that cannot run with their present pods. A container that crashes runs for moments, one that leaks for
+    minutes.
+    """
     nodes = pods.nodes()
     now = nodes.stuck | nodes.away | {voter for voter, runs in nodes.voters.items() if not runs}
     return nodes.behind & (now | pods.leaking())
@@ -315,5 +317,5 @@ CALM: Mapping[str, Any] = {
 
 
 def are_current(cluster: Cluster) -> bool:
-    """Whether every pod is of its template, where it is the operator that sees to it."""
+    """True if the pods are all of their templates, if the operator restarts them."""
     return cluster.pods is None or cluster.pods.by_hand or not cluster.pods.nodes().behind

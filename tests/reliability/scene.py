@@ -1,4 +1,4 @@
-"""What one history happens to: clusters, resources, processes, weather, and the hands that can touch them.
+"""The parts of one history: clusters, resources, processes, random faults, and the actions of people.
 
 The beginning of a history is drawn here, and what people can do is a method each. What is done when is decided by
 `simulation.py`, and by `stories.py` where several acts have to follow each other.
@@ -142,7 +142,7 @@ class Scene:
         return Cluster(name, RecordedWorld(plan, self.history.records.append, self.random), self.loop.time)
 
     def create(self, name: str) -> None:
-        """By a person."""
+        """Create a resource, as a person does."""
         metadata = {"finalizers": ["example.com/keep"]} if self.random.random() < 0.1 else {}
         self.server.create(NAMESPACE, name, self.spec(name), **metadata)
 
@@ -192,7 +192,7 @@ class Scene:
         return found
 
     def consents(self, cluster: str) -> list[str]:
-        """To every downgrade from where the cluster is now."""
+        """The consents to every downgrade from the present levels of the cluster."""
         levels = self.clusters[cluster].world.levels
         found = [
             f"{name}:{levels.get(name, 0)}->{level}"
@@ -242,7 +242,7 @@ class Scene:
         return self.random.choice(there) if there else None
 
     def resources(self) -> list[dict[str, Any]]:
-        """All that are there."""
+        """The existing resources."""
         return [found for name in self.names if (found := self.server.stored(NAMESPACE, name)) is not None]
 
     def cluster_of(self, one: Mapping[str, Any]) -> Cluster:

@@ -36,10 +36,10 @@ QUIET_FOR = 130.0
 
 
 class Simulation(Scene):
-    """One history while it happens."""
+    """A history while it is simulated."""
 
     async def live(self) -> History:
-        """From the beginning to the end."""
+        """Run the history from its beginning to its end."""
         try:
             for name in self.names:
                 self.create(name)
@@ -222,7 +222,7 @@ class Simulation(Scene):
     # --- the end ---
 
     async def _calm(self) -> None:
-        """Nothing goes wrong any more, and everything that is asked for can be had."""
+        """Stop all faults, and let every resource ask for levels that can be reached."""
         self.history.acts.append(f"{self.loop.time():.3f} calm")
         await self._still()
         cluster_of = self._let_all_ask_for_what_can_be_had()
@@ -266,7 +266,7 @@ class Simulation(Scene):
         return current and (ready[0]["status"] == "True" or ready[0]["reason"] == "DuplicateOwner")
 
     async def _heal(self, cluster: Cluster) -> None:
-        """Every node runs the newest release, and what cannot run is unregistered; in pods, they can be rolled."""
+        """Let all nodes run the newest release, and unregister nodes that cannot run; nodes in pods can be rolled."""
         cluster.world.hung.clear()
         cluster.world.twice, cluster.world.healed = 0.0, True
         if cluster.pods is not None:
@@ -290,7 +290,7 @@ class Simulation(Scene):
         return next((str(found) for one in told if (found := one.status.get("clusterId"))), "")
 
     def _let_all_ask_for_what_can_be_had(self) -> dict[str, tuple[str, dict[str, int]]]:
-        """For each resource that is still there: the cluster that it belongs to, and the levels that it wants."""
+        """Let each remaining resource ask for reachable levels of the cluster that it belongs to."""
         found: dict[str, tuple[str, dict[str, int]]] = {}
         ids = {one.world.cluster_id: one for one in self.clusters.values()}
         for name in self.names:

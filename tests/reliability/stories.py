@@ -267,7 +267,7 @@ async def another_release(scene: Scene) -> None:
 
 
 def without_what_is_not_known(one: Json) -> None:
-    """By a person: intents of kinds that only another release knows."""
+    """Let a person remove intents of kinds that only another release knows."""
     status = one.get("status") or {}
     known = ("UpdateFeature", "RestartNode")
     if "intents" in status:
@@ -335,7 +335,7 @@ def _with(**fields: Any) -> Callable[[Json], object]:
 
 
 async def _sent(scene: Scene) -> None:
-    """Until something left an operator, or it takes too long."""
+    """Wait until a request has left an operator, or for too long."""
     before = scene.sent
     for _ in range(100):
         if scene.sent != before:

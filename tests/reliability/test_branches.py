@@ -1,4 +1,4 @@
-"""What histories never reach is reported, and nothing else."""
+"""The report of branches: it has the branches of the operator that no history ran, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Encores bring about what they are for, change nothing that was before them, and break no promise of the operator."""
+"""Encores, which are further acts at the end of a history: they change no earlier record and break no promise.
+
+Then the rules that encores need, each checked with small written histories.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +44,11 @@ from tests.reliability.roll_encores import ROLL_ENCORES
 from tests.reliability.simulation import simulate
 
 HEALTHY, ROLLING = 5, 31
-"""Seeds of a history of levels, and of one of rolls, whose clusters end well."""
+"""Seeds of a history of levels, and of one of rolls, whose clusters are healthy at the end."""
 
 
-def told(encore: Callable[[Hands], Awaitable[None]] | None, seed: int) -> History:
-    """The history of this seed, with this encore."""
+def history_with(encore: Callable[[Hands], Awaitable[None]] | None, seed: int) -> History:
+    """The history of this seed, with this encore or without any."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulation, "encore_of", lambda scene: encore)
         return simulate(seed)
@@ -53,14 +56,14 @@ def told(encore: Callable[[Hands], Awaitable[None]] | None, seed: int) -> Histor
 
 @cache
 def without(seed: int) -> History:
-    return told(None, seed)
+    return history_with(None, seed)
 
 
 @pytest.mark.parametrize("encore", dict.fromkeys(ENCORES), ids=lambda one: one.__name__)
 def test_an_encore_changes_no_earlier_record_of_its_history_and_breaks_no_promise(
     encore: Callable[[Hands], Awaitable[None]],
 ) -> None:
-    history, plain = told(encore, HEALTHY), without(HEALTHY)
+    history, plain = history_with(encore, HEALTHY), without(HEALTHY)
     at = next(float(act.split()[0]) for act in history.acts if "encore" in act)
     before = [one for one in history.records if one.at < at]
     assert before == plain.records[: len(before)]
@@ -70,7 +73,7 @@ def test_an_encore_changes_no_earlier_record_of_its_history_and_breaks_no_promis
 
 @pytest.mark.parametrize("encore", some(dict.fromkeys(ROLL_ENCORES)), ids=lambda one: one.__name__)
 def test_an_encore_of_a_roll_breaks_no_promise(encore: Callable[[Hands], Awaitable[None]]) -> None:
-    history = told(encore, ROLLING)
+    history = history_with(encore, ROLLING)
     assert violations(history) == []
     at = next(float(act.split()[0]) for act in history.acts if "encore" in act)
     calm = next(one.at for one in history.records if isinstance(one, Calmed))
@@ -83,7 +86,7 @@ def test_every_encore_is_played_in_some_history() -> None:
 
 
 def test_the_simulated_person_reads_the_position_to_accept_from_the_message_of_the_status() -> None:
-    """The simulation reads them as people do."""
+    """The expression of the simulation fits the message that the operator writes."""
     from tests.reliability.hands import _ASKED
 
     source = Source(SourceKind.METADATA_LOG, 7, 3)
@@ -94,7 +97,7 @@ def test_the_simulated_person_reads_the_position_to_accept_from_the_message_of_t
     assert asked[1] == "A@3"
 
 
-# --- the rules, each held against a record that was written for it ---
+# --- the rules, each checked with small written histories ---
 
 UID, OPERATOR, PERSON = "1", "kafkafeatures.dev/ops/operator", "kubectl-edit"
 POSITION = {"offset": 100, "epoch": 2}
@@ -129,6 +132,7 @@ WANTED = [{"name": name, "level": level} for name, level in (("metadata.version"
 @pytest.mark.parametrize(
     ("feature", "before", "after", "broken"),
     [("metadata.version", 25, 29, ["order of levels"]), ("transaction.version", 2, 1, [])],
+    ids=["metadata.version first", "its dependent first"],
 )
 def test_a_downgrade_of_metadata_version_before_its_dependents_breaks_the_promise(
     feature: str, before: int, after: int, broken: list[str]
@@ -142,7 +146,11 @@ def test_a_downgrade_of_metadata_version_before_its_dependents_breaks_the_promis
     assert found(levels_are_moved_in_order, *records) == broken
 
 
-@pytest.mark.parametrize(("agreed", "broken"), [(None, ["order of levels"]), ({"transaction.version": 1}, [])])
+@pytest.mark.parametrize(
+    ("agreed", "broken"),
+    [(None, ["order of levels"]), ({"transaction.version": 1}, [])],
+    ids=["nodes do not agree", "all nodes report the lower level"],
+)
 def test_the_order_of_levels_is_judged_by_all_nodes_where_the_active_controller_does_not_answer(
     agreed: dict[str, int] | None, broken: list[str]
 ) -> None:
@@ -160,7 +168,11 @@ CONSENT = ["transaction.version:2->1"]
 DOWN = intent("transaction.version", 2, 1)
 
 
-@pytest.mark.parametrize(("given_first", "broken"), [(CONSENT, ["first contact"]), ([], [])])
+@pytest.mark.parametrize(
+    ("given_first", "broken"),
+    [(CONSENT, ["first contact"]), ([], [])],
+    ids=["the consent was always there", "the consent was removed and added again"],
+)
 def test_a_downgrade_with_a_consent_older_than_the_status_breaks_the_promise(
     given_first: list[str], broken: list[str]
 ) -> None:
@@ -174,7 +186,9 @@ def test_a_downgrade_with_a_consent_older_than_the_status_breaks_the_promise(
     assert found(a_consent_of_before_needs_an_approval, *records) == broken
 
 
-@pytest.mark.parametrize(("by", "broken"), [(None, ["consent"]), (7, [])])
+@pytest.mark.parametrize(
+    ("by", "broken"), [(None, ["consent"]), (7, [])], ids=["changed by another client", "changed by our request 7"]
+)
 def test_a_consent_is_used_by_the_change_of_any_client(by: int | None, broken: list[str]) -> None:
     records: list[Record] = [
         stored(0.0, consents=CONSENT, logPosition=POSITION),
@@ -187,7 +201,11 @@ def test_a_consent_is_used_by_the_change_of_any_client(by: int | None, broken: l
     assert found(others_use_up_a_consent, *records) == broken
 
 
-@pytest.mark.parametrize(("moved", "broken"), [("group.version", ["approval"]), ("share.version", [])])
+@pytest.mark.parametrize(
+    ("moved", "broken"),
+    [("group.version", ["approval"]), ("share.version", [])],
+    ids=["a level of the plan", "another level"],
+)
 def test_an_approval_ends_where_another_client_changes_a_level_of_the_plan(moved: str, broken: list[str]) -> None:
     plan = {"hash": "sha256:1", "approvedBy": "Annotation"}
     records: list[Record] = [
@@ -204,11 +222,11 @@ def test_an_approval_ends_where_another_client_changes_a_level_of_the_plan(moved
 @pytest.mark.parametrize(
     ("at", "before", "broken"),
     [
-        (1.5, 0, ["approval"]),  # before it was decided
-        (2.5, 0, []),
-        (2.5, 2, ["approval"]),  # another change
-        (4.5, 0, []),
-        (7.5, 0, ["approval"]),  # what became of its own was known by then
+        pytest.param(1.5, 0, ["approval"], id="before the step was decided"),
+        pytest.param(2.5, 0, [], id="between the decision and the request"),
+        pytest.param(2.5, 2, ["approval"], id="a change from another level"),
+        pytest.param(4.5, 0, [], id="while the outcome of the step is not known"),
+        pytest.param(7.5, 0, ["approval"], id="after the outcome of the step is known"),
     ],
 )
 def test_a_step_that_another_client_takes_is_attributed_to_that_client(
@@ -234,12 +252,12 @@ def test_a_step_that_another_client_takes_is_attributed_to_that_client(
 @pytest.mark.parametrize(
     ("end", "epoch", "accepted", "broken"),
     [
-        (90, 3, "", ["restored log"]),  # it ends before what the status tells of
-        (150, 1, "", ["restored log"]),  # of an older epoch
-        (150, 3, "", ["restored log"]),  # it continued, and never had that position
-        (150, 2, "", []),  # as if it had continued: nothing shows that it is another one
-        (90, 3, "A@3", []),
-        (90, 3, "yes", ["restored log"]),
+        pytest.param(90, 3, "", ["restored log"], id="it ends before the position of the status"),
+        pytest.param(150, 1, "", ["restored log"], id="it has an older epoch"),
+        pytest.param(150, 3, "", ["restored log"], id="it went on from before the position, in a newer epoch"),
+        pytest.param(150, 2, "", [], id="it has the same epoch and a later end, so nothing shows the restore"),
+        pytest.param(90, 3, "A@3", [], id="a person accepted it"),
+        pytest.param(90, 3, "yes", ["restored log"], id="the annotation accepts no position"),
     ],
 )
 def test_a_step_that_is_sent_on_a_restored_log_breaks_the_promise(

@@ -1,4 +1,4 @@
-"""What has to be so at the end, held against a record that was written for it."""
+"""Rules of the end of a history, when all disturbances are over: each is checked with small written histories."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def moved(at: float, before: int, after: int, by: int | None = None) -> Moved:
 
 
 def ended(*moves: Record, unverified: int = 0) -> list[str]:
-    """The rules that are broken where the level is 0, 1 is wanted, and the status says that another client wants 0.
-    `unverified`: so many changes of its history.
+    """The rules that are broken at the end: the level is 0, the document asks for 1, and the status reports a conflict.
+    `unverified`: changes of unknown outcome in the history of the status.
     """
     status = {"conditions": [READY], "history": [{"target": FEATURE, "result": "Unverified"}] * unverified}
     metadata = {"uid": UID, "generation": 1, "creationTimestamp": "2027-01-15T08:00:00Z"}

@@ -1,4 +1,4 @@
-"""Histories of migrations repeat themselves, and their rules see what is wrong with a record that was changed."""
+"""Histories of migrations: the same seed gives the same history, and each rule detects a forged record."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.reliability.test_reliability import changed, in_each_version
 
 
 def keeps_its_topics(history: History) -> bool:
-    """Whether topics are made, and no consent gives any of them up."""
+    """Tell whether topics were made, and no consent allows that they are lost."""
     stored = (one.spec.get("consents") or () for one in history.records if isinstance(one, Stored))
     made = [one for one in history.records if isinstance(one, Made)]
     return bool(made) and not any("zk-rollback-lossy" in consents for consents in stored)
@@ -43,7 +43,7 @@ def keeps_its_topics(history: History) -> bool:
 
 @cache
 def history_with(kind: type[Any], desired: str, also: Callable[[History], bool] = lambda _: True) -> History:
-    """The first in which that happened, and which ends there."""
+    """The first history with restarts and a record of this kind, at whose end the document asks for `desired`."""
     for seed in range(FIRST, 6_000, MIGRATIONS):
         history = simulate(seed)
         ends = [one for one in history.records if isinstance(one, Aimed) and one.over]
@@ -158,7 +158,7 @@ def test_a_transaction_in_the_ensemble_of_another_cluster_breaks_the_promise() -
 
 
 def test_a_migration_that_ends_only_by_a_mistake_of_a_person_breaks_no_promise() -> None:
-    """Nothing was asked of a controller before."""
+    """The operator asked for no restart of a controller, so a person ended the migration with a broker left behind."""
     history = finalized()
     over = next(one for one in history.records if isinstance(one, Over))
     stranded = replace(over, truth=replace(over.truth, brokers={1: Mode.FLAGGED}))

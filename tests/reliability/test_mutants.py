@@ -1,4 +1,4 @@
-"""The catalogue of mutants follows the code, and the programme that tries them says who kills what."""
+"""The catalogue of mutants: each fits the code as it is, is put into a copy of it, and is reached by tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPERATOR = Path(__file__).parents[2] / "operator"
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)
 def test_the_replaced_code_of_a_mutant_occurs_once_in_its_file(mutant: Mutant) -> None:
-    """Where this fails: take the new words over, or another fault of the same rule."""
+    """If this fails, the code was changed: change the mutant as well, or write another fault of the same rule."""
     source = (OPERATOR / mutant.file).read_text()
     assert source.count(mutant.old) == 1, f"{mutant.file} has these words {source.count(mutant.old)} times"
     ast.parse(source.replace(mutant.old, mutant.new))
@@ -28,7 +28,7 @@ def test_the_replaced_code_of_a_mutant_occurs_once_in_its_file(mutant: Mutant) -
 
 
 def test_no_mutant_or_defect_uses_a_name_that_is_not_defined(tmp_path: Path) -> None:
-    """A NameError is found by any test, and proves nothing about the rule that is to be broken."""
+    """Any test finds a NameError, which proves nothing about the rule that the mutant breaks."""
     for number, mutant in enumerate(MUTANTS):
         source = (OPERATOR / mutant.file).read_text().replace(mutant.old, mutant.new)
         (tmp_path / f"mutant_{number}.py").write_text(source)

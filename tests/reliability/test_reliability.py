@@ -1,4 +1,4 @@
-"""The simulation repeats itself to the last step, and its checker sees what is wrong with a record that was changed."""
+"""One seed gives the same history each time, and the checker detects each error that a test puts into a record."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_checker_imports_no_module_of_the_operator() -> None:
 
 
 def acting() -> History:
-    """One in which something was sent, with consents and approvals to spare."""
+    """A history in which something was sent, with more consents and approvals than needed."""
     return simulate(ACTING)
 
 
@@ -168,12 +168,12 @@ def restarted(history: History) -> set[int]:
 
 @cache
 def rolling() -> History:
-    """One in which nodes were restarted."""
+    """A history in which nodes were restarted."""
     return of_rolls(lambda pods: not pods.by_hand and not is_combined(pods), 6, raised=True)
 
 
 def is_combined(pods: RecordedPods) -> bool:
-    """Whether its controllers are brokers as well."""
+    """Tell whether the controllers of the history are brokers as well."""
     return pods.sets[CONTROLLERS].plan.role == "brokers"
 
 
@@ -182,7 +182,7 @@ def of_nodes(change: Callable[[Nodes], Nodes]) -> Callable[[Looked], Looked]:
 
 
 def out_of_sync(nodes: Nodes) -> Nodes:
-    """One replica less, of each partition."""
+    """The record with one replica less in sync, of each partition."""
     return replace(nodes, copies={name: _with(one, min(one.replicas)) for name, one in nodes.copies.items()})
 
 
@@ -199,7 +199,7 @@ def everybody_behind(nodes: Nodes) -> Nodes:
 
 
 def of_another_roll(one: dict[str, Any]) -> None:
-    """With a consent that each version uses for a roll of its own."""
+    """Give each version of the status a consent that was used for another roll."""
     one["spec"]["consents"] = ["single-replica-topics"]
     rollout = one.get("status", {}).get("rollout") or {}
     rollout.update(id=one["metadata"]["resourceVersion"], excused={"topics": 1, "names": ["orders"]})
@@ -265,7 +265,7 @@ FORGED_BY_HAND: dict[str, tuple[type[Any], Callable[[Any], Any]]] = {
 
 @cache
 def by_hand() -> History:
-    """One in which a person was asked to restart nodes."""
+    """A history in which a person was asked to restart nodes."""
     return of_rolls(lambda pods: pods.by_hand, 4)
 
 
@@ -291,13 +291,13 @@ def test_a_history_of_a_roll_restarts_combined_nodes() -> None:
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
 def test_the_code_with_a_defect_compiles(defect: Defect) -> None:
-    """What it takes to be found is in docs/explanation/how-we-test.md."""
+    """docs/explanation/how-we-test.md tells how many histories find each defect."""
     for module in defect.by_module:
         compile(defective(defect, module, source_of(module)), module, "exec")
 
 
 @pytest.mark.parametrize("name", ["act-first", "two-operators", "younger-acts"])
 def test_the_checker_detects_a_defect_that_is_put_back(name: str) -> None:
-    """Three that the first 40 histories show; `make soak` tries all of them."""
+    """The first 40 histories are enough for these three defects; `make soak` tries all of them."""
     (defect,) = (one for one in DEFECTS if one.name == name)
     assert tried(defect, 40)

@@ -1,4 +1,4 @@
-"""Rules of rolls held against a record that was written for it, and what the record says of pods."""
+"""Rules of rolls: each is checked with a small written history that keeps it, and one that breaks it."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ from tests.reliability.virtual import run
 UID, CLUSTER, PROCESS = "1", "A", "operator-1"
 ALL = frozenset({1, 2, 3})
 THERE = {1: "uid-1", 2: "uid-2", 3: "uid-3"}
+"""The process of each broker."""
 NEXT = {**THERE, 1: "uid-of-the-next"}
+"""The same after broker 1 has restarted."""
 
 
 def looked(at: float, serving: Mapping[int, str], *, lacks: frozenset[str]) -> Looked:
-    """Three partitions on three brokers. `lacks`: with which of them broker 1 is not in sync."""
+    """An observation of three partitions on three brokers. `lacks`: partitions with which broker 1 is not in sync."""
     needed = {"stock-0": 2, "events-0": 1, "orders-0": 1}
     copies = {name: Copies(ALL, ALL - {1} if name in lacks else ALL, least) for name, least in needed.items()}
     nodes = Nodes(copies, ALL, ALL, frozenset(), frozenset(), {}, -1, {}, serving=serving)
@@ -65,11 +67,17 @@ def restart(at: float, node: int, number: int) -> list[Record]:
         (THERE, {"events-0"}, False),
         ({2: "uid-2", 3: "uid-3"}, {"events-0"}, False),
     ],
-)
+    ids=[
+        "in sync as before", "in sync with all", "out of sync with one more", "out of sync with another one",
+        "the same process as before", "no process",
+    ],
+)  # fmt: skip
 def test_a_node_has_returned_when_a_new_process_is_in_sync_with_the_earlier_partitions(
     serving: Mapping[int, str], lacks: set[str], is_back: bool
 ) -> None:
-    """What it lacked before is not waited for ("In flight" in docs/explanation/how-it-rolls.md)."""
+    """Broker 1 restarts, and then broker 2, which breaks the rule unless broker 1 has returned. Before its restart,
+    broker 1 was not in sync with events-0, so that is not waited for ("In flight" in docs/explanation/how-it-rolls.md).
+    """
     first = [looked(0.0, THERE, lacks=frozenset({"events-0"})), *restart(1.0, 1, 1)]
     second = [looked(9.0, serving, lacks=frozenset(lacks)), *restart(10.0, 2, 2)]
     found = no_partition_falls_below_min_insync_replicas(Facts(History(0, [*first, *second])))
@@ -78,7 +86,7 @@ def test_a_node_has_returned_when_a_new_process_is_in_sync_with_the_earlier_part
 
 
 def controllers(at: float, uid: str, node: int, number: int) -> list[Record]:
-    """All three voters have caught up; one of them is restarted for the document of this uid."""
+    """A restart of a controller for the document of this uid, while all three voters have caught up."""
     voters = dict.fromkeys((3001, 3002, 3003), True)
     nodes = Nodes({}, frozenset(), frozenset({node}), frozenset(), frozenset(), voters, 3003, {}, serving={})
     pod, life = f"controllers-{node}", f"uid-{node}"
@@ -89,10 +97,15 @@ def controllers(at: float, uid: str, node: int, number: int) -> list[Record]:
     ]
 
 
-@pytest.mark.parametrize(("lasts", "broken"), [("5s", set()), ("20s", {"majority", "controllers"})])
+@pytest.mark.parametrize(
+    ("lasts", "broken"),
+    [("5s", set()), ("20s", {"majority", "controllers"})],
+    ids=["over after 5 s", "not over within 20 s"],
+)
 def test_a_restart_that_is_over_by_stable_for_of_its_document_stays_over_for_the_next_owner(
     lasts: str, broken: set[str]
 ) -> None:
+    """The first restart returns at 6 s and the second begins at 16 s, for another document, whose stableFor is 20 s."""
     documents: list[Record] = [
         Stored(0.0, "ADDED", {"metadata": {"uid": uid}, "spec": {"rollout": {"stableFor": stable}}}, "kubectl-edit")
         for uid, stable in (("1", lasts), ("2", "20s"))
@@ -103,6 +116,7 @@ def test_a_restart_that_is_over_by_stable_for_of_its_document_stays_over_for_the
 
 
 def in_vain(at: float, number: int | None, *, runs: str = "old") -> Stopped:
+    """A restart of broker 1, which still runs the old revision. `number`: of the request; None: by a person."""
     return Stopped(at, CLUSTER, 1, "brokers-1", f"uid-{at}", runs, "new", number)
 
 
@@ -114,6 +128,7 @@ def in_vain(at: float, number: int | None, *, runs: str = "old") -> Stopped:
         ([Templated(5.0, CLUSTER, "controllers", "new")], {"once"}),
         ([in_vain(5.0, None)], set()),
     ],
+    ids=["nothing between", "a new template", "a new template of other nodes", "a restart by a person between"],
 )
 def test_a_second_restart_of_an_unchanged_node_for_the_same_template_breaks_the_promise(
     between: list[Record], broken: set[str]
@@ -124,7 +139,9 @@ def test_a_second_restart_of_an_unchanged_node_for_the_same_template_breaks_the_
     assert {one.rule for one in found} == broken
 
 
-@pytest.mark.parametrize(("emptied", "broken"), [(frozenset({2}), {"disks"}), (frozenset({1}), set())])
+@pytest.mark.parametrize(
+    ("emptied", "broken"), [(frozenset({2}), {"disks"}), (frozenset({1}), set())], ids=["another node", "the same node"]
+)
 def test_a_restart_while_another_node_has_lost_its_disk_breaks_the_promise(
     emptied: frozenset[int], broken: set[str]
 ) -> None:
@@ -135,7 +152,7 @@ def test_a_restart_while_another_node_has_lost_its_disk_breaks_the_promise(
 
 
 def scene_of_pods(*, by_hand: bool) -> tuple[Simulation, RecordedPods]:
-    """The first in which a person restarts the nodes, or does not."""
+    """The first simulated roll in which a person restarts the nodes, or in which the operator does."""
     for seed in range(ROLLS - 1, 3_000, ROLLS):
         scene = Simulation(seed)
         pods = scene.clusters["a"].pods
@@ -146,7 +163,7 @@ def scene_of_pods(*, by_hand: bool) -> tuple[Simulation, RecordedPods]:
 
 
 def test_a_simulated_pod_that_is_deleted_does_not_crash_again() -> None:
-    """Who knows that the image is not to blame deletes the pod: from then on nothing is halted for it."""
+    """A person who deletes a crashing pod knows that its image is not the cause: from then on it halts no roll."""
 
     async def lives() -> tuple[frozenset[int], frozenset[int]]:
         scene, pods = scene_of_pods(by_hand=False)
@@ -162,7 +179,7 @@ def test_a_simulated_pod_that_is_deleted_does_not_crash_again() -> None:
 
 
 def test_no_simulated_process_leaks_at_the_end_of_a_roll_by_hand() -> None:
-    """A leaking process would end again and again, and no status asks that person for its restart."""
+    """A leaking process ends again and again, so the history would never become calm."""
 
     async def ends() -> tuple[frozenset[int], frozenset[int], list[Ended]]:
         scene, pods = scene_of_pods(by_hand=True)

@@ -1,4 +1,4 @@
-"""Rules of the checker, each held against a record that was written for it: what it allows, and what it does not."""
+"""Rules of the checker: each is checked with a small written history that it allows, and one that it does not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def found(rule: Callable[[Facts], Iterator[Violation]], *records: Record) -> lis
 
 
 def approved_for_a_while(until: float) -> list[Record]:
-    """An intent; then an approval that nothing needs is written, and taken away again; the change leaves at 8 s."""
+    """The intent is written at 1 s. An approval that no plan needs is written at 2 s, and removed at `until`."""
     begun = {"operator": {"instance": "operator-1"}, "intents": [INTENT]}
     return [
         stored(0.0, OPERATOR, {"operator": {"instance": "operator-1"}}),
@@ -70,12 +70,13 @@ def test_a_step_after_a_lasting_change_of_the_document_breaks_the_promise() -> N
 
 
 def bound_to(cluster_id: str) -> dict[str, Any]:
+    """A status with this cluster id, and with the level of that cluster."""
     levels = [{"name": "metadata.version", "finalized": {"A": 21, "B": 25, "": 21}[cluster_id]}]
     return {"clusterId": cluster_id, "operator": {"instance": "operator-1"}, "features": levels}
 
 
 def moved_on(name: str) -> list[Record]:
-    """A person takes the cluster id out of a status; with this name in the document, B becomes its cluster."""
+    """A person removes the cluster id A from a status. The document names the cluster `name`; then B is read."""
     return [
         stored(0.0, OPERATOR, bound_to("A")),
         stored(1.0, PERSON, bound_to("")),
@@ -104,7 +105,9 @@ def test_a_status_with_a_cluster_that_changes_to_the_cluster_of_the_document_bre
     assert found(a_status_tells_of_one_cluster, *records, *after)
 
 
-@pytest.mark.parametrize(("by_clock", "broken"), [(9.0, []), (12.0, ["late"])])
+@pytest.mark.parametrize(
+    ("by_clock", "broken"), [(9.0, []), (12.0, ["late"])], ids=["within ten seconds by its clock", "after ten seconds"]
+)
 def test_a_late_request_is_judged_by_the_clock_of_its_process(by_clock: float, broken: list[str]) -> None:
     records: list[Record] = [
         stored(0.0, OPERATOR, {"operator": {"instance": "operator-1"}}),
@@ -118,14 +121,15 @@ def test_a_late_request_is_judged_by_the_clock_of_its_process(by_clock: float, b
 @pytest.mark.parametrize(
     ("other", "reads", "broken"),
     [
-        ("share.version", 1, []),
-        ("share.version", 0, ["one at a time"]),  # what became of the first was not known yet
-        ("group.version", 1, ["one at a time"]),
+        pytest.param("share.version", 1, [], id="another feature"),
+        pytest.param("share.version", 0, ["one at a time"], id="another feature, before the first outcome is known"),
+        pytest.param("group.version", 1, ["one at a time"], id="the same feature"),
     ],
 )
 def test_a_request_that_a_broker_forwards_twice_blocks_only_its_feature(
     other: str, reads: int, broken: list[str]
 ) -> None:
+    """The request of 1 s takes effect at 2 s, and once more at 6 s. Between, another change of `other` is sent."""
     records: list[Record] = [
         sent(1.0),
         Moved(2.0, "A", "group.version", 0, 1, 1),
@@ -140,9 +144,9 @@ def test_a_request_that_a_broker_forwards_twice_blocks_only_its_feature(
 @pytest.mark.parametrize(
     ("process", "by", "broken"),
     [
-        ("operator-1", OPERATOR, ["one at a time"]),  # it knows what it sent
-        ("operator-2", OPERATOR, []),
-        ("operator-1", PERSON, []),
+        pytest.param("operator-1", OPERATOR, ["one at a time"], id="the process that sent it, which remembers it"),
+        pytest.param("operator-2", OPERATOR, [], id="another process"),
+        pytest.param("operator-1", PERSON, [], id="a person removed the intent"),
     ],
 )
 def test_a_change_whose_intent_an_older_schema_dropped_blocks_only_the_process_that_sent_it(

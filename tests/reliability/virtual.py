@@ -20,11 +20,11 @@ _RESOLUTION = 1e-9
 
 
 class DeadlockError(Exception):
-    """Nothing is waited for that will ever come."""
+    """A deadlock: all tasks wait, and no timer is set."""
 
 
 class _NoSockets(selectors.BaseSelector):
-    """Is asked for nothing: see `_run_once`."""
+    """A selector that is never asked: see `_run_once`."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         raise AssertionError("nobody waits for sockets here")
@@ -69,7 +69,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
                 handle._run()
 
     def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
-        """At once, in this thread."""
+        """Run the function at once, in this thread."""
         done: asyncio.Future[T] = self.create_future()
         try:
             done.set_result(func(*args))
@@ -79,7 +79,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """To its end, in a loop of its own."""
+    """Run a coroutine to its end, in an event loop of its own."""
     results: list[T] = []
 
     async def without_result() -> None:

@@ -26,7 +26,7 @@ BROKERS_UNREGISTERED = Condition("BrokersUnregistered")  # which only the copy h
 
 
 class UnregistrationWork(Struct, frozen=True):
-    """One broker, which is there still, or is not."""
+    """The unregistration of one broker, which is still registered or not."""
 
     step: UnregisterBroker
     is_over: bool
@@ -38,7 +38,7 @@ class UnregistrationWork(Struct, frozen=True):
 
     @property
     def remaining(self) -> Sequence[str]:
-        """What is left of it, for people."""
+        """The remaining work, for people."""
         return () if self.is_over else (str(self.step),)
 
     @property
@@ -61,7 +61,7 @@ class UnregistrationWork(Struct, frozen=True):
 
 
 class UnregistrationPart(StageProposal, frozen=True):
-    """What there is to unregister. registered: brokers that are; None where that was not read."""
+    """The brokers to unregister. registered: ids of registered brokers; None if they were not read."""
 
     kind: ClassVar[str] = UNREGISTRATION
 
@@ -70,7 +70,7 @@ class UnregistrationPart(StageProposal, frozen=True):
 
     @property
     def is_known(self) -> bool:
-        """Whether the registrations were read."""
+        """Tell whether the registrations were read."""
         return self.registered is not None
 
     @property
@@ -80,7 +80,7 @@ class UnregistrationPart(StageProposal, frozen=True):
 
     @property
     def stages(self) -> tuple[PlannedStage, ...]:
-        """One for each broker."""
+        """A stage for each broker."""
         return tuple(
             PlannedStage(kind=UNREGISTRATION, start={f"broker.{one}": 1}, target={f"broker.{one}": 0})
             for one in self.pending
@@ -98,7 +98,7 @@ class UnregistrationPart(StageProposal, frozen=True):
 
 
 class UnregistrationNow(StageState, frozen=True):
-    """Where it stands."""
+    """The state of the stage."""
 
     kind: ClassVar[str] = UNREGISTRATION
 
@@ -107,12 +107,12 @@ class UnregistrationNow(StageState, frozen=True):
 
     @property
     def is_due(self) -> bool:
-        """Whether a broker is to be unregistered."""
+        """Tell whether a broker has to be unregistered."""
         return bool(self.part.pending)
 
     @property
     def outlook(self) -> str:
-        """What it would do."""
+        """The effects of the stage."""
         return "would " + (", ".join(str(UnregisterBroker(one)) for one in self.part.pending) or "do nothing")
 
     @property
@@ -126,7 +126,7 @@ class UnregistrationNow(StageState, frozen=True):
 
     @property
     def needs_approval(self) -> bool:
-        """Only where each plan does."""
+        """Tell whether every plan needs an approval: this kind needs none by itself."""
         return self.facts.desired.policy is ApprovalPolicy.ALWAYS
 
     @property
@@ -137,7 +137,7 @@ class UnregistrationNow(StageState, frozen=True):
         return Done(Reason.IN_SYNC, "no broker is to be unregistered")
 
     def conditions(self, decision: Decision) -> Conditions:
-        """Whether all that are to go are gone."""
+        """The condition that all these brokers are unregistered."""
         if self.part.pending:
             return {BROKERS_UNREGISTERED: ("False", Reason.IN_PROGRESS, self.outlook)}
         return {BROKERS_UNREGISTERED: ("True", Reason.ALL_CURRENT, "no broker is to be unregistered")}
@@ -163,19 +163,19 @@ class Unregistrations:
     def is_withdrawn(
         self, stages: Sequence[PlannedStage], wanted: DesiredState, workloads: WorkloadsReading | Failure
     ) -> bool:
-        """Whether no consent names a broker of these stages by now."""
+        """Tell whether no consent names a broker of these stages any more."""
         asked = {f"broker.{one}" for one in asked_for(wanted.consents)}
         return any(not stage.target.keys() <= asked for stage in stages)
 
     def demands(self, asked: ReadContext) -> ReadRequirements:
-        """Nothing that is not read anyway."""
+        """Require no reading beyond those that are always made."""
         return ReadRequirements()
 
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> UnregistrationPart:
-        """What the consents name."""
+        """Propose a stage for each broker that a consent names."""
         return UnregistrationPart(asked_for(facts.desired.consents), registered_in(facts.observation))
 
     def judge(self, facts: StageInput, proposal: Proposal) -> UnregistrationNow | None:
-        """Where it stands; nothing of another cluster."""
+        """The state of the stage by this observation."""
         part = next(one for one in proposal.parts if isinstance(one, UnregistrationPart))
         return UnregistrationNow(facts, part) if facts.ours else None

@@ -44,7 +44,7 @@ def registered_in(seen: Observation) -> frozenset[int] | None:
 
 @runtime_checkable
 class UnregisterPort(Protocol):
-    """What it is sent over: a Kafka cluster has it."""
+    """The port over which it is sent, which a Kafka cluster has."""
 
     async def unregister(self, role: Role, node_id: int) -> Failure | None:
         """None: the registration is taken back."""
@@ -72,17 +72,17 @@ class UnregisterBroker(Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """What is acted on."""
+        """The broker that is unregistered."""
         return f"broker {self.node_id}"
 
     @property
     def request(self) -> str:
-        """What leaves the process."""
+        """The request that is sent."""
         return f"UnregisterBroker {self.node_id}"
 
     @property
     def in_progress(self) -> str:
-        """What is said while it is carried out."""
+        """The text while it is carried out."""
         return f"unregistering broker {self.node_id}"
 
     @property
@@ -91,11 +91,11 @@ class UnregisterBroker(Struct, frozen=True):
         return f"broker.{self.node_id}:1->0"
 
     def is_asked_for_by(self, earlier: Step) -> bool:
-        """Never: one whose outcome is open is not sent again."""
+        """Always false: a step with an unknown outcome is not sent again."""
         return False
 
     def begin(self, at: Stamp, via: Via, seen: Observation, *, corrects_drift: bool = False) -> BrokerInFlight:
-        """What is remembered of it."""
+        """The intent of the step, as it is stored."""
         return BrokerInFlight(self, at, via)
 
     def rejection(self, code: int, message: str) -> Rejection:
@@ -105,7 +105,7 @@ class UnregisterBroker(Struct, frozen=True):
         return Rejection(Reason.CONTROLLER_REJECTED, said, remedy, recorded=message)
 
     async def send(self, port: object, withheld: Callable[[], str | None]) -> Outcome:
-        """Over a port that can."""
+        """Send the step over a port that can unregister."""
         if why := withheld():
             return NotSent(why)
         if not isinstance(port, UnregisterPort):
@@ -127,29 +127,29 @@ class UnregisterBroker(Struct, frozen=True):
 
     @classmethod
     def is_irreversible(cls, ended: HistoryEntry) -> bool:
-        """Never: a broker registers again."""
+        """Always false: a broker registers again."""
         return False
 
     @classmethod
     def event_of(cls, ended: HistoryEntry, facts: EventFacts | None) -> EventRecord | None:
-        """Only what was done."""
+        """The event of an unregistration that was done; none of others."""
         note = note_of(ended.action, ended.message)
         facts = facts or EventFacts(kind=cls.kind, node=ended.target)
         return EventRecord("BrokerUnregistered", "Unregister", note, facts=facts) if ended.result == "Applied" else None
 
 
 class BrokerInFlight(InFlight, frozen=True):
-    """One whose outcome is open."""
+    """An unregistration whose outcome is not known yet."""
 
     step: UnregisterBroker
 
     @property
     def facts(self) -> EventFacts:
-        """Which broker."""
+        """The broker in the facts of an event."""
         return EventFacts(kind=self.step.kind, node=self.step.target, node_id=self.step.node_id, begun_at=self.at)
 
     def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
-        """By two different readings that agree."""
+        """Settle the step by two different readings that agree."""
         before, after = registered_in(looks.earlier), registered_in(looks.later)
         if before is None or after is None or looks.earlier is looks.later:
             return OpenOutcome("the registrations have to be read twice")
@@ -159,5 +159,5 @@ class BrokerInFlight(InFlight, frozen=True):
         return Result.NOT_APPLIED if is_there == (True, True) and not looks.unjudged.reason else OpenOutcome()
 
     def progress(self, ago: Callable[[str], str]) -> str:
-        """When it was sent."""
+        """The progress: when the step was sent."""
         return f"{self.step}, sent {ago(self.at)} ago; the registrations are being read"

@@ -1,4 +1,4 @@
-"""Small clusters for tests: logs and snapshots as a quorum of three writes them, in copies of its nodes."""
+"""Small clusters for tests of tables: logs and snapshots of a quorum of three controllers, and copies of its nodes."""
 
 from __future__ import annotations
 
@@ -104,13 +104,15 @@ def migration(code: int) -> bytes:
 
 
 def min_insync(value: str | None = "2", broker: str = "") -> bytes:
-    """What a request sets of min.insync.replicas: for all brokers, or for one."""
+    """The record of a request that sets min.insync.replicas for all brokers, or for one; None removes the value."""
     data = {"resourceType": 4, "resourceName": broker, "name": "min.insync.replicas", "value": value}
     return frame(table.CONFIG, data)
 
 
 def healthy(brokers: int = 2, version: int = 27) -> list[Item]:
-    """The beginning of the log of a cluster in which all is well. The last broker is unfenced as it registers."""
+    """The begin of the log of a healthy cluster, with min.insync.replicas 2 for all brokers. With two brokers it has
+    nine records, offsets 0 to 8. The last broker is registered unfenced.
+    """
     items: list[Item] = [leader(3001), level("metadata.version", version)]
     items += [registered_controller(one) for one in VOTERS]
     for number in range(1, brokers + 1):
@@ -149,7 +151,7 @@ def image_of(data: bytes, below: int) -> Image:
 
 
 def snapshot_of(image: Image, *, at_ms: int = NOW, control: Iterable[tuple[RecordType, dict[str, Any]]] = ()) -> bytes:
-    """What a node writes as its snapshot of this image, and when. control: records of the quorum, behind the header."""
+    """The snapshot of this image, written at `at_ms`. control: records of the quorum, which follow the header."""
     values = [level(name, value) for name, value in image.features.items()]
     values += [
         registered_broker(
@@ -196,8 +198,9 @@ def copy(
     node_id: int | None = None,
     voted: int | None = None,
 ) -> NodeCopy:
-    """A node's files by their names. node_id: as its meta.properties has it; else its folder's name. voted: as its
-    quorum-state has it; else for itself, which tells it from any other.
+    """The copy of a node in the folder `node`. files: content by name; node_id: of its meta.properties, by default the
+    name of the folder. voted: candidate of its vote in epoch 1, by default itself, so that copies of two nodes differ;
+    -1: it has no vote.
     """
     records = [FileRecords(node, name, rows_of(name, data).to_batches) for name, data in files.items()]
 
@@ -229,7 +232,7 @@ def history(*copies: NodeCopy) -> History:
 def tables(
     copies: Iterable[NodeCopy], *, at_ms: int | None = None, documents: Documents = NO_DOCUMENTS, valid_for_ms: int = 0
 ) -> dict[str, pa.Table]:
-    """All tables, judged when the last record was appended."""
+    """All tables, judged at the time of the last record, or at `at_ms`."""
     cluster = one(copies)
     if at_ms is None:
         at_ms = history_of(cluster).end_ms or 0
@@ -248,7 +251,7 @@ def readiness(copies: Iterable[NodeCopy], target: str = "4.2", **more: Any) -> d
 
 
 def unknown_kinds(row: dict[str, Any]) -> set[str]:
-    """Kinds of what is not known of a target."""
+    """The kinds of missing evidence in a row of readiness."""
     return {one["kind"] for one in row["unknown_because"]}
 
 

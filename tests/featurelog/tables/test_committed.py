@@ -1,4 +1,7 @@
-"""What is surely so, and what a leader may yet undo: nothing that may be undone makes a verdict ready."""
+"""Committed records: a record is committed if a majority of the voters has it, and no other makes a verdict ready.
+
+A record that only a minority has may be overwritten by the next leader.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ from tests.kraftlog.build import NOW, no_op
 
 
 def only_first_has(items: Sequence[Item], more: Sequence[Item]) -> list[NodeCopy]:
-    """The last records are in one of three copies."""
+    """Three copies of `items`, the first of which has the records `more` as well."""
     whole = log([*items, *more])
     return [copy("3001", {segment_name(0): whole}), *copies_of(log(items), (3002, 3003))]
 
@@ -56,7 +59,7 @@ def test_a_majority_of_four_voters_is_three(copied: int, committed: int) -> None
     assert (row["voters"], row["committed_below"]) == ([*four], committed)
 
 
-# --- who votes
+# --- voters
 
 
 def test_the_voters_are_unknown_after_a_gap_that_may_hold_another_election() -> None:
@@ -84,7 +87,7 @@ def blocking(row: dict[str, Any]) -> list[int]:
 
 
 def test_a_voter_whose_removal_may_be_undone_has_to_be_registered() -> None:
-    """The record that removes it is the first that is not surely committed."""
+    """As long as only one copy has the record that removes voter 3003, the voter counts."""
     items = unregistered(DYNAMIC, 3003)
     assert blocking(readiness(only_first_has(items, [voters_record(3001, 3002)]))) == [3003]
     gone = [*items, voters_record(3001, 3002), no_op()]
@@ -128,7 +131,7 @@ def test_a_voter_that_a_later_snapshot_does_not_have_is_no_longer_a_voter() -> N
     assert blocking(readiness(copies)) == []
 
 
-# --- what may be undone
+# --- records that may be overwritten
 
 
 @pytest.mark.parametrize(
@@ -181,7 +184,7 @@ def fenced_since(*items: bytes) -> int | None:
 
 
 def test_a_broker_is_fenced_since_the_registration_of_its_current_process() -> None:
-    """The one before it was fenced as well, and maybe for long."""
+    """The time counts anew for each process, although the earlier one was fenced too."""
     first, second = registered_broker(7, 500), registered_broker(7, 600)
     assert fenced_since(first, no_op(), no_op()) == NOW + 9
     assert fenced_since(first, no_op(), second) == NOW + 11

@@ -1,4 +1,4 @@
-"""Whose change it was, and whether levels are as a document wants them."""
+"""Documents of clusters: the changes that their history attributes to the operator, and drift from their levels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def change(action: str, at_ms: int, result: str = "Applied") -> dict[str, Any]:
 
 
 CHANGED = log([*healthy(), level("metadata.version", 28)])
+"""A log in which metadata.version is raised from 27 to 28, by its record at offset 9."""
 AT = NOW + 9
+"""The time of that record."""
 
 
 def attributions(*documents: dict[str, Any], data: bytes = CHANGED, cluster_id: str | None = CLUSTER_ID) -> list[str]:

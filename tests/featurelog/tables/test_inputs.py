@@ -1,4 +1,4 @@
-"""What is one cluster, what copies agree on, and what is wrong with them."""
+"""Inputs of tables: which copies are of one cluster, the records that they agree on, and their defects."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_one_cluster_in_two_places_is_never_merged() -> None:
 
 
 def test_copies_of_a_log_that_contradict_each_other_are_not_merged() -> None:
-    """No copy says which cluster it is of, and they cannot be of one: the first by name stays."""
+    """No copy has a cluster id, and their records differ: only the first by name counts."""
     first = copy("3001", {segment_name(0): log(healthy())}, cluster_id=None)
     other = copy("3002", {segment_name(0): log(healthy(version=20))}, cluster_id=None)
     found = [first, other]
@@ -227,7 +227,7 @@ def test_rows_may_come_in_batches_of_any_size() -> None:
 
 
 def blocks(how_many: int) -> Callable[[], Iterator[pa.RecordBatch]]:
-    """Rows of a log with so many times four thousand changes of partitions, made when they are asked for."""
+    """Function that makes the rows of a log with so many times 4,000 changes of partitions, as they are read."""
     items = [*healthy(), topic(1, "orders"), *[partition(1, number, 1, 2) for number in range(100)]]
     first = rows_of(segment_name(0), log(items))
     values = [partition_change(1, number % 100, leader=number % 2 + 1) for number in range(4000)]
@@ -253,7 +253,7 @@ def test_memory_does_not_grow_with_the_number_of_partition_changes() -> None:
         peaks[how_many] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert made["upgrade_readiness"]["watermark_offset"][0].as_py() == 110 + 4000 * how_many
-    assert peaks[4] < peaks[1] + 1_000_000, "of 12,000 more, which are some 10 MB as objects"
+    assert peaks[4] < peaks[1] + 1_000_000, "12,000 more changes would take some 10 MB as objects"
 
 
 def test_tables_have_their_schema_and_the_key_of_each_row_is_unique() -> None:

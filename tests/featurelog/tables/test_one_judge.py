@@ -1,8 +1,8 @@
-"""The pipeline and the operator are fed the same logs, and never disagree on whether a cluster is ready.
+"""The pipeline and the operator give the same verdict on the same log.
 
-Each log is replayed twice: into the history of the pipeline, and into the image that the operator observes. What the
-operator would learn beyond the log is left out: a node answers it with nothing but the configs that the log has, and a
-change that needs a consent but loses nothing has it.
+Each log is replayed twice: into the history of the pipeline, and into the image that the operator observes. The
+operator learns nothing beyond the log: a node answers with the configs in the log only. A downgrade that needs a
+consent but loses nothing has it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def logs(draw: st.DrawFn) -> tuple[Item, ...]:
 
 
 def observed(data: bytes, end: int) -> Observation:
-    """What the operator makes of the log: a majority of the voters stands behind it, and no node was asked."""
+    """The observation of the operator: all voters have the whole log, and no node was asked."""
     voters = tuple(ReplicaProgress(one, end, 1_000, 1_000) for one in VOTERS)
     quorum = QuorumAnswer(3001, 1, end, voters, ())
     probe = ClusterProbe(at=NOW, cluster_id="c", brokers=NOT_ASKED, controllers=NOT_ASKED, quorum=quorum, nodes=())
@@ -107,7 +107,7 @@ def observed(data: bytes, end: int) -> Observation:
 
 
 def with_configs(node: Node, values: Mapping[tuple[int, str, str], Any]) -> Node:
-    """The node as it answers from configs alone: without the value of its file."""
+    """The node with the values that requests have set, and without the value in its file."""
     named = {SettingSource.NODE: str(node.id), SettingSource.ALL_BROKERS: ""}
     keys = {source: (BROKER_RESOURCE, name, MIN_INSYNC_REPLICAS) for source, name in named.items()}
     layers = {source: values[key] for source, key in keys.items() if key in values}
@@ -136,7 +136,7 @@ NODES = (BlockerKind.NODE_RANGE, BlockerKind.GHOST_REGISTRATION)
 
 
 def said_by_operator(found: Iterable[Blocker]) -> dict[str, set[Any]]:
-    """What prevents the change, in the terms of both."""
+    """The blockers of the operator, in terms that the pipeline has too."""
     found = [one for one in found if one.failure_kind is None]
     named = [one for one in found if one.node is not None and one.kind in NODES]
     return {
@@ -149,11 +149,12 @@ def said_by_operator(found: Iterable[Blocker]) -> dict[str, set[Any]]:
 
 
 def is_unread(blocker: Blocker) -> bool:
-    """Whether it is there because a file was not read."""
+    """Tell whether the blocker exists only because a file was not read."""
     return blocker.kind is BlockerKind.SETTING and "is not known" in blocker.message
 
 
 def said_by_pipeline(row: Mapping[str, Any]) -> dict[str, set[Any]]:
+    """The blockers of the pipeline, in terms that the operator has too."""
     registered = [one for one in row["blocking_nodes"] if one["reason"] != "ControllerNotRegistered"]
     too_old = "ControllerTooOld"  # of a range of metadata.version, for a change of kraft.version
     others = {(one["kind"], one["text"]) for one in row["other_blockers"]}
@@ -169,9 +170,7 @@ def said_by_pipeline(row: Mapping[str, Any]) -> dict[str, set[Any]]:
 
 
 def speaks_of_each_node(found: Iterable[Blocker]) -> bool:
-    """Whether there is a blocker for each node. Else one line stands for all of them: no node has the feature, or the
-    level.
-    """
+    """Tell whether each node has a blocker. Otherwise one is for all nodes: none has the feature, or the level."""
     return all(
         one.kind is not BlockerKind.UNKNOWN_FEATURE and one.reason is not Reason.UNSUPPORTED_LEVEL for one in found
     )
@@ -201,7 +200,7 @@ def test_the_pipeline_and_the_operator_give_the_same_verdict(
         ]
         voters = [one for one in row["blocking_nodes"] if one["reason"] == "ControllerNotRegistered"]
         assert bool(unread) == bool(doubts or voters), (row, found)
-        if voters:  # Kafka may accept it all the same, which does not vouch for a voter that it does not look at
+        if voters:  # a dry run that Kafka accepts proves nothing about a voter that never registered
             assert preflight(seen, changes, DryRunAccepted()), row
 
 

@@ -1,4 +1,4 @@
-"""Whatever becomes of the files, no verdict becomes ready by it; their names and their order do not matter."""
+"""Lost, cut, copied or damaged files never make a verdict ready; names and order of files do not matter."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3), st.booleans())
 
 
 def story(steps: Sequence[tuple[int, int, bool]]) -> list[Item]:
-    """A log in which what each record says fits what was before."""
+    """A log without contradictions. Each step: kind of record, id or level, and which of two forms."""
     items: list[Item] = healthy()
     registered: dict[int, int] = {1: 101, 2: 102}
     in_transaction = False
@@ -92,8 +92,8 @@ class Inputs:
 
 @st.composite
 def inputs(draw: st.DrawFn) -> Inputs:
-    """Copies that end where they like, in segments and with snapshots; one may be of a leader that lost its office, and
-    end with records that no other node has.
+    """Copies of different lengths, in segments and with snapshots. One may be of a leader that was replaced, and end
+    with records that no other node has.
     """
     items = story(draw(STEPS))
     elected = draw(st.integers(9, len(items)))
@@ -156,6 +156,7 @@ def not_ready(found: Sequence[NodeCopy], end_ms: int, valid_for_ms: int = 0) -> 
 
 
 def never_ready_by(before: Inputs, after: Files, valid_for_ms: int = 0) -> None:
+    """Assert that no target becomes ready with the other files."""
     was, now = (not_ready(copies(files), before.end_ms, valid_for_ms) for files in (before.files, after))
     assert was <= now, sorted(was - now)
 
@@ -181,7 +182,7 @@ def test_removing_a_node_never_makes_a_verdict_ready(before: Inputs, data: st.Da
 def test_removing_the_same_offsets_of_all_nodes_never_makes_a_verdict_ready(
     steps: Sequence[tuple[int, int, bool]], data: st.DataObject
 ) -> None:
-    made = batches([*story(steps), leader(3002)])  # so that who votes is known behind any gap
+    made = batches([*story(steps), leader(3002)])  # the last record names the voters, so they are known behind any gap
     cuts = sorted({0, *data.draw(st.lists(st.integers(9, len(made) - 1), min_size=1, max_size=3))})
     files = {
         segment_name(begin_at): b"".join(made[begin_at:until])
@@ -263,7 +264,7 @@ def ended(history: History) -> int:
 
 
 def without_files(tables: Mapping[str, pa.Table]) -> dict[str, list[object]]:
-    """All that they say but in which file it is written."""
+    """The rows of all tables without their fields that name a file."""
     return {name: [_without_files(row) for row in table.to_pylist()] for name, table in tables.items()}
 
 
@@ -278,8 +279,8 @@ def _without_files(value: object) -> object:
 def test_other_epochs_in_the_last_batches_of_a_copy_never_make_a_verdict_ready(
     before: Inputs, data: st.DataObject
 ) -> None:
-    """No checksum covers them, and a higher epoch wins over what all others have: also for as long as what was read
-    stands.
+    """A checksum does not cover the epoch, and records of a higher epoch replace those of other copies. `DAY_MS`: the
+    verdict is also not ready while data may be a day old.
     """
     segments = [(node, name) for node, of_node in before.files.items() for name in of_node if name.endswith(".log")]
     node, name = data.draw(st.sampled_from(segments))

@@ -1,4 +1,4 @@
-"""What a log says about whether a cluster can be taken to a release, or a feature to a level."""
+"""Readiness of a cluster for a release, or of a feature for a level, by the copies of its log."""
 
 from __future__ import annotations
 
@@ -112,15 +112,15 @@ def test_the_records_of_a_snapshot_are_committed() -> None:
 
 
 def whole_of(data: bytes, nodes: Iterable[int]) -> list[NodeCopy]:
-    """Copies of which a snapshot proves all that they have to be committed."""
+    """Copies of the log with a snapshot at its end, so that every record in them is committed."""
     end = history(*copies_of(data)).end
     files = {segment_name(0): data, **snapshot_at(end, data)}
     return [copy(str(node), files) for node in nodes]
 
 
-@pytest.mark.parametrize("nodes", [(3001,), (1, 3001)])
+@pytest.mark.parametrize("nodes", [(3001,), (1, 3001)], ids=["one voter", "one voter and a broker"])
 def test_the_verdict_is_unknown_without_a_majority_of_copies_in_the_row_and_in_the_gate(nodes: tuple[int, ...]) -> None:
-    """One verdict: who reads the table with SQL sees what the gate says."""
+    """The gate and a query of the table must give the same verdict."""
     row = readiness(whole_of(log(healthy()), nodes), "4.2")
     ((_, text),) = ((each["kind"], each["text"]) for each in row["unknown_because"])
     assert (row["verdict"], text.startswith("copies of 1 of 3 voters were read")) == ("unknown", True)
@@ -215,6 +215,7 @@ def test_the_voters_are_unknown_without_a_leader_change_and_without_a_record_of_
         ({3001: VOTERS, 3002: (3001,)}, None),
         ({}, None),
     ],
+    ids=["one node", "two nodes agree", "two nodes disagree", "no node"],
 )
 def test_without_a_record_the_voters_of_a_static_quorum_are_those_on_which_its_nodes_agree(
     said: dict[int, tuple[int, ...]], voters: list[int] | None
@@ -310,7 +311,7 @@ def test_a_record_with_an_unknown_frame_makes_the_verdict_unknown() -> None:
 
 
 def test_a_damaged_leader_epoch_does_not_invalidate_other_copies() -> None:
-    """No checksum covers it, and a higher epoch would win."""
+    """The checksum of a batch does not cover its epoch, and of two batches the one with the higher epoch is used."""
     whole = log([*healthy(), no_op(), no_op()])
     flipped = bytearray(whole)
     flipped[len(log(healthy())) + 12] ^= 0x40  # the highest byte of the epoch of the batch at offset 9

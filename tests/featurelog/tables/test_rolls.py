@@ -1,4 +1,4 @@
-"""What a log tells of rolls: the same as the operator's report says of the same bytes, a row for each time."""
+"""Rolls in a log: rows of restarts and outages, which equal the report of the operator on the same bytes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def rolls(items: list[Item] | bytes, **more: Any) -> list[dict[str, Any]]:
 
 
 def with_partition() -> list[Item]:
-    """No request has set min.insync.replicas."""
+    """A cluster with partition orders-0 on brokers 1 and 2, and without a set min.insync.replicas."""
     return [*healthy()[:-1], no_op(), topic(1, "orders"), partition(1, 0, 1, 2)]
 
 
@@ -91,7 +91,7 @@ def test_rolls_of_nodes_away_at_the_same_time_have_their_concurrency() -> None:
     assert [row["concurrency"] for row in rolls([*healthy(), *items])] == [2, 2]
 
 
-@pytest.mark.parametrize(("minutes", "expected"), [(10, 1), (16, 2)])
+@pytest.mark.parametrize(("minutes", "expected"), [(10, 1), (16, 2)], ids=["10 minutes", "16 minutes"])
 def test_a_quarter_of_an_hour_without_an_absence_ends_a_roll(minutes: int, expected: int) -> None:
     items = [*with_partition(), *AWAY]
     offset = len(items)

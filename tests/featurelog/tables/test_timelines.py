@@ -1,4 +1,7 @@
-"""What was finalized, registered and migrated from when to when."""
+"""Timelines of levels, registrations and migrations: the time and the offset from which and to which each row is valid.
+
+Each record of these logs is a batch, and its time is NOW plus its offset in ms.
+"""
 
 from __future__ import annotations
 
@@ -198,7 +201,7 @@ MINUTES = 60_000
 
 
 def later(items: list[Any], minutes: int) -> bytes:
-    """A log whose last record comes so many minutes after the others."""
+    """A log with these items, and a no-op so many minutes later: ghosts are judged at its time."""
     offset = len(items)
     last = encode_batch([Record(offset, NOW + offset + minutes * MINUTES, no_op())], leader_epoch=1)
     return b"".join([*batches(items), last])
@@ -249,7 +252,7 @@ def test_a_migration_row_has_its_state_and_the_brokers_in_zookeeper_mode() -> No
 
 @pytest.mark.parametrize(("version", "flagged"), [(8, True), (9, False)])
 def test_a_state_that_kafka_3_4_may_have_written_is_flagged(version: int, flagged: bool) -> None:
-    """1 and 2 changed places in 3.5; the names are those of 3.5 and later."""
+    """Kafka 3.4, whose highest level is 8, used codes 1 and 2 with each other's meaning. Names are those of 3.5."""
     items = [leader(3001), level("metadata.version", version), migration(1)]
     (row,) = rows(copies_of(log(items)), "migration_timeline")
     assert (row["state_code"], row["state_name"], row["written_by_3_4_possible"]) == (1, "MIGRATION", flagged)

@@ -1,4 +1,7 @@
-"""Which copies prove anything of their own, and which leader epochs are believed."""
+"""Copies of logs: those of one node count as one copy, and leader epochs that contradict the log are not trusted.
+
+A record is committed if copies of a majority of the voters have it. So two copies of one node must not count as two.
+"""
 
 from __future__ import annotations
 
@@ -37,33 +40,28 @@ from tests.kraftlog.build import batch, no_op
 
 DATA = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500)])
 END = 11
-
-
-def unsaid(node: str, data: bytes, **more: bytes) -> NodeCopy:
-    """The copy of a node that does not say who it is."""
-    made = copy(node, {segment_name(0): data, **more})
-    return NodeCopy(made.cluster, made.node, made.cluster_id, made.files)
+"""The end of DATA: nine records of `healthy`, and two of broker 7."""
 
 
 def with_epochs(made: Sequence[bytes], epochs: dict[int, int]) -> bytes:
-    """Batches with other leader epochs, by place: no checksum covers them."""
+    """Batches with other leader epochs, by their index. A checksum of a batch does not cover its epoch."""
     found = [bytearray(one) for one in made]
     for place, epoch in epochs.items():
         struct.pack_into(">i", found[place], LENGTH_END, epoch)
     return b"".join(map(bytes, found))
 
 
-def said(copies: Sequence[NodeCopy], kind: str) -> list[tuple[str, str]]:
+def reported(copies: Sequence[NodeCopy], kind: str) -> list[tuple[str, str]]:
     return [(row["node"], row["text"]) for row in rows(copies, "data_quality") if row["kind"] == kind]
 
 
 def test_the_log_of_one_node_in_the_folders_of_two_voters_is_one_copy() -> None:
-    """A log says itself whose it is: what one node has is not committed because it was copied."""
-    again = copy("3002", {segment_name(0): DATA}, node_id=3001)
-    row = readiness([copy("3001", {segment_name(0): DATA}), again])
+    """The meta.properties of both name node 3001: what only one node has is not committed."""
+    duplicate = copy("3002", {segment_name(0): DATA}, node_id=3001)
+    row = readiness([copy("3001", {segment_name(0): DATA}), duplicate])
     assert (row["verdict"], row["copies"], row["copied_nodes"]) == ("unknown", ["3001", "3002"], [3001])
     assert row["committed_below"] == 0
-    assert said([copy("3001", {segment_name(0): DATA}), again], "same_node") == [
+    assert reported([copy("3001", {segment_name(0): DATA}), duplicate], "same_node") == [
         ("3002", "3002 and 3001 are copies of the log of node 3001: they count as one")
     ]
 
@@ -87,14 +85,15 @@ def test_the_id_of_a_copy_without_meta_properties_is_the_name_of_its_folder(fold
 
 
 def nameless(data: bytes, **more: bytes) -> NodeCopy:
-    """A copy that nothing names."""
-    return unsaid("a", data, **more)
+    """A copy in folder "a" without meta.properties and quorum-state, so nothing shows its node."""
+    made = copy("a", {segment_name(0): data, **more})
+    return NodeCopy(made.cluster, made.node, made.cluster_id, made.files)
 
 
 def test_a_copy_without_a_node_id_is_not_counted_as_a_further_node() -> None:
     found = [copy("3001", {segment_name(0): DATA}), nameless(DATA)]
     assert (readiness(found)["copied_nodes"], readiness(found)["verdict"]) == ([3001], "unknown")
-    ((node, text),) = said(found, "same_node")
+    ((node, text),) = reported(found, "same_node")
     assert node == "a"
     assert text.startswith(
         "a does not say whose log it is: it counts as one with 3001; copy meta.properties of the node"
@@ -102,34 +101,36 @@ def test_a_copy_without_a_node_id_is_not_counted_as_a_further_node() -> None:
 
 
 IMAGE = image_of(DATA, 9)
-HELD = {segment_name(0): DATA, snapshot_name(9): snapshot_of(IMAGE)}
-"""What a node has."""
-LONGER = {**HELD, segment_name(0): DATA + batch(END, no_op())}
-SHORTER = {**HELD, segment_name(0): log(healthy())}
+FILES = {segment_name(0): DATA, snapshot_name(9): snapshot_of(IMAGE)}
+"""The files of a node, whose snapshot ends at offset 9."""
+LONGER = {**FILES, segment_name(0): DATA + batch(END, no_op())}
+SHORTER = {**FILES, segment_name(0): log(healthy())}
 FETCHED = {segment_name(9): log(healthy()[9:], start=9), snapshot_name(9): snapshot_of(IMAGE)}
 CUT = {segment_name(0): DATA, snapshot_name(9): snapshot_of(IMAGE)[:-8]}
-TWICE = {
-    "as it is": HELD,
+OTHER_COPIES = {
+    "as it is": FILES,
     "one batch later": LONGER,
     "some batches earlier": SHORTER,
     "without its snapshot": {segment_name(0): DATA},
     "without its first segment": FETCHED,
     "with a snapshot that was cut": CUT,
-    "with a damaged epoch in its snapshot": {**HELD, snapshot_name(9): with_epochs([snapshot_of(IMAGE)], {0: 0})},
+    "with a damaged epoch in its snapshot": {**FILES, snapshot_name(9): with_epochs([snapshot_of(IMAGE)], {0: 0})},
     "with a snapshot more": {**LONGER, **snapshot_at(END, DATA, at_ms=5)},
 }
-"""Another copy of it, taken at another time or in another way."""
+"""Copies that may be of the same node, taken at another time or in another way."""
 
 
-@pytest.mark.parametrize("later", TWICE)
-@pytest.mark.parametrize("votes", [(3001, 3001), (3001, -1), (-1, -1)])
+@pytest.mark.parametrize("later", OTHER_COPIES)
+@pytest.mark.parametrize(
+    "votes", [(3001, 3001), (3001, -1), (-1, -1)], ids=["the same vote", "one has no vote", "neither has a vote"]
+)
 def test_a_log_beside_the_meta_properties_of_another_node_is_counted_once(later: str, votes: tuple[int, int]) -> None:
-    """What nodes replicate is the same: who has no more than the same may be the same node, whatever it is called."""
-    for pair in ((HELD, TWICE[later]), (TWICE[later], HELD)):
+    """Replicated records are the same on all nodes: without a difference, both copies may be of one node."""
+    for pair in ((FILES, OTHER_COPIES[later]), (OTHER_COPIES[later], FILES)):
         found = [copy(name, files, voted=vote) for name, files, vote in zip(("3001", "3002"), pair, votes, strict=True)]
         row = readiness(found)
         assert (row["verdict"], len(row["copied_nodes"])) == ("unknown", 1)
-        ((node, text),) = said(found, "same_node")
+        ((node, text),) = reported(found, "same_node")
         assert node == "3002"
         assert text.startswith(
             "3002 and 3001 may be copies of the log of one node, taken at two times: they count as one"
@@ -137,53 +138,55 @@ def test_a_log_beside_the_meta_properties_of_another_node_is_counted_once(later:
 
 
 def test_copies_with_snapshots_of_different_times_are_of_two_nodes() -> None:
-    own = {**HELD, snapshot_name(9): snapshot_of(IMAGE, at_ms=1)}
-    both = [copy("3001", HELD, voted=-1), copy("3002", own, voted=-1)]
-    assert (readiness(both)["copied_nodes"], said(both, "same_node")) == ([3001, 3002], [])
+    """Each node writes its snapshots itself, so the times in them differ."""
+    own = {**FILES, snapshot_name(9): snapshot_of(IMAGE, at_ms=1)}
+    both = [copy("3001", FILES, voted=-1), copy("3002", own, voted=-1)]
+    assert (readiness(both)["copied_nodes"], reported(both, "same_node")) == ([3001, 3002], [])
     assert readiness(both)["verdict"] == "ready"
 
 
 @pytest.mark.parametrize(
     ("votes", "are_two"),
     [
-        (((7, 3001, ""), (7, 3002, "")), True),
-        (((7, 3001, "a"), (7, 3001, "b")), True),
-        (((7, 3001, ""), (7, 3001, "b")), False),  # one node, before and after the quorum became dynamic
-        (((7, 3001, "AAAAAAAAAAAAAAAAAAAAAA"), (7, 3001, "b")), False),
-        (((7, 3001, ""), (8, 3002, "")), False),  # one node, before and after an election
-        (((7, 3001, ""), None), False),  # one that was restarted does not keep it
-        (((7, 3001, ""), (7, 3001, "")), False),
-        ((None, None), False),
+        # A vote: epoch, candidate, and directory of the candidate.
+        pytest.param(((7, 3001, ""), (7, 3002, "")), True, id="two candidates"),
+        pytest.param(((7, 3001, "a"), (7, 3001, "b")), True, id="two directories"),
+        pytest.param(((7, 3001, ""), (7, 3001, "b")), False, id="one node, before and after the quorum became dynamic"),
+        pytest.param(((7, 3001, "AAAAAAAAAAAAAAAAAAAAAA"), (7, 3001, "b")), False, id="the zero directory is none"),
+        pytest.param(((7, 3001, ""), (8, 3002, "")), False, id="one node, before and after an election"),
+        pytest.param(((7, 3001, ""), None), False, id="one node, before and after a restart, which drops the vote"),
+        pytest.param(((7, 3001, ""), (7, 3001, "")), False, id="the same vote"),
+        pytest.param((None, None), False, id="no votes"),
     ],
 )
 def test_copies_with_votes_for_two_candidates_in_one_epoch_are_of_two_nodes(votes: Any, are_two: bool) -> None:
-    both = [replace(copy(name, HELD), vote=vote) for name, vote in zip(("3001", "3002"), votes, strict=True)]
+    both = [replace(copy(name, FILES), vote=vote) for name, vote in zip(("3001", "3002"), votes, strict=True)]
     assert (readiness(both)["verdict"] == "ready") is are_two
 
 
 def test_a_copy_without_a_node_id_is_named_also_where_its_snapshot_differs() -> None:
-    found = [copy("3001", HELD), nameless(DATA, **{snapshot_name(9): snapshot_of(IMAGE, at_ms=1)})]
+    found = [copy("3001", FILES), nameless(DATA, **{snapshot_name(9): snapshot_of(IMAGE, at_ms=1)})]
     assert (readiness(found)["copied_nodes"], readiness(found)["verdict"]) == ([3001], "unknown")
-    ((node, text),) = said(found, "same_node")
+    ((node, text),) = reported(found, "same_node")
     assert (node, text.startswith("a does not say whose log it is")) == ("a", True)
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "are_two"),
     [
-        ((2, 4, 6), (3, 5, 7), True),  # each at times of its own
-        ((2, 4, 6), (1, 3, 5, 7), True),
-        ((2, 4, 6), (7, 8, 9), False),  # one node, before and after it deleted the oldest ones
-        ((2, 4, 6), (4, 6, 8), False),
-        ((2, 4, 6), (2, 6), False),
-        ((2, 4), (3, 4), False),  # of each one was lost
-        ((2, 4, 6), (3, 6), False),
-        ((2, 4), (3, 5), False),  # of each two were lost
-        ((2, 3, 4, 5, 6, 7), (2, 4, 5, 6), False),
+        pytest.param((2, 4, 6), (3, 5, 7), True, id="alternating"),
+        pytest.param((2, 4, 6), (1, 3, 5, 7), True, id="alternating, one more"),
+        pytest.param((2, 4, 6), (7, 8, 9), False, id="one node, before and after it deleted the oldest ones"),
+        pytest.param((2, 4, 6), (4, 6, 8), False, id="one node, a snapshot later"),
+        pytest.param((2, 4, 6), (2, 6), False, id="one snapshot was not copied"),
+        pytest.param((2, 4), (3, 4), False, id="each copy may lack one snapshot"),
+        pytest.param((2, 4, 6), (3, 6), False, id="each copy may lack one or two snapshots"),
+        pytest.param((2, 4), (3, 5), False, id="each copy may lack two snapshots"),
+        pytest.param((2, 3, 4, 5, 6, 7), (2, 4, 5, 6), False, id="two snapshots were not copied"),
     ],
 )
 def test_copies_whose_snapshots_alternate_are_of_two_nodes(ours: Any, theirs: Any, are_two: bool) -> None:
-    """A node writes all of its snapshots, and deletes the oldest first."""
+    """End offsets of the snapshots in two copies. A node deletes its oldest first; a copy may lack one or two."""
     both = [
         copy(
             name,
@@ -196,9 +199,9 @@ def test_copies_whose_snapshots_alternate_are_of_two_nodes(ours: Any, theirs: An
 
 
 def test_a_third_copy_of_one_of_two_nodes_does_not_change_the_verdict() -> None:
-    own = {**HELD, snapshot_name(9): snapshot_of(IMAGE, at_ms=1)}
-    two = [copy("3002", HELD, voted=-1), copy("3003", own, voted=-1)]
-    for third in (HELD, own, LONGER, {segment_name(0): DATA}):
+    own = {**FILES, snapshot_name(9): snapshot_of(IMAGE, at_ms=1)}
+    two = [copy("3002", FILES, voted=-1), copy("3003", own, voted=-1)]
+    for third in (FILES, own, LONGER, {segment_name(0): DATA}):
         found = [copy("3001", third, voted=-1), *two]
         assert (readiness(found)["verdict"], len(readiness(found)["copied_nodes"])) == ("ready", 2)
 
@@ -216,21 +219,21 @@ def test_an_empty_folder_is_no_copy() -> None:
 
 
 def test_a_copy_that_agrees_only_with_a_duplicate_of_itself_confirms_no_record() -> None:
-    """If it were one, a log that never was the same would pass for one that a leader overwrote."""
+    """If the duplicate counted, the contradicting log would be taken for one whose end a leader overwrote."""
     newer = copy("3003", {segment_name(3): log([leader(3003), *healthy(version=20)], start=3, epoch=9)})
-    again = copy("3002", {segment_name(0): DATA}, node_id=3001)
-    found = [copy("3001", {segment_name(0): DATA}), again, newer]
-    assert said(found, "contradiction")
+    duplicate = copy("3002", {segment_name(0): DATA}, node_id=3001)
+    found = [copy("3001", {segment_name(0): DATA}), duplicate, newer]
+    assert reported(found, "contradiction")
     assert set(verdicts(found).values()) == {"unknown"}
 
 
 # --- leader epochs
 
-ELECTED = 9
-"""Where the second leader begins, of epoch 3."""
+ELECTION = 9
+"""The offset at which the second leader begins, of epoch 3."""
 ITEMS: list[Item] = [leader(3002), no_op(), no_op(), registered_broker(7, 500, supports=OF_3_9), no_op()]
-MADE = [*batches(healthy()), *batches(ITEMS, start=ELECTED, epoch=3)]
-BLOCKED = b"".join(MADE)
+BATCHES = [*batches(healthy()), *batches(ITEMS, start=ELECTION, epoch=3)]
+BLOCKED = b"".join(BATCHES)
 
 
 def test_the_sample_log_of_these_tests_is_blocked_without_doubts() -> None:
@@ -238,9 +241,14 @@ def test_the_sample_log_of_these_tests_is_blocked_without_doubts() -> None:
     assert history(*copies_of(BLOCKED)).doubts == []
 
 
+# The epochs of some batches by offset, the end of the copy (an offset), and the text of the contradiction.
 FORGED = {
     "the last batches have a later one without a leader change": ({11: 4}, 12, "leader epoch 4 begins at offset 11"),
-    "and so does one alone": ({11: 4}, 11, "leader epoch 4 begins at offset 11 without a leader change"),
+    "the last batch has a later one without a leader change": (
+        {11: 4},
+        11,
+        "leader epoch 4 begins at offset 11 without a leader change",
+    ),
     "from the leader change on": ({9: 4, 10: 4, 11: 4}, 12, "the same records have different leader epochs"),
     "an earlier one from the leader change on": ({9: 2, 10: 2, 11: 2}, 12, "the same records have different leader"),
     "the last one goes back": ({13: 2}, 14, "the leader epoch goes back to 2 at offset 13"),
@@ -249,18 +257,18 @@ FORGED = {
 
 @pytest.mark.parametrize("case", FORGED)
 def test_a_leader_epoch_without_a_leader_change_is_a_contradiction(case: str) -> None:
-    """A later epoch would take away what all other copies have behind it, without a trace."""
+    """If the later epoch were trusted, records of all other copies behind it would count as overwritten."""
     epochs, end, text = FORGED[case]
-    forged = copy("3001", {segment_name(0): with_epochs(MADE[: max(end, max(epochs) + 1)], epochs)})
+    forged = copy("3001", {segment_name(0): with_epochs(BATCHES[: max(end, max(epochs) + 1)], epochs)})
     found = [forged, *copies_of(BLOCKED, (3002, 3003))]
-    assert any(text in each for _, each in said(found, "contradiction"))
+    assert any(text in each for _, each in reported(found, "contradiction"))
     assert set(verdicts(found).values()) == {"unknown"}
 
 
 def test_a_later_epoch_without_a_leader_change_is_dropped_and_records_of_other_copies_stay() -> None:
-    forged = copy("3001", {segment_name(0): with_epochs(MADE[:12], {11: 4})})
+    forged = copy("3001", {segment_name(0): with_epochs(BATCHES[:12], {11: 4})})
     found = [forged, *copies_of(BLOCKED, (3002, 3003))]
-    assert said(found, "contradiction") == [
+    assert reported(found, "contradiction") == [
         (
             "3001",
             f"{segment_name(0)} of 3001: leader epoch 4 begins at offset 11 without a leader change, "
@@ -268,28 +276,28 @@ def test_a_later_epoch_without_a_leader_change_is_dropped_and_records_of_other_c
         )
     ]
     assert 7 in {row["node_id"] for row in rows(found, "node_registrations")}
-    assert (history(*found).end, set(history(*found).log.held_until)) == (len(MADE), {"3002", "3003"})
+    assert (history(*found).end, set(history(*found).log.held_until)) == (len(BATCHES), {"3002", "3003"})
 
 
 def test_a_snapshot_of_another_epoch_does_not_make_up_for_a_leader_change() -> None:
     at_11 = {snapshot_name(11, 3): snapshot_of(image_of(BLOCKED, 11))}
-    forged = copy("3001", {segment_name(0): with_epochs(MADE[:12], {11: 4}), **at_11})
+    forged = copy("3001", {segment_name(0): with_epochs(BATCHES[:12], {11: 4}), **at_11})
     found = [forged, *copies_of(BLOCKED, (3002, 3003))]
-    assert "leader epoch 4 begins at offset 11" in said(found, "contradiction")[0][1]
+    assert "leader epoch 4 begins at offset 11" in reported(found, "contradiction")[0][1]
 
 
 def test_a_contradiction_within_the_only_copy_is_reported() -> None:
-    found = [copy("3001", {segment_name(0): with_epochs(MADE, {12: 4, 13: 4})})]
+    found = [copy("3001", {segment_name(0): with_epochs(BATCHES, {12: 4, 13: 4})})]
     (doubt, *_) = history(*found).doubts
     assert (doubt.kind, "of 3001: leader epoch 4 begins at offset 12 without" in doubt.text) == ("contradiction", True)
 
 
 def test_a_segment_with_epochs_below_those_of_the_previous_segment_is_a_contradiction() -> None:
-    """The others end before it: nothing of it would be read, and nothing said."""
-    back = with_epochs(MADE[12:], {0: 2, 1: 2})
-    forged = copy("3001", {segment_name(0): b"".join(MADE[:12]), segment_name(12): back})
-    found = [forged, *copies_of(b"".join(MADE[:12]), (3002, 3003))]
-    assert said(found, "contradiction") == [
+    """The other copies end before the segment, so nothing else shows that it is wrong."""
+    back = with_epochs(BATCHES[12:], {0: 2, 1: 2})
+    forged = copy("3001", {segment_name(0): b"".join(BATCHES[:12]), segment_name(12): back})
+    found = [forged, *copies_of(b"".join(BATCHES[:12]), (3002, 3003))]
+    assert reported(found, "contradiction") == [
         ("3001", f"{segment_name(12)} of 3001: the leader epoch goes back to 2 at offset 12")
     ]
     assert set(verdicts(found).values()) == {"unknown"}
@@ -299,14 +307,14 @@ def test_a_stale_segment_that_the_node_truncated_is_no_contradiction() -> None:
     old = b"".join(batches([no_op(), no_op(), no_op()], start=10))
     stale = copy("3001", {segment_name(0): BLOCKED, segment_name(10): old})
     found = [stale, *copies_of(BLOCKED, (3002, 3003))]
-    assert said(found, "contradiction") == []
+    assert reported(found, "contradiction") == []
     assert verdicts(found)["4.2"] == "blocked"
 
 
 def test_copies_do_not_contradict_each_other_if_a_snapshot_hides_where_an_epoch_began() -> None:
-    data = b"".join(MADE[:9])
+    data = b"".join(BATCHES[:9])
     image = image_of(BLOCKED, 12)
-    behind = {snapshot_name(12, 3): snapshot_of(image), segment_name(12): b"".join(MADE[12:])}
+    behind = {snapshot_name(12, 3): snapshot_of(image), segment_name(12): b"".join(BATCHES[12:])}
     stale = data + b"".join(batches([no_op(), no_op(), no_op()], start=9))
     found = [copy("3001", {segment_name(0): stale}), copy("3002", behind), copy("3003", behind)]
-    assert said(found, "contradiction") == []
+    assert reported(found, "contradiction") == []

@@ -1,4 +1,4 @@
-"""Restarts as the operator tells of them in Events and in the status."""
+"""Restarts for tests of pages: the Events and the status that the operator writes of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BY_HAND = RestartNode(4, "broker 4")
 
 
 def event(before: Status, after: Status, at: datetime = NOW) -> list[SeenEvent]:
-    """Events that the operator would write to the API server, and a command would read there."""
+    """Events of a change of the status, written as the operator does, and read back as a command does."""
     environment = Environment(lambda: at)
     made = (
         event_of(one, resource().raw, environment=environment, instance="test") for one in events_between(before, after)
@@ -31,10 +31,12 @@ def event(before: Status, after: Status, at: datetime = NOW) -> list[SeenEvent]:
 
 
 def in_flight(step: RestartNode, at: datetime = NOW, **more: Any) -> Status:
+    """The status while a restart is under way."""
     return Status(intents=(RestartInFlight(step, stamp(at), Via.API_SERVER, **more).to_intent(),))
 
 
 def ended(step: RestartNode, at: datetime = LATER) -> Status:
+    """The status after a restart has ended well."""
     return Status(
         history=(HistoryEntry(at=stamp(at), action=str(step), target=step.target, kind=step.kind, result="Applied"),)
     )

@@ -1,4 +1,4 @@
-"""`approve`, where the document approves a plan as well. The rest is tested with a real API server."""
+"""`approve`, if the document approves a plan as well; tests/e2e tests the command with a real API server."""
 
 from __future__ import annotations
 
@@ -20,25 +20,27 @@ ANOTHER = "sha256:" + "1" * 64
 
 
 class Kube:
-    """Has one resource. `written`: annotations that were set."""
+    """An API server with one resource. `written`: the annotations that were set."""
 
-    def __init__(self, one: KubeResource) -> None:
-        self.one, self.written = one, list[Mapping[str, str]]()
+    def __init__(self, stored: KubeResource) -> None:
+        self.stored, self.written = stored, list[Mapping[str, str]]()
 
     def resource(self, name: str) -> KubeResource:
-        return self.one
+        return self.stored
 
     def annotate(self, name: str, annotations: Mapping[str, str], *, version: str) -> None:
         self.written.append(annotations)
 
 
 def approved(*, document: str = "", annotation: str = "") -> KubeResource:
+    """A resource whose plan is PLAN. `document`, `annotation`: the plans that these approve."""
     annotations = {APPROVE: annotation} if annotation else {}
     return resource(STATUS, annotations=annotations, spec={"approval": {"planHash": document}})
 
 
-def run(one: KubeResource, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Kube]:
-    kube = Kube(one)
+def run(stored: KubeResource, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Kube]:
+    """Exit code of `approve`, and the API server after it."""
+    kube = Kube(stored)
 
     @contextmanager
     def connected(arguments: object) -> Iterator[Kube]:
@@ -48,7 +50,7 @@ def run(one: KubeResource, monkeypatch: pytest.MonkeyPatch) -> tuple[int, Kube]:
     return main(["approve", "orders", "--yes"]), kube
 
 
-@pytest.mark.parametrize("annotation", ["", PLAN])
+@pytest.mark.parametrize("annotation", ["", PLAN], ids=["no annotation", "an annotation approves the plan"])
 def test_approve_refuses_if_the_document_approves_another_plan(
     annotation: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -84,7 +86,12 @@ def test_an_annotation_for_an_older_plan_is_replaced(monkeypatch: pytest.MonkeyP
         (ANOTHER, PLAN, False),
         (PLAN, ANOTHER, False),
     ],
-)
+    ids=[
+        "no approval", "by the document", "by the annotation", "by both, one of them shortened",
+        "another plan by the document", "the annotation, while the document names another plan",
+        "the document, while the annotation names another plan",
+    ],
+)  # fmt: skip
 def test_a_resource_is_approved_only_by_the_hash_of_its_current_plan(
     document: str, annotation: str, expected: bool
 ) -> None:

@@ -1,4 +1,4 @@
-"""Blockers as blocks: of each node, or group of equal nodes, all features and one remedy; also from older statuses."""
+"""Blockers as text: a block for each node or group of equal nodes, with all their features and one remedy."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def drawn(records: list[BlockerStatus], width: int = 80) -> list[str]:
 
 
 def records_of(seen: Observation) -> list[BlockerStatus]:
+    """The blockers of RAISE, as the status has them."""
     return [
         *map(blocker_status, grouped(blockers(LevelCheckInput(seen, RAISE, cluster_flags="--bootstrap-server h:1"))))
     ]

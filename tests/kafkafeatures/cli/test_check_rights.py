@@ -1,4 +1,7 @@
-"""What is asked about rights, of which cluster: which nodes exist, and where partitions are read."""
+"""`check-rights`: the rights that are asked for depend on the nodes of the cluster and on the readable metadata log.
+
+The log is the source of partitions and levels. Without it, brokers have to be asked, which needs other rights.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ FORBIDDEN = Failure(FailureKind.AUTHORIZATION, "metadata log", "Fetch needs CLUS
 AWAY = Failure(FailureKind.UNREACHABLE, "metadata log", "no answer")
 READ = LogReading(image(), 100, 3001, 4, NOW)
 ZOOKEEPER = asked(1, answer(keys=(18,)))
+"""A broker in ZooKeeper mode: it knows ApiVersions only, and not the requests of a quorum."""
 
 
 def question(
@@ -34,6 +38,7 @@ def test_a_driver_adds_the_rights_of_restarts_unless_the_mode_includes_them() ->
 
 
 def test_an_unauthorized_metadata_log_needs_no_substitute_rights() -> None:
+    """The missing right is reported itself; a log that cannot be reached is replaced by other requests."""
     assert question(log=READ).reads_log
     assert question(log=FORBIDDEN).reads_log
     assert not question(log=AWAY).reads_log

@@ -1,4 +1,4 @@
-"""What a real bash offers."""
+"""Completion of commands, flags and names, in a real bash."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             self.wfile.write(json.dumps(reply.body).encode())
 
         def log_message(self, *_: object) -> None:
-            """Nothing is logged."""
+            """Log nothing."""
 
     folder = tmp_path_factory.mktemp("home")
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

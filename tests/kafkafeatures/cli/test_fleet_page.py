@@ -217,7 +217,7 @@ EVIL = '<script>alert("1")</script>\u202e&'
 
 
 def spoiled(value: Any) -> Any:
-    """Every text in it replaced by one that means harm."""
+    """The value with hostile text in place of every text."""
     if isinstance(value, dict):
         return {name: spoiled(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""Which API server and who: kubeconfig files as kubectl reads them, and nothing of their content in any error."""
+"""The API server and the user by kubeconfig files: read as kubectl does, and without their content in any error."""
 
 from __future__ import annotations
 

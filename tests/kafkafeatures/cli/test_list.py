@@ -1,4 +1,4 @@
-"""What a row of `list` says."""
+"""`list`: the state and the number of reached levels in each row."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.kafkafeatures.statuses import resource
         (resource(statuses.in_sync()), "InSync", "1/1"),
         (resource(statuses.stalled()), "GhostRegistration", "0/2"),
     ],
+    ids=["no status yet", "in sync", "stalled"],
 )
 def test_list_shows_the_reason_as_state_and_counts_levels(found: KubeResource, state: str, levels: str) -> None:
     cells = _Rows(everywhere=True).cells(found)

@@ -1,4 +1,4 @@
-"""What `apply` prints above the lines of its levels on a terminal."""
+"""The steps that `apply` prints above the lines of levels on a terminal."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ Members = dict[str, bytes]
 
 
 def node(name: str, source: Path = CHANGES) -> Members:
-    """What a collector copies of a node: its log, and much else."""
+    """The files that a collector copies from a node: its log, and many others."""
     files = {f"{name}/__cluster_metadata-0/{one.name}": one.read_bytes() for one in sorted(source.parent.iterdir())}
     properties = {f"{name}/meta.properties": b"cluster.id=abc\nnode.id=3001\n"}
     return files | properties | {f"{name}/server.log": b"x" * 1000, f"{name}/t-0/{FIRST}": b"of a topic"}
@@ -68,7 +68,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str, code: Exit = Exit.DONE
 
 
 def refused(capsys: pytest.CaptureFixture[str], path: Path) -> str:
-    """Why it is, in one line."""
+    """The line with which a command refuses the bundle."""
     assert main(["log", "verify", str(path)]) == Exit.BLOCKED
     streams = capsys.readouterr()
     assert streams.out == ""
@@ -78,7 +78,7 @@ def refused(capsys: pytest.CaptureFixture[str], path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterable[Path]:
-    """Where temporary files go: none with a name is ever there."""
+    """The folder of temporary files, in which no file with a name may ever be."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))

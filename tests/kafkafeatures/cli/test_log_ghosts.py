@@ -1,4 +1,4 @@
-"""`log ghosts` on files: which registrations may be ghosts, why, and which record says so."""
+"""`log ghosts` on files: the registrations that may be ghosts, each with the reason and the record that shows it."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ FIRST = segment(0)
 
 
 def leader(offset: int, *voters: int) -> bytes:
+    """The record of an election, which names the voters of a static quorum."""
     data = {"leaderId": voters[0], "voters": tuple({"voterId": one} for one in voters), "grantingVoters": ()}
     return control_batch(offset, (table.LEADER_CHANGE, data))
 
 
 def dynamic(*voters: int) -> tuple[Any, dict[str, object]]:
+    """The record with the voters of a dynamic quorum."""
     each = {"voterDirectoryId": UUID(int=1), "endpoints": ()}
     ranges = {"minSupportedVersion": 0, "maxSupportedVersion": 1}
     return table.KRAFT_VOTERS, {
@@ -49,7 +51,7 @@ def dynamic(*voters: int) -> tuple[Any, dict[str, object]]:
 
 
 def later(offset: int, milliseconds: int) -> bytes:
-    """The last batch of a log, which says what time it is."""
+    """The last batch of a log; its time, in ms after NOW, is the time at which ghosts are judged."""
     return encode_batch([Record(offset, NOW + milliseconds, no_op())], leader_epoch=1)
 
 
@@ -60,6 +62,7 @@ def ghosts(capsys: pytest.CaptureFixture[str], path: Path, code: Exit = Exit.DON
 
 
 def named(found: dict[str, Any], kind: str = "ghosts") -> list[tuple[int, str, bool | None]]:
+    """Id, role and suspicion of each registration in one of the two lists, `ghosts` and `unclear`."""
     return [(one["id"], one["role"], one["suspected"]) for one in found[kind]]
 
 
@@ -103,7 +106,7 @@ def test_a_broker_fenced_for_fifteen_minutes_is_suspected(
     start = log(
         [broker(1, 0), broker(2, 1)], [change(1, 0, fenced=-1), change(2, 1, fenced=-1)], [change(1, 0, fenced=1)]
     )
-    (tmp_path / FIRST).write_bytes(start + later(5, 4 + span))
+    (tmp_path / FIRST).write_bytes(start + later(5, 4 + span))  # broker 1 was fenced at 4 ms, by the record at offset 4
     found = ghosts(capsys, tmp_path)
     (one,) = found["ghosts" if suspected else "unclear"]
     assert (one["id"], one["suspected"]) == (1, suspected)

@@ -24,7 +24,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def shown(capsys: Capture, path: Path, *words: str, code: Exit = Exit.FAILED) -> str:
-    """What `log` prints of it, on both streams."""
+    """The output of a `log` command, of both streams."""
     assert main(["log", *words, str(path)]) == code
     out, err = capsys.readouterr()
     return out + err

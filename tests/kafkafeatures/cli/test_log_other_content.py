@@ -62,7 +62,7 @@ WHOLE = ["log decode", "log verify", "log state", "log timeline", "log ghosts", 
 
 
 def refusal(capsys: pytest.CaptureFixture[str], command: str, path: Path) -> str:
-    """What each command says instead of showing a log that is shorter than the one that was given."""
+    """The refusal of each command, which must not show a log without its compressed files."""
     assert main([*command.split(), str(path)]) == Exit.BLOCKED
     shown = capsys.readouterr()
     assert not shown.out

@@ -22,7 +22,7 @@ LEFT_OUT = "..."
 
 
 def follows(shown: list[str], said: list[str]) -> bool:
-    """Whether these lines are those, without what was left out."""
+    """Tell whether the shown lines are printed ones, in order, with others left out."""
     if not shown:
         return not said
     if shown[0] == LEFT_OUT:

@@ -1,4 +1,4 @@
-"""`log timeline` on files: every change with its offset, its time and its file, and what is not known."""
+"""`log timeline` on files: every change with its offset, its time and its file, and the parts that are not known."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def test_every_change_of_a_level_in_a_real_log_is_shown_as_the_dump_tool_dates_i
     found = timeline(capsys, CHANGES.parent)
     shown = [(one["offset"], one["feature"], one["level"]) for one in found if "feature" in one]
     dumped = parse_dump(dump_of(CHANGES))
+    # The dump tool prints kraft.version in another form, so its only change is given here.
     written, before = [(187, "kraft.version", 1)], dict[str, int]()
     for offset, kind, data in dumped:
         if kind == "FEATURE_LEVEL_RECORD" and data is not None:
@@ -56,6 +57,7 @@ def test_every_change_of_a_level_in_a_real_log_is_shown_as_the_dump_tool_dates_i
 def test_records_after_the_newest_complete_snapshot_may_be_uncommitted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """The log has a snapshot of offset 442, and a snapshot has committed records only. In the copy it is incomplete."""
     for one in timeline(capsys, CHANGES.parent)[:-1]:
         assert one["committed"] is (True if one["offset"] < 442 else None)
     folder = shutil.copytree(CHANGES.parent, tmp_path / "log")
@@ -218,6 +220,7 @@ def test_log_timeline_prints_no_control_characters_of_names(tmp_path: Path, caps
 
 
 TAKEN = ({"metadata.version": 1}, ["metadata.version"])
+"""Levels and `notInLog`: Kafka runs at level 1 if the log has no record of metadata.version."""
 
 
 def test_the_timeline_of_a_log_without_metadata_version_ends_with_the_default_of_kafka(

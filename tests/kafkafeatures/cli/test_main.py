@@ -1,4 +1,4 @@
-"""The command line from outside: exit codes, one line, nothing imported that is not used."""
+"""The command line as a process: exit codes, errors of one line, and no import of a module that is not used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAVY = (
     "kopf kubernetes markupsafe pydantic pykube requests rich scramp urllib.request yaml "
     "kafkafeatures.core.engine.decide".split()
 )
-"""Modules that cost time at the start, and that most commands have no use for."""
+"""Modules that take time to import, and that most commands do not use."""
 SELDOM = """
 numpy kopf kubernetes pykube rich scramp urllib.request
 kafkafeatures.core.roll.budgets kafkafeatures.core.roll.planner kafkafeatures.core.roll.pods
@@ -35,8 +35,9 @@ kafkafeatures.kafka.wire.authentication kafkafeatures.kafka.wire.partition_codec
 kafkafeatures.kafka.wire.sasl_codec kafkafeatures.kafka.wire.topic_messages kafkafeatures.kafka.wire.unregister_codec
 kafkafeatures.kube kafkafeatures.reconcile.controller kafkafeatures.reconcile.kubernetes_store kraftlog.partitions
 """.split()
-"""What only rolls, Kubernetes, credentials, partitions, unregistering or people at a terminal need: a level is raised
-without it."""
+"""Modules that only rolls, Kubernetes, credentials, partitions, unregistering or a terminal need; to raise a level does
+not need them.
+"""
 SAY_IMPORTED = f"import sys\nprint(*(name for name in {HEAVY} if name in sys.modules), file=sys.stderr)"
 NOWHERE = ("--bootstrap-server", "127.0.0.1:1")
 
@@ -301,13 +302,13 @@ def test_commands_on_levels_import_no_modules_of_rolls_credentials_and_partition
 
 
 def test_every_module_that_must_not_be_imported_exists() -> None:
-    """A module that is renamed would not be missed otherwise."""
+    """Otherwise the name of a renamed module would stay in the list, and the test would check nothing."""
     assert [name for name in SELDOM if find_spec(name) is None] == []
 
 
 @pytest.mark.parametrize("command", ["describe", "plan", "apply"])
 def test_a_command_never_runs_the_garbage_collector(simulated: tuple[str, ...], tmp_path: Path, command: str) -> None:
-    """There is next to none, and one look at all that was imported takes a fifteenth of the command."""
+    """A command makes little garbage, and one run of the collector takes a fifteenth of its time."""
     document = document_of(simulated, tmp_path)
     words = [command, *(simulated if command == "describe" else ("-f", str(document)))]
     code = (
@@ -335,7 +336,7 @@ def test_a_command_never_runs_the_garbage_collector(simulated: tuple[str, ...], 
     ids=lambda words: words[0] if isinstance(words, tuple) else None,
 )
 def test_a_command_imports_only_the_modules_that_it_uses(tmp_path: Path, words: tuple[str, ...], imported: str) -> None:
-    """Start-up time is a promise: tables, documents, schemas of resources are imported when there is one."""
+    """The documentation promises a short start: tables, documents and schemas are imported only when they are used."""
     code = f"from kafkafeatures.cli.shell.main import main\nmain({list(words)})\n{SAY_IMPORTED}"
     assert run(code=code, HOME=str(tmp_path)).stderr.splitlines()[-1] == imported
 

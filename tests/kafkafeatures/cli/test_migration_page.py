@@ -1,4 +1,4 @@
-"""The migration on the page: of the log of real nodes every mode with its record, and whether one can go back."""
+"""The page of a migration: the mode of each broker over time, with its record, and the way back to ZooKeeper."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ IN_DUAL_WRITE = Status(
 
 
 def shown(log: RollHistory | str, status: Status = EMPTY, events: tuple[SeenEvent, ...] = ()) -> tuple[Page, str]:
+    """The page, and its HTML. `log`: its history, or the reason why it was not read."""
     known = log if isinstance(log, RollHistory) else of_log(KRAFT.read_bytes())
     text = page(resource(status.as_json() or statuses.in_sync()), events, time_in_log(known.end.at_ms), log)
     return Page(text), text
@@ -145,8 +146,8 @@ def test_an_unregistered_broker_is_no_longer_drawn_and_an_unknown_state_is_shown
     rows = [row[:2] for row in found.rows_under("Each change")[1:]]
     assert rows[1] == ["the cluster", "state 9"]
     assert rows[3] == ["broker 1", "unregistered"]
-    (_, right), *_ = re.findall(r'class="flagged" style="left:([\d.]+)%;width:([\d.]+)%', text)
-    assert float(right) < 14  # of a minute: from the first second to the ninth
+    (_, width), *_ = re.findall(r'class="flagged" style="left:([\d.]+)%;width:([\d.]+)%', text)
+    assert float(width) < 14  # percent of a minute: from the first second to the ninth
 
 
 def test_brokers_above_the_maximum_of_the_chart_are_counted() -> None:
@@ -165,6 +166,7 @@ def test_texts_of_a_status_are_escaped_on_the_migration_page() -> None:
 
 
 def test_each_mode_and_phase_of_the_chart_has_its_own_pattern_or_height() -> None:
-    looks = re.findall(r"\.(zookeeper|flagged|kraft|waits|both|finalized) \{ (.*?) \}", STYLE_OF_MIGRATIONS)
-    drawn = {name: re.sub(r"var\(--\w+\)", "colour", rule) for name, rule in looks}
+    """Without colours, all rules differ: the page can be read by people who do not see colours."""
+    rules = re.findall(r"\.(zookeeper|flagged|kraft|waits|both|finalized) \{ (.*?) \}", STYLE_OF_MIGRATIONS)
+    drawn = {name: re.sub(r"var\(--\w+\)", "colour", rule) for name, rule in rules}
     assert len(drawn) == len(set(drawn.values())) == 6

@@ -1,4 +1,4 @@
-"""`migration settings`, and the phase of `describe --zookeeper`, where no controller was asked."""
+"""`migration settings`, and the phase of `describe --zookeeper`, if no controller was contacted or none answers."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ NO_ADDRESS = Failure(FailureKind.NOT_ASKED, "bootstrapControllers", "no address 
 REFUSES = Failure(FailureKind.UNREACHABLE, "controller-1:9093", "connection refused")
 AT = cluster(Position.ZOOKEEPER)
 UNASKED, SILENT = replace(AT, gaps=(NO_ADDRESS,)), replace(AT, gaps=(REFUSES,))
+"""A cluster in ZooKeeper mode: no controller has an address to ask at; the controller refuses connections."""
 
 
 def needed(seen: Observation, desired: Desired) -> SettingDifferences:
+    """The settings to change for the next phase on the way to the desired one."""
     place = progress_of(seen, desired)
     assert isinstance(place, MigrationProgress)
     return replace(place.demands, missing=tuple(unseen(place.demands, seen)))

@@ -1,4 +1,4 @@
-"""The last place before a terminal: what others said is shown there, and never obeyed."""
+"""Output of commands: control characters in texts of others are replaced before they reach a terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TAME = "no�[2J�]52;c;cm0=�\\�31m�yes"
 
 
 def streams(monkeypatch: pytest.MonkeyPatch) -> tuple[io.StringIO, io.StringIO]:
-    """Stdout and stderr as commands have them, and what reaches the terminal."""
+    """Set stdout and stderr as commands have them. Returns the texts that reach the terminal."""
     out, err = io.StringIO(), io.StringIO()
     monkeypatch.setattr(sys, "stdout", Patient.wrapping(out))
     monkeypatch.setattr(sys, "stderr", Patient.wrapping(err))
@@ -46,7 +46,9 @@ def test_a_message_with_line_breaks_is_one_line_on_stderr(monkeypatch: pytest.Mo
     assert err.getvalue() == f"{TAME} ready: InSync\n"
 
 
-@pytest.mark.parametrize("error", [CommandFailed(EVIL, Exit.FAILED), RuntimeError(EVIL)])
+@pytest.mark.parametrize(
+    "error", [CommandFailed(EVIL, Exit.FAILED), RuntimeError(EVIL)], ids=["an expected error", "a defect"]
+)
 def test_an_error_message_of_a_command_has_no_control_characters(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -76,7 +78,7 @@ def test_a_status_of_another_client_is_shown_without_control_characters(
     assert ending is not None
     print(ending.text)
     text = out.getvalue()
-    assert text.count(TAME[:18]) == 5  # what a table measures is what came in, so a cell may lose its end
+    assert text.count(TAME[:18]) == 5  # without the end: a table measures the original text, and may cut the cell
     assert all(line.isprintable() for line in text.splitlines())
 
 

@@ -1,4 +1,4 @@
-"""What a command that watches shows, of what the API server is read to have."""
+"""Commands with `--watch`: they print a list only when it has changed, and say when the API server is away."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_watching_prints_changes_deletions_and_outages_and_no_unchanged_resource
 
     shown = changes(cast(Kube, Server()), next_one, lambda one: one.without_version)
     assert list(islice(shown, 2)) == [[acting, other], [done]]
-    with pytest.raises(IndexError):
+    with pytest.raises(IndexError):  # all readings are consumed, and nothing more was shown
         next(shown)
     assert capsys.readouterr().err.splitlines() == ["away", "kafka/other was deleted", "kafka/orders was deleted"]
 

@@ -1,4 +1,4 @@
-"""What `reconcile` concludes from one reading of a resource."""
+"""`reconcile`: it ends with the first status that the operator wrote after it was asked, and with its exit code."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ ASKED = "2026-01-02T03:04:05+00:00"
 
 
 def answered(status: dict[str, Any], by: str = ASKED) -> Any:
+    """A resource whose status answers the request of the time `by`; the latest request is of ASKED."""
     return resource({**status, "lastHandledReconcileAt": by}, annotations={RECONCILE: ASKED})
 
 
@@ -31,7 +32,11 @@ def answered(status: dict[str, Any], by: str = ASKED) -> Any:
         (answered(statuses.stalled()), Exit.STALLED, "kafka/orders is stalled: GhostRegistration"),
         (answered(statuses.unreachable(statuses.in_sync())), Exit.UNREACHABLE, "kafka/orders: Unreachable: "),
     ],
-)
+    ids=[
+        "no answer yet", "an answer to an earlier request", "in sync", "acting", "suspended", "waiting for approval",
+        "stalled", "unreachable",
+    ],
+)  # fmt: skip
 def test_the_command_reconcile_ends_with_the_answer_of_the_operator(found: Any, code: Exit | None, said: str) -> None:
     ending = answer(found)
     assert (ending.code if ending else None) == code

@@ -1,4 +1,4 @@
-"""What the recorder leaves is read as a node's log directory is: by `log`, and as an input of the pipeline."""
+"""Recordings of the operator are read like the log directory of a node, by `log` and by the pipeline."""
 
 from __future__ import annotations
 

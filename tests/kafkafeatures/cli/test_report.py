@@ -24,7 +24,7 @@ KUBECTL = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def test_a_document_refers_to_secrets_by_name_and_key_only() -> None:
-    """Every field whose name speaks of a secret is a reference, or the name of a key in one."""
+    """Each field with a name such as password is a reference to a Secret, or the name of a key in it."""
     told = ("secret", "password", "token", "private", "credential", "jaas", "tls.key", "certificate")
     speaking = {path for path in FIELDS if any(word in path.rsplit(".", 1)[-1].lower() for word in told)}
     references = {path for path in FIELDS if path.endswith(("SecretRef", ".secretRef"))}

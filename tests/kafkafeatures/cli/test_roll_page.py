@@ -1,4 +1,4 @@
-"""The roll on the page: every node, every phase and the worst partitions are in the document, each with its numbers."""
+"""The page of a roll: every restart with its phases, and the partitions that were unavailable for the longest time."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ MS = int(NOW.timestamp() * 1000)
 
 
 def of_log(data: bytes, default: int | None = None) -> RollHistory:
+    """The history in a log. `default`: min.insync.replicas of topics without a value of their own."""
     reader = RollReader(since_ms=0, default_minimum=default)
     reader.append(data, below=ALL)
     return reader.finish(MAX_STRIPS)
 
 
 def shown(log: RollHistory | str, status: dict[str, Any] | None = None, events: Any = ()) -> tuple[Page, str]:
-    """The page at the time when the log ended, or when the operator wrote last."""
+    """The page, and its HTML, at the time when the log ends; at LATER if the log was not read (`log` says why)."""
     now = LATER if isinstance(log, str) else time_in_log(log.end.at_ms)
     text = page(resource(status or statuses.in_sync()), list(events), now, log)
     return Page(text), text
@@ -70,6 +71,7 @@ def test_real_partitions_are_listed_by_worst_availability_and_the_healthy_ones_a
 
 
 def test_the_time_below_min_isr_is_unknown_if_the_default_is_not_known() -> None:
+    # The ISR shrinks to 1 of 2; then 4,000 records of 1 ms each follow.
     data = log((topic(1, "t"), partition(1, 0, 1, 2)), [change(1, 0, isr=(1,))], [no_op()] * 4000)
     unknown, _ = shown(of_log(data))
     assert unknown.rows_under("Availability")[1] == ["t-01 of 2 in sync", "", "-", "?", "4 sstill"]
@@ -124,7 +126,7 @@ def test_the_page_takes_restarts_from_events_without_the_log_and_says_what_is_mi
     times = {row[0]: row[1:] for row in made.rows_under("When, and the offset")[1:]}
     assert times["broker 3"] == ["03:04:05operator", "-", "-", "-", "-", "03:05:35operator", "1 min 30 s"]
     bars = [tuple(map(float, one)) for one in re.findall(r"left:([\d.]+)%;width:([\d.]+)%", text)]
-    assert bars == [(0.0, 50.0), (0.0, 100.0)]
+    assert bars == [(0.0, 50.0), (0.0, 100.0)]  # 90 s of the 3 min that the page shows, and all of them
     assert "not shown" in made.text
     assert NOT_READ.replace("`", "") in made.text
     assert "partitions without a leader" not in made.text
@@ -167,8 +169,8 @@ def test_names_of_topics_are_escaped_on_the_roll_page() -> None:
 
 
 def test_a_time_beyond_the_calendar_does_not_break_the_page() -> None:
-    wild = Absence("broker", 3, fenced=Moment(1 << 62, 4))
-    made, _ = shown(RollHistory(None, Moment(MS, 99), (wild,), (), 0, 0, 0, 4, True, 0))
+    absence = Absence("broker", 3, fenced=Moment(1 << 62, 4))  # ms: beyond the year 9999
+    made, _ = shown(RollHistory(None, Moment(MS, 99), (absence,), (), 0, 0, 0, 4, True, 0))
     assert "broker 3" in made.text
 
 
@@ -189,8 +191,9 @@ def test_durations_are_shown_in_two_units(seconds: float, words: str) -> None:
 
 
 def test_each_phase_and_state_of_the_chart_has_its_own_pattern_or_height() -> None:
-    looks = re.findall(r"\.(stopping|down|fenced|catching|watched|unclear) \{ (.*?) \}", STYLE_OF_ROLLS)
-    drawn = {name: re.sub(r"var\(--\w+\)", "colour", rule) for name, rule in looks}
+    """Without colours, all rules differ: the page can be read by people who do not see colours."""
+    rules = re.findall(r"\.(stopping|down|fenced|catching|watched|unclear) \{ (.*?) \}", STYLE_OF_ROLLS)
+    drawn = {name: re.sub(r"var\(--\w+\)", "colour", rule) for name, rule in rules}
     assert len(drawn) == 6
     assert len(set(drawn.values())) == 6
     states = re.findall(r"\.(fewer|below|leaderless) \{ (.*?) \}", STYLE_OF_ROLLS)

@@ -1,4 +1,4 @@
-"""Which phases a restart had: what the metadata log says, put together with what the operator did and saw."""
+"""The phases of each restart on the page of a roll, by the metadata log and by events and status of the operator."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ from tests.kafkafeatures.worlds import NOW
 
 MS = int(NOW.timestamp() * 1000)
 STABLE_FOR = timedelta(seconds=30)
+"""The time that a node has to stay up before its restart is over."""
 BACK = LATER - STABLE_FOR
 
 
 def after(seconds: float, offset: int = 0) -> Moment:
+    """A record of the log, so long after NOW."""
     return Moment(MS + round(seconds * 1000), offset)
 
 
 def at(seconds: float) -> Point:
-    """By the operator."""
+    """A time by the operator, so long after NOW."""
     return Point(NOW + timedelta(seconds=seconds))
 
 
 def history(*absences: Absence, end: float = 600.0, known_from: Moment | None = None) -> RollHistory:
+    """A log with these absences, which ends `end` seconds after NOW."""
     return RollHistory(known_from, after(end, 999), absences, (), 0, 0, 0, 9, True, 0)
 
 
 def broker(number: int, begin: float, role: str = "broker") -> Absence:
-    """Away for ten seconds."""
+    """An absence of ten seconds, from its begin to in sync; its five records have the offsets 100 to 104."""
     steps = [after(begin + more, 100 + index) for index, more in enumerate((0, 2, 8, 9, 10))]
     return Absence(role, number, steps[0], steps[1], steps[2], steps[3], steps[4])
 
@@ -45,13 +48,15 @@ def rows(*restarts: Restart, log: RollHistory | None, since: float = -60.0) -> l
 
 
 def restart(node: str, began: float | None, ended_at: float | None = None, pod: str = "pod", **more: bool) -> Restart:
+    """A restart by the operator; times in seconds after NOW."""
+
     def moment(seconds: float | None) -> datetime | None:
         return None if seconds is None else at(seconds).at
 
     return Restart(node, pod, moment(began), None, moment(ended_at), **more)
 
 
-# --- what the operator says ---
+# --- events and status of the operator ---
 
 
 def test_a_restart_is_followed_from_its_announcement_to_its_end() -> None:
@@ -81,7 +86,7 @@ def test_the_event_of_the_end_of_a_restart_also_gives_its_beginning() -> None:
 
 
 def test_an_event_without_facts_is_no_restart_whatever_its_message() -> None:
-    """Events of an older release have none: the facts are read and never the sentence."""
+    """Events of older releases have no facts. A message is for people, and is not parsed."""
     flight = in_flight(RESTART)
     told = [*event(EMPTY, flight), *event(flight, ended(RESTART), LATER)]
     assert [one.note for one in told] == ["restarting broker 3: pod orders-3 is evicted", "broker 3 (orders-3)"]
@@ -111,26 +116,28 @@ def test_the_log_gives_the_phases_of_a_restart_and_the_operator_when_the_node_is
 
 def test_without_the_operator_a_node_is_stable_if_the_log_shows_it_staying() -> None:
     stays, goes_again = history(broker(3, 0.0)), history(broker(3, 0.0), broker(3, 30.0), end=45.0)
-    assert [one.stable for one in rows(log=stays)] == [Point(at(40.0).at, by="whole log")]
-    assert [one.stable for one in rows(log=goes_again)] == [None, None]  # the second: the log ends before it is known
+    assert [one.stable for one in rows(log=stays)] == [Point(at(40.0).at, by="whole log")]  # in sync at 10 s, and 30 s
+    # It leaves again 20 s after it was in sync; and the log ends 5 s after its second return.
+    assert [one.stable for one in rows(log=goes_again)] == [None, None]
     assert [one.pod for one in rows(log=stays)] == [None]
 
 
 def test_the_cost_of_rows_grows_linearly_with_the_absences_of_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[int] = []
+    """The cost is the number of times that are converted: twice as many absences may at most double it."""
+    conversions: list[int] = []
 
     def counted(at_ms: int) -> datetime:
-        looked.append(at_ms)
+        conversions.append(at_ms)
         return time_in_log(at_ms)
 
     monkeypatch.setattr("kafkafeatures.cli.pages.roll_rows.time_in_log", counted)
-    took = []
-    for many in (100, 200):
-        looked.clear()
-        found = rows(log=history(*(broker(3, 60.0 * each) for each in range(many)), end=60.0 * many))
-        assert [one.stable is not None for one in found] == [True] * many
-        took.append(len(looked))
-    assert took[1] <= 2 * took[0]
+    costs = []
+    for absences in (100, 200):
+        conversions.clear()
+        drawn = rows(log=history(*(broker(3, 60.0 * each) for each in range(absences)), end=60.0 * absences))
+        assert [row.stable is not None for row in drawn] == [True] * absences
+        costs.append(len(conversions))
+    assert costs[1] <= 2 * costs[0]
 
 
 def test_a_node_in_flight_is_not_stable_whatever_time_has_passed() -> None:
@@ -166,12 +173,14 @@ def test_a_restart_of_a_combined_node_is_matched_to_the_log_by_its_title_or_as_a
 
 def test_the_log_gives_the_start_of_a_controller_and_the_operator_its_other_phases() -> None:
     (row,) = rows(restart("controller 3", 0.0, 36.0), log=history(Absence("controller", 3, registered=after(4.0, 7))))
+    # Stop, start and end are the operator's; it is back at 6 s, as the end is 30 s (`STABLE_FOR`) later.
     assert row.points == (at(0.0), None, Point(at(4.0).at, 7), None, at(6.0), at(36.0))
     (alone,) = rows(log=history(Absence("controller", 3, registered=after(4.0, 7))))
     assert (alone.points.count(None), alone.is_over) == (5, True)
 
 
 def test_restarts_missing_in_the_log_come_from_the_operator_and_older_ones_are_left_out() -> None:
+    """With a log, restarts before its window (`since`, 60 s before NOW) are left out."""
     told = [restart("broker 3", 0.0, 40.0), restart("broker 4", -500.0, -400.0)]
     assert [one.node for one in rows(*told, log=history())] == ["broker 3"]
     assert [one.node for one in rows(*told, log=None)] == ["broker 4", "broker 3"]

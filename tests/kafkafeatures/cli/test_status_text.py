@@ -1,4 +1,4 @@
-"""What `status` and `plan NAME` draw, as text: for every kind of status, wide and narrow, without colour."""
+"""The text of `status` and `plan NAME`: for every kind of status, wide and narrow, without colour."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ from tests.kafkafeatures.worlds import NOW, observation
 
 LATER = NOW + timedelta(minutes=12)
 HINT = "To approve:"
-COPIED = "kafkafeatures "  # in a line that is to be copied: the terminal breaks it, we do not
+COMMAND = "kafkafeatures "  # a line with a command is copied by users, so it is not wrapped
 
 
 def drawn(draw: Callable[[Console], None], width: int = 100) -> list[str]:
+    """The lines that are drawn, all of which have to fit the width, except commands."""
     console = Console(file=io.StringIO(), width=width, highlight=False, markup=False, color_system=None)
     draw(console)
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert all(len(line) <= width for line in lines if COPIED not in line)
+    assert all(len(line) <= width for line in lines if COMMAND not in line)
     return [line.rstrip() for line in lines]
 
 
@@ -111,7 +112,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def stamped(status: Mapping[str, Any], ready: timedelta, stalled: timedelta, **more: Any) -> KubeResource:
-    """A status whose conditions Ready and Stalled have had theirs for so long."""
+    """A status whose conditions Ready and Stalled last changed so long before LATER."""
     ages = {"Ready": ready, "Stalled": stalled}
     conditions = [
         {**one, "lastTransitionTime": stamp(LATER - ages.get(one["type"], ready))} for one in status["conditions"]
@@ -129,21 +130,27 @@ def test_a_reason_is_shown_with_its_own_age_and_not_that_of_the_condition_ready(
     assert any("Stalled=True, for 4m: GhostRegistration" in line for line in shown(found))
 
 
-@pytest.mark.parametrize("told", [{}, {"readyReason": {"reason": "Soaking", "since": stamp(LATER - MINUTE)}}])
+@pytest.mark.parametrize(
+    "told",
+    [{}, {"readyReason": {"reason": "Soaking", "since": stamp(LATER - MINUTE)}}],
+    ids=["no start", "the start of another reason"],
+)
 def test_the_age_of_a_reason_comes_from_its_condition_if_the_status_has_no_start(told: dict[str, Any]) -> None:
-    """The status of an older release, which knows no `readyReason` and keeps that of a newer one as it was."""
+    """An older release does not write `readyReason`, and leaves one that a newer release wrote as it was."""
     status = {name: one for name, one in statuses.stalled().items() if name != "readyReason"}
     found = stamped(status, 7 * MINUTE, 4 * MINUTE, **told)
     assert shown(found)[0] == "kafka/orders  not ready: GhostRegistration, for 4m (not ready for 7m)"
 
 
 def test_the_condition_ready_and_its_reason_of_the_same_age_are_shown_with_one_age() -> None:
-    told = {"reason": "GhostRegistration", "since": stamp(LATER - 7 * MINUTE - timedelta(hours=1))}  # of a former time
+    # The reason began an hour before Ready changed: it had been the reason before, too.
+    told = {"reason": "GhostRegistration", "since": stamp(LATER - 7 * MINUTE - timedelta(hours=1))}
     found = stamped(statuses.stalled(), 7 * MINUTE, 6.5 * MINUTE, readyReason=told)
     assert shown(found)[0] == "kafka/orders  not ready: GhostRegistration, for 7m"
 
 
 def test_the_history_shows_the_irreversible_change_whatever_followed() -> None:
+    """Five entries are shown, and the latest irreversible change that was made, however old it is."""
     action = "metadata.version 29 -> 30"
     made = {"at": stamp(NOW), "action": action, "result": "Applied"}
     not_made = {"at": stamp(NOW), "action": action, "result": "Rejected", "message": "no"}
@@ -203,7 +210,7 @@ def test_intents_history_and_used_consents_are_shown_newest_first() -> None:
     assert "  group.version 0 -> 1, sent 12m ago; outcome not known yet" in lines
     assert "  DeleteZnode /feature; outcome not known yet" in lines
     assert "  restart of broker 3 (broker-2), begun 12m ago; not back yet" in lines
-    assert "  broker 3 (broker-2); outcome not known yet" in lines  # this release cannot read it
+    assert "  broker 3 (broker-2); outcome not known yet" in lines  # this release cannot read the incomplete intent
     at = lines.index("History, newest first")
     assert [line.split("  ")[2] for line in lines[at + 1 : at + 3]] == [
         "share.version 0 -> 1: Rejected: error 95: no",
@@ -217,7 +224,7 @@ def test_blockers_above_the_maximum_of_a_status_are_counted() -> None:
 
 
 def test_a_status_with_required_fields_only_is_shown() -> None:
-    """By hand, of an older release, or of a newer one: only what the schema requires is there."""
+    """Such a status can be written by hand, or by another release."""
     status = {
         "features": [{"name": "metadata.version"}],
         "plan": {"hash": "sha256:1", "steps": [{"detail": "RestartNode 3"}, {}]},
@@ -298,7 +305,10 @@ def test_the_plan_of_a_soaking_resource_has_its_start_and_the_end_of_the_way_bac
         (KINDS["unreachable"], PlanVerdict.UNKNOWN),
         (KINDS["stalled"], PlanVerdict.BLOCKED),
     ],
-)
+    ids=[
+        "no status", "in sync with an older generation", "stalled with an older generation", "unreachable", "stalled",
+    ],
+)  # fmt: skip
 def test_the_verdict_of_a_plan_follows_from_the_current_document_and_status(
     found: KubeResource, verdict: PlanVerdict
 ) -> None:
@@ -334,6 +344,7 @@ def test_a_migration_is_shown_with_its_way_back_whether_there_is_a_plan_or_not(w
 
 
 def test_the_status_of_a_cluster_without_a_migration_shows_none() -> None:
+    """A stored copy of the migration znode is no migration under way."""
     assert "Migration" not in shown(KINDS["approval"])
     assert "Migration" not in shown(resource({"migration": {"keptMigrationNode": "{}"}}))
 

@@ -1,4 +1,4 @@
-"""What `wait` concludes from one reading of a resource."""
+"""`wait`: each reading of a resource ends it or does not, and has an exit code, a remedy and a line of progress."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ from tests.kafkafeatures.statuses import resource
 from tests.kafkafeatures.worlds import NOW
 
 READY, REACHED, NOT_REACHED = Goal(), Goal("metadata.version", 21), Goal("metadata.version", 27)
+"""Goals. Every status of `statuses` with levels has metadata.version at 21."""
 
 
 def approved(**more: Any) -> KubeResource:
+    """A resource whose plan was approved after its last reconciliation."""
     status = statuses.waiting_for_approval()
     return resource(status, annotations={"kafkafeatures.dev/approve": status["plan"]["hash"], **more})
 
@@ -86,10 +88,8 @@ def test_the_status_and_the_goal_decide_whether_waiting_ends(
 
 
 def test_a_wait_that_ends_early_reports_a_remedy() -> None:
-    stalled, approval = (
-        judge(resource(statuses.stalled()), READY),
-        judge(resource(statuses.waiting_for_approval()), READY),
-    )
+    stalled = judge(resource(statuses.stalled()), READY)
+    approval = judge(resource(statuses.waiting_for_approval()), READY)
     assert stalled is not None
     assert "start a controller with id 3003 on the new Kafka once" in stalled.text
     assert approval is not None
@@ -142,54 +142,60 @@ SPEC = {
     "cluster": {"bootstrapServers": "h:1"},
     "workload": {"driver": "StatefulSet", "statefulSet": {"brokers": ["broker"], "controllers": ["controller"]}},
 }
-EVERYBODY = (*CONTROLLERS, *BROKERS)
+ALL_NODES = (*CONTROLLERS, *BROKERS)
 
 
 def of_status(seen: Observation, generation: int = 1) -> dict[str, Any]:
-    """The status of a resource that asks for nothing but the restarts."""
+    """The status after a reconciliation of a resource that needs restarts and no change of a level."""
 
     def no_time(_: str) -> timedelta:
         return timedelta(0)
 
-    wanted, told = (
-        DesiredState({"metadata.version": 21}, rollout=ROLLOUT),
-        RollContext((), EMPTY, NOW, no_time, no_time),
-    )
-    proposal, roll = propose(wanted, seen, Memory()), roll_of(wanted, seen, (), told, replication_of(seen))
-    decision = decide(wanted, seen, roll=roll)
-    made = status_of(
+    desired = DesiredState({"metadata.version": 21}, rollout=ROLLOUT)
+    context = RollContext((), EMPTY, NOW, no_time, no_time)
+    proposal, roll = propose(desired, seen, Memory()), roll_of(desired, seen, (), context, replication_of(seen))
+    decision = decide(desired, seen, roll=roll)
+    status = status_of(
         decision, seen, proposal, generation=generation, previous=EMPTY, version="0.1.0", now=NOW, roll=roll
     )
-    return made.as_json()
+    return status.as_json()
 
 
-ALL_CURRENT = of_status(cluster(current(*EVERYBODY)))
-ONE_LEFT = of_status(cluster(current(*EVERYBODY[:-1])))
-HALTED = of_status(cluster(current(*EVERYBODY[:-1]), update_strategy="RollingUpdate"))
-NOW_ASKED = {"controller": Template(NEW, 3), "broker": Template(NEW, 6)}
+ALL_CURRENT = of_status(cluster(current(*ALL_NODES)))
+ONE_LEFT = of_status(cluster(current(*ALL_NODES[:-1])))
+HALTED = of_status(cluster(current(*ALL_NODES[:-1]), update_strategy="RollingUpdate"))
+"""One pod is left, and the roll halts: with RollingUpdate the StatefulSet controller restarts pods by itself."""
+TEMPLATES = {"controller": Template(NEW, 3), "broker": Template(NEW, 6)}
+"""The templates in the API server: revision and number of pods by StatefulSet."""
 
 
 def rolled(status: dict[str, Any], generation: int = 1, **spec: Any) -> KubeResource:
+    """A resource with a workload driver and this status."""
     return resource(status, generation=generation, spec={**SPEC, **spec})
 
 
 @pytest.mark.parametrize(
     ("found", "templates", "code", "line"),
     [
-        (rolled(ALL_CURRENT), NOW_ASKED, Exit.DONE, ""),
-        (rolled(ONE_LEFT), NOW_ASKED, None, f"5 of 6 pods of broker at revision {NEW}"),
-        (rolled(ALL_CURRENT), {**NOW_ASKED, "broker": Template("newer", 6)}, None,
+        (rolled(ALL_CURRENT), TEMPLATES, Exit.DONE, ""),
+        (rolled(ONE_LEFT), TEMPLATES, None, f"5 of 6 pods of broker at revision {NEW}"),
+        (rolled(ALL_CURRENT), {**TEMPLATES, "broker": Template("newer", 6)}, None,
          "the operator has not seen revision newer of StatefulSet broker yet"),
-        (rolled(ALL_CURRENT), {**NOW_ASKED, "broker": Template("", 6)}, None,
+        (rolled(ALL_CURRENT), {**TEMPLATES, "broker": Template("", 6)}, None,
          "Kubernetes has not processed the change of StatefulSet broker yet"),
-        (rolled(ALL_CURRENT), {**NOW_ASKED, "broker": Template(NEW, 7)}, None,
+        (rolled(ALL_CURRENT), {**TEMPLATES, "broker": Template(NEW, 7)}, None,
          f"the operator has not seen revision {NEW} of StatefulSet broker yet"),
-        (rolled(ALL_CURRENT), {**NOW_ASKED, "broker": None}, None, "StatefulSet kafka/broker not found"),
-        (rolled(ALL_CURRENT, generation=2), NOW_ASKED, None, "generation 2 is not reconciled yet"),
-        (rolled({}), NOW_ASKED, None, f"the operator has not seen revision {NEW} of StatefulSet controller yet"),
-        (rolled(HALTED), NOW_ASKED, Exit.STALLED, f"5 of 6 pods of broker at revision {NEW}"),
-        (rolled(HALTED), {**NOW_ASKED, "broker": Template("newer", 6)}, None,
+        (rolled(ALL_CURRENT), {**TEMPLATES, "broker": None}, None, "StatefulSet kafka/broker not found"),
+        (rolled(ALL_CURRENT, generation=2), TEMPLATES, None, "generation 2 is not reconciled yet"),
+        (rolled({}), TEMPLATES, None, f"the operator has not seen revision {NEW} of StatefulSet controller yet"),
+        (rolled(HALTED), TEMPLATES, Exit.STALLED, f"5 of 6 pods of broker at revision {NEW}"),
+        (rolled(HALTED), {**TEMPLATES, "broker": Template("newer", 6)}, None,
          "the operator has not seen revision newer of StatefulSet broker yet"),
+    ],
+    ids=[
+        "all pods are current: done", "one pod is left", "current at an older revision",
+        "the new template has no revision yet", "a pod was added since", "the StatefulSet is missing",
+        "current for an older generation", "no status yet", "halted: stalled", "halted at an older revision",
     ],
 )  # fmt: skip
 def test_a_wait_for_a_roll_ends_only_by_a_status_of_the_current_templates(
@@ -201,7 +207,7 @@ def test_a_wait_for_a_roll_ends_only_by_a_status_of_the_current_templates(
 
 
 def test_a_finished_roll_is_reported_with_the_revision_of_the_pods() -> None:
-    ending = judge(rolled(ALL_CURRENT), ROLLED, NOW_ASKED)
+    ending = judge(rolled(ALL_CURRENT), ROLLED, TEMPLATES)
     assert ending is not None
     assert ending.text == (
         f"kafka/orders is rolled: 3 pods of controller at revision {NEW}, 6 pods of broker at revision {NEW}"
@@ -209,7 +215,8 @@ def test_a_finished_roll_is_reported_with_the_revision_of_the_pods() -> None:
 
 
 def test_a_stalled_resource_ends_waiting_only_after_the_operator_could_read_the_new_templates() -> None:
-    newer = {**NOW_ASKED, "broker": Template("newer", 6)}
+    """The halt may be of the old template. `SEEN_WITHIN`: seconds in which an operator that runs reads the new one."""
+    newer = {**TEMPLATES, "broker": Template("newer", 6)}
     assert judge(rolled(HALTED), ROLLED, newer, waited=wait.SEEN_WITHIN - 1) is None
     ending = judge(rolled(HALTED), ROLLED, newer, waited=wait.SEEN_WITHIN)
     assert ending is not None
@@ -218,7 +225,7 @@ def test_a_stalled_resource_ends_waiting_only_after_the_operator_could_read_the_
 
 def test_a_plan_that_waits_for_approval_ends_a_wait_early() -> None:
     waiting = {**statuses.waiting_for_approval(), "workloads": ONE_LEFT["workloads"]}
-    ending = judge(rolled(waiting), ROLLED, NOW_ASKED)
+    ending = judge(rolled(waiting), ROLLED, TEMPLATES)
     assert ending is not None
     assert ending.code is Exit.APPROVAL
 
@@ -249,9 +256,9 @@ def test_stateful_sets_are_read_after_the_status_while_waiting_for_a_roll(
     monkeypatch.setattr(polling, "EVERY", 0.0)
 
     def raw(name: str) -> dict[str, Any]:
-        asked = NOW_ASKED[name]
-        status = {"observedGeneration": 1, "updateRevision": asked.revision}
-        return {"metadata": {"generation": 1}, "spec": {"replicas": asked.replicas}, "status": status}
+        template = TEMPLATES[name]
+        status = {"observedGeneration": 1, "updateRevision": template.revision}
+        return {"metadata": {"generation": 1}, "spec": {"replicas": template.replicas}, "status": status}
 
     readings = Readings(rolled(ONE_LEFT), rolled(ALL_CURRENT))
     monkeypatch.setattr(readings, "stateful_set", raw, raising=False)
@@ -273,7 +280,7 @@ def test_without_the_right_to_read_stateful_sets_waiting_ends_at_once(monkeypatc
 
 
 class Readings:
-    """What is read, one after the other: resources, and failures that are raised."""
+    """An API server that answers in this order: resources, and failures that are raised."""
 
     namespace, patience = "kafka", 0.0
 
@@ -297,7 +304,7 @@ AWAY, DENIED = Away("away", Exit.UNREACHABLE), Denied("not allowed", Exit.BLOCKE
 def test_waiting_continues_after_a_short_refusal_of_the_api_server(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An API server that starts answers 401 and 403 until it has read who may what."""
+    """An API server that starts answers 401 and 403 until it has read its roles. No reading was successful before."""
     monkeypatch.setattr(polling, "EVERY", 0.0)
     acting, done = resource(statuses.acting()), resource(statuses.in_sync())
     assert until(AWAY, acting, AWAY, AWAY, DENIED, acting, done).code is Exit.DONE
@@ -306,6 +313,7 @@ def test_waiting_continues_after_a_short_refusal_of_the_api_server(
 
 
 def test_a_lasting_refusal_of_the_api_server_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal counts as lasting if no reading was allowed before, or none within `GRACE` seconds."""
     monkeypatch.setattr(polling, "EVERY", 0.0)
     with pytest.raises(Denied):
         until(AWAY, DENIED)

@@ -1,4 +1,4 @@
-"""How to speak to ZooKeeper, read from the properties that a broker's file has for it."""
+"""Settings of the connection to ZooKeeper, read from the properties in the file of a broker."""
 
 from __future__ import annotations
 

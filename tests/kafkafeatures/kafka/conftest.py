@@ -1,4 +1,4 @@
-"""What the tests of the metadata log's follower share."""
+"""Fixtures of the tests of the follower of the metadata log."""
 
 from __future__ import annotations
 

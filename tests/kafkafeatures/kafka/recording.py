@@ -25,7 +25,7 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 
 @dataclass
 class Heard:
-    """Whatever is heard of recordings."""
+    """Notifications about recordings, collected for a test."""
 
     complete: list[Resource] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)

@@ -57,7 +57,7 @@ class Node:
         return ApiVersionsResponse(0, dict(self.apis), dict(self.features), self.epoch, dict(self.finalized), version=4)
 
     def by_name(self, request: ApiVersionsRequest) -> ApiVersionsResponse:
-        """What a connection begins with, where it names the node."""
+        """The answer to the first request of a connection, which names the node."""
         answer = self.answers.get(ApiVersionsRequest, self.api_versions)
         response: ApiVersionsResponse = answer(request) if callable(answer) else answer
         if response.error_code not in (ErrorCode.NONE, ErrorCode.REBOOTSTRAP_REQUIRED):
@@ -106,7 +106,7 @@ class Cluster:
 
 
 class Link:
-    """What the pool believes to be a connection."""
+    """A scripted connection, as a pool opens it."""
 
     def __init__(self, cluster: Cluster, address: Address, node: Node, request: ApiVersionsRequest | None) -> None:
         self.cluster, self.address, self.node = cluster, address, node

@@ -1,4 +1,4 @@
-"""What several addresses of one kind said, as one failure."""
+"""Failures of several addresses of one kind, joined to one failure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DENIED = Failure(FailureKind.AUTHENTICATION, "c:1", "wrong password")
 
 
 def test_not_listening_is_reported_only_if_every_address_refuses_connections() -> None:
-    """That proves that no controller runs, so one that is silent must not be lost among the others."""
+    """`NotListening` proves that no controller runs, so one silent address must not be hidden by the others."""
     assert combined("controllers", [REFUSED, REFUSED]).kind is FailureKind.NOT_LISTENING
     for order in itertools.permutations([REFUSED, SILENT, REFUSED]):
         assert combined("controllers", order).kind is FailureKind.UNREACHABLE

@@ -1,4 +1,4 @@
-"""The highest `min.insync.replicas` that any broker applies to topics which set none."""
+"""The default of `min.insync.replicas`: the highest value that any broker applies to topics without a value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIN = "min.insync.replicas"
 
 
 class Brokers:
-    """Each at the port of its id. `layers`: what each applies, by where it comes from."""
+    """Brokers, each at the port of its id. `layers`: by broker, the values of the config by their source."""
 
     def __init__(self, **layers: Mapping[int, str]) -> None:
         self.layers = {int(name.removeprefix("b")): dict(of_one) for name, of_one in layers.items()}
@@ -83,7 +83,7 @@ async def test_the_default_of_min_isr_is_the_highest_of_all_files() -> None:
 
 
 async def test_a_config_of_a_broker_wins_over_the_cluster_default_and_that_over_the_file() -> None:
-    """The file below stays known: what was set may be taken back."""
+    """The value in the file stays known, as it applies again once the other values are removed."""
     brokers = Brokers(
         b1={SettingSource.ALL_BROKERS: "2", SettingSource.FILE: "4", SettingSource.DEFAULT: "1"},
         b2={SettingSource.DEFAULT: "1"},

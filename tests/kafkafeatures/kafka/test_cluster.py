@@ -1,4 +1,4 @@
-"""A cluster as it is read: where it is not there at all, and where nothing happens to it."""
+"""Readings of a simulated cluster over TCP: their number of requests, their waits, and a cluster that is away."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOBODY = Address("127.0.0.1", 1)
 
 
 async def test_a_reading_does_not_wait_for_the_log_if_no_node_answers() -> None:
-    """The reader of the log would look for a leader as long as a request may take: there may be an election."""
+    """The log is not read then: its reader would wait for an election, for as long as a request may take (300 s)."""
     settings = ClusterSettings((NOBODY,), (NOBODY,), request_timeout=300)
     async with asyncio.timeout(60), Cluster(settings, environment=SYSTEM) as cluster:
         readings = await cluster.read()
@@ -42,7 +42,7 @@ async def test_a_reading_does_not_wait_for_the_log_if_no_node_answers() -> None:
 async def test_a_reading_of_an_unchanged_cluster_costs_two_requests_and_no_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each operator does it all the time, for each of its resources."""
+    """An operator does such a reading continuously, for each of its resources."""
     aside: list[Callable[[], Any]] = []
 
     async def counted(work: Callable[[], Any]) -> Any:
@@ -69,7 +69,7 @@ async def test_each_leader_is_asked_once_whether_its_log_has_a_position() -> Non
             log = (await cluster.read()).log
             assert isinstance(log, LogReading)
             for offset, epoch, restored in ((log.image.offset, log.leader_epoch, False), (log.image.offset, 77, True)):
-                for fetched in (1, 0):
+                for fetched in (1, 0):  # the second question is answered from memory
                     before = requests(metrics)
                     assert await cluster.moves_since(offset, epoch) == EarlierMoves(restored=restored)
                     assert (requests(metrics) - before)["Fetch"] == fetched
@@ -125,7 +125,7 @@ def requests(metrics: Metrics) -> Counter[str]:
 
 
 async def test_secrets_are_removed_from_readings_and_their_changes_are_still_detected() -> None:
-    """The comparison is of what came, and only what is read is shown."""
+    """Answers are compared as they came; secrets are removed from the readings that are made of them."""
     async with served(plan()) as server:
         brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
         security = Security()

@@ -1,4 +1,4 @@
-"""Answers about partitions, put together: all of them give the partitions they came from, and less gives none."""
+"""Partitions collected from answers of brokers: complete answers give all partitions, incomplete ones an error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MIN = "min.insync.replicas"
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of one cluster. `page`: partitions of each."""
+    """The answers of one cluster. `page`: the number of partitions in one answer about topics."""
 
     topics: tuple[TopicAnswer, ...]
     moved: dict[tuple[str, int], Reassignment] = field(default_factory=dict)
@@ -78,7 +78,7 @@ def rows(partitions: Partitions) -> dict[tuple[str, int], Partition]:
 
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[Answers, dict[tuple[str, int], Partition]]:
-    """Answers, and what they are about."""
+    """Answers, and the partitions that they describe."""
     topics, moved, configs = [], {}, {}
     hosted: dict[int, dict[str, set[int]]] = {broker: {} for broker in BROKERS}
     truth = {}

@@ -146,6 +146,7 @@ async def test_when_no_address_answers_one_failure_names_each_with_its_reason() 
         ),
         (settings(controllers=(1,)), "controllers", "is a broker; put it under bootstrapServers (--bootstrap-server)"),
     ],
+    ids=["controller among the brokers", "broker among the controllers"],
 )
 async def test_a_bootstrap_address_of_the_wrong_role_is_recognised(
     config: ClusterSettings, part: str, words: str
@@ -197,7 +198,7 @@ async def test_a_quorum_answer_without_a_leader_is_a_failure() -> None:
     assert directory.quorum.kind is FailureKind.NO_LEADER
 
 
-@pytest.mark.parametrize("nodes", [(), CONTROLLERS])
+@pytest.mark.parametrize("nodes", [(), CONTROLLERS], ids=["empty list", "error 41"])
 async def test_the_list_of_a_controller_that_has_just_started_is_not_used(nodes: tuple[Host, ...]) -> None:
     cluster = whole()
     code = 0 if not nodes else 41

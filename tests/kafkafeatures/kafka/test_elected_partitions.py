@@ -1,4 +1,7 @@
-"""Partitions while ZooKeeper has them: of the broker that was elected, and never of a log that holds none yet."""
+"""Partitions in ZooKeeper mode: they are read from the broker that is the controller, and in dual write from the log.
+
+Before the copy, the metadata log has no partitions, and must not be taken for a cluster without any.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +90,7 @@ async def test_only_the_controller_broker_is_asked_for_topics_again_before_each_
 
 
 async def refused(host: str, port: int) -> None:
-    """A node that was stopped closes its port a moment later."""
+    """Wait until a stopped node has closed its port."""
     async with asyncio.timeout(5):
         while True:
             try:
@@ -142,7 +145,7 @@ async def test_a_hidden_topic_makes_the_answers_of_the_controller_broker_incompl
     assert "hosts partitions that are not shown to User:ANONYMOUS: of stock" in failure(readings).message
 
 
-@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("again", [False, True], ids=["the first reading", "the second reading"])
 async def test_in_dual_write_partitions_are_read_from_the_log_of_the_claiming_leader(again: bool) -> None:
     async with served(DURING) as server, Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
         world = server.world

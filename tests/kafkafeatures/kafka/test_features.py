@@ -41,9 +41,11 @@ REFUSED = UpdateFeaturesResponse(
     {},
 )
 DIRECT = AddressRoute(at(3002), (at(1),))
+"""The active controller, and a broker for dry runs that it does not answer."""
 
 
 def answering(reply: Any, through_broker: Any = OK) -> Cluster:
+    """A cluster whose controllers, and brokers, answer UpdateFeatures in this way."""
     cluster = whole()
     for host in CONTROLLERS:
         cluster.nodes[at(host.id)].answers[UpdateFeaturesRequest] = reply
@@ -78,10 +80,10 @@ async def asked(cluster: Cluster, way: AddressRoute = DIRECT, changes: tuple[Upd
 @pytest.mark.parametrize(
     "reply",
     [
-        OK,
-        UpdateFeaturesResponse(0, "", {}),  # the top level of 3.9
-        UpdateFeaturesResponse(0, None, {"metadata.version": (0, "NONE")}),  # v1 to 4.x
-        UpdateFeaturesResponse(0, "", {"metadata.version": (0, None)}),  # v1 to 3.9
+        pytest.param(OK, id="no text"),
+        pytest.param(UpdateFeaturesResponse(0, "", {}), id="the top level of 3.9"),
+        pytest.param(UpdateFeaturesResponse(0, None, {"metadata.version": (0, "NONE")}), id="version 1 to 4.x"),
+        pytest.param(UpdateFeaturesResponse(0, "", {"metadata.version": (0, None)}), id="version 1 to 3.9"),
     ],
 )
 def test_success_is_code_0_whatever_the_text_says(reply: UpdateFeaturesResponse) -> None:
@@ -166,7 +168,11 @@ def test_a_raise_is_sent_as_upgrade_and_a_lower_level_as_safe_downgrade(after: i
         ((UpdateFeature("kraft.version", 0, 1), RAISE), True),
         ((UpdateFeature("group.version", 0, 1), RAISE), False),
     ],
-)
+    ids=[
+        "no change", "a feature without a name", "a negative level", "one feature twice",
+        "kraft.version beside another feature, whose failure would not stop it", "two changes that are no dry run",
+    ],
+)  # fmt: skip
 def test_a_request_that_must_not_be_sent_cannot_be_built(
     changes: tuple[UpdateFeature, ...], validate_only: bool
 ) -> None:
@@ -183,7 +189,7 @@ async def test_a_change_goes_to_the_active_controller() -> None:
 
 
 async def test_a_change_that_failed_at_the_active_controller_is_not_sent_through_a_broker() -> None:
-    """How an unknown outcome is settled depends on the way it went."""
+    """The route is recorded before a change is sent, as an unknown outcome is settled in another way for each route."""
     cluster = answering(OK)
     cluster.nodes[at(3002)].refuses = Disconnected
     assert isinstance(await sent(cluster), NotSent)
@@ -228,7 +234,7 @@ async def test_no_change_is_sent_through_a_broker_while_no_controller_is_active(
     assert updates(cluster) == {}
 
 
-# --- the way ---
+# --- the route ---
 
 
 async def test_the_route_has_the_leader_and_the_brokers_that_answer() -> None:
@@ -308,7 +314,7 @@ async def test_a_dry_run_without_a_verdict_is_repeated_at_a_broker(reply: Any) -
 
 @pytest.mark.parametrize("reply", [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected])
 async def test_a_direct_dry_run_is_answered_by_no_broker(reply: Any) -> None:
-    """A broker may know a former controller, which has nothing of what the present one was given."""
+    """A broker may forward to a former controller, which does not have the latest records."""
     cluster = answering(reply)
     async with cluster.pool(settings()) as pool:
         assert isinstance(await validate(pool, DIRECT, (RAISE,), directly=True), DryRunUnavailable)
@@ -330,7 +336,7 @@ async def test_an_unavailable_dry_run_has_the_reason_of_each_node() -> None:
 
 
 async def test_brokers_that_do_not_answer_a_dry_run_delay_no_reconciliation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every broker keeps the question once the controller has lost its quorum; `apply` was silent for a minute."""
+    """Without a quorum each broker holds the request until its timeout, so all get `QUORUM_TIMEOUT` seconds only."""
     monkeypatch.setattr("kafkafeatures.kafka.probe.quorum.QUORUM_TIMEOUT", 0.02)
     cluster = answering(UpdateFeaturesResponse(41, "moved", {}), HANG)
     async with cluster.pool(settings(request_timeout=300)) as pool, asyncio.timeout(10):
@@ -360,7 +366,7 @@ async def test_levels_are_read_afresh_also_on_a_connection_that_was_idle() -> No
             assert isinstance(answer, NodeAnswer)
             assert answer.finalized == {"metadata.version": 25}
         assert len(cluster.connects) == 1
-        assert len(cluster.nodes[at(1)].asked) == 2  # ApiVersions again, but for the first time
+        assert len(cluster.nodes[at(1)].asked) == 2  # ApiVersions is sent again in the second and third reading
         gone = await probe_node(pool, at(2), Role.CONTROLLER)
     assert isinstance(gone, Failure)
     assert gone.kind is FailureKind.UNREACHABLE

@@ -31,7 +31,7 @@ from tests.kafkafeatures.kafka.test_features import DIRECT, OK, RAISE, REFUSED, 
 
 
 def says(cluster: Cluster, level: int | None, *, epoch: int = 5, feature: str = "metadata.version") -> None:
-    """From now on, of all its nodes."""
+    """Make all nodes give this answer from now on."""
     for node in cluster.nodes.values():
         node.finalized, node.epoch = {} if level is None else {feature: level}, epoch
 

@@ -1,6 +1,6 @@
-"""What the follower of the metadata log reads: batches, tails, snapshots, and what it does with those that do not fit.
+"""The follower of the metadata log: it reads batches, uncommitted tails and snapshots, and starts anew if one is wrong.
 
-The quorum is scripted, as in `test_metadata_log.py`.
+The quorum is scripted, as in `test_metadata_log.py`. Its log has two records, so the next one has offset 2.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ async def test_truncated_uncommitted_records_are_dropped(quorum: Quorum) -> None
 
 
 async def test_a_log_truncated_below_the_applied_offset_is_read_anew(quorum: Quorum) -> None:
-    """Such a log contradicts Raft, so nothing that was read before is believed."""
+    """Raft never truncates committed records, so this is another log, and nothing read before counts."""
     log = quorum.log()
     await log.catch_up()
     quorum.leader.log = []
@@ -68,7 +68,7 @@ async def test_a_log_truncated_below_the_applied_offset_is_read_anew(quorum: Quo
 
 
 async def test_a_log_that_never_knew_our_epoch_is_read_anew(quorum: Quorum) -> None:
-    """A cluster that was made anew at the same addresses. It names an end above ours, so the offset tells nothing."""
+    """The cluster was created anew at the same addresses. Its log is longer than ours, so only the epoch differs."""
     log = quorum.log()
     await log.catch_up()
     for controller in quorum.controllers.values():
@@ -78,9 +78,8 @@ async def test_a_log_that_never_knew_our_epoch_is_read_anew(quorum: Quorum) -> N
     assert levels((await log.catch_up()).image) == {"metadata.version": 10}
 
 
-@pytest.mark.parametrize("up", [True, False])
+@pytest.mark.parametrize("up", [True, False], ids=["the old leader names the new one", "the old leader is gone"])
 async def test_uncommitted_records_of_a_leader_that_lost_are_never_applied(quorum: Quorum, up: bool) -> None:
-    """Whether the old leader says that it lost or is gone."""
     log, old, new = quorum.log(), quorum.leader, quorum.controllers[2]
     old.append(level("group.version", 0), level("metadata.version", 21), committed=False)
     await log.catch_up()
@@ -118,6 +117,7 @@ async def test_the_amount_of_uncommitted_records_kept_is_bounded(
     for _ in range(10):
         assert (await log.catch_up()).image.features["metadata.version"] == 20
     asked = [one for one in quorum.leader.asked if isinstance(one, FetchRequest)]
+    # The tail is full: later requests ask for one byte only, to learn the high watermark.
     assert asked[-1].fetch_offset == asked[-2].fetch_offset < quorum.leader.end
     assert asked[-1].max_bytes == 1
     quorum.leader.high_watermark = quorum.leader.end
@@ -134,7 +134,7 @@ async def test_a_snapshot_is_fetched_in_parts_and_again_if_it_was_deleted_meanwh
     parts = [one for one in quorum.leader.asked if isinstance(one, FetchSnapshotRequest)]
     assert [(one.snapshot_id.offset, one.position) for one in parts[:3]] == [(2, 0), (2, 64), (3, 0)]
     assert [one.position for one in parts[2:]] == list(range(0, len(small), 64))
-    assert quorum.connects == 3  # to look for the leader, once
+    assert quorum.connects == 3  # one to each controller, to find the leader
 
 
 @pytest.mark.parametrize(

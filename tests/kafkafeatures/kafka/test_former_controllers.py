@@ -1,4 +1,4 @@
-"""Whether a controller still answers at an address, whatever a document names."""
+"""Addresses of former controllers: a controller may still answer there, though no document names it any more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_each_address_of_a_former_controller_is_tried_and_an_invalid_one_i
 
 
 async def test_a_silent_former_controller_is_waited_for_only_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silence proves nothing, however long it lasts."""
+    """A longer wait would prove nothing: a silent controller may still run."""
     monkeypatch.setattr(probe, "WITHIN", 0.05)
     cluster = Cluster({at(1): Node(CONTROLLER_APIS, {}, refuses=HANG)})
     async with cluster.pool(settings(servers=(7,), request_timeout=60.0)) as pool:

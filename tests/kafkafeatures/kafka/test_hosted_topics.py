@@ -1,4 +1,4 @@
-"""Replicas of a broker that is gone: on which topics they are, and where they could go."""
+"""Replicas of a broker that is gone: the new replicas that are proposed for each of its partitions."""
 
 from __future__ import annotations
 

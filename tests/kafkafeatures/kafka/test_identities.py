@@ -1,4 +1,4 @@
-"""Which process is which node: only the process itself is believed, and only for the life it was asked in."""
+"""Identities of nodes: a process proves its id by its own answer, which counts until the process ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ APIS = {**BROKER_APIS, 32: BROKER_APIS[18]}
 
 
 def node(id_: int, code: int = 0) -> Node:
-    """A process that says that it is this node."""
+    """A process that accepts requests for this node id only. `code`: the error of all its answers."""
 
     def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         refused = 0 if request.names == (str(id_),) else ErrorCode.INVALID_REQUEST
@@ -42,7 +42,7 @@ def node(id_: int, code: int = 0) -> Node:
 
 
 def node_with_interval(text: str | None) -> Node:
-    """A node whose file says how often it writes a snapshot."""
+    """A node whose file sets the interval of snapshots to this text (ms)."""
 
     def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
         entries = {
@@ -62,6 +62,7 @@ def node_with_interval(text: str | None) -> Node:
         (None, None),
         ("9" * 30, None),
     ],
+    ids=["an hour", "never", "not a number", "not told", "beyond any time"],
 )
 async def test_the_snapshot_interval_is_read_from_an_identified_node(
     text: str | None, interval: timedelta | None
@@ -88,6 +89,7 @@ async def test_a_node_is_identified_by_the_node_id_in_its_own_config() -> None:
 
 
 async def test_a_node_that_refuses_or_does_not_answer_is_not_identified() -> None:
+    """Nodes that do not know DescribeConfigs, were silent, or told no id are not asked at all."""
     denied, gone = node(1, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), Node(APIS, {DescribeConfigsRequest: HANG})
     assert await proved(Cluster({at(1): denied}), asked(1)) == [""]
     assert await proved(Cluster({at(1): gone}), asked(1)) == [""]
@@ -102,6 +104,7 @@ async def test_a_node_that_refuses_or_does_not_answer_is_not_identified() -> Non
 
 
 async def test_an_identification_is_kept_for_one_process_of_a_node() -> None:
+    """The log shows a new process by its incarnation id. Without the log, each reading asks again."""
     cluster = Cluster({at(1): node(1)})
     first = LogReading(image(brokers={1: (NEW, False)}), 100, 3001, 4, NOW)
     again = replace(first.image.brokers[1], incarnation=UUID(int=99))
@@ -113,7 +116,11 @@ async def test_an_identification_is_kept_for_one_process_of_a_node() -> None:
             assert len(cluster.nodes[at(1)].asked) == expected
 
 
-@pytest.mark.parametrize("state", [ZkMigrationState.PRE_MIGRATION, ZkMigrationState.MIGRATION, 9])
+@pytest.mark.parametrize(
+    "state",
+    [ZkMigrationState.PRE_MIGRATION, ZkMigrationState.MIGRATION, 9],
+    ids=["before the copy", "in dual write", "an unknown state"],
+)
 async def test_every_broker_is_identified_again_in_each_reading_during_a_migration(state: int) -> None:
     cluster = Cluster({at(1): node(1)})
     log = LogReading(image(brokers={1: (NEW, True)}, zk_migration_state=state), 100, 3001, 4, NOW)

@@ -1,4 +1,4 @@
-"""What a restart is decided on is read last, and once more right before the eviction: partitions above all."""
+"""Partitions are read last, and once more by a second reading right before an eviction, so that they are current."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.kafkasim.clusters import served
 
 
 class Late:
-    """Seconds that a silent node has kept the others waiting, in a test that does not wait."""
+    """A clock that a test sets forward by `seconds`, as if it had waited for a silent node."""
 
     seconds = 0.0
 
@@ -38,7 +38,7 @@ def in_sync(readings: Readings) -> dict[tuple[str, int], frozenset[int]]:
 
 
 async def fall_behind(server: SimulatorServer) -> None:
-    """Broker 2, and that is committed."""
+    """Make broker 2 fall out of sync, and wait until the record of it is committed."""
     offset = server.world.image.offset
     server.world.fall_behind(2, for_ms=10**6)
     async with asyncio.timeout(5):
@@ -48,7 +48,9 @@ async def fall_behind(server: SimulatorServer) -> None:
 
 @contextmanager
 def silent(cluster: Cluster, late: Late, server: SimulatorServer, patch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """A node answers half a minute after the log was read; meanwhile broker 2 falls out of sync."""
+    """Delay the first answer of a node to half a minute after the log was read; meanwhile broker 2 falls out of sync.
+    Yields the offsets up to which the log was read.
+    """
     catch_up, ask, ends = cluster._log.catch_up, prober.probe_node, list[int]()
     was_read = asyncio.Event()
 

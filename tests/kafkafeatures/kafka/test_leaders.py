@@ -1,4 +1,4 @@
-"""Looking for the leader where there is none: as long as there is hope, and no longer."""
+"""The search for a leader of the quorum while there is none: how long it lasts, and how often controllers are asked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def test_controllers_are_asked_ever_more_rarely_while_there_is_no_leader(q
     quorum.controllers[3].up = False
     with pytest.raises(NoLeader):
         await quorum.log().catch_up()
-    assert 30.0 <= quorum.time < 32.0  # as long as there is time
+    assert 30.0 <= quorum.time < 32.0  # seconds: the request timeout
     assert quorum.connects <= 3 * 35
 
 

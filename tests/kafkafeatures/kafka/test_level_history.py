@@ -1,5 +1,5 @@
-"""Which levels were given up is kept over readings that begin anew, and only where they leave no gap. What lies before
-a reading is read from a position that was known before.
+"""Former levels are known over readings that begin with a snapshot, if no gap lies between them. Level changes before a
+reading are read from an earlier position of the log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def reading(offset: int, former: FormerLevels) -> LogReading:
 
 
 FROM_THE_BEGINNING = FormerLevels({("share.version", 2): 50})
+"""A level that was given up at 50 ms, and a log that is known from its begin."""
 FROM_A_SNAPSHOT = FormerLevels({}, 80, 70)
+"""Nothing is known from before offset 80, which was at 70 ms."""
 
 
 def test_a_log_reread_from_a_snapshot_keeps_its_known_history() -> None:
@@ -82,7 +84,7 @@ async def test_level_changes_are_read_from_a_position_to_the_beginning_of_the_re
     assert not found.restored
     later = await moves(serving(), 104, 9)
     assert isinstance(later, EarlierMoves)
-    assert later.moves["share.version"] == ((106, 0),)  # the first is one as well, from whatever level
+    assert later.moves["share.version"] == ((106, 0),)  # a first level counts as a change
 
 
 async def test_a_log_that_diverged_before_the_position_counts_as_restored() -> None:
@@ -103,9 +105,9 @@ async def test_a_log_that_begins_after_the_position_shows_no_level_changes() -> 
 @pytest.mark.parametrize(
     ("how", "error"),
     [
-        ({"code": ErrorCode.CLUSTER_AUTHORIZATION_FAILED}, KafkaError),
-        ({"high_watermark": 102}, NoLeader),  # what was committed is gone
-        ({"data": LEVELS[:80] + b"?" + LEVELS[81:]}, ServerError),
+        pytest.param({"code": ErrorCode.CLUSTER_AUTHORIZATION_FAILED}, KafkaError, id="not authorized"),
+        pytest.param({"high_watermark": 102}, NoLeader, id="the leader lost committed records"),
+        pytest.param({"data": LEVELS[:80] + b"?" + LEVELS[81:]}, ServerError, id="damaged"),
     ],
 )
 async def test_unreadable_level_changes_are_an_error(how: dict[str, object], error: type[KafkaError]) -> None:

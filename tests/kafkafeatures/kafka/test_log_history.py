@@ -1,4 +1,4 @@
-"""A log is read from the oldest record that its leader still has: a scripted leader, which answers as Kafka's does."""
+"""The history of a log is read from the oldest snapshot or record that its leader has; the leader here is scripted."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def test_a_complete_log_is_read_from_its_beginning() -> None:
 
 @pytest.mark.parametrize("prefers_snapshots", [True, False])
 async def test_a_complete_log_is_read_from_its_beginning_although_a_snapshot_exists(prefers_snapshots: bool) -> None:
-    """The epoch of the oldest snapshot is above that of the first records, and no snapshot is asked for."""
+    """The oldest snapshot has a higher epoch than the first records. No snapshot is requested."""
     first = control_batch(0, (table.LEADER_CHANGE, {"version": 0, "leaderId": 1, "voters": (), "grantingVoters": ()}))
     data = (
         first
@@ -108,14 +108,18 @@ async def test_batches_that_come_cut_are_asked_for_again() -> None:
     ("change", "error"),
     [
         ({"code": ErrorCode.CLUSTER_AUTHORIZATION_FAILED}, NotAuthorized),
-        ({"data": LATER[:-1] + b"\1"}, ServerError),  # the CRC of the last batch
+        ({"data": LATER[:-1] + b"\1"}, ServerError),
         ({"spoil": lambda reply: replace(reply, position=7)}, ServerError),
         ({"spoil": lambda reply: replace(reply, data=b"")}, ServerError),
         ({"spoil": lambda reply: replace(reply, size=1 << 40)}, ResponseTooLarge),
         ({"spoil": lambda reply: replace(reply, partition_error_code=ErrorCode.FENCED_LEADER_EPOCH)}, NoLeader),
         ({"snapshots": {OffsetAndEpoch(104, 9): SNAPSHOTS[OffsetAndEpoch(100, 5)][:-5]}}, ServerError),
     ],
-)
+    ids=[
+        "not authorized", "a wrong checksum of the last batch", "a part of the snapshot at another position",
+        "an empty part of the snapshot", "a snapshot of a terabyte", "another leader", "a truncated snapshot",
+    ],
+)  # fmt: skip
 async def test_an_unreadable_history_is_an_error_and_closes_the_connection(
     change: dict[str, Any], error: type[KafkaError]
 ) -> None:

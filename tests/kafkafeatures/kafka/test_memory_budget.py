@@ -1,7 +1,7 @@
-"""What a hostile controller may take: bounded for one cluster and for all, in memory and in time; and no other pays.
+"""A hostile controller: reading its log and snapshots takes bounded memory and time.
 
-The controllers are scripted, the batches are real; what they send is made as it is asked for, so that only the reader's
-memory is seen.
+The controllers are scripted, the batches are real. Their bytes are made on request, so that only the memory of the
+reader is measured.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class File:
 
 
 def partitions(size: int) -> File:
-    """The log of a large cluster: many records that the image does not keep."""
+    """The snapshot of a large cluster: many records of partitions, which the image does not store."""
     each = batch(0, *[PARTITION] * RECORDS)
 
     def make(offset: int) -> bytes:
@@ -68,7 +68,7 @@ def partitions(size: int) -> File:
 
 
 def registrations(count: int, each: int = 500) -> File:
-    """An endless log: every record is a new broker."""
+    """A snapshot of `count` batches, in which every record is a new broker."""
     return File(lambda offset: batch(offset, *(broker(offset + at, 5) for at in range(each))), count, each)
 
 
@@ -87,7 +87,7 @@ def sharing(quorum: Quorum, memory: MemoryBudget, **options: Any) -> tuple[Metad
 
 
 def serve(quorum: Quorum, file: Any) -> None:
-    """Serves the file as the leader's snapshot; the log continues behind it."""
+    """Make the leader serve the file as its snapshot; its log begins behind it."""
     quorum.leader.snapshots = [(END, file)]
     quorum.leader.log = [(END.offset, batch(END.offset, no_op(), epoch=5))]
     quorum.leader.high_watermark = END.offset + 1
@@ -95,7 +95,7 @@ def serve(quorum: Quorum, file: Any) -> None:
 
 @contextmanager
 def weighed() -> Iterator[Callable[[], int]]:
-    """Bytes that Python took at most since it began."""
+    """Function that gives the peak of allocated bytes since the begin of the block."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -152,7 +152,7 @@ async def test_too_many_registrations_are_refused_with_the_limit_and_a_remedy(qu
 async def test_a_snapshot_part_with_wrong_claims_is_refused(
     quorum: Quorum, wrong: Callable[[FetchSnapshotResponse], FetchSnapshotResponse]
 ) -> None:
-    """A server that keeps to it is believed again, from the start of the snapshot."""
+    """The snapshot is then read again from its start, and used if its parts are right."""
     serve(quorum, partitions(PART * 5 // 2))
     quorum.leader.spoil = wrong
     reading = await quorum.log(part=PART).catch_up()
@@ -189,7 +189,7 @@ async def test_a_snapshot_that_arrives_too_slowly_times_out(quorum: Quorum) -> N
 
 
 def endless(quorum: Quorum, *values: Callable[[int], bytes]) -> None:
-    """The leader has so much more than it sent, whatever it sent; nothing is kept of what it sent."""
+    """Make the log of the leader endless: each request gets 300 further numbers, each with these records."""
     leader, numbers = quorum.leader, itertools.count()
     answer = leader.answer
 
@@ -247,7 +247,7 @@ async def test_an_implausible_batch_is_refused_and_none_of_its_records_kept(
 
 
 async def test_only_a_bounded_number_of_controllers_named_by_a_reply_is_remembered(quorum: Quorum) -> None:
-    """Every controller is asked who leads, and each takes a connection."""
+    """A connection is opened to each remembered controller to find the leader: 100, and the three of the quorum."""
     made_up = tuple(Host(number, f"made.up.{number}", 9093) for number in range(10, 50_000))
     answer = quorum.leader.answer
     quorum.leader.answer = lambda message: replace(  # type: ignore[method-assign]  # the script of this one

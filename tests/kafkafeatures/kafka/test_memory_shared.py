@@ -1,4 +1,4 @@
-"""Memory that several clusters share: who gives it up, and what becomes of a change whose answer finds none."""
+"""Memory that several clusters share: the largest share is given up, and changes need memory for their answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def populated(nodes: int) -> Quorum:
 async def test_the_cluster_with_the_largest_share_loses_its_memory_if_the_common_limit_is_reached(
     quorum: Quorum,
 ) -> None:
-    """The cluster with the most need not be the one that asked last; what it lost is read again, when there is room."""
+    """The largest cluster loses its image to the one that asks, and reads it again once there is memory."""
     memory = MemoryBudget(replace(LIMITS, all_clusters=9 * MIB))
     small, small_share = sharing(quorum, memory)
     large, large_share = sharing(populated(3000), memory)
@@ -94,7 +94,7 @@ async def test_a_snapshot_is_not_read_further_after_its_cluster_lost_its_memory(
 
 
 async def test_a_slow_reply_loses_its_memory_to_a_cluster_that_needs_it(quorum: Quorum) -> None:
-    """All the memory is claimed by replies that never come; the next one who needs some takes it from them."""
+    """Replies that never come claim all memory; a cluster that needs some takes it from one of them."""
     memory = MemoryBudget(replace(LIMITS, all_clusters=19 * MIB))
     dropped: list[int] = []
     hostile = [Share(memory, lambda: None) for _ in range(3)]
@@ -161,10 +161,11 @@ async def test_a_reply_of_the_largest_share_is_dropped_if_another_cluster_needs_
 OFFERED = api_versions((57, 1, 2))
 RAISE = UpdateFeature("metadata.version", 25, 27)
 REPLY = 3 * MAX_SHORT_FRAME
+"""Bytes that are claimed before a change is sent: for its answer, and for decoding it."""
 
 
 async def changed(server: Server, share: Share) -> Outcome:
-    """What a change comes to, over a connection that is metered by this share."""
+    """The outcome of a change over a connection whose memory counts for this share."""
     meter = partial(connect, meter=share, environment=SYSTEM)
     async with (
         serving(server),
@@ -187,7 +188,7 @@ async def test_a_change_is_not_sent_without_memory_for_its_answer() -> None:
 
 
 async def test_the_outcome_of_a_change_is_unknown_if_there_is_no_memory_for_its_answer() -> None:
-    """A change that was written is not called unsent, whatever its answer is, and no consent comes back for it."""
+    """A change that was written is never reported as unsent, as its consent would then be valid again."""
     memory = MemoryBudget(MemoryLimits(32 * MIB, 32 * MIB))
     share, other = Share(memory, lambda: None), Share(memory, lambda: None)
 

@@ -1,7 +1,8 @@
-"""Whom the follower of the metadata log believes, and whom it asks again: a scripted quorum, with a clock of our own.
+"""The follower of the metadata log: it trusts a leader only with evidence of a majority, and tries controllers again.
 
-What real nodes cannot be made to do on demand. The quorum holds real batches; only its answers are scripted. Real nodes
-are followed in tests/e2e.
+The quorum is scripted, with a clock that the test moves, as real nodes cannot be made to do this on demand. It holds
+real batches. `fetched`: ms since the last fetch of each voter, by the clock of the leader. Real nodes are followed in
+tests/e2e.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ async def test_an_unmoving_high_watermark_without_a_majority_makes_the_reading_s
     quorum.leader.fetched = {1: 0, 2: 2001, 3: 9000}
     with pytest.raises(Stale, match="no sign of a majority"):
         await quorum.log().catch_up()
-    assert MAX_AGE <= quorum.time < 5  # seconds until it is said
+    assert MAX_AGE <= quorum.time < 5  # seconds until it is reported
 
 
 @pytest.mark.parametrize(
     ("fetched", "fresh"),
     [
-        ({1: 0, 2: 1999, 3: 9000}, True),
-        ({1: 0, 2: 2001, 3: 2001}, False),
-        ({1: 0}, True),  # a voter that is alone is its own majority
-        ({1: -1, 2: 0, 3: 0}, False),  # without the leader's own clock how old a fetch is cannot be known
-        ({1: 0, 2: -1, 3: -1}, False),
-        ({1: 0, 2: 100, 3: 9000, 4: 9000}, False),
+        pytest.param({1: 0, 2: 1999, 3: 9000}, True, id="two of three voters"),
+        pytest.param({1: 0, 2: 2001, 3: 2001}, False, id="the leader alone, of three voters"),
+        pytest.param({1: 0}, True, id="the only voter, which is its own majority"),
+        pytest.param({1: -1, 2: 0, 3: 0}, False, id="the time of the leader is not known, so no age is"),
+        pytest.param({1: 0, 2: -1, 3: -1}, False, id="the times of the other voters are not known"),
+        pytest.param({1: 0, 2: 100, 3: 9000, 4: 9000}, False, id="two of four voters"),
     ],
 )
 async def test_a_majority_counts_if_it_fetched_within_two_seconds_by_the_clock_of_the_leader(
@@ -306,7 +307,7 @@ async def test_a_reading_soon_fails_if_controllers_close_every_connection(quorum
     for controller in quorum.controllers.values():
         controller.cuts = ALWAYS
     log = quorum.log()
-    for look in (1, 2):  # and each look asks anew
+    for look in (1, 2):  # each reading tries again
         began = quorum.time
         with pytest.raises(Disconnected):
             await log.catch_up()
@@ -315,7 +316,7 @@ async def test_a_reading_soon_fails_if_controllers_close_every_connection(quorum
 
 
 async def test_a_reading_fails_if_the_leader_closes_every_fetch(quorum: Quorum) -> None:
-    """The others still name it, and maybe they elect another."""
+    """Other controllers still name it, and may elect another leader, so it is tried `STRIKES` times."""
     served_at: list[float] = []
 
     def served(message: object) -> object:

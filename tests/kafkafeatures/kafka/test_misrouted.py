@@ -1,4 +1,4 @@
-"""Brokers that are asked by name: who answers at an address of another one is noticed, by its own refusal alone."""
+"""Addresses that lead to another broker: from Kafka 4.4 on, a broker refuses requests with the id of another one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOKS = VersionRange(0, 5)
 
 
 def looks(node: Node, id_: int, cluster_id: str = "C1") -> Node:
-    """The process with this id, on Kafka 4.4: it refuses every other name."""
+    """Make a node a process with this id, of Kafka 4.4: it refuses requests for every other cluster and node id."""
     node.apis = {**node.apis, 18: LOOKS}
 
     def api_versions(request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -33,7 +33,7 @@ def looks(node: Node, id_: int, cluster_id: str = "C1") -> Node:
 
 
 def cluster_of(*processes: int, listed: tuple[Host, ...] = BROKERS) -> Cluster:
-    """At the addresses of the listed brokers run these processes."""
+    """A cluster that lists these brokers; `processes` are the ids of the processes at their addresses."""
     answer = quorum(3001, CONTROLLERS)
     at_addresses = zip(listed, processes, strict=True)
     nodes = {at(host.port): looks(broker(listed, answer), id_) for host, id_ in at_addresses}
@@ -53,7 +53,7 @@ def failures(probe: ClusterProbe) -> dict[int | None, Failure]:
 
 
 def names(node: Node) -> list[tuple[str | None, int]]:
-    """By which it was asked."""
+    """The cluster ids and node ids in the requests to a node."""
     return [(one.cluster_id, one.node_id) for one in node.asked if isinstance(one, ApiVersionsRequest)]
 
 
@@ -105,7 +105,7 @@ async def test_an_address_of_another_cluster_is_reported_with_both_cluster_ids()
 
 
 async def test_a_broker_that_refuses_its_identity_is_identified_over_the_same_connection() -> None:
-    """A load balancer leads the next connection to another node."""
+    """Behind a load balancer, another connection could lead to another node."""
     cluster = cluster_of(1, 3, 2)
     await probed(cluster)
     assert cluster.connects.count(at(2)) == 1
@@ -168,7 +168,7 @@ async def test_the_identity_of_brokers_is_not_checked_without_a_common_cluster_i
 
 
 async def test_the_identity_of_brokers_is_not_checked_if_the_addresses_belong_to_two_clusters() -> None:
-    """That there are two is said of the addresses."""
+    """The two clusters are reported elsewhere, for the addresses."""
     cluster = cluster_of(1, 2, 3)
     async with cluster.pool(settings(servers=(1,))) as pool:
         prober = NodeProber(pool)

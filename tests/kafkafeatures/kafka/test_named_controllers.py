@@ -1,4 +1,7 @@
-"""Which node each broker takes for the controller: all that it names, or why that is not known."""
+"""The node that each broker takes for the controller: all ids that it names, or the failure to learn them.
+
+A broker in KRaft mode names a random broker, so it is asked `TIMES` times.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from tests.kafkafeatures.worlds import NOW, SILENT, answer
 
 
 def names(*ids: int) -> Node:
-    """A broker that names these in turn."""
+    """A broker that names these ids as the controller, in turn."""
     following = cycle(ids)
     return Node(BROKER_APIS, {MetadataRequest: lambda _: MetadataResponse("C1", next(following), ())})
 

@@ -1,4 +1,4 @@
-"""Addresses that seem to lead to two quorums: an election, or a voter that was removed meanwhile, is none."""
+"""Addresses that lead to two quorums are detected; an election or a change of voters between two answers is not one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def saying(leader: int, epoch: int, *voters: int, host: str = "h") -> DescribeQu
 
 
 class Scripted:
-    """A pool whose nodes answer one after the other; the last answer stays. None: no answer."""
+    """A pool with a broker and a controller, which give these answers in turn, and the last one again. None: silent."""
 
     def __init__(self, **answers: tuple[DescribeQuorumResponse | None, ...]) -> None:
         self.settings = ClusterSettings(bootstrap_servers=(BROKER,), bootstrap_controllers=(CONTROLLER,))
@@ -51,7 +51,7 @@ class Scripted:
 
 
 def found_by(first: QuorumAnswer, pool: Scripted) -> Failure | None:
-    """What comes of it where the lists were read at first."""
+    """The failure that is found if `first` was the answer when the addresses were read."""
     voters = tuple(Host(voter.id, "h", voter.id) for voter in first.voters)
     directory = Directory("cluster-1", BrokerList((), True), ControllerList(voters, first.leader_id), first, voters)
     nodes: tuple[ProbedNode, ...] = (asked(1), asked(3001))
@@ -65,15 +65,27 @@ LEAVING = saying(3001, 4, 3002, 3003)
 ADDED = saying(3004, 6, 3001, 3002, 3003, 3004)
 MOVED = saying(3001, 4, 3001, 3002, 3003, host="another")
 COPY = saying(3005, 9, 3005, 3002, 3003)
+"""A copy of the cluster, with a quorum of its own and the same cluster id."""
+ELECTED = saying(3002, 5, 3001, 3002, 3003)
 
 
-@pytest.mark.parametrize("now", [SAME, saying(3002, 5, 3001, 3002, 3003), REMOVED, LEAVING, ADDED, MOVED])
+@pytest.mark.parametrize(
+    "now",
+    [SAME, ELECTED, REMOVED, LEAVING, ADDED, MOVED],
+    ids=[
+        "no change", "another leader", "another leader, as the first was removed", "the leader is no voter any more",
+        "a leader that was added", "other addresses of the same voters",
+    ],
+)  # fmt: skip
 def test_a_change_of_the_quorum_between_two_requests_is_no_second_quorum(now: DescribeQuorumResponse) -> None:
-    """An election, a leader that was removed, one that was added, and voters that were given other addresses."""
     assert found_by(FIRST, Scripted(broker=(now,), controller=(now,))) is None
 
 
-@pytest.mark.parametrize(("ours", "other"), [(SAME, COPY), (SAME, MOVED), (SAME, saying(3002, 4, 3001, 3002, 3003))])
+@pytest.mark.parametrize(
+    ("ours", "other"),
+    [(SAME, COPY), (SAME, MOVED), (SAME, saying(3002, 4, 3001, 3002, 3003))],
+    ids=["other voters", "other addresses of voters", "another leader in the same epoch"],
+)
 def test_contradicting_answers_at_the_same_time_are_two_quorums(
     ours: DescribeQuorumResponse, other: DescribeQuorumResponse
 ) -> None:
@@ -84,7 +96,9 @@ def test_contradicting_answers_at_the_same_time_are_two_quorums(
     assert why.message.count("(voters ") == 2
 
 
-@pytest.mark.parametrize("broker", [(COPY, None), (COPY, COPY)])
+@pytest.mark.parametrize(
+    "broker", [(COPY, None), (COPY, COPY)], ids=["the broker answers once", "the controller does not answer"]
+)
 def test_a_contradiction_without_a_second_answer_leaves_the_quorum_unknown(
     broker: tuple[DescribeQuorumResponse | None, ...],
 ) -> None:

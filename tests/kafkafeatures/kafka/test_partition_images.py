@@ -1,4 +1,4 @@
-"""How many clusters may have their partitions in memory at once."""
+"""The limit of clusters whose partitions are in memory at once: other clusters wait, and take turns."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def clusters(images: PartitionImages, count: int) -> list[Cluster]:
 
 
 async def waits(cluster: Cluster) -> bool:
+    """Read with partitions; tells whether the cluster has to wait for them, as it is beyond the limit."""
     found = (await cluster.read(partitions=True)).partitions
     assert isinstance(found, Failure)
     return found.kind is FailureKind.WAITING_FOR_BUDGET
@@ -62,6 +63,7 @@ async def test_a_waiting_cluster_takes_no_memory_from_others() -> None:
 
 
 async def test_waiting_rolls_take_turns_until_every_cluster_is_rolled() -> None:
+    """Three clusters share two images, and read every 20 s, 12 times: each has them at least 4 times."""
     now = [0.0]
     images = PartitionImages(2, monotonic=lambda: now[0])
     every = clusters(images, 3)

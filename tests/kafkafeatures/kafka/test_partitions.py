@@ -1,4 +1,4 @@
-"""Partitions of a reading, of the log and asked for, of a simulated cluster; and what they take."""
+"""Partitions in readings of a simulated cluster, from the metadata log or from answers of brokers, within limits."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_partitions_of_the_log_equal_those_of_answers() -> None:
     assert logged.partitions.offset == logged.log.image.offset
 
 
-@pytest.mark.parametrize("name", ["orders", "stock"])
+@pytest.mark.parametrize("name", ["orders", "stock"], ids="the hidden topic is {}".format)
 async def test_a_hidden_topic_makes_answers_incomplete_but_not_the_log(name: str) -> None:
     async with served(CLUSTER) as server:
         server.world.hidden_topics = frozenset({name})
@@ -93,6 +93,7 @@ async def test_a_hidden_topic_makes_answers_incomplete_but_not_the_log(name: str
 async def test_brokers_that_may_be_cut_off_are_not_asked_for_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     ask = asked_partitions.ask_for_partitions
 
+    # The brokers last fetched 2001 ms before the latest fetch of a voter; at most two seconds are allowed.
     async def of_old(pool: Any, probe: ClusterProbe, *rest: Any) -> PartitionsReading | Failure:
         assert isinstance(probe.quorum, QuorumAnswer)
         clock = max(one.last_fetch_timestamp for one in probe.quorum.voters)
@@ -135,7 +136,7 @@ async def test_secrets_are_removed_from_names_of_topics() -> None:
         async with Cluster(settings, environment=SYSTEM) as cluster:
             cluster._log.catch_up = denied  # type: ignore[method-assign]
             asked = (await cluster.read(partitions=True)).partitions
-    assert isinstance(asked, Failure)  # there is no topic of the name that is left
+    assert isinstance(asked, Failure)  # no topic has the redacted name, so the brokers' answers do not fit
     assert f"of-{REMOVED}-only" in asked.message
 
 
@@ -201,15 +202,15 @@ async def test_partitions_are_held_only_while_they_are_asked_for(quorum: Quorum)
     assert share.held == 0  # all is read anew
     large = (await log.catch_up()).image
     assert len(large.partitions) == 30 * len(IDS)
-    assert share.held > before + 30 * len(IDS) * 35
+    assert share.held > before + 30 * len(IDS) * 35  # at least 35 bytes for a partition
     assert replace(large, partitioned=None) == small
     requests = quorum.requests
     log.hold_partitions(True)
     quorum.leader.append(level("metadata.version", 27), partition(1, 0, 1, 2))
     assert (await log.catch_up()).image.partitions.chunks
-    assert quorum.requests < requests + 5  # from where it was
+    assert quorum.requests < requests + 5  # it continues at its offset
     log.hold_partitions(False)
-    assert share.held < before + 1000  # a little more was counted
+    assert share.held < before + 1000  # some bytes for the records that were read since
     quorum.leader.append(partition(1, 0, 1, 2, 3))
     without = (await log.catch_up()).image
     assert (without.partitioned, without.unreadable) == (None, 0)
@@ -229,7 +230,7 @@ async def test_releasing_partitions_during_a_metadata_transaction_keeps_its_othe
 
 
 async def test_a_cancelled_reading_of_partitions_starts_over(quorum: Quorum, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread that reads it cannot be stopped: what it writes to is left to it."""
+    """The thread that applies the records cannot be stopped, so its image is discarded and a new one is made."""
     log, share = following(quorum)
     log.hold_partitions(True)
     begun = asyncio.Event()

@@ -1,4 +1,4 @@
-"""A recorded log on disk: byte for byte what was fetched, whatever kills the process, and never anything else."""
+"""A recorded log on disk: its bytes are those that were fetched, also after the process is killed at any call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def recorded(folder: Path, close_at: int = 400, clock: Callable[[], float] = lam
 
 
 def log(sizes: list[int], start: int = 0) -> list[bytes]:
-    """Batches of so many records each."""
+    """Batches with these numbers of records."""
     found = []
     for size in sizes:
         found.append(batch(start, *[no_op()] * size, epoch=1 + start // 7))
@@ -65,7 +65,7 @@ def content(folder: Path) -> bytes:
 def test_batches_are_recorded_once_and_in_order_however_the_log_is_served(
     data: st.DataObject, sizes: list[int], close_at: int
 ) -> None:
-    """Replies overlap, end in the middle of a batch, go over what is committed; processes come and go."""
+    """Replies overlap, end in the middle of a batch and contain uncommitted records; processes end and start again."""
     batches = log(sizes)
     whole = b"".join(batches)
     with tempfile.TemporaryDirectory() as folder:
@@ -115,14 +115,14 @@ def keep(one: RecordedLog, id_: OffsetAndEpoch, *parts: bytes) -> None:
 
 
 class Killed(BaseException):
-    """Instead of a process that ends here."""
+    """Raised at the call at which the process is killed."""
 
 
 CALLS = ["write", "fsync", "fdatasync", "rename", "unlink", "open", "ftruncate"]
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """The call of this number is the last one, and a write ends in its middle."""
+    """Make the call with this number the last one of the process; if it is a write, half of it is written."""
     left = itertools.count()
 
     def killed(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,7 +140,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 
 def test_a_recorder_killed_before_any_system_call_loses_and_repeats_no_batch(tmp_path: Path) -> None:
-    """Between every two calls, and in the middle of every write: the next process continues with the same log."""
+    """A kill between any two calls, or in the middle of any write: the next process continues with the same log."""
     batches, snap = log([1, 3, 2, 4, 1, 1]), snapshot(broker(1, 1))
     whole = b"".join(batches)
 
@@ -303,7 +303,7 @@ def test_a_full_disk_keeps_the_batches_recorded_before(tmp_path: Path, monkeypat
 def test_recorded_bytes_are_synced_before_they_are_acknowledged_or_renamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No test here can take the power away: so it is the order of the calls that is looked at."""
+    """The power cannot be cut in a test, so the test compares the order of the calls."""
     calls: list[str] = []
 
     def noted(name: str, real: Callable[..., Any]) -> Callable[..., Any]:

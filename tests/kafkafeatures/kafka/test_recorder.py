@@ -1,4 +1,4 @@
-"""What the recorder makes of what leaders serve: logs on disk, gaps that are seen, and nothing that harms others."""
+"""The recorder: it writes the logs that leaders serve, reports gaps, and disturbs no reconciliation."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ async def test_an_invalid_cluster_id_creates_no_folder(
 
 
 async def test_resources_with_the_same_cluster_id_have_separate_recordings(tmp_path: Path) -> None:
-    """Whose cluster only says that it is another one's does not spoil what that one has recorded."""
+    """A cluster that only claims the id of another one must not damage the recording of that one."""
     forged = b"".join(batch(one, no_op(), epoch=9) for one in range(4))
     long = ("n" * 63, "r" * 253)
     async with recording(tmp_path) as rig:

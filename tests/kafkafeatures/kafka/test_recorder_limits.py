@@ -1,4 +1,4 @@
-"""The limits of recordings: what is removed when, and what becomes of a recording that ends."""
+"""The limits of recordings: which recorded files are removed, and when; the files of a recording that ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes say that a user may do, and what follows from it: granted, missing, or not known."""
+"""Rights of a user by answers of nodes: each right is granted, missing, unknown or not needed, with its evidence."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def configs(id_: int, authorizer: str, code: int = 0) -> DescribeConfigsResponse
 def node(
     id_: int, role: Role, bits: int | None = ALL, *, refuses: frozenset[type] = frozenset(), authorizer: str = STANDARD
 ) -> Node:
-    """`bits`: None for a controller that wants ALTER before it says any. `refuses`: requests whose right is missing."""
+    """A node. `bits`: the authorized operations in its answer; None: a controller that needs ALTER to show them.
+    `refuses`: requests whose right is missing.
+    """
     code = REFUSED if bits is None else 0
     listed = DescribeClusterResponse(code, None, 1, "C1", 1, hosts(id_), 2, bits)
     standing = quorum(id_, hosts(id_))
@@ -157,7 +159,7 @@ async def test_an_answer_without_authorized_operations_proves_only_that_describe
 
 
 async def test_other_rights_of_a_controller_are_tried_if_describe_is_denied() -> None:
-    """DENY Describe beside ALLOW Alter: it answers, with no bits."""
+    """With DENY Describe and ALLOW Alter, a controller answers without authorized operations."""
     strange = controller(3001, 0, refuses=frozenset((FetchRequest,)))
     reading = await rights({1: broker()}, {3001: strange})
     assert states(reading)[ClusterRight.DESCRIBE] is RightState.MISSING
@@ -186,7 +188,7 @@ async def test_a_right_that_no_broker_can_be_asked_about_is_unknown() -> None:
 
 
 async def test_a_right_that_one_of_two_controllers_refuses_is_missing() -> None:
-    """The file of each node has its own super.users."""
+    """Controllers can differ: super.users is in the file of each node."""
     every = frozenset((DescribeQuorumRequest, FetchRequest, UpdateFeaturesRequest, DescribeConfigsRequest))
     reading = await rights({1: broker()}, {3001: controller(), 3002: controller(3002, None, refuses=every)})
     assert set(states(reading).values()) == {RightState.MISSING}
@@ -214,8 +216,8 @@ async def test_an_answer_that_is_neither_success_nor_refusal_proves_no_right() -
 
 
 async def test_brokers_are_no_evidence_of_rights_that_controllers_authorize() -> None:
-    """Without a controller that answers, the active one is asked through a broker; what brokers do not pass on stays
-    unknown, whatever their own bits say.
+    """If no controller answers, a broker forwards UpdateFeatures to the active one. Rights for requests that brokers do
+    not forward stay unknown, whatever operations the brokers show.
     """
     reading = await rights({1: broker()}, {})
     assert states(reading)[ClusterRight.ALTER] is RightState.GRANTED

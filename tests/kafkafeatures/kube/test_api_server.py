@@ -1,4 +1,4 @@
-"""Whether it is the API server that answers somewhere, and where its names lead: over real TLS, on loopback."""
+"""Recognition of the API server by its certificate, and by the addresses of its names; with real TLS, on loopback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = ("kubernetes", "kubernetes.default.svc")
 
 
 class Api:
-    """What the client knows of its server. The simulated one has no TLS and no address, and they count here."""
+    """The configuration of the client, with the address and the CA of the API server."""
 
     def __init__(self) -> None:
         self.authority: trustme.CA | None = OURS

@@ -1,4 +1,4 @@
-"""The client on real HTTP, where a test writes each answer: versions that no store would give in that order."""
+"""The client of the API server, over HTTP with answers that a test writes, such as resource versions that go back."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ async def serving(answer: Callable[[web.Request], Awaitable[web.Response]]) -> A
 @pytest.mark.parametrize(
     ("before", "listed", "restored"),
     [("7", "7", False), ("7", "8", False), ("7", "6", True), ("100", "99", True), ("opaque", "6", False)],
+    ids=["the same", "newer", "older", "older, also compared as numbers", "versions that are no numbers"],
 )
 async def test_a_list_with_an_older_resource_version_than_read_before_means_a_restore(
     before: str, listed: str, restored: bool
@@ -54,7 +55,7 @@ async def test_a_list_with_an_older_resource_version_than_read_before_means_a_re
 
 
 async def test_a_list_requested_before_a_later_read_means_no_restore() -> None:
-    """The answer to the list may come after that to the write."""
+    """The list is answered last, although the API server made it before the other read."""
 
     async def answer(request: web.Request) -> web.Response:
         if request.path.endswith(KEY.name):
@@ -76,6 +77,7 @@ async def test_a_list_requested_before_a_later_read_means_no_restore() -> None:
         '{"a": 1, "a": [2.5, -0.0, null]}',
         '"\\ud83d\\ude00"',
     ],
+    ids=["half of a surrogate pair", "a huge integer", "a huge float", "NaN", "a key twice", "a surrogate pair"],
 )
 async def test_an_answer_is_decoded_as_the_json_module_does(found: str) -> None:
     body = f'{{"metadata": {{}}, "status": {found}}}'
@@ -126,7 +128,8 @@ async def test_a_request_that_is_withheld_on_its_open_connection_does_not_arrive
         return web.json_response({"metadata": {"resourceVersion": "1"}})
 
     async with serving(answer) as api:
-        for reason in ("it is too late", None, "it is too late again"):  # on a new connection, and on one of before
+        # Withheld on a new connection, sent, and withheld on the same connection.
+        for reason in ("it is too late", None, "it is too late again"):
             answers = [reason]
             with pytest.raises(WriteWithheld, match=reason) if reason else nullcontext(), withholding(answers.pop):
                 await api.send("POST", "/eviction", {})

@@ -1,4 +1,4 @@
-"""Evictions on the simulated API server: what is asked for, what its answers mean, and which rights it takes."""
+"""Evictions on the simulated API server: the request, the outcome by each answer, and the rights that they need."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ async def test_an_eviction_of_a_deleted_pod_is_applied_and_a_recreated_pod_is_no
     old = world.workloads.uid("broker-1")
     await world.restart("broker-1")
     world.wait(5)
-    assert await world.restart("broker-1", old) == Applied()  # it is gone
+    assert await world.restart("broker-1", old) == Applied()  # the pod is gone
     world.wait(20)
-    assert isinstance(await world.restart("broker-1", old), OutcomeUnknown)  # the pods are read next, and tell
+    # A conflict on the uid: the next reading of the pods shows that the pod was replaced.
+    assert isinstance(await world.restart("broker-1", old), OutcomeUnknown)
     world.wait(20)
     assert world.workloads.evictions == ["broker-1"]
 
@@ -90,6 +91,7 @@ async def test_an_unready_pod_is_evicted_if_enough_pods_are_healthy_or_the_budge
         (Fault(refusal(422, "invalid")), Rejected),
         (Fault(refusal(429, "too many requests, please try again later")), Rejected),
     ],
+    ids=["no answer", "carried out, and no answer", "504", "500", "401", "409", "422", "429"],
 )
 async def test_the_outcome_of_an_eviction_is_unknown_unless_the_answer_is_a_definite_refusal(
     world: World, fault: Fault, expected: type[Outcome]
@@ -137,7 +139,7 @@ async def test_the_driver_uses_exactly_the_rights_that_it_declares(world: World)
 
 
 def right_of(request: Request) -> KubernetesRight:
-    """What an API server asks RBAC for."""
+    """The right that Kubernetes requires for this request."""
     found = re.fullmatch(
         r"/apis?(?:/(?P<group>[^/]+(?=/[^/]+/namespaces)))?/[^/]+/namespaces/kafka/(?P<plural>\w+)(?P<name>/[^/]+)?(?P<sub>/\w+)?",
         request.path,

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets on the simulated API server: which pods they cover, and how many they ever let go."""
+"""PodDisruptionBudgets on the simulated API server: the pods that they cover, and the most that may be disrupted."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def world() -> World:
         ({"minAvailable": 3}, "minAvailable: 3", 0),
         ({"minAvailable": 1}, "minAvailable: 1", 2),
     ],
+    ids=["none may be unavailable", "all three must be available", "one must be available"],
 )
 async def test_the_most_pods_that_a_budget_allows_to_be_disrupted_follow_from_its_status(
     world: World, spec: dict[str, int], limit: str, most: int
@@ -36,7 +37,7 @@ async def test_the_most_pods_that_a_budget_allows_to_be_disrupted_follow_from_it
 async def test_a_budget_is_judged_with_the_pod_that_its_stateful_set_has_yet_to_create_again(
     world: World, least: int, most: int
 ) -> None:
-    """Where minAvailable is a number, Kubernetes expects as many pods as are there."""
+    """The pod that the StatefulSet has not created again is not in `expectedPods`, which Kubernetes counts."""
     world.workloads.delays = Delays(create=timedelta(hours=1))
     await world.restart("broker-0")
     world.workloads.budget("brokers", {"app": "broker"}, minAvailable=least)

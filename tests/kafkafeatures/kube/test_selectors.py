@@ -1,4 +1,4 @@
-"""Label selectors, as a query and held against labels."""
+"""Label selectors: as a query to the API server, and compared with the labels of an object."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ def test_an_empty_selector_is_refused_as_a_query(selector: dict[str, Any]) -> No
         ({"app": "kafka", "tier": "a"}, False),
         ({"app": "kafka", "tier": "a", "kept": "", "gone": ""}, False),
     ],
-)
+    ids=[
+        "all, without the label of NotIn", "all, with another value of NotIn", "another value", "a value not in In",
+        "no label of In", "a value in NotIn", "no label of Exists", "the label of DoesNotExist",
+    ],
+)  # fmt: skip
 def test_labels_have_to_meet_every_requirement(labels: dict[str, str], expected: bool) -> None:
     assert selects(EVERY_KIND, labels) is expected
 

@@ -1,4 +1,4 @@
-"""The StatefulSet driver on the simulated API server: what it reads, and the one thing it ever asks for."""
+"""The StatefulSet driver on the simulated API server: it reads pods, and its only write is the eviction of a pod."""
 
 from __future__ import annotations
 
@@ -128,7 +128,9 @@ async def test_the_driver_lists_pods_only_by_selector_and_in_the_namespace_of_th
     assert all("limit" in one.query for one in world.requests if one.path.endswith(("/pods", "budgets")))
 
 
-@pytest.mark.parametrize("ahead", [timedelta(hours=2), timedelta(), -timedelta(hours=2)])
+@pytest.mark.parametrize(
+    "ahead", [timedelta(hours=2), timedelta(), -timedelta(hours=2)], ids=["2 hours ahead", "correct", "2 hours behind"]
+)
 async def test_a_crash_of_a_pod_is_dated_correctly_if_the_clock_of_the_operator_is_wrong(
     world: World, ahead: timedelta
 ) -> None:
@@ -213,7 +215,9 @@ async def test_a_stateful_set_without_the_named_container_has_no_image(world: Wo
 
 
 @pytest.mark.parametrize(
-    ("image", "fate", "phase"), [("bad:1", CRASHES, "Running"), ("none:1", CANNOT_BE_PULLED, "Pending")]
+    ("image", "fate", "phase"),
+    [("bad:1", CRASHES, "Running"), ("none:1", CANNOT_BE_PULLED, "Pending")],
+    ids=["process crashes", "image cannot be pulled"],
 )
 async def test_a_pod_that_does_not_run_has_the_waiting_reason_of_its_container(
     world: World, image: str, fate: str, phase: str
@@ -246,6 +250,7 @@ INIT_CRASHES = {
          (4, "Error", True)),
         ({}, (0, "", False)),
     ],
+    ids=["restarted", "ended", "no last state", "init container crashes", "no container"],
 )  # fmt: skip
 async def test_a_pod_has_the_restart_count_and_the_termination_reason_of_its_container(
     world: World, status: dict[str, Any], told: tuple[int, str, bool]

@@ -1,4 +1,8 @@
-"""The operator reads a Prometheus that a tenant names: from permitted addresses alone, and never in its words."""
+"""The operator reads a Prometheus that a tenant names: only at permitted addresses, and its answers are never quoted.
+
+A tenant could otherwise make the operator read an address that only the operator reaches. `CANARY` is a text that no
+failure may repeat.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 
 class Served:
-    """A server on loopback. `requests`: those that came, with their credentials; `connections`: how many."""
+    """A server on loopback. `requests`: path and credentials of each request; `connections`: their number."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -57,7 +61,7 @@ def serving(answer: Answer, certificate: tuple[str, str] | None = None, folder: 
             return super().get_request()
 
         def handle_error(self, *words: object) -> None:
-            """A client that goes away is none."""
+            """Ignore a client that closes its connection."""
 
     server = Server(("127.0.0.1", 0), Handler)
     served = Served(server.server_address[1])
@@ -102,6 +106,7 @@ def drips(handler: BaseHTTPRequestHandler) -> None:
 
 
 def failure(settings: PrometheusSettings, within: float = 20.0) -> Failure:
+    """The failure of a reading that may last `within` seconds."""
     scrapes, _ = PrometheusSource(settings, SYSTEM.monotonic, within=within).read(WINDOW)
     assert isinstance(scrapes, Failure), scrapes
     return scrapes

@@ -1,4 +1,4 @@
-"""What one transaction consists of, and what its results mean; real ZooKeeper answers in tests/e2e."""
+"""The transaction that deletes znodes: its operations, and the outcome by their results; tests/e2e has ZooKeeper."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ RAISED = DeleteZnodes("id", EPOCH, PROGRESS, CLAIM, raise_to=12)
         (DeleteZnodes("id", EPOCH, PROGRESS), CheckVersion("/kafka/controller_epoch", 7), ("/kafka/migration",)),
         (DeleteZnodes("id", EPOCH, None, CLAIM), CheckVersion("/kafka/controller_epoch", 7), ("/kafka/controller",)),
     ],
+    ids=["both znodes", "both, and a higher epoch", "only the migration znode", "only the claim"],
 )
 def test_a_deletion_of_znodes_checks_the_versions_that_were_read(
     step: DeleteZnodes, first: object, deleted: tuple[str, ...]
@@ -66,7 +67,11 @@ ROLLED, AFTER = RolledBackError(), RuntimeInconsistency()
         ((True, True), OutcomeUnknown("ZooKeeper answered 2 of 4 operations")),
         ((), OutcomeUnknown("ZooKeeper answered 0 of 4 operations")),
     ],
-)
+    ids=[
+        "all done", "the cluster id is gone", "the epoch was written", "the claim is gone", "the migration was written",
+        "the session moved", "no operation is named", "two results", "no results",
+    ],
+)  # fmt: skip
 def test_the_outcome_of_a_failed_transaction_names_the_operation_that_failed(
     results: tuple[object, ...], expected: Outcome
 ) -> None:

@@ -1,4 +1,4 @@
-"""What decides the phase of a migration is read from no server that is behind its leader."""
+"""The znodes that decide the phase of a migration are never read from a server that is behind its leader."""
 
 from __future__ import annotations
 

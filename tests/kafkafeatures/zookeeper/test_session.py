@@ -1,4 +1,4 @@
-"""What is connected to, and what is believed of who answers there. Answers are scripted; real ones are in tests/e2e."""
+"""Sessions with ZooKeeper: allowed addresses, and peers that are not ZooKeeper; tests/e2e has a real server."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ TRANSACTION = Transaction([Delete("/controller", 0)])
 
 @contextmanager
 def connected() -> Iterator[tuple[Frames, socket.socket]]:
-    """What writes to a server, and the server's end."""
+    """A writer that is connected to a server, and the reader at the server."""
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     frames = Session(Ensemble((Address("127.0.0.1", 1),)))._frames

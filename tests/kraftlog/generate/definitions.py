@@ -141,7 +141,7 @@ def _merge(
 
 
 def fields(defined: Iterable[dict[str, Any]], structs: dict[str, list[dict[str, Any]]]) -> list[Field]:
-    """What Kafka's definition says, in our vocabulary."""
+    """The fields of Kafka's definition, in the terms of this package."""
     return [
         Field(
             part["name"][0].lower() + part["name"][1:],

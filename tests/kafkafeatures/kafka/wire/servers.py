@@ -13,7 +13,7 @@ from kafkafeatures.kafka.base.settings import Address
 Answer = Callable[[bytes], bytes | None]
 """Gets a request without its length; returns a whole frame, or any bytes, or None for silence."""
 Answers = dict[int, Answer]
-"""By api key."""
+"""Answers by API key."""
 
 
 def framed(body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Which addresses are connected to: however they are written, and whatever a name turns into."""
+"""Addresses that may be connected to: forbidden ones are refused in every spelling, and behind every host name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CERTIFICATES = Certificates()
 
 
 class ApiServer:
-    """Known at one address; `elsewhere` it proves who it is."""
+    """An API server that is known at one address, and that is recognised by its answer at the addresses `elsewhere`."""
 
     def __init__(self, *elsewhere: tuple[str, int]) -> None:
         self.endpoints = frozenset({("198.19.0.1", 443)})
@@ -51,7 +51,7 @@ SPELLINGS = [
 
 @pytest.mark.parametrize("host", SPELLINGS)
 async def test_a_forbidden_address_is_refused_in_every_spelling(host: str) -> None:
-    """Through the real resolver and the real connect; a port that would not answer is not even tried."""
+    """The real resolver is used, and nothing is connected to."""
     with pytest.raises(KafkaError) as caught:
         await connect(Address(host, 9092), Security(policy=IN_POD), timeout=5.0, client_id="t", environment=SYSTEM)
     refused = isinstance(caught.value, AddressRefused)
@@ -120,7 +120,7 @@ def test_the_current_address_of_the_api_server_is_refused_and_a_former_one_permi
 
 
 async def test_an_error_message_does_not_describe_the_answer_of_an_api_server() -> None:
-    """At an address that was not known: of a node it runs on, behind a load balancer."""
+    """It answers at an address that was not known, such as that of its node, or of a load balancer."""
     async with serving(Server({18: lambda request: b""})) as server:
         there = (server.address.host, server.address.port)
         for address in (server.address, Address("localhost", server.address.port)):
@@ -153,7 +153,7 @@ async def test_an_error_message_does_not_describe_a_failed_tls_handshake_with_th
 
 
 async def test_no_request_is_sent_to_a_server_with_the_certificate_of_an_api_server(tmp_path: Path) -> None:
-    """All in a cluster may read its CA, and so verify it. It would take our request for a line that has no end."""
+    """A document can name the CA of the Kubernetes cluster, so TLS succeeds: only the names in the certificate tell."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1", "kubernetes.default.svc").configure_cert(context)

@@ -53,7 +53,7 @@ UNKNOWN_TO_KIO = {(18, 9)}  # asked on purpose with a version that no release ha
 
 
 def recorded(value: Any) -> Iterator[dict[str, Any]]:
-    """Every exchange in a line of a transcript, however deep."""
+    """The requests and answers in a line of a transcript, at any depth."""
     if isinstance(value, dict):
         if "req_hex" in value:
             yield value

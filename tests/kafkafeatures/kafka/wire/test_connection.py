@@ -1,4 +1,4 @@
-"""One connection: what is sent and what is not, deadlines, and what poisons it."""
+"""A connection: the requests that it sends, its deadlines, and the errors after which it is not used any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a TLS context is made of, where it is made, and how long it is kept."""
+"""TLS contexts: their trusted certificates, the thread that makes them, and their lifetime."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLIENT = dict(zip(("certificate", "key"), CERTIFICATES.client("alice"), strict=T
 
 @pytest.fixture
 def loaded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which trust each context took in: the system's bundle, or what was named."""
+    """The trusted certificates of each context that was made: the bundle of the system, or the configured ones."""
     found: list[str] = []
     system, named = ssl.SSLContext.load_default_certs, ssl.SSLContext.load_verify_locations
 

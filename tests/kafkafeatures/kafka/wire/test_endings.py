@@ -1,4 +1,4 @@
-"""How a connection ends: at once where something went wrong, also to a node that hangs, and what is said then."""
+"""The end of a connection: after any error it is closed at once, also to a node that hangs, with a clear failure."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def to(address: Address, security: Security, *, timeout: float = 10.0, **m
 
 
 class Frozen:
-    """A node stopped by a signal: `answered` requests are served, then it reads and says nothing, for TLS neither."""
+    """A node that hangs, as if stopped by a signal: after `answered` requests it sends nothing, not even for TLS."""
 
     def __init__(self, context: ssl.SSLContext, answered: int) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -115,7 +115,7 @@ async def test_closing_a_connection_to_a_hanging_node_frees_the_socket(
         await link.close()  # a second time does nothing
 
 
-# --- what a broken answer is called ---
+# --- broken answers ---
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ async def test_a_truncated_answer_is_distinguished_from_a_missing_answer(
 
 
 async def test_an_unknown_error_code_of_a_change_leaves_its_outcome_unknown() -> None:
-    """The node has decided about the change, and only what it says next time shows what."""
+    """The node has decided about the change; only its next report of levels shows how."""
 
     def answer(request: bytes) -> bytes:
         return framed(request[4:8] + b"\0" + b"\0\0\0\0" + (999).to_bytes(2, "big") + b"\0" + b"\0")
@@ -200,7 +200,7 @@ async def test_cancelling_a_connection_attempt_closes_the_connection() -> None:
     await listener.wait_closed()
 
 
-# --- addresses, and who answers there ---
+# --- addresses without a Kafka node ---
 
 
 @pytest.mark.parametrize("host", ["::1", "127.0.0.1"])
@@ -222,7 +222,7 @@ async def test_tls_to_a_plaintext_port_fails(first: bytes) -> None:
         assert caught.value.remedy
 
 
-# --- what is said of SASL ---
+# --- SASL ---
 
 
 def handshake(error: int) -> Answer:
@@ -233,7 +233,7 @@ OFFERED = api_versions((17, 0, 1), (36, 0, 2), (64, 0, 0))
 
 
 def believed(request: bytes, answer: bytes = b"", lifetime_ms: int = 1000) -> bytes:
-    """SaslAuthenticate v2, yes."""
+    """The answer of SaslAuthenticate, version 2, that accepts the login."""
     body = b"\0\0" + b"\0" + bytes([len(answer) + 1]) + answer + lifetime_ms.to_bytes(8, "big") + b"\0"
     return framed(request[4:8] + b"\0" + body)
 
@@ -281,7 +281,7 @@ async def test_a_failed_reauthentication_has_a_reason_and_sends_no_request(
 async def test_masking_a_one_byte_sasl_message_does_not_change_the_other_bytes_of_its_frame(
     context: ssl.SSLContext,
 ) -> None:
-    """The end of a refused OAUTHBEARER exchange is a single 1, and there are many of these in a frame."""
+    """The last message of a refused OAUTHBEARER exchange is the byte 1, which occurs elsewhere in the frame too."""
     frames: list[tuple[str, bytes]] = []
 
     class Recorder:

@@ -1,6 +1,6 @@
-"""Lengths inside of messages: the same positions as the codec's, and nothing let pass that is not there.
+"""Lengths inside messages: the check reads the same positions as the codec, and refuses lengths beyond the message.
 
-What becomes of a process that believes them is shown in `tests/fuzz`, in a process of its own.
+`tests/fuzz` shows, in a process of its own, what a false length does to the codec without the check.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def test_a_null_array_takes_only_the_bytes_of_its_length() -> None:
 
 @pytest.mark.parametrize("tags", [b"\0", b"\1\x09\1\1"], ids=["without tagged fields", "with one"])
 def test_the_number_of_elements_of_all_arrays_of_a_message_is_bounded(tags: bytes) -> None:
-    """Each becomes an object of a hundred bytes and more."""
+    """Each element becomes an object of a hundred bytes and more."""
     half = MAX_ITEMS // 2
     topic = varint(1) + bytes(16) + b"\0"  # a name, its id, not internal
     partition = bytes(2 + 4 + 4 + 4) + b"\1\1\1" + b"\0"

@@ -23,7 +23,7 @@ from tests.kafkafeatures.kafka.wire.servers import Server, api_versions, serving
 from tests.kafkafeatures.threads import until
 
 NOBODY = Lookups(0)
-"""Who has these never gets a turn."""
+"""No slots at all: a lookup never gets its turn."""
 
 
 class Dns:

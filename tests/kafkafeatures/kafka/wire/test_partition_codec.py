@@ -1,4 +1,4 @@
-"""What real nodes answered about topics, partitions and configs, and what we read of it."""
+"""Recorded answers of real nodes about topics, partitions and configs, and the values that are decoded."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIN = "min.insync.replicas"
 
 
 def answers(message: Any) -> list[Any]:
-    """To this question, of each release, in every version that we speak."""
+    """The recorded answers to this request, of each release, in every version that we send."""
     found = []
     for one in replies():
         ours = every_api()[one.api].versions

@@ -1,4 +1,4 @@
-"""A change that was given up, or whose process was killed: what its node did not take by then never arrives."""
+"""Changes that timed out or were cancelled, or whose process was killed: bytes not yet received never arrive later."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CERTIFICATES = Certificates()
 OFFERED = api_versions((57, 1, 2))
 NAME = 24 * 1024
 CHANGE = UpdateFeaturesRequest(updates=(("f" * NAME, 1, UPGRADE),))
-"""More than a node takes that does not read, so that a part of it lies in the buffer of the kernel here."""
+"""A change of 24 KiB: more than a node receives that does not read, so a part waits in the kernel of the sender."""
 
 KILLED = """
 import asyncio, os, signal, sys
@@ -47,7 +47,7 @@ asyncio.run(main())
 
 
 class Deaf:
-    """A node that answers ApiVersions and reads no further until it is asked to; then up to the end."""
+    """A node that answers ApiVersions, and reads no further until `goes_on` is set; then it reads to the end."""
 
     def __init__(self, context: ssl.SSLContext | None) -> None:
         self.listener = socket.socket()
@@ -132,7 +132,7 @@ async def test_closing_a_connection_resets_it(context: ssl.SSLContext, tls: bool
 
 
 async def test_a_request_of_a_killed_process_does_not_arrive_when_the_node_resumes() -> None:
-    """The kernel closes its sockets for it."""
+    """The kernel closes the sockets of a killed process."""
     async with deaf(None) as node:
         arguments = [sys.executable, "-c", KILLED, str(node.address.port), str(NAME)]
         killed = await asyncio.to_thread(subprocess.run, arguments, env=os.environ, timeout=30, check=False)
@@ -150,7 +150,7 @@ async def test_the_kernel_times_out_unacknowledged_bytes() -> None:
         link.drop()
 
 
-# --- the last question ---
+# --- permission to send ---
 
 
 async def test_a_request_withheld_before_its_first_byte_is_not_sent() -> None:

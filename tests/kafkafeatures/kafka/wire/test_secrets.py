@@ -1,4 +1,4 @@
-"""What a node makes of what we sent it, and what is left of that for people."""
+"""Secrets in answers of nodes: they are removed from every text, in whatever encoding a node repeats them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def text(secrets: Secrets, words: str) -> str:
 
 
 def nothing_left(secret: str, words: str) -> None:
-    """Not in any shape that the echoes know."""
+    """Assert that no encoded form of the secret is in the text."""
     for echo in ECHOES.values():
         assert echo(secret) not in words
 
@@ -253,7 +253,7 @@ def cut(text: str) -> bytes:
 
 
 async def test_a_reading_contains_no_secret(tmp_path: Path) -> None:
-    """Every answer after the proof is a chance to say it again: what is read here stands in the status and the log."""
+    """Any answer after the login may repeat the secret, and readings are shown in the status and in the log."""
 
     def described(request: bytes) -> bytes:
         said = f"alice with hunter2 or {base64.b64encode(b'hunter2').decode()} may not"

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
@@ -72,8 +73,8 @@ def test_lines_do_not_depend_on_where_a_pipe_cuts_them(texts: list[str], sizes: 
 @FEW
 @given(texts=TEXTS, cuts=st.randoms(use_true_random=False))
 def test_a_log_wrapped_by_a_container_runtime_has_the_lines_of_the_plain_log(
-    wrap, texts: list[str], cuts: random.Random
-) -> None:  # type: ignore[no-untyped-def]
+    wrap: Callable[[str, random.Random], list[str]], texts: list[str], cuts: random.Random
+) -> None:
     data = "".join(piece for text in texts for piece in wrap(text, cuts)).encode()
     assert lines_of(data) == [text.encode() for text in texts]
 

@@ -336,7 +336,7 @@ async def a_drained_broker_loses_its_disk(it: Hands) -> None:
 
 
 async def the_status_is_lost_in_a_roll(it: Hands) -> None:
-    """The status is lost while it says that a consent to unavailable topics was used, or which node has just come back."""
+    """The status is lost while it says that a consent to unavailable topics was used, or which node just came back."""
     takes_away = it.random.random() < 0.5
     await _begin(it, maxParallel=1, stableFor="1s" if takes_away else "40s")
     if takes_away:

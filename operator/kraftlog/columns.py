@@ -213,7 +213,7 @@ class SameTypeRecords:
                 else:
                     matches = np.ones(len(remaining), dtype=bool)
                     fixed = content.take(shape.fixed, axis=1)
-                    if fixed.tobytes() != fixed[0].tobytes() * len(fixed):  # not all have it; this is quicker than the loop
+                    if fixed.tobytes() != fixed[0].tobytes() * len(fixed):  # quicker than the loop
                         for column in fixed.T:
                             matches &= column == column[0]
                     alike = slice(None) if matches.all() else matches  # a slice copies nothing

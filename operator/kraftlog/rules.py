@@ -53,12 +53,12 @@ def _unregister_broker(state: State, data: Data) -> None:
     broker_id = state.broker(data["brokerId"], data["brokerEpoch"]).id
     state.brokers.drop(broker_id)
     state.registered.drop(broker_id)
-    _gone(state, broker_id)
+    _lost_registration(state, broker_id)
     state.unregistered.put(broker_id, state.timestamp_ms)
 
 
-def _gone(state: State, node_id: int) -> None:
-    """Note that a node lost a registration; a combined node may still have its other one."""
+def _lost_registration(state: State, node_id: int) -> None:
+    """Drop the time of the node's return, unless it is a combined node that still has its other registration."""
     if node_id not in state.brokers.view() and node_id not in state.controllers.view():
         state.returned.drop(node_id)
 
@@ -112,7 +112,7 @@ def _register_controller(state: State, data: Data) -> None:
 
 def _unregister_controller(state: State, data: Data) -> None:
     state.controllers.drop(data["controllerId"])  # without an epoch, so nothing can contradict it
-    _gone(state, data["controllerId"])
+    _lost_registration(state, data["controllerId"])
     state.unregistered.put(data["controllerId"], state.timestamp_ms)
 
 
@@ -133,8 +133,9 @@ def _set_level(state: State, name: str, level: int) -> None:
     previous = state.features.get(name)
     if previous is not None and previous != level:
         state.dropped.put((name, previous), state.timestamp_ms)
+    # If the log was not read from its begin, the first record of a level counts as a change.
     if (previous or 0) != level or (state.began_anywhere and state.moves.get(name) is None):
-        _moved(state, name, level)
+        _note_level_change(state, name, level)
     if level == 0:
         state.features.drop(name)
     else:
@@ -158,6 +159,7 @@ def _snapshot_footer(state: State, data: Data) -> None:
 
 
 def _topic(state: State, data: Data) -> None:
+    """Add a topic to the section of partitions, or without it to that of configs, which needs names only."""
     if state.partitions is not None:
         state.partitions.topic(data)
     else:
@@ -180,6 +182,7 @@ def _config(state: State, data: Data) -> None:
 
 
 def _scram(state: State, data: Data) -> None:
+    """Add a credential to both sections that have some: clients without secrets, configs with digests of them."""
     for each in (state.clients, state.configs):
         if each is not None:
             each.scram(data)
@@ -191,13 +194,14 @@ def _remove_scram(state: State, data: Data) -> None:
             each.remove_scram(data)
 
 
-def _moved(state: State, name: str, level: int) -> None:
+def _note_level_change(state: State, name: str, level: int) -> None:
+    """Remember that the level of a feature became this one, for the last changes of each feature."""
     state.moves.put(name, (*(state.moves.get(name) or ()), (state.offset, level))[-MOST_MOVES:])
 
 
 def _kraft_version(state: State, data: Data) -> None:
     if state.kraft_version != data["kRaftVersion"]:
-        _moved(state, KRAFT_VERSION_FEATURE, data["kRaftVersion"])
+        _note_level_change(state, KRAFT_VERSION_FEATURE, data["kRaftVersion"])
     state.kraft_version = data["kRaftVersion"]
     state.features_offset = state.offset
 
@@ -219,7 +223,7 @@ Rules = Mapping[int, Callable[[State, Data], None]]
 
 _OTHERS = {name: key for key, name in table.OTHER_NAMES.items()}  # their layouts are not loaded for this
 
-# Keyed by api key. What is not here changes nothing in an image, so it need not be decoded: NoOp, above all.
+# By api key. Other records, above all NoOp, change nothing in an image, so they need not be decoded.
 METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
     {
         Section.REGISTRATIONS: {
@@ -265,7 +269,7 @@ METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
         },
     }
 )
-# Keyed by the type number of the control record. They are few, and all are read: a snapshot begins and ends with one.
+# By the type number of the control record. They are few, and all are read: a snapshot begins and ends with one.
 CONTROL_RULES: Rules = MappingProxyType(
     {
         table.LEADER_CHANGE.key: _leader_change,

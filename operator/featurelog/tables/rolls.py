@@ -146,14 +146,14 @@ def _feed(stretch: _Stretch, records: RollRecords) -> None:
                 position, batch_begins = row["batch_position"], row["offset"]
             _take(records, row, data, Moment(row["timestamp_ms"] or 0, row["offset"]), batch_begins)
     last = stretch.pieces[-1]
-    records.ends(Moment(last.end_ms, last.end - 1))
+    records.read_to(Moment(last.end_ms, last.end - 1))
 
 
 def _take(
     records: RollRecords, row: Mapping[str, Any], data: Mapping[str, Any] | None, at: Moment, batch_begins: int
 ) -> None:
     if data is None:
-        records.is_unreadable()
+        records.count_unreadable()
     else:
         records.take(row["api_key"], data, at, batch_begins)
 

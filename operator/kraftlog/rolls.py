@@ -160,7 +160,6 @@ class RollRecords:
 
     def finish(self, most: int) -> RollHistory:
         """The history, with at most `most` strips. Call it once: the reader cannot be used afterwards."""
-        # `or`: a state that began and ended in the same millisecond adds nothing to the sums.
         under_way = [broker.absence for broker in self._brokers.values() if broker.absence is not None]
         recent = (absence for absence in (*self._ended, *under_way) if self._is_recent(absence))
         absences = sorted(self._with_roles(recent), key=lambda absence: (absence.first.at_ms, absence.node_id))
@@ -171,6 +170,7 @@ class RollRecords:
             absences=tuple(absences),
             strips=tuple(strips[:most]),
             affected=len(strips),
+            # The sums do not show a stretch that began and ended in the same millisecond.
             without_leader=sum(
                 strip.without_leader_ms > 0 or not all(each.has_leader for each in strip.stretches) for strip in strips
             ),

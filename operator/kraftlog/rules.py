@@ -134,7 +134,7 @@ def _set_level(state: State, name: str, level: int) -> None:
     if previous is not None and previous != level:
         state.dropped.put((name, previous), state.timestamp_ms)
     # If the log was not read from its begin, the first record of a level counts as a change.
-    if (previous or 0) != level or (state.began_anywhere and state.moves.get(name) is None):
+    if (previous or 0) != level or (state.began_mid_log and state.moves.get(name) is None):
         _note_level_change(state, name, level)
     if level == 0:
         state.features.drop(name)
@@ -163,13 +163,13 @@ def _topic(state: State, data: Data) -> None:
     if state.partitions is not None:
         state.partitions.topic(data)
     else:
-        state.all_configs.topic(data)
+        state.requested_configs.topic(data)
 
 
 def _remove_topic(state: State, data: Data) -> None:
     """Remove the topic with its partitions and configs."""
     partitions = state.partitions
-    name = partitions.remove_topic(data) if partitions is not None else state.all_configs.drop_topic(data)
+    name = partitions.remove_topic(data) if partitions is not None else state.requested_configs.drop_topic(data)
     if state.configs is not None:
         state.configs.remove_topic(name)
 
@@ -244,9 +244,9 @@ METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
         Section.PARTITIONS: {
             table.TOPIC.key: _topic,
             table.REMOVE_TOPIC.key: _remove_topic,
-            table.PARTITION.key: lambda state, data: state.all_partitions.partition(data),
-            table.PARTITION_CHANGE.key: lambda state, data: state.all_partitions.change(data),
-            table.CLEAR_ELR.key: lambda state, data: state.all_partitions.clear_elr(data),
+            table.PARTITION.key: lambda state, data: state.requested_partitions.partition(data),
+            table.PARTITION_CHANGE.key: lambda state, data: state.requested_partitions.change(data),
+            table.CLEAR_ELR.key: lambda state, data: state.requested_partitions.clear_elr(data),
             table.CONFIG.key: _config,
         },
         Section.CONFIGS: {
@@ -257,15 +257,15 @@ METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
             _OTHERS["REMOVE_USER_SCRAM_CREDENTIAL_RECORD"]: _remove_scram,
         },
         Section.CLIENTS: {
-            _OTHERS["ACCESS_CONTROL_RECORD"]: lambda state, data: state.all_clients.grant_without_id(data),
-            _OTHERS["ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.all_clients.grant(data),
-            _OTHERS["REMOVE_ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.all_clients.revoke(data),
+            _OTHERS["ACCESS_CONTROL_RECORD"]: lambda state, data: state.requested_clients.grant_without_id(data),
+            _OTHERS["ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.requested_clients.grant(data),
+            _OTHERS["REMOVE_ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.requested_clients.revoke(data),
             _OTHERS["USER_SCRAM_CREDENTIAL_RECORD"]: _scram,
             _OTHERS["REMOVE_USER_SCRAM_CREDENTIAL_RECORD"]: _remove_scram,
-            _OTHERS["DELEGATION_TOKEN_RECORD"]: lambda state, data: state.all_clients.token(data),
-            _OTHERS["REMOVE_DELEGATION_TOKEN_RECORD"]: lambda state, data: state.all_clients.remove_token(data),
-            _OTHERS["CLIENT_QUOTA_RECORD"]: lambda state, data: state.all_clients.quota(data),
-            _OTHERS["PRODUCER_IDS_RECORD"]: lambda state, data: state.all_clients.producer_ids(data),
+            _OTHERS["DELEGATION_TOKEN_RECORD"]: lambda state, data: state.requested_clients.token(data),
+            _OTHERS["REMOVE_DELEGATION_TOKEN_RECORD"]: lambda state, data: state.requested_clients.remove_token(data),
+            _OTHERS["CLIENT_QUOTA_RECORD"]: lambda state, data: state.requested_clients.quota(data),
+            _OTHERS["PRODUCER_IDS_RECORD"]: lambda state, data: state.requested_clients.producer_ids(data),
         },
     }
 )

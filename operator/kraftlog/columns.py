@@ -63,7 +63,7 @@ def _shape(kind: RecordType, value: bytes) -> _Shape:
     places: dict[str, tuple[int, int]] = {}
 
     def count() -> int:
-        """Read a number of one byte: larger ones are rare, and are read one by one."""
+        """Read a number of one byte. Records with larger ones are rare, and are read one by one."""
         nonlocal position
         fixed.append(position)
         position += 1

@@ -213,7 +213,7 @@ class SameTypeRecords:
                 else:
                     matches = np.ones(len(remaining), dtype=bool)
                     fixed = content.take(shape.fixed, axis=1)
-                    if fixed.tobytes() != fixed[0].tobytes() * len(fixed):  # quicker than the loop
+                    if fixed.tobytes() != fixed[0].tobytes() * len(fixed):  # a quick check for the usual case
                         for column in fixed.T:
                             matches &= column == column[0]
                     alike = slice(None) if matches.all() else matches  # a slice copies nothing

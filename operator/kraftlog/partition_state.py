@@ -1,5 +1,5 @@
-"""Mutable state of partitions, to which records are applied. Called by `rules` with single records, and by `columns`
-with many at once.
+"""Mutable state of partitions, to which records are applied. Called by `rules` with single records, by `columns` with
+many at once, and by readers of a live cluster with the partitions that it reports.
 
 The rules are those of Kafka's `TopicsDelta` and `PartitionRegistration.merge`. A record that contradicts the state (of
 an unknown topic, or with a broker in the ISR that has no replica) raises ContradictionError and changes nothing.
@@ -192,8 +192,8 @@ class PartitionState:
     def move(
         self, topic: int, partition: int, replicas: Sequence[int], adding: Sequence[int], removing: Sequence[int]
     ) -> None:
-        """Apply a reassignment in progress. Raises ContradictionError if the partition does not have these replicas, in
-        any order.
+        """Apply a reassignment in progress, as a live cluster reports it. Raises ContradictionError if the partition
+        does not have these replicas, in any order.
         """
         self._sort()
         location = self._index.get(key_of(topic, partition))

@@ -97,6 +97,7 @@ class Table:
         return self.chunks[at]
 
     def row(self, row: int) -> Columns:
+        """A copy of one row."""
         index = row % CHUNK
         return self.chunks[row // CHUNK].each(lambda column: column[index : index + 1].copy())
 

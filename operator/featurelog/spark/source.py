@@ -106,8 +106,8 @@ class Reader(DataSourceReader):
         self._conditions: list[Condition] = []
 
     def partitions(self) -> list[InputPartition]:
-        """A partition for each small file, or for each range of a large one. The driver opens no file; workers survey
-        them.
+        """A partition for each small file, or for each range of a large one. The driver reads no bytes of them: workers
+        survey large files.
         """
         # Spark needs at least one partition: an empty one, if there are no files.
         return [InputPartition(value) for value in self._partition_values()] or [InputPartition(None)]

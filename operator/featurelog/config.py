@@ -59,7 +59,9 @@ class Config:
 
 
 STDIN = Path("-")
+"""Path of a configuration that is read from standard input."""
 
+# Types of the fields in the file.
 _FIELDS = {"inputs": list, "output": str, "mode": str, "documents": str, "metrics": str, "spark": dict}
 _SPARK = {"enabled": bool, "master": str, "conf": dict}
 _NOT_YAML = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
@@ -104,7 +106,7 @@ def read(path: Path) -> Config:
 
     settings = Settings(
         tuple(uri if stores.is_uri(uri) else str(path.parent / Path(uri).expanduser()) for uri in inputs),
-        (path_of("output") or path).absolute(),
+        (path_of("output") or path).absolute(),  # `or`: for the type checker, as the field was checked above
         mode,
     )
     return Config(settings, Spark(**{**spark, "conf": conf}), path_of("documents"), path_of("metrics"))
@@ -133,6 +135,7 @@ def _problem_of(error: Exception) -> str:
 
 
 def _checked(document: Any, fields: Mapping[str, type], prefix: str) -> dict[str, Any]:
+    """The document, if it has only these fields, with values of their types. prefix: of messages."""
     if not isinstance(document, dict):
         raise ConfigError(f"{prefix.rstrip('. ').rstrip(':')}: expected a mapping of fields: {', '.join(fields)}")
     for name, value in document.items():
@@ -146,4 +149,5 @@ def _checked(document: Any, fields: Mapping[str, type], prefix: str) -> dict[str
 
 
 def _text(value: object) -> str:
+    """A setting of Spark, which writes booleans in lower case."""
     return str(value).lower() if isinstance(value, bool) else str(value)

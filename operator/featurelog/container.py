@@ -1,8 +1,8 @@
 """Entry point of the pipeline's image: an executor or a driver if Spark starts the container, else `kafkafeatures`.
 
-What it decides: which program a container becomes. Spark on Kubernetes names the part as the first word, `executor` or
-`driver`, and says the rest in the environment (`KubernetesExecutorBackend` of Spark says with which flags). It must not
-import Spark: that is what it starts.
+It decides which program the container runs. Spark on Kubernetes starts a container with `executor` or `driver` as the
+first argument, and passes the options of an executor as environment variables; `_FLAGS` has the flags of Spark's
+`KubernetesExecutorBackend` for them. This module only starts the program, and imports nothing of Spark.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _FLAGS = {
     "--podName": "SPARK_EXECUTOR_POD_NAME",
     "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
 }
+"""Flags of an executor, each with the environment variable that has its value."""
 _MEMORY = "SPARK_EXECUTOR_MEMORY"
 _ADDRESS = "SPARK_DRIVER_BIND_ADDRESS"
 _OPTION = re.compile(r"SPARK_JAVA_OPT_(\d+)")

@@ -18,7 +18,7 @@ from kraftlog.batches import MAX_BATCH, Pieces
 from kraftlog.walks import Run, Walk
 
 PIECE = 16 * 1024 * 1024
-"""Bytes of a range, up to the next boundary of a batch; the last range has up to twice as many."""
+"""Bytes of a range, which ends at the next boundary of a batch; the last range has up to twice as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def survey(data: Pieces, begin: int, until: int) -> Survey | None:
                 break
         elif result is not None:
             break
-        else:
+        else:  # a span hardly ever begins with a batch: skip the bytes before the first one
             for _ in walk.next():
                 pass
     return result
@@ -90,14 +90,15 @@ def _with(result: Survey | None, run: Run, until: int) -> tuple[Survey | None, b
 
 
 def joined(start: int, size: int, spans: Sequence[Span], surveys: Iterable[Survey | None]) -> list[tuple[int, int]]:
-    """The ranges of a file from `start` to its end, as (begin, end). surveys: one for each span; it stops to take them
-    at the first one that does not continue the one before.
+    """The ranges of a file from `start` to its end, as (begin, end). surveys: one for each span, possibly lazy: none is
+    taken after the first one that does not continue the one before.
     """
     begins = list(_begins(start, spans, surveys)) or [start]
     return list(zip(begins, [*begins[1:], size], strict=True)) if start < size else []
 
 
 def _begins(start: int, spans: Iterable[Span], surveys: Iterable[Survey | None]) -> Iterator[int]:
+    """Positions at which ranges begin."""
     last: Survey | None = None
     for span, survey in zip(spans, surveys, strict=False):
         if last is not None and last.end >= span.until:
@@ -116,7 +117,7 @@ def _follows(survey: Survey, last: Survey | None, start: int) -> bool:
 
 def range_in(data: Pieces, number: int, piece: int) -> tuple[int, int] | None:
     """The range of a file that begins in the span with this number; None: no range begins there. All spans before it
-    are surveyed, as the file can be cut here only if they are sound; behind it, only as far as the range's end.
+    are surveyed, since the file is cut here only if they are sound; spans after it only up to the end of the range.
     """
     size, start = len(data), None
     file_spans = spans(0, size, piece) or [Span(0, size, size)]

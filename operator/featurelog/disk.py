@@ -23,21 +23,21 @@ class LockedError(Exception):
 
 
 class Disk:
-    """A folder of plain files."""
+    """Writes to a folder of plain files."""
 
     def write(self, path: Path, content: bytes) -> None:
         """Write a file, which appears as a whole or not at all."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.tmp")
-        with open(beside, "wb") as file:
+        temporary = path.with_name(f".{path.name}.tmp")
+        with open(temporary, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        self.replace(beside, path)
+        self.replace(temporary, path)
 
-    def replace(self, beside: Path, path: Path) -> None:
-        """Rename, and make the rename survive a crash."""
-        beside.replace(path)
+    def replace(self, temporary: Path, path: Path) -> None:
+        """Rename a file to `path`, and make the rename survive a crash."""
+        temporary.replace(path)
         synced(str(path.parent))
 
     def remove(self, path: Path) -> None:
@@ -45,7 +45,7 @@ class Disk:
         path.unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def seen(self, path: Path) -> Iterator[None]:
+    def proved(self, path: Path) -> Iterator[None]:
         """Context with a proof file at this path, see `PROOF`. Proof files that killed runs left are removed."""
         for leftover in path.parent.glob(f"{PROOF}*"):
             leftover.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """Engines read the files of a run and make the tables of clusters: this process (`OneCore`), or Spark (`spark.engine`).
 
 `Engine` is the interface of both. The work itself is done by the same functions in both, so that tables do not depend
-on where they were made: `seen` surveys a span of a file, `outcome` runs a task, `derived` makes the tables of a
-cluster. Called by `run`.
+on where they were made: `survey_span` surveys a span of a file, `run_task` reads a range, `derive_tables` makes the
+tables of a cluster. Called by `run`.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ Outcome = Part | Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SpanToSurvey:
     """A span of a file that an engine surveys, to find where the file can be cut into tasks.
 
-    uri, path, version: see `Task`. where: name of the file for messages.
-    begin, until, end: bytes of the file, see `cuts.Span`.
+    uri, path, version: see `Task`. where: name of the file in messages.
+    begin, until, end: positions in the file, see `cuts.Span`.
     """
 
     uri: str
@@ -66,7 +66,7 @@ class Look:
     end: int
 
 
-Seen = Survey | Problem | None
+SurveyResult = Survey | Problem | None
 """Result of surveying one span; None: no batch begins in it."""
 Derive = Callable[[ClusterCopies], Mapping[str, pa.Table]]
 """Function that makes the tables of a cluster, by name."""
@@ -82,7 +82,7 @@ class Engine(Protocol):
     derived: the files of each cluster; `derive` must be picklable, unless the engine is this process.
     """
 
-    def surveys(self, files: Sequence[Sequence[Look]]) -> Iterable[Iterable[Seen]]: ...
+    def surveys(self, files: Sequence[Sequence[SpanToSurvey]]) -> Iterable[Iterable[SurveyResult]]: ...
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterable[Outcome]: ...
 
@@ -94,22 +94,23 @@ class OneCore:
 
     name = "one core"
 
-    def surveys(self, files: Sequence[Sequence[Look]]) -> Iterator[Iterator[Seen]]:
-        """Surveys the spans of each file, when the result is asked for."""
-        return (map(seen, looks) for looks in files)
+    def surveys(self, files: Sequence[Sequence[SpanToSurvey]]) -> Iterator[Iterator[SurveyResult]]:
+        """Surveys the spans of each file, each when its result is asked for."""
+        return (map(survey_span, spans) for spans in files)
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
         """Runs the tasks, each when its result is asked for."""
-        return (outcome(task, folder) for task, folder in tasks)
+        return (run_task(task, folder) for task, folder in tasks)
 
     def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> Iterator[Derived]:
         """Makes the tables of the clusters, each when its result is asked for."""
-        return (derived(derive, cluster, output) for cluster in clusters)
+        return (derive_tables(derive, cluster, output) for cluster in clusters)
 
 
-def outcome(task: Task, folder: str) -> Outcome:
-    """Run one task: its part, or a problem. Sent to workers by value, as all of `parts` is. The proof is checked first:
-    a worker that does not share the output folder would write to a disk of its own.
+def run_task(task: Task, folder: str) -> Outcome:
+    """Run one task. Returns its part, or the problem. Spark sends this function to workers by value, with all of
+    `parts`. The proof is checked first, since a worker that does not share the output folder would write to its own
+    disk.
     """
     if task.proof and not os.path.exists(task.proof):
         output = os.path.dirname(task.proof)
@@ -125,19 +126,19 @@ def outcome(task: Task, folder: str) -> Outcome:
         return Problem(f"{task.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
 
 
-def seen(look: Look) -> Seen:
-    """Survey one span: positions count from the begin of the file. Sent to workers by value, too."""
+def survey_span(span: SpanToSurvey) -> SurveyResult:
+    """Survey one span. Positions in the result count from the begin of the file. Sent to workers by value, too."""
     try:
-        data = open_range(look.uri, look.path, look.begin, look.end, look.where, version=look.version)
-        result = cuts.survey(data, 0, look.until - look.begin)
+        data = open_range(span.uri, span.path, span.begin, span.end, span.where, version=span.version)
+        result = cuts.survey(data, 0, span.until - span.begin)
     except InputChangedError as error:
         return Problem(str(error))
     except OSError as error:
-        return Problem(f"{look.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
-    return result and result.moved(look.begin)
+        return Problem(f"{span.where}: {stores.reason(error)}", is_lost=stores.is_lost(error))
+    return result and result.moved(span.begin)
 
 
-def derived(derive: Derive, cluster: ClusterCopies, output: Path) -> Derived:
+def derive_tables(derive: Derive, cluster: ClusterCopies, output: Path) -> Derived:
     """Write the tables of one cluster, each to a file that is safe on disk. Raises OSError."""
     files = {}
     for name, table in derive(cluster).items():

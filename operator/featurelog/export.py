@@ -1,6 +1,6 @@
 """Exports the tables as Delta tables, one for each table of the manifest, without a JVM.
 
-What it decides: which tables are written again, and which folder may be written to. Called by `kafkafeatures pipeline
+It decides which tables are written again, and which folder may be written to. Called by `kafkafeatures pipeline
 export`. Delta has no commit across tables. So each table is overwritten in one commit, which names the sequence of the
 manifest, and a digest of the files that the rows come from. A table whose last commit has the same digest is left
 alone: the next export completes one that was killed, and a repeated export changes nothing. Tables that this module did
@@ -70,7 +70,7 @@ class DeltaTarget:
 
     @classmethod
     def of(cls, to: str) -> DeltaTarget:
-        """Raises ExportError."""
+        """The target for a path or URI. Raises ExportError."""
         if not stores.is_uri(to):
             folder = str(Path(to).expanduser().absolute())
             return cls(folder, folder, {})
@@ -137,15 +137,16 @@ def _exported(tables: Manifest, name: str, target: DeltaTarget, delta_table: Del
     if delta_table is not None and delta_table.history(1)[0].get(FILES) == digest:
         return Exported(name, rows, delta_table.version(), is_new=False)
     ours = [Transaction(WRITER, tables.sequence)]
-    if (
-        delta_table is None
-    ):  # first an empty one that is marked as ours: what lies there is then never taken for another's
+    if delta_table is None:
+        # First an empty table that is marked as ours: if this export is killed, the next one does not take its files
+        # for those of another program.
         delta_table = DeltaTable.create(
             f"{target.address}/{name}", SCHEMAS[name], storage_options=dict(target.options),
             commit_properties=CommitProperties(app_transactions=ours),
         )  # fmt: skip
     else:
-        delta_table.vacuum(dry_run=False, full=True)  # what was replaced, or left by a killed export, a week ago
+        # Remove files that were replaced, or left by a killed export, more than a week ago: Delta's default.
+        delta_table.vacuum(dry_run=False, full=True)
     commit = CommitProperties({SEQUENCE: str(tables.sequence), FILES: digest}, app_transactions=ours)
     schema = Schema.from_arrow(SCHEMAS[name])
     actions: list[AddAction | RemoveAction] = [

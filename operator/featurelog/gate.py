@@ -1,9 +1,9 @@
-"""The gate: may these clusters be raised to a release, or a feature to a level, by their metadata logs?
+"""The gate: judges by metadata logs if clusters can be raised to a release, or a feature of theirs to a level.
 
-What it decides: for each cluster one of `ready`, `blocked`, `unknown`. The verdict is that of the row of
-`upgrade_readiness` for the target; it is `unknown` if the row is too old, or its last record lies in the future. Called
-by `kafkafeatures pipeline gate`. It never makes a verdict better than the row's and never overrules the operator's live
-checks, and the operator does not read it.
+The verdict on a cluster is `ready`, `blocked` or `unknown`: that of the row of `upgrade_readiness` for the target, or
+`unknown` if the row is too old, or its last record lies in the future. Called by `kafkafeatures pipeline gate`. It
+never makes a verdict better than the row's, and never overrules the operator's live checks; the operator does not read
+it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class ClusterName:
-    """A cluster as the tables name it: its folder, and what its nodes say."""
+    """A cluster as the tables name it: by its folder, and by the cluster id in its nodes' files."""
 
     cluster: str
     cluster_id: str | None
@@ -54,8 +54,8 @@ class ClusterName:
 
 @dataclass(frozen=True, slots=True)
 class ClusterVerdict:
-    """Verdict on one cluster. row: the row of `upgrade_readiness` behind it, None where there is none.
-    unknown_because: (kind, text).
+    """Verdict on one cluster. unknown_because: reasons as (kind, text). row: the row of `upgrade_readiness` behind it;
+    None: there is none.
     """
 
     name: ClusterName
@@ -152,11 +152,11 @@ def _of_cluster(
     (row,) = rows
     unknown = [*doubts, *_age(row, at_ms)]
     unknown_in_row = [(finding["kind"], finding["text"]) for finding in row["unknown_because"] or ()]
-    if unknown:
+    if unknown:  # before `blocked`: what blocked it may be gone by now
         return ClusterVerdict(name, Verdict.UNKNOWN, (*unknown, *unknown_in_row), row)
     if row["verdict"] == Verdict.BLOCKED:
         return ClusterVerdict(name, Verdict.BLOCKED, tuple(unknown_in_row), row)
-    unknown = list(dict.fromkeys((*unknown_in_row, *coverage(row))))  # an older release made rows without it
+    unknown = list(dict.fromkeys((*unknown_in_row, *coverage(row))))  # again, as rows of an older release may lack it
     if row["verdict"] != Verdict.READY and not unknown:
         unknown.append(("verdict", "the tables do not say why"))
     blocks = row["blocking_nodes"] or row["downgrade_losses"] or row["other_blockers"]

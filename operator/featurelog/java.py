@@ -1,4 +1,4 @@
-"""Whether there is a Java that Spark runs on. Called before anything is started that needs one."""
+"""Checks that there is a Java on which Spark can run. Called before Spark is imported or started."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import shutil
 import subprocess
 
 VERSION = 17
+"""The oldest Java on which Spark 4 runs."""
 _REMEDY = f"install a JRE {VERSION} or newer and set JAVA_HOME, or set `spark.enabled: false` to read on one core"
 
 
 class JavaError(Exception):
-    """No Java is there, or only one that is too old; the text says what to do."""
+    """There is no Java, or it is too old; the text says what to do."""
 
 
 def check() -> None:
-    """Raises JavaError."""
+    """Check the version of the Java that Spark would start: the one in JAVA_HOME, else on the PATH. Raises
+    JavaError.
+    """
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None:

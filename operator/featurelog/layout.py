@@ -1,6 +1,6 @@
 """Lists inputs: `<root>/<cluster>/<node>/__cluster_metadata-0/*`, in a folder or in an object store.
 
-What it decides: which files are segments and snapshots of which node of which cluster, and which belong to no log.
+It decides which files are segments and snapshots of which node of which cluster, and which belong to no log.
 Called when a run starts. It reads names, sizes and times, `meta.properties` beside a log (the ids of the cluster and of
 the node), and `quorum-state` in it (the voters of a static quorum, and the node's vote); it opens no other file. Names
 were chosen by whoever copied the files: none is trusted to be short or printable.
@@ -21,7 +21,7 @@ from kraftlog import files
 
 QUORUM_STATE = "quorum-state"
 _SECOND = 1_000_000_000  # nanoseconds
-_LARGEST = 64 * 1024
+_LARGEST = 64 * 1024  # bytes of `meta.properties` or `quorum-state` that are read
 MOST = 100_000
 """Limit to the number of names in one folder; the folder of a node has some tens."""
 _CLUSTER_ID = re.compile(r"(?m)^cluster\.id\s*=\s*(\S{1,100})\s*$")
@@ -122,6 +122,7 @@ class Root:
 
 
 def _listed(system: FileSystem, path: str) -> list[FileInfo]:
+    """The files and folders in a folder. Raises InputsError for more than `MOST`."""
     infos: list[FileInfo] = system.get_file_info(FileSelector(path))
     if len(infos) > MOST:
         raise InputsError(f"{path}: {len(infos)} names, more than {MOST}; expected folders of clusters and nodes")

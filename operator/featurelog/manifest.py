@@ -1,7 +1,7 @@
 """The manifest: LATEST names it, and it names the ledger and every file of every table.
 
-What it decides: when the result of a run becomes visible. That is one moment, the rename of LATEST; files that were
-written before are invisible until then, and the next run removes those that a killed run left. Readers find the files
+The result of a run becomes visible at one moment, the rename of LATEST. Files that were written before are invisible
+until then, and the next run removes those that a killed run left. Readers find the files
 of a table in the manifest, never by listing folders. Called by a run, and by readers of the tables.
 
     <output>/LATEST                              -> "manifest-000042.json"
@@ -121,14 +121,15 @@ def commit(disk: Disk, manifest: Manifest, ledger: Ledger) -> None:
     OutputError if a file that it names is missing or has another size.
     """
     for file in (file for files in manifest.tables.values() for file in files):
-        _look_at(manifest.root / file.path, file.size)
+        _check_size(manifest.root / file.path, file.size)
     folder = manifest.root / FOLDER
     disk.write(folder / ledger_name(manifest.sequence), _json(ledger.to_json()))
     disk.write(folder / name(manifest.sequence), _json(manifest.to_json()))
     disk.write(manifest.root / LATEST, name(manifest.sequence).encode() + b"\n")
 
 
-def _look_at(path: Path, size: int) -> None:
+def _check_size(path: Path, size: int) -> None:
+    """Raise OutputError unless the file has the size that a worker reported: the worker may have another disk."""
     try:
         real_size = path.stat().st_size
     except FileNotFoundError:

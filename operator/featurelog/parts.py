@@ -1,8 +1,8 @@
 """A part: a range of bytes of one file as rows of `metadata_records`, and an account of what became of these bytes.
 
-What it decides: which rows a range has, which of them are kept (`Mode`, NoOp records), and where the next part of the
-same file begins. Called where the work runs, on one core or as a task of Spark: there it is sent to the workers by
-value, so it may import `stores` beside it, `kraftlog`, numpy, pyarrow and the standard library, and nothing else.
+It decides which rows a range has, which of them are kept (`MODES`, NoOp records), and where the next part of the same
+file begins. Called by `engine`, on one core or as a task of Spark. Spark sends it to the workers by value, so it may
+import `stores` beside it, `kraftlog`, numpy, pyarrow and the standard library, and nothing else.
 Memory is bounded whatever the bytes are; nothing of a file is ever run or trusted.
 """
 
@@ -46,13 +46,13 @@ ends the run.
 
 _PIECE = 1024 * 1024
 _REMOTE_PIECE = 8 * 1024 * 1024
-"""Each is a request to the store, one after the other."""
+"""Bytes that are read at a time from a folder, and from an object store, where each piece costs a request."""
 _ROWS, _GROUP = 32_768, 8 * 1024 * 1024
-"""Rows, or their bytes, of a row group."""
-_SMALL = 4096
-_HOUR = 3_600_000
+"""Rows, and their bytes, at which a row group is complete."""
+_SMALL = 4096  # rows: fewer make a small file
+_HOUR = 3_600_000  # ms
 _END = (DamageReason.TRUNCATED.value, DamageReason.ZEROS.value)
-"""What the end of a segment looks like while a node writes to it."""
+"""Reasons of damage at the end of a segment to which a node is still writing."""
 
 
 class InputChangedError(Exception):
@@ -188,11 +188,12 @@ class PartReader:
         self.reading = Reading(self.data)
         self.next = task.end
         self.is_final = True
-        self._tail = ""
+        self._tail = ""  # reason of the damage that reaches to the end of an open file
         self.last: int | None = None
-        """Where the last sound batch begins."""
+        """Position of the last sound batch; None: there is none."""
 
     def _opened(self) -> Range:
+        """The range of the task, with the batch before it."""
         task = self.task
         return open_range(task.uri, task.path, task.lead, task.end, task.where, version=task.version)
 
@@ -207,7 +208,7 @@ class PartReader:
                 constant = [pa.repeat(pa.scalar(label, pa.string()), rows.num_rows) for label in labels]
                 yield pa.RecordBatch.from_arrays([*constant, *rows.columns], schema=ROWS)
         if task.version:
-            self._opened()  # all pieces are then of one object, not replaced between two of them
+            self._opened()  # raises if the object was replaced meanwhile: then its pieces are of two objects
 
     def _judged(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows without the lead batch, without an end that a node is still writing, and with damage treated as the
@@ -223,6 +224,8 @@ class PartReader:
         at = np.flatnonzero(damaged)
         sizes = rows["size"].to_numpy()
         last = at[-1]
+        # Damage up to the end of an open file may be a batch that the node is writing. If it is cut or zeros, the next
+        # run reads it again (`next`); other damage becomes a row now, but the whole part is read again (`is_final`).
         if self.task.is_open and sizes[last] and positions[last] + sizes[last] == self.task.end:
             self.is_final = False
             self._tail = rows["reason"][int(last)].as_py()
@@ -271,16 +274,16 @@ def kept_of(rows: pa.RecordBatch) -> Any:
     if len(at):
         hours = pc.fill_null(rows["timestamp_ms"], 0).to_numpy(zero_copy_only=False)[at] // _HOUR
         epochs = pc.fill_null(rows["leader_epoch"], -1).to_numpy(zero_copy_only=False)[at]
-        holes = np.cumsum(rows["offset"].is_null().to_numpy(zero_copy_only=False))[at]
-        changes = np.diff(hours) | np.diff(epochs) | np.diff(holes) != 0
+        damages = np.cumsum(rows["offset"].is_null().to_numpy(zero_copy_only=False))[at]  # number of them before
+        changes = np.diff(hours) | np.diff(epochs) | np.diff(damages) != 0
         mask[at[np.append(True, changes) | np.append(changes, True)]] = True
     return mask
 
 
 def write_part(task: Task, folder: str) -> Part:
-    """The rows of a task as a Parquet file of its own in `folder`, safe on disk when this returns.
+    """Write the rows of a task to a new Parquet file in `folder`, which is safe on disk when this returns.
 
-    Where the process is killed before it reports the file, no manifest lists it, and the next run removes it.
+    If the process is killed before it reports the file, no manifest lists it, and the next run removes it.
     """
     reader = PartReader(task)
     path, rows, size = _written(reader, folder)
@@ -298,8 +301,8 @@ def new_path(folder: str) -> str:
 
 
 def _written(batches: Iterable[pa.RecordBatch], folder: str) -> tuple[str | None, int, int]:
-    """Write rows to a new file: its path, number of rows, and bytes. Without rows there is no file, and the path is
-    None. Small batches are gathered first, as readers pay for each column of each row group.
+    """Write rows to a new file. Returns (path, number of rows, bytes). Without rows there is no file, and the path is
+    None. Small batches are collected first, since readers pay for each column of each row group.
     """
     path, rows = new_path(folder), 0
     writer: pq.ParquetWriter | None = None
@@ -320,7 +323,7 @@ def _written(batches: Iterable[pa.RecordBatch], folder: str) -> tuple[str | None
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Collects rows into pieces that are neither many nor large."""
+    """Collect batches into row groups, which are limited by `_ROWS` and `_GROUP`, plus one batch."""
     batches_of_group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -341,8 +344,8 @@ def batches_of(path: str | Path) -> Iterator[pa.RecordBatch]:
 
 
 def _writer(path: str, *, is_small: bool) -> pq.ParquetWriter:
-    """A writer with kraftlog's settings for its columns; those that name the file have one value each. A small file is
-    as small with Snappy, and takes half as long to read.
+    """A writer with kraftlog's settings for its columns, and dictionaries for those that name the file, as these have
+    one value each. A small file is compressed with Snappy: it is not larger, and takes half as long to read.
     """
     options: dict[str, Any] = {**PARQUET}
     for columns in ("use_dictionary", "write_statistics"):
@@ -353,7 +356,7 @@ def _writer(path: str, *, is_small: bool) -> pq.ParquetWriter:
 
 
 def synced(path: str) -> None:
-    """A file or a folder, on disk."""
+    """Wait until a file, or the names in a folder, are safe on disk."""
     opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -362,7 +365,7 @@ def synced(path: str) -> None:
 
 
 def merged(parts: Sequence[Part], folder: str) -> Part:
-    """Parts of one file that follow each other as one: many small ones are slow to read."""
+    """Merge successive parts of one file into one, since many small ones are slow to read."""
     paths = (part.path for part in parts if part.path is not None)
     path, rows, size = _written(itertools.chain.from_iterable(map(batches_of, paths)), folder)
     account: dict[str, Any] = {}

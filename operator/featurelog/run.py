@@ -1,9 +1,9 @@
-"""One run of the pipeline: it reads what is new in the inputs, makes the tables anew, and commits them all at once.
+"""One run of the pipeline: reads new bytes of the inputs, makes the tables anew, and commits all of them at once.
 
-What it decides: what is read in which order, and when it is committed. Called by `kafkafeatures pipeline run`. An
-`Engine` (this process, or Spark) reads the files and makes the tables of clusters. Everything else happens here, on one
-core, and is the same for both. If a run is killed, the next one makes the tables that it would have made: a file that
-the manifest does not name counts as absent.
+It decides the order in which bytes are read, and when the result is committed. Called by `kafkafeatures pipeline run`.
+An `Engine` (this process, or Spark) reads the files and makes the tables of clusters. Everything else happens here, on
+one core, and is the same for both. If a run is killed, the next one makes the tables that it would have made: a file
+that the manifest does not name counts as absent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from featurelog import cuts, manifest, stores
 from featurelog.cuts import Survey
 from featurelog.disk import PROOF, Disk
-from featurelog.engine import Derive, Engine, Look, OneCore, Problem, Seen
+from featurelog.engine import Derive, Engine, OneCore, Problem, SpanToSurvey, SurveyResult
 from featurelog.layout import InputsError, NodeLog, Root
 from featurelog.ledger import Due, Ledger, Node, due
 from featurelog.manifest import Manifest, OutputError, TableFile
@@ -50,7 +50,7 @@ BYTES_PER_COMMIT = 1024 * 1024 * 1024
 DERIVED = 4
 """Version of the code that derives tables from records. When it changes, the next run derives all tables anew."""
 MOST_PARTS = 24
-"""Parts of one input file at most; with more of them, they are merged into one Parquet file."""
+"""Most parts of one input file; if it has more, they are merged into one Parquet file, as many files read slowly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Run:
         self._derive, self._start_engine, self._beside = derive, start_engine, beside
         self._disk, self._progress = disk or Disk(), progress
         self._manifest, self._ledger = Manifest(settings.output), Ledger()
-        self._proof = settings.output.absolute() / f"{PROOF}{uuid.uuid4().hex}"
+        self._proof = settings.output.absolute() / f"{PROOF}{uuid.uuid4().hex}"  # see `Task.proof`
 
     def __call__(self) -> Summary:
         """Run, and return the summary. Raises InputsError, OutputError, LockedError, DamagedInputError, EngineError."""
@@ -123,10 +123,10 @@ class Run:
         self._manifest, self._ledger = manifest.load(self.settings.output)
         manifest.sweep(self._disk, self._manifest)
         dues = self._plan()
-        with self._disk.seen(self._proof) if dues else nullcontext():
-            self._work(dues)
+        with self._disk.proved(self._proof) if dues else nullcontext():
+            self._read_and_commit(dues)
 
-    def _work(self, dues: Sequence[Due]) -> None:
+    def _read_and_commit(self, dues: Sequence[Due]) -> None:
         """Read the files with new bytes, and commit them in groups. The last commit also covers changes without new
         bytes, such as voters or documents.
         """
@@ -134,7 +134,7 @@ class Run:
         for group in self._groups(dues):
             engine = engine or self._start_engine()
             for due_file, parts in self._read(engine, group):
-                self._keep(due_file, parts)
+                self._record_file(due_file, parts)
                 done += due_file.size
                 self._progress(done, total)
             self._commit(engine, {due_file.node.cluster for due_file in group})
@@ -146,7 +146,7 @@ class Run:
         inputs, only the first one is read. Raises InputsError.
         """
         logs: dict[tuple[str, str], tuple[str, NodeLog]] = {}
-        again: dict[tuple[str, str], list[str]] = {}
+        other_uris: dict[tuple[str, str], list[str]] = {}  # further inputs that have the same log
         for root in map(Root.of, self.settings.inputs):
             logs_of_root = list(root.nodes())
             if not logs_of_root:
@@ -154,13 +154,13 @@ class Run:
             for log in logs_of_root:
                 key = log.cluster, log.node
                 if key in logs:
-                    again.setdefault(key, []).append(root.uri)
+                    other_uris.setdefault(key, []).append(root.uri)
                 logs.setdefault(key, (root.uri, log))
         nodes = []
         for key, (uri, log) in sorted(logs.items()):
             node = self._ledger.node(log)
-            places = ((f"{log.node}/", f"also in {uri_again}, which is not read") for uri_again in again.get(key, ()))
-            node.unused = (*log.unused, *places)
+            copies = ((f"{log.node}/", f"also in {other}, which is not read") for other in other_uris.get(key, ()))
+            node.unused = (*log.unused, *copies)
             nodes.append((node, uri, log))
         dues = stores.each(lambda node_log: due(*node_log, _stamp), nodes, *self.settings.inputs)
         return [due_file for of_node in dues for due_file in of_node]
@@ -208,27 +208,31 @@ class Run:
         dues, versions = [], []
         for due_file, version in zip(group, stores.each(self._version, group, *self.settings.inputs), strict=True):
             if isinstance(version, Problem):
-                self._gone(version)
+                self._skip_file(version)
                 continue
             dues.append(due_file)
             versions.append(version)
         spans = [cuts.spans(due_file.start, due_file.file.size, self.settings.piece) for due_file in dues]
-        looks = [
+        to_survey = [
             [
-                Look(due_file.uri, due_file.file.path, due_file.where, version, each.begin, each.until, each.end)
+                SpanToSurvey(
+                    due_file.uri, due_file.file.path, due_file.where, version, each.begin, each.until, each.end
+                )
                 for each in file_spans
             ]
             for due_file, version, file_spans in zip(dues, versions, spans, strict=True)
         ]
-        for due_file, version, file_spans, surveys in zip(dues, versions, spans, engine.surveys(looks), strict=True):
+        for due_file, version, file_spans, surveys in zip(
+            dues, versions, spans, engine.surveys(to_survey), strict=True
+        ):
             problems: list[Problem] = []
             ranges = cuts.joined(due_file.start, due_file.file.size, file_spans, _surveys(surveys, problems))
             if problems:
-                self._gone(problems[0])
+                self._skip_file(problems[0])
             else:
                 yield due_file, [self._task(due_file, version, start, end) for start, end in ranges]
 
-    def _gone(self, problem: Problem) -> None:
+    def _skip_file(self, problem: Problem) -> None:
         """Note a file that cannot be read. Raises EngineError where nothing else can be read either."""
         if problem.is_lost:
             raise _lost(problem.text)
@@ -256,18 +260,18 @@ class Run:
             version=version, proof=str(self._proof),
         )  # fmt: skip
 
-    def _keep(self, due_file: Due, new_parts: Sequence[Part]) -> None:
+    def _record_file(self, due_file: Due, new_parts: Sequence[Part]) -> None:
         """Enter a file that was read, with its old and new parts, into the ledger. Many parts are merged into one."""
         self.summary.files += 1
         for part in new_parts:
             self.summary.account = combined(self.summary.account, part.account)
-        parts = [*due_file.kept_parts, *(self._placed(part) for part in new_parts)]
+        parts = [*due_file.kept_parts, *(self._with_relative_path(part) for part in new_parts)]
         if len(parts) > MOST_PARTS and parts[-1].is_final:
             absolute = [replace(part, path=part.path and str(self.settings.output / part.path)) for part in parts]
-            parts = [self._placed(merged(absolute, self._folder(due_file.node)))]
+            parts = [self._with_relative_path(merged(absolute, self._folder(due_file.node)))]
         due_file.node.files[due_file.file.name] = due_file.entry(parts)
 
-    def _placed(self, part: Part) -> Part:
+    def _with_relative_path(self, part: Part) -> Part:
         """The part with its path relative to the output folder, which may be moved."""
         return replace(part, path=part.path and os.path.relpath(part.path, self.settings.output))
 
@@ -275,9 +279,10 @@ class Run:
         return str(manifest.folder_of(self.settings.output, METADATA_RECORDS, node.cluster))
 
     def _commit(self, engine: Engine, folders: set[str] | None) -> None:
-        """Derive the tables of clusters anew whose rows, or facts beside the rows, changed, and commit all tables.
+        """Derive the tables of those clusters anew whose rows or other sources (`_source`) have changed, and commit all
+        tables. If no source has changed, nothing is committed.
 
-        folders: the clusters to look at, by folder; None: all of them.
+        folders: names of the clusters' folders; other clusters keep their tables, even if they have changed. None: all.
         """
         nodes = self._ledger.nodes
         clusters = clusters_of(self._copy(node) for node in nodes)
@@ -289,7 +294,7 @@ class Run:
             sizes[node.cluster] += sum(part.size for part in node.parts())
         tables: defaultdict[str, list[TableFile]] = defaultdict(list)
         unchanged: set[tuple[str, str | None]] = set()
-        sources: dict[str, str] = {}
+        sources: dict[str, str] = {}  # by cluster: the source of the tables that are committed now
         changed: list[ClusterCopies] = []
         for cluster in clusters:
             key, source = json.dumps(_id(cluster)), _source(cluster, parts, self._beside)
@@ -301,7 +306,7 @@ class Run:
                 continue
             changed.append(cluster)
             sources[key] = source
-        changed.sort(key=lambda cluster: -sizes[cluster.cluster])  # the largest first: none is left alone at the end
+        changed.sort(key=lambda cluster: -sizes[cluster.cluster])  # largest first: no core works alone at the end
         for files in engine.derived(self._derive, changed, self.settings.output):
             for name, file in files.items():
                 tables[name].append(file)
@@ -332,7 +337,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Rows of an input file, which a call reads from Parquet. paths: the Parquet files of its parts."""
+    """Function that reads the rows of an input file from Parquet; unlike a lambda it can be sent to Spark's workers.
+    paths: the Parquet files of its parts.
+    """
 
     paths: tuple[str, ...]
 
@@ -341,7 +348,7 @@ class _Rows:
             yield from pq.ParquetFile(path).iter_batches(columns=COLUMNS)
 
 
-def _surveys(outcomes: Iterable[Seen], problems: list[Problem]) -> Iterator[Survey | None]:
+def _surveys(outcomes: Iterable[SurveyResult], problems: list[Problem]) -> Iterator[Survey | None]:
     """The surveys up to the first problem, which is appended to `problems`."""
     for outcome in outcomes:
         if isinstance(outcome, Problem):

@@ -19,9 +19,11 @@ from pyarrow import NativeFile
 from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, S3FileSystem, resolve_s3_region
 
 CONNECT_SECONDS = 5
+"""Seconds in which a connection must be established."""
 SILENT_SECONDS = 10
 """Seconds without a byte of an answer until a request fails."""
 ATTEMPTS = 3
+"""Attempts of each request."""
 AT_ONCE = 8
 """Parallel requests to a store while a run is planned. Each may take 16 MiB of memory, for a large object."""
 _OPTIONS = ("region", "endpoint_override", "scheme")
@@ -29,12 +31,13 @@ _OPTIONS = ("region", "endpoint_override", "scheme")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _SECRET = re.compile(r"(?i)secret|key|password|token|credential")
-_LONGEST = 300
+_LONGEST = 300  # characters of a message
 
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
 _opened: dict[str, S3FileSystem] = {}
+"""File systems by URI: each has its own connections, so one is kept for all requests."""
 
 _LOST = "AWS Error NETWORK_CONNECTION"
 _AWS = re.compile(r".*AWS Error (.+?) during (\w+) operation: (.*?)( \(Request ID: \S*\))?")
@@ -46,7 +49,7 @@ _REFUSED = {
     "SIGNATURE_DOES_NOT_MATCH": "access denied: the secret key is not that of the access key ({operation})",
     "INVALID_ACCESS_KEY_ID": "access denied: the access key is unknown ({operation})",
 }
-"""By Amazon's name of an error."""
+"""Messages by Amazon's name of an error."""
 
 _S3 = "s3://"
 _NO_CREDENTIALS = (
@@ -120,8 +123,8 @@ def reason(error: Exception) -> str:
     text = " ".join(re.split(r"<\?xml|<Error>", message)[0].split())
     text = re.sub(r".*Detail: (\[errno \d+\] )?", "", text) + (f" {code[1]}" if code else "")
     if match := _AWS.fullmatch(text):
-        said_so = {"code": match[1], "operation": match[2], "why": match[3]}
-        text = _REFUSED.get(match[1], "{code} ({operation}): {why}").format(**said_so)
+        parts = {"code": match[1], "operation": match[2], "why": match[3]}
+        text = _REFUSED.get(match[1], "{code} ({operation}): {why}").format(**parts)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
@@ -136,7 +139,7 @@ def check(uri: str) -> None:
 
 
 def for_delta(uri: str) -> tuple[str, dict[str, str]]:
-    """A place as URI and options of delta-rs. Raises StoreError."""
+    """(URI, options) of a bucket for delta-rs. Raises StoreError, OSError."""
     bucket, prefix, options = _of_bucket(uri)
     delta_options = {
         "connect_timeout": f"{CONNECT_SECONDS}s",
@@ -152,7 +155,7 @@ def for_delta(uri: str) -> tuple[str, dict[str, str]]:
 
 
 def _of_bucket(uri: str) -> tuple[str, str, Mapping[str, str]]:
-    """Bucket, prefix, options."""
+    """(bucket, prefix, options) of a URI. Raises StoreError, whose text never has credentials."""
     split = _split(uri)
     uri_shown = f"{_S3}{split.netloc.rpartition('@')[2]}{split.path}"
     if "@" in split.netloc:

@@ -22,7 +22,7 @@ from kraftlog.schema.types import UNKNOWN_TAGS
 
 
 def body(record: Decoded, *, redact: bool = True) -> str:
-    """The data of a record."""
+    """The JSON text of a record's data, with its unknown tags as a last field."""
     if is_open(record):  # nearly all records have no secrets
         return written(record.data)
     text = written(redacted(record).data if redact and has_secrets(record.type) else record.data)
@@ -33,16 +33,16 @@ def body(record: Decoded, *, redact: bool = True) -> str:
 
 
 def bytes_of(content: bytes, *, redact: bool = True, **fields: object) -> dict[str, object]:
-    """Describes bytes that were not decoded: how many they are, and the bytes themselves only where secrets may be
-    shown.
+    """A description of bytes that were not decoded: their number, and only without `redact` the bytes themselves, which
+    may hold secrets. fields: put before these.
     """
     raw = {} if redact else {"raw": base64.b64encode(content).decode()}
     return {**fields, "bytes": len(content), **raw}
 
 
 def written(value: Any) -> str:
-    """The JSON text of a value, as Kafka prints it, without unknown tags. It compares exact types, which is faster than
-    `isinstance`, since it is called for each field of each record.
+    """The JSON text of a value, as Kafka prints it, without unknown tags. It is called for each field of each record,
+    so it compares exact types, which is faster than `isinstance`.
     """
     kind = type(value)
     if kind is int:
@@ -73,6 +73,7 @@ _encode = json.JSONEncoder(allow_nan=False).encode
 
 
 def _unknown(value: Mapping[str, Any]) -> Iterator[tuple[int, bytes]]:
+    """(tag, bytes) of each unknown tag, also in nested structs."""
     for name, each in value.items():
         if name == UNKNOWN_TAGS:
             yield from each

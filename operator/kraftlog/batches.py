@@ -52,18 +52,18 @@ _PIECE = 256 * 1024
 MAX_BATCH = 16 * 1024 * 1024
 """Bytes; a controller writes at most half of it (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
 
-# A controller writes at most 8 MiB per batch (KafkaRaftClient), and compresses none: a log that has compressed batches
-# may not take much more memory and time than its bytes as they are.
-MAX_INFLATED = 16 * 1024 * 1024
-MAX_RATIO = 8
-ALWAYS_INFLATED = 4096
+# Limits of decompression, so that hostile bytes do not take much more memory and time than their size: a controller
+# writes at most 8 MiB per batch (KafkaRaftClient), and compresses none.
+MAX_INFLATED = 16 * 1024 * 1024  # bytes of a section, uncompressed
+MAX_RATIO = 8  # uncompressed bytes for each compressed one
+ALWAYS_INFLATED = 4096  # bytes that are allowed in addition, whatever the ratio: small sections may compress well
 
 _BEGIN = struct.Struct("5B")  # of a record: attributes, deltas of time and offset, lengths of key and value
-_ONE_BYTE = 0x7F  # the largest number that is written in one
+_ONE_BYTE = 0x7F  # the largest number that is written in one byte
 _NULL = 1  # zigzag of -1, the length of a key that is not there
 
-# Of one record; a controller writes none. Each takes many times the memory of its two bytes.
 MAX_HEADERS = 1000
+"""Most headers of a record; a controller writes none. Each takes many times the memory of its two bytes."""
 
 
 class Codec(enum.IntEnum):
@@ -288,14 +288,15 @@ def usual_record(section: Bytes, position: int, limit: int) -> tuple[int, int, i
         if timestamp > _ONE_BYTE or offset > _ONE_BYTE:
             timestamp, at = read_unsigned(section, start + 1, 64)
             offset, at = read_unsigned(section, at)
-            key, length, at = section[at], section[at + 1], at + 2
+            key, length, at = section[at], section[at + 1], at + 2  # a null key has one byte
         if length > _ONE_BYTE:
             length, at = read_unsigned(section, at - 1)
     except (struct.error, IndexError, MalformedError):
         return None
+    # In zigzag odd numbers are negative: the value is not null, and the lengths agree.
     if attributes or key != _NULL or (size | length) & 1 or at + (length >> 1) + 1 != end or end > limit:
         return None
-    if section[end - 1]:
+    if section[end - 1]:  # it has headers
         return None
     return (timestamp >> 1) ^ -(timestamp & 1), (offset >> 1) ^ -(offset & 1), at, end
 

@@ -21,6 +21,7 @@ from kraftlog.schema import NAMES, table
 _FENCING = table.FENCE_BROKER.key, table.UNFENCE_BROKER.key, table.BROKER_REGISTRATION_CHANGE.key
 _OTHERS = {name: key for key, name in table.OTHER_NAMES.items()}  # their layouts are not loaded for this
 
+# Api keys; an entry is one of an ACL.
 REMOVE_ENTRY = _OTHERS["REMOVE_ACCESS_CONTROL_ENTRY_RECORD"]
 ENTRY = _OTHERS["ACCESS_CONTROL_ENTRY_RECORD"]
 CREDENTIAL = _OTHERS["USER_SCRAM_CREDENTIAL_RECORD"]

@@ -14,13 +14,13 @@ from kraftlog.errors import CodecMissing, MalformedError
 from kraftlog.varints import read_unsigned
 
 _SNAPPY_JAVA = b"\x82SNAPPY\x00"
-_HEADER = len(_SNAPPY_JAVA) + 8  # with two versions
-_LENGTH = struct.Struct(">i")
+_HEADER = len(_SNAPPY_JAVA) + 8  # bytes: behind the name come two versions of 4 bytes
+_LENGTH = struct.Struct(">i")  # of a block
 
 
 def inflated(section: bytes, name: str, most: int) -> bytes:
-    """The uncompressed section. Raises CodecMissing without pyarrow, MalformedError for invalid bytes, or for more than
-    `most` bytes.
+    """The uncompressed section. name: snappy, lz4 or zstd. Raises CodecMissing without pyarrow, MalformedError for
+    invalid bytes, or for more than `most` bytes.
     """
     try:
         import pyarrow
@@ -41,6 +41,7 @@ def inflated(section: bytes, name: str, most: int) -> bytes:
 
 
 def _snappy(section: bytes, most: int) -> bytes:
+    """The blocks of a section, uncompressed, with at most `most` bytes together."""
     if not section.startswith(_SNAPPY_JAVA):
         return _block(section, most)
     parts, position = [], _HEADER

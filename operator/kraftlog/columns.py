@@ -27,10 +27,11 @@ from kraftlog.schema import Array, Field, RecordType, Scalar, table
 Ids = NDArray[np.void]
 
 _SHAPES = 64  # layouts of one length in one block at most: each costs a comparison with all remaining records
-_LONGEST = 8192  # bytes of a value, from which on it is read by itself: values with arrays of up to 126 are shorter
+_LONGEST = 8192  # bytes: longer values are read one by one; those with arrays of up to 126 items are shorter
 _UUID = 16
 _ID = f"V{_UUID}"
-_ID_AT = 7  # position of the topic id in both records, behind the frame and the number of the partition
+_FRAME = 3  # bytes
+_ID_AT = 7  # position of the topic id in both types, behind the frame and the number of the partition (4 bytes)
 _SIZES: Mapping[object, int] = {Scalar.INT8: 1, Scalar.INT32: 4, Scalar.UUID: _UUID}  # bytes of an item
 _CHANGED = frozenset(("leader", "isr", "eligibleLeaderReplicas"))
 _UNREAD = frozenset(("partitionId", "topicId", "lastKnownElr", "directories"))
@@ -61,7 +62,8 @@ def _shape(kind: RecordType, value: bytes) -> _Shape:
     fixed: list[int] = []
     places: dict[str, tuple[int, int]] = {}
 
-    def count() -> int:  # one byte: arrays of 127 and more go the slow way
+    def count() -> int:
+        """Read a number of one byte. Records with larger ones are rare, and are read one by one."""
         nonlocal position
         fixed.append(position)
         position += 1
@@ -70,10 +72,11 @@ def _shape(kind: RecordType, value: bytes) -> _Shape:
         return value[position - 1]
 
     def place(field: Field) -> None:
+        """Skip a field, and note its position."""
         nonlocal position
         items, each = 1, field.type
         if isinstance(each, Array):
-            items, each = count() - 1, each.of
+            items, each = count() - 1, each.of  # a compact array: its count is one more; 0 is null
         if items < 0 or each not in _SIZES:
             raise _OtherShape
         places[field.name] = position, items
@@ -107,7 +110,8 @@ class Applied:
     """Result of applying the records of a block to the state.
 
     unread: begin and end of each value that must still be read one by one.
-    early: number of records that name a topic whose own record comes only later: they contradict the state.
+    early: number of records that name a topic whose own record comes only later: they contradict the state, and are
+    not applied.
     count: number of records that were applied.
     """
 
@@ -117,9 +121,9 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Births:
+class NewTopics:
     """Topics that the same block creates. first: number of the first one; the others follow. at: positions of their
-    records in the block.
+    records in the block. A record before that position must not find the topic.
     """
 
     first: int
@@ -132,63 +136,66 @@ class Births:
         return np.where(numbers >= self.first, self.at[np.maximum(numbers - self.first, 0)], -1)
 
 
-class Brought:
-    """All records of one type in a block, to be applied to the state. `births`: topics that the block creates."""
+class SameTypeRecords:
+    """Successive records of one type in a block, to be applied to the state. values, ends: positions of their values.
+    new_topics: topics that the block creates.
+    """
 
     def __init__(
-        self, data: memoryview, values: Positions, ends: Positions, state: PartitionState, births: Births
+        self, data: memoryview, values: Positions, ends: Positions, state: PartitionState, new_topics: NewTopics
     ) -> None:
         self._data, self._values, self._ends = data, values, ends
-        self._state, self._births = state, births
+        self._state, self._new_topics = state, new_topics
         self._view = np.frombuffer(data, dtype=np.uint8)
 
-    def nothing(self) -> Applied:
+    def apply_none(self) -> Applied:
         """Apply no record: all must be read one by one."""
         return self._applied(np.arange(len(self._values)))
 
-    def partitions(self) -> Applied:
+    def apply_partitions(self) -> Applied:
         """Apply Partition records. If two are of one partition, none is applied: their order counts."""
         groups: list[Columns] = []
 
         def read(rows: _Rows) -> Bools:
-            if RECOVERY in rows.shape.fields:
+            if RECOVERY in rows.shape.fields:  # rare: a leader that was not in sync
                 return np.zeros(len(rows), dtype=bool)
-            columns, judged = _read(rows, self._topics(rows.ids, rows.values))
+            columns, accepted = _read(rows, self._topics(rows.ids, rows.values))
             groups.append(columns)
-            return judged
+            return accepted
 
         unread = self._by_shape(table.PARTITION, read)
-        if self._some_twice([_keys(each.topic, each.partition) for each in groups], unread):
-            return self.nothing()
+        if self._has_duplicates([_keys(each.topic, each.partition) for each in groups], unread):
+            return self.apply_none()
         for columns in groups:
             self._state.extend(columns)
         return self._applied(unread)
 
-    def changes(self) -> Applied:
+    def apply_changes(self) -> Applied:
         """Apply PartitionChange records, once all of them are read. If two are of one partition, none is applied: their
         order counts.
         """
         groups: list[tuple[Positions, Bools, Callable[[], None]]] = []
         unread = self._by_shape(table.PARTITION_CHANGE, lambda rows: self._change(rows, groups))
-        if self._some_twice([keys[judged] for keys, judged, _ in groups], unread):
-            return self.nothing()
+        if self._has_duplicates([keys[accepted] for keys, accepted, _ in groups], unread):
+            return self.apply_none()
         for _, _, apply in groups:
             apply()
         return self._applied(unread)
 
     def _change(self, rows: _Rows, groups: list[tuple[Positions, Bools, Callable[[], None]]]) -> Bools:
-        shape = rows.shape.fields.keys()
-        if not shape <= _CHANGED | _UNREAD:
+        fields = rows.shape.fields.keys()
+        if not fields <= _CHANGED | _UNREAD:
             return np.zeros(len(rows), dtype=bool)
         keys = _keys(self._topics(rows.ids, rows.values), rows.number("partitionId"))
-        in_sync, eligible = (rows.numbers(name) if name in shape else None for name in SETS[:2])
-        leader = rows.number("leader") if "leader" in shape else None
-        judged, apply = self._state.many_changes(keys, in_sync, eligible, leader)
-        groups.append((keys, judged, apply))
-        return judged
+        in_sync, eligible = (rows.numbers(name) if name in fields else None for name in SETS[:2])
+        leader = rows.number("leader") if "leader" in fields else None
+        accepted, apply = self._state.many_changes(keys, in_sync, eligible, leader)
+        groups.append((keys, accepted, apply))
+        return accepted
 
     def _by_shape(self, kind: RecordType, read_rows: Callable[[_Rows], Bools]) -> Positions:
-        """Read all records, one layout after the other. Indexes of the records that must be read by themselves.
+        """Read all records, one layout after the other. Returns the indexes of the records that must be read one by
+        one.
 
         read_rows: reads records of one layout, and returns a mask of those that contradict nothing.
         """
@@ -197,21 +204,21 @@ class Brought:
         for size in np.flatnonzero(np.bincount(sizes)[:_LONGEST]).tolist():
             remaining = np.flatnonzero(sizes == size)
             content = self._content(size, self._values[remaining])
-            for _ in range(_SHAPES):
+            for _ in range(_SHAPES):  # read all records with the layout of the first remaining one
                 try:
                     shape = _shape(kind, content[0].tobytes())
                 except (_OtherShape, IndexError):
-                    matches = np.arange(len(remaining)) == 0
+                    matches = np.arange(len(remaining)) == 0  # leave out only this one
                     slow.append(remaining[matches])
                 else:
                     matches = np.ones(len(remaining), dtype=bool)
                     fixed = content.take(shape.fixed, axis=1)
-                    if fixed.tobytes() != fixed[0].tobytes() * len(fixed):
+                    if fixed.tobytes() != fixed[0].tobytes() * len(fixed):  # a quick check for the usual case
                         for column in fixed.T:
                             matches &= column == column[0]
-                    alike = slice(None) if matches.all() else matches
-                    judged = read_rows(_Rows(content[alike], shape, self._values[remaining[alike]]))
-                    slow.append(remaining[alike][np.flatnonzero(~judged)])
+                    alike = slice(None) if matches.all() else matches  # a slice copies nothing
+                    accepted = read_rows(_Rows(content[alike], shape, self._values[remaining[alike]]))
+                    slow.append(remaining[alike][np.flatnonzero(~accepted)])
                 if matches.all():
                     remaining = remaining[:0]
                     break
@@ -224,40 +231,41 @@ class Brought:
         items = np.ndarray((len(self._view) - size + 1,), dtype=f"V{size}", buffer=self._view, strides=(1,))
         return items[at].view(np.uint8).reshape(len(at), size)
 
-    def _some_twice(self, keys: list[Positions], unread: Positions) -> bool:
+    def _has_duplicates(self, keys: list[Positions], unread: Positions) -> bool:
         """True if two records are of one partition: then their order counts, which groups do not keep. keys: of the
         records that were read. unread: indexes of the others.
         """
-        if len(unread):
+        if len(unread):  # even these have the number of the partition (4 bytes) and the topic id behind the frame
             last = len(self._view) - 1
-            names = self._view[np.minimum(self._values[unread, None] + np.arange(3, _ID_AT + _UUID), last)]
+            names = self._view[np.minimum(self._values[unread, None] + np.arange(_FRAME, _ID_AT + _UUID), last)]
             numbers = self._topics(np.ascontiguousarray(names[:, 4:]).view(_ID)[:, 0], self._values[unread])
             keys = [*keys, _keys(numbers, np.ascontiguousarray(names[:, :4]).view(">i4")[:, 0].astype(np.int32))]
         all_keys = np.concatenate(keys) if keys else np.empty(0, dtype=np.int64)
-        if (all_keys[1:] > all_keys[:-1]).all():
+        if (all_keys[1:] > all_keys[:-1]).all():  # as in a snapshot
             return False
         all_keys = np.sort(all_keys)
         return bool((all_keys[1:] == all_keys[:-1]).any())
 
     def _applied(self, unread: Positions) -> Applied:
+        """The result, if all records but these were applied."""
         spans = list(zip(self._values[unread].tolist(), self._ends[unread].tolist(), strict=True))
         ids = (bytes(self._data[start + _ID_AT : start + _ID_AT + _UUID]) for start, _ in spans)
-        births = self._births.of(self._state.topics.numbers_of(ids)).tolist()
-        late = [span for span, born in zip(spans, births, strict=True) if born < span[0]]
-        return Applied(late, len(spans) - len(late), len(self._values) - len(spans))
+        created_at = self._new_topics.of(self._state.topics.numbers_of(ids)).tolist()
+        readable = [span for span, at in zip(spans, created_at, strict=True) if at < span[0]]
+        return Applied(readable, len(spans) - len(readable), len(self._values) - len(spans))
 
     def _topics(self, ids: Ids, at: Positions) -> Int32s:
         """The number of each topic; -1: it does not exist, or not yet at this position. Each run of equal ids is looked
         up once, as partitions of a topic follow each other.
         """
         words = ids.view(np.uint64).reshape(-1, 2)
-        other = words[1:] != words[:-1]
-        starts = np.concatenate([[0], np.flatnonzero(other[:, 0] | other[:, 1]) + 1])
+        differs = words[1:] != words[:-1]
+        starts = np.concatenate([[0], np.flatnonzero(differs[:, 0] | differs[:, 1]) + 1])
         numbers, lengths = self._state.topics.numbers_of(ids[starts].tolist()), np.diff(np.append(starts, len(ids)))
-        each, births = np.repeat(numbers, lengths), self._births.of(numbers)
-        if (births <= at[starts]).all():
+        each, created_at = np.repeat(numbers, lengths), self._new_topics.of(numbers)
+        if (created_at <= at[starts]).all():
             return each
-        return np.where(at < np.repeat(births, lengths), np.int32(-1), each)
+        return np.where(at < np.repeat(created_at, lengths), np.int32(-1), each)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +281,7 @@ class _Rows:
 
     @property
     def ids(self) -> Ids:
-        """The topic ids, one per record."""
+        """The topic ids, one per record, contiguous, as `_topics` needs them."""
         return self._at(_ID_AT, _ID).copy()
 
     def numbers(self, name: str) -> Int32s:
@@ -300,15 +308,15 @@ def _keys(topic: Int32s, partition: Int32s) -> Positions:
 def _read(rows: _Rows, topic: Int32s) -> tuple[Columns, Bools]:
     """Columns of the rows that contradict nothing, and a mask of these rows."""
     partition, replicas = rows.number("partitionId"), rows.numbers("replicas")
-    good: Any = (topic >= 0) & (partition >= 0) & distinct(replicas)
+    is_sound: Any = (topic >= 0) & (partition >= 0) & distinct(replicas)
     flags = np.zeros(replicas.shape, dtype=np.uint8)
     for bit, name in zip(Replica, SETS, strict=True):
         if not rows.shape.fields.get(name, (0, 0))[1]:
             continue
-        marked, all_there = marks(replicas, rows.numbers(name))
+        marked, has_all = marks(replicas, rows.numbers(name))
         flags |= marked.astype(np.uint8) * np.uint8(bit)
-        if bit is not Replica.IN_ELR:
-            good &= all_there
+        if bit is not Replica.IN_ELR:  # eligible brokers without a replica are ignored, as in `flags_of`
+            is_sound &= has_all
     leader, leader_epoch, partition_epoch = map(rows.number, ("leader", "leaderEpoch", "partitionEpoch"))
     columns = Columns(topic, partition, leader, leader_epoch, partition_epoch, replicas, flags)
-    return (columns if good.all() else columns.each(lambda column: column[good])), good
+    return (columns if is_sound.all() else columns.each(lambda column: column[is_sound])), is_sound

@@ -23,9 +23,10 @@ Config = tuple[int, str, str]
 """(type of the resource by `ConfigResource.Type`, its name, name of the config)."""
 
 _SECRETS = ("salt", "storedKey", "serverKey", "saltedPassword")
-"""Secret fields of a credential; a record has those of its layout."""
+"""Secret fields of a credential; each layout of the record has some of them."""
 
-_CONFIG, _TOPIC, _CREDENTIAL = 500, 300, 500  # bytes of objects without their texts, and more
+# Bytes of Python objects without their texts, as measured (CPython 3.11, 64 bits), and a little more.
+_CONFIG, _TOPIC, _CREDENTIAL = 500, 300, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,11 @@ class ConfigState:
         return Configs(self.values.view(), self.credentials.view())
 
     def topic(self, data: Data) -> None:
-        """TOPIC_RECORD."""
+        """Apply TOPIC_RECORD."""
         self.topics.put(data["topicId"].bytes, data["name"])
 
     def drop_topic(self, data: Data) -> str:
-        """REMOVE_TOPIC_RECORD, without the section of partitions; returns the topic's name."""
+        """Apply REMOVE_TOPIC_RECORD if the section of partitions is not kept. Returns the name of the topic."""
         name = self.topics.get(data["topicId"].bytes)
         if name is None:
             raise ContradictionError("a topic that is not there")
@@ -88,7 +89,7 @@ class ConfigState:
             self.values.drop((TOPIC_RESOURCE, name, config))
 
     def config(self, data: Data) -> None:
-        """CONFIG_RECORD."""
+        """Apply CONFIG_RECORD."""
         type_, name, config, value = data["resourceType"], data["resourceName"], data["name"], data["value"]
         if value is None:
             self.values.drop((type_, name, config))
@@ -100,13 +101,13 @@ class ConfigState:
             self._of_topics.setdefault(name, set()).add(config)
 
     def scram(self, data: Data) -> None:
-        """USER_SCRAM_CREDENTIAL_RECORD, also in the layout of Kafka 3.0 to 3.4, which has several."""
+        """Apply USER_SCRAM_CREDENTIAL_RECORD, also in the layout of Kafka 3.0 to 3.4, which has several."""
         for credential in data.get("credentialInfos", (data,)):
             digest = digest_of(*(credential[field] for field in _SECRETS if field in credential))
             self.credentials.put((data["name"], credential["mechanism"]), Credential(credential["iterations"], digest))
 
     def remove_scram(self, data: Data) -> None:
-        """REMOVE_USER_SCRAM_CREDENTIAL_RECORD."""
+        """Apply REMOVE_USER_SCRAM_CREDENTIAL_RECORD."""
         self.credentials.drop((data["name"], data["mechanism"]))
 
 

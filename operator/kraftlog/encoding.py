@@ -93,7 +93,9 @@ def seal(
     base_sequence: int,
     count: int,
 ) -> bytes:
-    """Header, length and CRC in front of a record section that is ready (compressed, if the attributes say so)."""
+    """Put a header with length and CRC before a record section, which the caller has compressed if the attributes name
+    a codec.
+    """
     batch = bytearray(HEADER_SIZE) + section
     signed_attributes = attributes - 0x10000 if attributes > 0x7FFF else attributes
     HEADER.pack_into(

@@ -1,8 +1,8 @@
 """The data of usual records as JSON text, encoded by msgspec: the text of `as_json`, to the byte.
 
-What it decides: how uuids and floating-point numbers are passed to msgspec, which has formats of its own for both, and
-which records are not encoded here: those with text beyond printable ASCII, which msgspec does not escape, and those
-with a tag that no table knows, which may hold a secret. Called by `lines`; it needs msgspec (`kraftlog[text]`).
+It decides how uuids and floating-point numbers are passed to msgspec, which has formats of its own for both, and which
+records are not encoded here: those with text beyond printable ASCII, which msgspec does not escape, and those with an
+unknown tag, which may hold a secret. Called by `lines`; it needs msgspec (`kraftlog[text]`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _encode = Encoder().encode
 
 
 def writer(reader: Reader, struct: Struct) -> Writer:
-    """Return a function that writes the body that begins at a position of a value, or returns None if `as_json` must.
+    """Return a function with the parameters (value of a record, position of its body), which returns the body as JSON
+    text; or None for a record that is not encoded here, which is left to `as_json`.
 
-    It shows every field: a type that has secrets never gets here (`lines.py` refuses it). It raises what the reader of
-    the body raises.
+    It writes every field: `lines` never passes a type that has secrets. It raises what the reader of the body raises.
     """
     convert = _converter(struct)
 
@@ -46,7 +46,9 @@ def writer(reader: Reader, struct: Struct) -> Writer:
 
 
 def _converter(kind: Scalar | Array | Struct) -> Convert | None:
-    """A function that replaces what msgspec must not format, in place in a struct; None if there is nothing such."""
+    """A function that replaces uuids and floating-point numbers by what msgspec must write, in a struct in place; None
+    if the type has neither.
+    """
     if isinstance(kind, Array):
         of_item = _converter(kind.of)
         return (lambda items: [of_item(item) for item in items]) if of_item else None
@@ -56,7 +58,7 @@ def _converter(kind: Scalar | Array | Struct) -> Convert | None:
 
     def in_place(data: dict[str, Any]) -> dict[str, Any]:
         for name, convert in converters:
-            if (value := data.get(name)) is not None:  # null, or a tag that is absent
+            if (value := data.get(name)) is not None:  # None: null, or a tag that is absent
                 data[name] = convert(value)
         return data
 
@@ -68,6 +70,6 @@ def _number(value: float) -> Raw:
 
 
 _CONVERTERS: dict[Scalar, Convert] = {
-    Scalar.UUID: lru_cache(maxsize=10_000)(kafka_uuid),  # most of a log are of few topics
+    Scalar.UUID: lru_cache(maxsize=10_000)(kafka_uuid),  # most uuids of a log are those of few topics
     Scalar.FLOAT64: _number,
 }

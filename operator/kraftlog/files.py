@@ -83,5 +83,6 @@ def newest(names: Iterable[str]) -> tuple[Snapshot | None, tuple[Segment, ...]]:
     snapshots, segments = in_order(names)
     snapshot = snapshots[-1] if snapshots else None
     bases = (segment.base_offset for segment in segments)
+    # Begin with the segment in which the snapshot ends.
     first = max((base for base in bases if snapshot and base <= snapshot.end_offset), default=0)
     return snapshot, tuple(segment for segment in segments if segment.base_offset >= first)

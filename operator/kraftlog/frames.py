@@ -21,17 +21,17 @@ from kraftlog.schema import table
 
 _SHORTEST = 3  # bytes of a frame
 _MAX_VARINT = 10
-_CONTINUES = 0x80  # a varint continues; and api keys below it are in one byte
+_CONTINUES = 0x80  # the bit of a byte after which a varint continues: smaller api keys are in one byte
 BLOCK = 16384
 """Records in one block: two megabytes of partitions, which fit into the processor's cache."""
 
-_HEAD = 16  # bytes before the value, and its frame, that are compared
+_HEAD = 16  # bytes that are compared: those before a value, and its frame
 _ALL = 0xFF  # bits of a byte
 _NULL = 1  # zigzag of -1, the length of a key that is not there
-_WIDEST = 3  # bytes of a length
+_WIDEST = 3  # bytes that the length of a value may have here: up to 1 MiB
 
 _WAITS = np.zeros(_CONTINUES, dtype=np.bool_)
-"""For each api key, whether its records are collected with others of their kind, to be applied together."""
+"""By api key: True if its records are collected with others of their type, to be applied together."""
 _WAITS[[table.PARTITION.key, table.PARTITION_CHANGE.key]] = True
 
 
@@ -56,8 +56,8 @@ class Frames:
         """Number of records of the keys that are only counted."""
         return {key: times for key, times in enumerate(self.times) if times and not self.is_wanted[key]}
 
-    def places(self, key: int) -> Positions:
-        """The indices of the records with this api key."""
+    def indexes(self, key: int) -> Positions:
+        """The indexes of the records with this api key."""
         return np.flatnonzero(self.api == key)
 
     def single_records(self, done: Positions) -> Iterator[tuple[int, int, int, int]]:
@@ -89,7 +89,7 @@ def frames(data: memoryview, edges: Positions, is_wanted: bytes) -> Frames | Non
     view = np.frombuffer(data, dtype=np.uint8)
     starts, value_ends = edges[:-1], edges[1:] - 1  # after the value comes one byte, the number of headers
     middle = slice(len(starts) // 2, len(starts) // 2 + 1)
-    sample = _heads(view, starts[middle], value_ends[middle])
+    sample = _heads(view, starts[middle], value_ends[middle])  # the first records have shorter deltas than most
     if sample is None or view.take(value_ends).any():
         return None
     values = starts + (sample.values - starts[middle])
@@ -114,8 +114,8 @@ class _RecordHeads(NamedTuple):
 
 
 def _heads(view: Bytes, starts: Positions, value_ends: Positions) -> _RecordHeads | None:
-    """Parse the beginnings of records whose values end at `value_ends`: length, attributes, two deltas, a null key, a
-    length, the frame of the value. None if any record has something else.
+    """Parse the beginnings of records whose values end at `value_ends`: length, attributes, two deltas, a null key, the
+    length of the value, its frame. None if any record is not like that.
     """
     last = len(view) - 1
     deltas = _behind_varints(view, starts) + 1
@@ -128,8 +128,8 @@ def _heads(view: Bytes, starts: Positions, value_ends: Positions) -> _RecordHead
     usual = (view[keys] == _NULL) & (values - keys <= 1 + _WIDEST) & (size == 2 * (value_ends - values))
     if not (usual & (value_ends - values >= _SHORTEST)).all():
         return None
-    version, api, third = (view[values + at] for at in range(_SHORTEST))
-    if not ((version == FRAME_VERSION) & (api < _CONTINUES) & (third < _CONTINUES)).all():
+    frame_version, api, version = (view[values + at] for at in range(_SHORTEST))
+    if not ((frame_version == FRAME_VERSION) & (api < _CONTINUES) & (version < _CONTINUES)).all():
         return None
     return _RecordHeads(deltas, keys, values, api)
 

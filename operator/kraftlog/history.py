@@ -27,7 +27,7 @@ from kraftlog.state import KRAFT_VERSION_FEATURE
 from kraftlog.transactions import ABORT, BEGIN, TRANSACTION_KEYS, Transactions
 
 Data = Mapping[str, Any]
-_LEVEL_OF_3_4 = 8  # metadata.version 3.4-IV0: the only one of Kafka 3.4
+_LEVEL_OF_3_4 = 8  # metadata.version 3.4-IV0, the only one that Kafka 3.4 added
 METADATA_VERSION = "metadata.version"
 MAX_PENDING = 100_000
 """Most changes of a metadata transaction that are kept until its End; real ones have up to a few thousand."""
@@ -35,9 +35,11 @@ MAX_PENDING = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LevelChange:
-    """A finalized level changed; level 0: none. takes_effect: False for a FeatureLevel record of kraft.version, which
-    the quorum ignores (KAFKA-18979). layout: the releases with an older layout of the record, if it has that; else
-    empty.
+    """A finalized level changed; level 0: none.
+
+    previous: the level before; None if it is not known. takes_effect: False for a FeatureLevel record of kraft.version,
+    which the quorum ignores (KAFKA-18979). layout: empty for the current layout of the record; else the releases that
+    wrote this older one.
     """
 
     feature: str
@@ -78,8 +80,8 @@ class Unregistration:
 
 @dataclass(frozen=True, slots=True)
 class MigrationChange:
-    """The state of the migration from ZooKeeper, as the code in the record. by_3_4: it may be from Kafka 3.4, in which
-    1 and 2 had each other's meaning.
+    """A state of the migration from ZooKeeper, as the code in the record. by_3_4: it may be from Kafka 3.4, in which
+    the meanings of 1 and 2 were exchanged.
     """
 
     state: int
@@ -89,7 +91,9 @@ class MigrationChange:
 
 @dataclass(frozen=True, slots=True)
 class VotersChange:
-    """A dynamic quorum (KIP-853) has these voters. previous: empty where the quorum was static before."""
+    """A dynamic quorum (KIP-853) has these voters. previous: empty if the quorum was static before; None if that is not
+    known.
+    """
 
     voters: tuple[int, ...]
     previous: tuple[int, ...] | None
@@ -158,13 +162,13 @@ class HistoryReader:
     """Takes a log in order. Not thread-safe. `begins_at`: the offset of its first record."""
 
     def __init__(self, *, begins_at: int) -> None:
-        self._complete = begins_at == 0  # then whatever no record has set does not exist
-        self._gap = False
+        self._complete = begins_at == 0  # then a value that no record has set does not exist; else it is not known
+        self._after_gap = False  # as in `Event`
         self._levels: dict[str, int] = {}
-        self._migration: int | None = None
+        self._migration: int | None = None  # the state of the migration, by its code
         self._voters: tuple[int, ...] | None = None
         self._transactions: Transactions[Event] = Transactions(MAX_PENDING)
-        self._began = 0  # offset of the last transaction
+        self._transaction_begin = 0  # offset of the Begin of the last transaction
 
     @property
     def is_complete(self) -> bool:
@@ -179,11 +183,11 @@ class HistoryReader:
     @property
     def open_transaction(self) -> int | None:
         """Offset of the transaction that has not ended yet; None if there is none."""
-        return None if self._transactions.open is None else self._began
+        return None if self._transactions.open is None else self._transaction_begin
 
     def miss(self) -> None:
         """Note that records are missing: known values may have changed, and an open transaction may have ended."""
-        self._complete, self._gap = False, True
+        self._complete, self._after_gap = False, True
         self._transactions.forget()
         self._levels, self._migration, self._voters = {}, None, None
 
@@ -196,7 +200,7 @@ class HistoryReader:
             self._levels[KRAFT_VERSION_FEATURE] = image.kraft_version
         self._migration = image.zk_migration_state
         self._voters = None if image.voters is None else tuple(sorted(voter.id for voter in image.voters))
-        self._complete, self._gap = True, False
+        self._complete, self._after_gap = True, False
 
     def take(self, batch: Batch) -> Iterator[Event]:
         """The changes in a batch."""
@@ -209,7 +213,7 @@ class HistoryReader:
                 yield from self._record(batch, record.key, record.value, offset, record.timestamp_ms)
         except MalformedError as error:
             change = NotUnderstood("records of a batch", str(error))
-            yield Event(offset, batch.max_timestamp, change, offset, batch.max_timestamp, self._gap)
+            yield Event(offset, batch.max_timestamp, change, offset, batch.max_timestamp, self._after_gap)
 
     def _record(self, batch: Batch, key: bytes | None, value: bytes | None, offset: int, at: int) -> Iterator[Event]:
         if batch.is_control:
@@ -222,23 +226,26 @@ class HistoryReader:
             reason = content.reason.value if isinstance(content, Raw) else content.detail
             unnamed = f"record {content.key}"
             name = f"control {unnamed}" if batch.is_control else NAMES.get(content.key, unnamed)
-            yield Event(offset, at, NotUnderstood(name, reason), offset, at, self._gap)
+            yield Event(offset, at, NotUnderstood(name, reason), offset, at, self._after_gap)
             return
         if content.type.control:
             if content.type.key in _CONTROL:
-                yield from self._said(_CONTROL[content.type.key](self, content.data, batch.leader_epoch), offset, at)
+                yield from self._control_event(
+                    _CONTROL[content.type.key](self, content.data, batch.leader_epoch), offset, at
+                )
             return
         if content.type.key in TRANSACTION_KEYS:
             yield from self._mark(content.type.key, offset, at)
             return
         change = _METADATA[content.type.key](self, content.data, content.layout)
         if change is not None:
-            event = Event(offset, at, change, offset, at, self._gap)
+            event = Event(offset, at, change, offset, at, self._after_gap)
             yield from self._effects(self._transactions.take(event), offset, at)
 
-    def _said(self, change: Change | None, offset: int, at: int) -> Iterator[Event]:
-        if change is not None and (effect := self._known(change)) is not None:
-            yield Event(offset, at, effect, offset, at, self._gap)
+    def _control_event(self, change: Change | None, offset: int, at: int) -> Iterator[Event]:
+        """The event of a control record, which takes effect at once: transactions have none."""
+        if change is not None and (effect := self._with_previous(change)) is not None:
+            yield Event(offset, at, effect, offset, at, self._after_gap)
 
     def _mark(self, key: int, offset: int, at: int) -> Iterator[Event]:
         open_ = self._transactions.open
@@ -247,19 +254,25 @@ class HistoryReader:
         except ContradictionError:  # after a gap an End may come without its Begin
             return
         if key == BEGIN:
-            self._began = offset
+            self._transaction_begin = offset
         elif key == ABORT and open_:
-            yield Event(offset, at, AbortedTransaction(self._began, len(open_)), offset, at, self._gap)
+            yield Event(
+                offset, at, AbortedTransaction(self._transaction_begin, len(open_)), offset, at, self._after_gap
+            )
         yield from self._effects(effects, offset, at)
 
     def _effects(self, events: Iterable[Event], offset: int, at: int) -> Iterator[Event]:
+        """The events that take effect with the record at this offset, in order."""
         for event in events:
-            change = self._known(event.change)
+            change = self._with_previous(event.change)
             if change is not None:
                 yield replace(event, change=change, effective_offset=offset, effective_ms=at)
 
-    def _known(self, change: Change) -> Change | None:
-        """The change with the previous value, now that it takes effect; None if it changes nothing."""
+    def _with_previous(self, change: Change) -> Change | None:
+        """Note a change that takes effect. Returns it with the previous value; None if it changes nothing.
+
+        A value that was never set is None as `previous` if records are missing; else it is 0, or no voters.
+        """
         match change:
             case LevelChange(feature=name, level=level, takes_effect=True):
                 previous = self._levels.get(name, 0 if self._complete else None)
@@ -280,6 +293,7 @@ class HistoryReader:
                 return change
 
     def _feature_level(self, data: Data, layout: str) -> Change:
+        # Kafka 3.0 to 3.2 wrote a range, and its maximum was the finalized level (KIP-778).
         level = data["featureLevel"] if "featureLevel" in data else data["maxFeatureLevel"]
         return LevelChange(data["name"], level, None, data["name"] != KRAFT_VERSION_FEATURE, layout)
 
@@ -287,12 +301,12 @@ class HistoryReader:
         return LevelChange(data["name"], 0, None, data["name"] != KRAFT_VERSION_FEATURE, layout)
 
     def _register_broker(self, data: Data, _: str) -> Change:
-        who = data["brokerId"], data["incarnationId"], data["brokerEpoch"]
-        return Registration("broker", *who, data["fenced"], ranges_of(data["features"]))
+        process = data["brokerId"], data["incarnationId"], data["brokerEpoch"]
+        return Registration("broker", *process, data["fenced"], ranges_of(data["features"]))
 
     def _register_controller(self, data: Data, _: str) -> Change:
-        who = data["controllerId"], data["incarnationId"], -1
-        return Registration("controller", *who, None, ranges_of(data["features"]))
+        process = data["controllerId"], data["incarnationId"], -1
+        return Registration("controller", *process, None, ranges_of(data["features"]))
 
     def _change_broker(self, data: Data, _: str) -> Change | None:
         fenced = {1: True, -1: False}.get(data.get("fenced", 0))

@@ -156,10 +156,10 @@ class FormerLevels:
 class FinalizedFeatures:
     """Finalized levels.
 
-    levels: by FeatureLevel records, level 0 meaning absent. kraft_version: by control records, 0 when the log has none;
-    a FeatureLevel record for it has no effect on the quorum (KAFKA-18979) and is kept apart in `record_kraft_version`.
-    offset: no level changed at or above it; it is the end of the last batch with a change, or of the snapshot. former:
-    earlier levels.
+    levels: feature -> level, by FeatureLevel records; a feature at level 0 is left out. kraft_version: by control
+    records; 0 if the log has none. record_kraft_version: level in a FeatureLevel record for kraft.version, which has no
+    effect on the quorum (KAFKA-18979). offset: end of the last batch with a change, or of the snapshot: levels changed
+    only below it. former: earlier levels.
     """
 
     levels: Mapping[str, int]
@@ -311,7 +311,7 @@ class Image:
 
     @property
     def leader_id(self) -> int | None:
-        """The last leader seen."""
+        """The leader by the last LeaderChange record."""
         return _read(self.quorum, Section.QUORUM).leader_id
 
     @property
@@ -321,7 +321,7 @@ class Image:
 
     @property
     def is_migrating(self) -> bool | None:
-        """True if a migration from ZooKeeper has begun and is not over; None: its state is not a known one."""
+        """True if a migration from ZooKeeper has begun and is not over; None: no release defines its state."""
         return is_under_way(self.zk_migration_state)
 
     @property

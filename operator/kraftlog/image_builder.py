@@ -75,7 +75,7 @@ class ImageBuilder:
         self._rules, self._wanted = rules_of(self._sections)
         self._limit = limit
         self._state = State(self._sections)
-        self._state.began_anywhere = at > 0
+        self._state.began_mid_log = at > 0
         self._shown: dict[str, Any] | None = None  # cache: the sections of the last image, until one may have changed
         self._offset = at
         self._epoch = -1

@@ -27,7 +27,7 @@ from kraftlog.transactions import ABORT, BEGIN, END
 
 Data = Mapping[str, Any]
 
-_MIGRATING = UUID(int=0), kafka_uuid(UUID(int=0))
+_MIGRATING = UUID(int=0), kafka_uuid(UUID(int=0))  # DirectoryId.MIGRATING: the log directory is not known
 _PROTOCOLS = range(4)  # SecurityProtocol.java
 
 
@@ -41,7 +41,9 @@ class _Refusal(Exception):
 
 
 class _Topic:
-    """A topic. partitions: by number, (2 * number of replicas), plus 1 if the record has log directories."""
+    """A topic. partitions: number of the partition -> twice its number of replicas, plus 1 if their log directories are
+    known (see `_shape`).
+    """
 
     __slots__ = ("name", "partitions")
 
@@ -53,6 +55,8 @@ class _Topic:
 class Judge:
     """Judges the records of a log in order. is_complete: no earlier records are missing. in_snapshot: the records are
     from a snapshot.
+
+    A value of `_known` is None if it does not exist, and UNKNOWN if that cannot be told since records are missing.
     """
 
     def __init__(self, *, is_complete: bool, in_snapshot: bool = False) -> None:
@@ -70,7 +74,7 @@ class Judge:
         self._known.clear()
 
     def end_snapshot(self) -> Judge:
-        """The judge of the log after this complete snapshot."""
+        """This judge, for the records of the log after this complete snapshot."""
         self._in_snapshot = False
         return self
 
@@ -98,7 +102,7 @@ class Judge:
         if self._in_snapshot:
             raise _Refusal(checks.IN_SNAPSHOT, "in a snapshot")
         memory = self._known
-        began = memory.get(memory.numbers, BEGIN)
+        began = memory.get(memory.numbers, BEGIN)  # the offset of the open transaction
         if key == BEGIN:
             if began is not None and began is not UNKNOWN:
                 text = f"in the transaction that began at offset {began} and has not ended"
@@ -121,7 +125,7 @@ class Judge:
         previous = self._known.get(self._known.brokers, id_)
         self._known.put(self._known.brokers, id_, (data["brokerEpoch"], directories))
         listener = _unknown_listener(data)
-        self._move(id_, previous, directories)
+        self._move_directories(id_, previous, directories)
         if listener:
             raise _Refusal(checks.BROKER_LISTENER, f"of broker {id_} {listener}")
 
@@ -129,10 +133,13 @@ class Judge:
         id_ = data["brokerId"]
         previous = self._known.take(self._known.brokers, id_)  # a broker removes it even if the epoch is wrong
         self._require(previous, data, "brokerEpoch", id_, (checks.UNREGISTERED_ALREADY, checks.UNREGISTERED_EPOCH))
-        self._move(id_, previous, ())
+        self._move_directories(id_, previous, ())
 
     @staticmethod
     def _require(registered: Any, data: Data, epoch_field: str, id_: int, of: tuple[ReplayCheck, ReplayCheck]) -> None:
+        """Refuse a record of a broker that is not registered (the first check of `of`), or that has another epoch than
+        its registration (the second).
+        """
         epoch = data[epoch_field]
         if registered is None:
             raise _Refusal(of[0], f"of broker {id_} has epoch {epoch}, but the broker is not registered")
@@ -140,27 +147,28 @@ class Judge:
             raise _Refusal(of[1], f"of broker {id_} has epoch {epoch}, its registration has {registered[0]}")
 
     def _fence(self, data: Data) -> None:
-        self._refresh(data, "id", "epoch", ())
+        self._change_registration(data, "id", "epoch", ())
 
     def _change_broker(self, data: Data) -> None:
         fenced, shutdown = data.get("fenced", 0), data.get("inControlledShutdown", 0)
         if fenced not in (-1, 0, 1) or shutdown not in (0, 1):
             text = f"of broker {data['brokerId']} has fenced {fenced} and inControlledShutdown {shutdown}"
             raise _Refusal(checks.CHANGE_VALUE, text)
-        self._refresh(data, "brokerId", "brokerEpoch", tuple(data.get("logDirs") or ()))
+        self._change_registration(data, "brokerId", "brokerEpoch", tuple(data.get("logDirs") or ()))
 
-    def _refresh(self, data: Data, id_field: str, epoch_field: str, directories: Sequence[object]) -> None:
+    def _change_registration(self, data: Data, id_field: str, epoch_field: str, directories: Sequence[object]) -> None:
+        """Judge a change of a broker's registration; without directories it keeps those that it has."""
         id_ = data[id_field]
         previous = self._known.get(self._known.brokers, id_)
         self._require(previous, data, epoch_field, id_, (checks.NOT_REGISTERED, checks.BROKER_EPOCH))
         if previous is not UNKNOWN:
             current = tuple(directories) or previous[1]
             self._known.put(self._known.brokers, id_, (previous[0], current))
-            self._move(id_, previous, current)
+            self._move_directories(id_, previous, current)
 
-    def _move(self, id_: int, previous: Any, current: Sequence[object]) -> None:
+    def _move_directories(self, id_: int, previous: Any, current: Sequence[object]) -> None:
         """Replace the log directories of a broker, like Kafka's `updateDirectories`: remove the previous ones, then add
-        the new.
+        the new. The first refusal is raised after all of them: it is the controller's, and a broker does not check.
         """
         refusal: _Refusal | None = None
         for each in previous[1] if previous is not None and previous is not UNKNOWN else ():
@@ -212,6 +220,7 @@ class Judge:
             self._known.drop(self._known.topic_ids, topic.name)
 
     def _of_topic(self, data: Data) -> Any:
+        """The topic of a record about a partition, or UNKNOWN."""
         topic = self._known.get(self._known.topics, _key(data["topicId"]))
         if topic is None:
             text = f"of partition {data['partitionId']} has topic id {_text(data['topicId'])}, which does not exist"
@@ -223,8 +232,8 @@ class Judge:
         replicas, directories = data["replicas"], given_or(data, "directories", ())
         subject = f"of partition {_name(topic, data)}"
         if directories and len(directories) != len(replicas):
-            raise _Refusal(checks.DIRECTORIES, f"{subject} has {_both(replicas, directories)}")
-        _judge_recovery(data.get(RECOVERY) or 0, (0, 1), subject)
+            raise _Refusal(checks.DIRECTORIES, f"{subject} has {_counts(replicas, directories)}")
+        _check_recovery(data.get(RECOVERY) or 0, (0, 1), subject)
         if topic is not UNKNOWN:
             self._known.put(topic.partitions, data["partitionId"], _shape(replicas, directories))
 
@@ -236,19 +245,19 @@ class Judge:
             raise _Refusal(checks.NO_PARTITION, f"{subject}, which does not exist")
         replicas, directories = given_or(data, "replicas", None), given_or(data, "directories", None)
         if replicas is not None and directories and len(directories) != len(replicas):
-            raise _Refusal(checks.DIRECTORIES, f"{subject} has {_both(replicas, directories)}")
-        _judge_recovery(data.get(RECOVERY, -1), (-1, 0, 1, None), subject)
+            raise _Refusal(checks.DIRECTORIES, f"{subject} has {_counts(replicas, directories)}")
+        _check_recovery(data.get(RECOVERY, -1), (-1, 0, 1, None), subject)
         if shape is UNKNOWN or (replicas is None and directories is None):
             return
         count = shape >> 1 if replicas is None else len(replicas)
         if directories is None:
-            has, directory_count = bool(shape & 1), shape >> 1
+            has_directories, directory_count = bool(shape & 1), shape >> 1
         else:
-            has, directory_count = _has_directories(directories), len(directories)
-        if has and directory_count != count:
+            has_directories, directory_count = _has_directories(directories), len(directories)
+        if has_directories and directory_count != count:
             text = f"{subject} leaves {directory_count} directories for {count} replicas"
             raise _Refusal(checks.MERGED_DIRECTORIES, text)
-        self._known.put(topic.partitions, data["partitionId"], count << 1 | has)
+        self._known.put(topic.partitions, data["partitionId"], count << 1 | has_directories)
 
     def _clear_elr(self, data: Data) -> None:
         name = data["topicName"]
@@ -306,13 +315,14 @@ _MIGRATION_STATES = range(5)  # ZkMigrationState.java
 
 
 def _unknown_listener(data: Data) -> str:
+    """The first listener with an unknown security protocol, in words; empty if there is none."""
     for each in data["endPoints"]:
         if each.get("securityProtocol", 0) not in _PROTOCOLS:
             return f"has security protocol {each['securityProtocol']} in listener {each['name']}"
     return ""
 
 
-def _judge_recovery(state: int | None, valid: Collection[int | None], subject: str) -> None:
+def _check_recovery(state: int | None, valid: Collection[int | None], subject: str) -> None:
     if state not in valid:
         raise _Refusal(checks.RECOVERY_STATE, f"{subject} has leaderRecoveryState {state}")
 
@@ -322,10 +332,11 @@ def _has_directories(directories: Collection[object]) -> bool:
 
 
 def _shape(replicas: Sequence[object], directories: Collection[object]) -> int:
+    """All that the checks need of a partition, in one number: see `_Topic`."""
     return len(replicas) << 1 | _has_directories(directories)
 
 
-def _both(replicas: Sequence[object], directories: Sequence[object]) -> str:
+def _counts(replicas: Sequence[object], directories: Sequence[object]) -> str:
     return f"{len(replicas)} replicas and {len(directories)} directories"
 
 
@@ -346,7 +357,7 @@ def _text(id_: object) -> str:
     return kafka_uuid(id_) if isinstance(id_, UUID) else str(id_)
 
 
-_MARKS = frozenset({BEGIN, END, ABORT})
+_MARKS = frozenset({BEGIN, END, ABORT})  # of transactions
 _RULES: Mapping[int, Callable[[Judge, Data], None]] = {
     table.REGISTER_BROKER.key: Judge._register_broker,
     table.UNREGISTER_BROKER.key: Judge._unregister_broker,

@@ -27,6 +27,8 @@ from kraftlog.schema import NAMES, table
 from kraftlog.walks import Run, Walk
 
 _HEAD = struct.Struct(">q13xhiq22xi")  # of a batch: base offset, attributes, last delta, base timestamp, records
+_DATA = -1  # in place of the type of a control batch
+_NO_END = 1 << 62  # above every offset
 Timed = tuple[Impossible, int]
 """(finding, time in ms at which the record was appended)."""
 
@@ -68,7 +70,7 @@ def judged(names: Iterable[str], opened: Opener) -> Iterator[Judged]:
     log = _Log(segments, states)
     for segment in segments:
         with opened(segment.name) as data:
-            for impossible, at_ms in log.judged(data):
+            for impossible, at_ms in log.findings(data):
                 yield Judged(segment.name, impossible, at_ms)
 
 
@@ -77,8 +79,8 @@ class _Snapshot:
 
     def __init__(self, data: Pieces) -> None:
         self._data = data
-        self._first: int | None = None
-        self._last: int | None = None
+        self._first: int | None = None  # type of the first batch, if that is a control batch, else `_DATA`
+        self._last: int | None = None  # the same of the last batch
         self._is_damaged = False
         self.judge = Judge(is_complete=True, in_snapshot=True)
 
@@ -101,8 +103,8 @@ class _Snapshot:
                 self._last = _control_type(item.batch())
                 self._first = self._last if self._first is None else self._first
             else:
-                self._first, self._last = (-1 if self._first is None else self._first), -1
-                yield from item.judged(self.judge)
+                self._first, self._last = (_DATA if self._first is None else self._first), _DATA
+                yield from item.findings(self.judge)
 
 
 class _Log:
@@ -113,10 +115,11 @@ class _Log:
         self._end = 0
         self._judge = Judge(is_complete=bool(segments) and segments[0].base_offset == 0)
 
-    def judged(self, data: Pieces) -> Iterator[Timed]:
+    def findings(self, data: Pieces) -> Iterator[Timed]:
         """The findings in the next segment."""
         for item in _items(data):
             if isinstance(item, Damage):
+                # Three reasons skip no record: if records are missing at an end, the next segment begins too late.
                 if item.reason not in (DamageReason.TRUNCATED, DamageReason.ZEROS, DamageReason.EPOCH_ORDER):
                     self._judge.miss()
                 continue
@@ -124,17 +127,17 @@ class _Log:
                 self._judge.miss()
             self._end = item.end_offset
             if self._judge.is_complete:
-                yield from item.judged(self._judge)
+                yield from item.findings(self._judge)
                 continue
             begin = item.base_offset
             for end in sorted(self._states):
                 if begin <= end < item.end_offset:  # a whole snapshot ends here: from there on all is known again
-                    yield from item.judged(self._judge, begin, end)
+                    yield from item.findings(self._judge, begin, end)
                     begin, self._judge = end, self._states.pop(end)
-            yield from item.judged(self._judge, begin)
+            yield from item.findings(self._judge, begin)
 
 
-class _Item:
+class _RunBatch:
     """A batch within a run of batches. A `Batch` object is made only if needed, which is rare."""
 
     __slots__ = ("_base_ms", "_count", "_end", "_number", "_run", "_start", "attributes", "base_offset", "end_offset")
@@ -154,8 +157,10 @@ class _Item:
         """The batch with its header."""
         return self._run.batch(self._number)
 
-    def judged(self, judge: Judge, begin: int = 0, end: int = 1 << 62) -> Iterator[Timed]:
-        """The findings in its records with offsets from `begin` on and below `end`."""
+    def findings(self, judge: Judge, begin: int = 0, end: int = _NO_END) -> Iterator[Timed]:
+        """The findings in its records with offsets from `begin` on and below `end`. The judge takes only these
+        records.
+        """
         if self.is_control or self._run.data[self._start + HEADER_SIZE : self._end] == ONLY_NO_OP:
             return
         usual_records, at, data = 0, self._start + HEADER_SIZE, self._run.data
@@ -163,7 +168,7 @@ class _Item:
             while usual_records < self._count and (record := usual_record(data, at, self._end)) is not None:
                 delta_ms, delta, value_begins, at = record
                 if begin <= (offset := self.base_offset + delta) < end:
-                    impossible = _judged(judge, data[value_begins : at - 1], offset)
+                    impossible = _judge_value(judge, data[value_begins : at - 1], offset)
                     if impossible is not None:
                         yield impossible, self._base_ms + delta_ms
                 usual_records += 1
@@ -172,14 +177,15 @@ class _Item:
         try:  # compressed, with headers or a key, or not as a batch should be
             for number, unusual in enumerate(self.batch().records()):
                 if number >= usual_records and begin <= unusual.offset < end:
-                    impossible = _judged(judge, unusual.value, unusual.offset)
+                    impossible = _judge_value(judge, unusual.value, unusual.offset)
                     if impossible is not None:
                         yield impossible, unusual.timestamp_ms
         except MalformedError:
             judge.miss()
 
 
-def _items(data: Pieces) -> Iterator[_Item | Damage]:
+def _items(data: Pieces) -> Iterator[_RunBatch | Damage]:
+    """Batches and damage of a file, in order."""
     steps = Walk(data)
     while steps.is_open:
         run = steps.run()
@@ -188,11 +194,11 @@ def _items(data: Pieces) -> Iterator[_Item | Damage]:
                 if isinstance(item, Damage):
                     yield item
                 else:
-                    yield _Item(Run(item.position, bytes(item.data), [0, item.size], {}), 0, 0, item.size)
+                    yield _RunBatch(Run(item.position, bytes(item.data), [0, item.size], {}), 0, 0, item.size)
             continue
         for number, (start, end) in enumerate(pairwise(run.starts)):
             yield from run.breaks.get(number, ())
-            yield _Item(run, number, start, end)
+            yield _RunBatch(run, number, start, end)
 
 
 def _control_type(batch: Batch) -> int:
@@ -206,12 +212,13 @@ def _control_type(batch: Batch) -> int:
     return kind
 
 
-def _judged(judge: Judge, value: bytes | None, offset: int) -> Impossible | None:
+def _judge_value(judge: Judge, value: bytes | None, offset: int) -> Impossible | None:
+    """The finding at a record, if there is one."""
     if value and value[:2] == _CHANGE and _is_usual(judge, value):
         return None
     key = key_of(value)
     if key not in KEYS:
-        if key not in NAMES:
+        if key not in NAMES:  # a newer release may have such records, and they may change anything
             judge.miss()
         return None
     content = decode(value) if len(value or b"") <= MAX_RECORD else None
@@ -239,9 +246,9 @@ def _is_usual(judge: Judge, value: bytes) -> bool:
     return at == size
 
 
-_CHANGE = bytes((FRAME_VERSION, table.PARTITION_CHANGE.key))
+_CHANGE = bytes((FRAME_VERSION, table.PARTITION_CHANGE.key))  # the first bytes of a partition change
 _FIELDS = struct.Struct(">i16sB")  # of a change, in every version: partition, topic id, number of tags
-_FRAME, _TAGS = 3, 24  # bytes
+_FRAME, _TAGS = 3, 24  # bytes: the size of a frame, and the position of the first tag of a change
 _JUDGED_TAGS = frozenset({2, 5, 8})  # replicas, leaderRecoveryState, directories: PartitionChangeRecord.json
-_ONE_BYTE = 0x7F
+_ONE_BYTE = 0x7F  # the largest size of a tag that is written in one byte
 _CONTROL = int(Attribute.CONTROL)

@@ -1,8 +1,8 @@
 """Writes a line of text for each record of a file: usual records fast by `fast_json`, others by the caller's function.
 
 It decides which records are usual: framed as Kafka frames them, of a type without secrets, in the current layout, in
-printable ASCII, and without unknown tags. The text of `fast_json` equals that of the caller's function exactly, and
-both are counted alike. Called by commands that show records; `kraftlog.arrow.lines` is faster for large files, if numpy
+printable ASCII, and without unknown tags. Both ways give exactly the same text, and both count the records in the
+account of the reading. Called by commands that show records; `kraftlog.arrow.lines` is faster for large files, if numpy
 and Arrow are installed.
 """
 
@@ -34,8 +34,9 @@ _REFUSED = (KeyError, MalformedError, IndexError, struct.error, UnicodeDecodeErr
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Format of a line. entry: writes any record. time: writes milliseconds. separators: six texts, before the offset,
-    and after offset, time, type, version and data. offset_width: least characters of the offset.
+    """Format of a line. entry: writes the line of any record, without its end. time: writes a time in ms. separators:
+    six texts, before the offset, and after offset, time, type, version and data. offset_width: least characters of the
+    offset, which is padded on the left.
     """
 
     entry: Callable[[Entry], str]
@@ -55,8 +56,8 @@ def lines(reading: Reading, form: Form) -> Iterator[str | Damage]:
 
 
 class _Kind(NamedTuple):
-    """A type and version of records. head: text of its lines from the type to the data. share: counts that are not in
-    the account yet.
+    """A type and version of records. head: text of its lines from the type to the data. write: returns the text of the
+    data, or None (see `fast_json`). share: records and bytes that are not in the account yet.
     """
 
     name: str
@@ -117,11 +118,13 @@ class _Writer:
                 yield self._taken()
                 yield from map(reading.damage, run.breaks[number])
             base_offset, epoch, attributes, base_timestamp, records = _HEAD.unpack_from(data, start)
+            # The first record of a file is read by `reading`, which notes its type.
             if attributes & CODEC_OR_CONTROL or reading.first is None:
                 yield self._taken()
                 yield from map(self.of_item, reading.entries(run.batch(number)))
                 continue
             batches, claimed = batches + 1, claimed + records
+            # last: type of the last record, if that was written here; else `reading` has noted it.
             at, done, last = start + HEADER_SIZE, 0, None
             while done < records:
                 if at >= full:
@@ -164,12 +167,14 @@ class _Writer:
         yield self._taken()
 
     def _count(self) -> None:
+        """Move the counts of all kinds to the account."""
         for name, _, _, share in self._kinds.values():
             if share.records:
                 self._reading.account.add(self._reading.account.decoded, name, share.records, share.bytes)
                 share.records = share.bytes = 0
 
     def _taken(self) -> str:
+        """The text of the lines that were not returned yet, which are returned now."""
         text = "".join(self._lines)
         self._lines.clear()
         return text

@@ -1,8 +1,9 @@
 """Persistent mappings for images: `VersionedMap` can be changed, and gives an immutable `FrozenMap` at any time.
 
-Both keep their keys in buckets of up to about a thousand keys, and share them (copy on write): a change copies one
-bucket and the list of buckets, never the whole mapping. So a change among a million keys costs as much as among a
-thousand, and an image that was returned does not change.
+Used by the states of sections (`state`, `topics`, `partition_state`, `clients`, `configs`). Both keep their keys in
+buckets of up to about a thousand keys, and share them (copy on write): a change copies one bucket and the list of
+buckets, never the whole mapping. So a change among a million keys costs as much as among a thousand, and an image that
+was returned does not change.
 
 Up to a thousand keys are iterated in the order of insertion, like in a dict; more in no order.
 """
@@ -22,7 +23,7 @@ FULL = 1024
 microseconds.
 """
 _MORE = 16
-_NEAR = 0xFF  # numbers that differ only in these bits share a bucket
+_NEAR = 0xFF  # numbers that differ only in these bits share a bucket: changes of consecutive ids copy only one
 
 
 class FrozenMap(Mapping[K, V]):
@@ -65,10 +66,10 @@ class FrozenMap(Mapping[K, V]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, FrozenMap) and len(other._buckets) == len(self._buckets):
-            return self._buckets == other._buckets  # those that both share are not looked into
+            return self._buckets == other._buckets  # fast: a bucket that both share is equal without a comparison
         return super().__eq__(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as of a dict: what is in it may have none
+    __hash__ = None  # type: ignore[assignment]  # like a dict: its values may not be hashable
 
     def __repr__(self) -> str:
         return repr(dict(self))
@@ -94,12 +95,12 @@ class _Values(ValuesView[V]):
 class VersionedMap(Generic[K, V]):
     """A mutable mapping. `weight`: the sum of `weigh` (bytes of an entry) over all entries."""
 
-    __slots__ = ("_buckets", "_shown", "_size", "_unshown", "_weigh", "weight")
+    __slots__ = ("_buckets", "_is_list_shared", "_own", "_size", "_weigh", "weight")
 
     def __init__(self, weigh: Callable[[K, V], int]) -> None:
         self._buckets: list[dict[K, V]] = [{}]
-        self._shown = False  # True if a view shares the list of buckets; buckets in `_unshown` are shared with no view
-        self._unshown = {0}
+        self._is_list_shared = False  # True if a view shares the list of buckets
+        self._own = {0}  # indexes of buckets that no view shares
         self._size = 0
         self._weigh = weigh
         self.weight = 0
@@ -108,8 +109,8 @@ class VersionedMap(Generic[K, V]):
         """An immutable view of the current content; later changes have no effect on it. It takes constant time."""
         view: FrozenMap[K, V] = FrozenMap.__new__(FrozenMap)
         view._buckets, view._size = self._buckets, self._size
-        self._shown = True
-        self._unshown.clear()
+        self._is_list_shared = True
+        self._own.clear()
         return view
 
     def get(self, key: K) -> V | None:
@@ -137,15 +138,15 @@ class VersionedMap(Generic[K, V]):
         self._size += added
         if self._size > FULL * len(self._buckets):
             self._buckets = _spread(self._buckets, self._size)
-            self._shown, self._unshown = False, set(range(len(self._buckets)))
+            self._is_list_shared, self._own = False, set(range(len(self._buckets)))
 
     def _writable(self, index: int) -> dict[K, V]:
         """A bucket that no view shares, copied if necessary."""
-        if self._shown:
-            self._buckets, self._shown = self._buckets.copy(), False
-        if index not in self._unshown:
+        if self._is_list_shared:
+            self._buckets, self._is_list_shared = self._buckets.copy(), False
+        if index not in self._own:
             self._buckets[index] = self._buckets[index].copy()
-            self._unshown.add(index)
+            self._own.add(index)
         return self._buckets[index]
 
 
@@ -157,7 +158,7 @@ def _place(key: object, buckets: list[Any]) -> int:
 
 
 def _spread(buckets: list[dict[K, V]], size: int) -> list[dict[K, V]]:
-    """Distributes the keys over as many buckets as `size` keys need."""
+    """Distribute the keys over as many buckets as `size` keys need; never over fewer than before."""
     if size <= FULL:  # most maps
         return buckets
     count = len(buckets)

@@ -15,7 +15,7 @@ from kraftlog.strips import Moment
 Data = Mapping[str, Any]
 
 MAX_CHANGES = 10_000
-"""Most changes that are kept, the latest ones: ten for each of a thousand nodes."""
+"""Most states that are kept, the latest ones, and of modes at least as many: ten for each of a thousand nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +47,27 @@ NO_MIGRATION = MigrationHistory()
 
 
 class Modes:
-    """Takes registrations of brokers, and states, in order."""
+    """Takes registrations of brokers, and states of the migration, in order."""
 
     def __init__(self) -> None:
-        self._now: dict[int, bool] = {}
+        self._in_kraft: dict[int, bool] = {}  # current mode of each registered broker, by id
         self._modes: list[ModeChange] = []
         self._states: list[StateChange] = []
 
     def registered(self, data: Data, at: Moment) -> None:
-        """A process of a broker began."""
+        """Take the registration of a broker process."""
         id_, in_kraft = data["brokerId"], not data.get("isMigratingZkBroker", False)
-        if self._now.get(id_) is not in_kraft:
-            self._now[id_] = in_kraft
+        if self._in_kraft.get(id_) is not in_kraft:
+            self._in_kraft[id_] = in_kraft
             self._note(ModeChange(id_, in_kraft, at))
 
     def unregistered(self, id_: int, at: Moment) -> None:
-        """A broker is no longer known to the quorum."""
-        if self._now.pop(id_, None) is not None:
+        """Take the removal of a broker's registration."""
+        if self._in_kraft.pop(id_, None) is not None:
             self._note(ModeChange(id_, None, at))
 
     def reached(self, data: Data, at: Moment) -> None:
-        """The migration reached a state."""
+        """Take a state that the migration reached."""
         code = data["zkMigrationState"]
         if not self._states or self._states[-1].code != code:
             self._states.append(StateChange(code, at))
@@ -79,5 +79,5 @@ class Modes:
 
     def _note(self, change: ModeChange) -> None:
         self._modes.append(change)
-        if len(self._modes) > 2 * MAX_CHANGES:
+        if len(self._modes) > 2 * MAX_CHANGES:  # rarely, as it moves the whole list
             del self._modes[:-MAX_CHANGES]

@@ -11,7 +11,7 @@ from typing import Any
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4  # ConfigResource.Type
 NO_LEADER = -1
-LEADER_UNCHANGED = -2
+LEADER_UNCHANGED = -2  # in a PartitionChange
 RECOVERY = "leaderRecoveryState"
 """Field of a partition; 1: the leader was elected without being in sync, and has not recovered yet (KIP-704)."""
 

@@ -1,10 +1,11 @@
-"""Mutable state of partitions, to which records are applied. Called by `rules` with single records, and by `columns`
-with many at once.
+"""Mutable state of partitions, to which records are applied. Called by `rules` with single records, by `columns` with
+many at once, and by readers of a live cluster with the partitions that it reports.
 
 The rules are those of Kafka's `TopicsDelta` and `PartitionRegistration.merge`. A record that contradicts the state (of
 an unknown topic, or with a broker in the ISR that has no replica) raises ContradictionError and changes nothing.
 
-Rows are in `partition_tables`. The place of a removed row is filled with the last row of its table.
+Rows are in `partition_tables`: a location there names a table and a row. A removed row is replaced by the last row of
+its table, so tables have no gaps.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class PartitionState:
         self.topics = TopicTable()
         self._tables: dict[int, Table] = {}  # by the number of replicas
         self._index = Index()
+        # Values of min.insync.replicas: by topic name, by broker id, for all brokers.
         self._of_topics: VersionedMap[str, int] = VersionedMap(lambda name, _: _CONFIG + getsizeof(name))
         self._brokers: VersionedMap[int, int] = VersionedMap(lambda *_: _CONFIG)
         self._cluster: int | None = None
@@ -89,6 +91,7 @@ class PartitionState:
         return name
 
     def config(self, data: Data) -> None:
+        """Apply a Config record, if it sets or removes a min.insync.replicas."""
         if data["name"] != MIN_INSYNC_REPLICAS:
             return
         kind, name, text = data["resourceType"], data["resourceName"], data["value"]
@@ -126,77 +129,77 @@ class PartitionState:
         location = self._index.get(key_of(number, data["partitionId"]))
         if location == GONE:
             raise ContradictionError(f"a change of partition {data['partitionId']}, which is not there")
-        table, at = self._place(location)
+        table, at = self._table_and_row(location)
         columns, row = table.chunks[at // CHUNK], at % CHUNK
         current, flags = columns.replicas[row].tolist(), columns.flags[row].tolist()
         replicas = given_or(data, "replicas", current)
-        has = [[broker for broker, flag in zip(current, flags, strict=True) if flag & bit] for bit in BITS]
-        changed = flags_of(replicas, *(given_or(data, name, former) for name, former in zip(SETS, has, strict=True)))
+        sets = [[broker for broker, flag in zip(current, flags, strict=True) if flag & bit] for bit in BITS]
+        changed = flags_of(replicas, *(given_or(data, name, former) for name, former in zip(SETS, sets, strict=True)))
         recovers = data.get(RECOVERY, -1)  # -1: as before
         changed = _recovering(changed, any(flag & RECOVERING for flag in flags) if recovers in (-1, None) else recovers)
         leader = data.get("leader", LEADER_UNCHANGED)
-        led = (int(columns.leader[row]), int(columns.leader_epoch[row]))
+        leads = (int(columns.leader[row]), int(columns.leader_epoch[row]))  # the leader and its epoch
         if leader != LEADER_UNCHANGED:
-            led = leader, led[1] + 1
-        self._put((number, data["partitionId"], *led, int(columns.partition_epoch[row]) + 1), replicas, changed)
+            leads = leader, leads[1] + 1
+        self._put((number, data["partitionId"], *leads, int(columns.partition_epoch[row]) + 1), replicas, changed)
 
     def many_changes(
         self, keys: Int64s, in_sync: Int32s | None, eligible: Int32s | None, leader: Int32s | None
     ) -> tuple[Bools, Callable[[], None]]:
-        """(mask of the changes that contradict nothing, function that applies these), for changes of different
-        partitions.
+        """(mask of the changes that contradict nothing, function that applies these), for PartitionChange records of
+        different partitions. Nothing is applied before the function is called.
 
         `in_sync` and `eligible` have a row, and `leader` a value, for each key; None if the changes do not have that
         field.
         """
         self._sort()
-        places = self._index.places(keys)
-        judged = places != GONE
+        locations = self._index.locations(keys)
+        accepted = locations != GONE
         updates: list[tuple[Table, Int64s, Columns, Int64s]] = []
-        widths = places >> ROW_BITS
-        for width in np.unique(widths[judged]).tolist():
-            of = np.flatnonzero(judged & (widths == width))
-            table, rows = self._tables[width], places[of] & ROW_MASK
+        widths = locations >> ROW_BITS
+        for width in np.unique(widths[accepted]).tolist():
+            indexes = np.flatnonzero(accepted & (widths == width))
+            table, rows = self._tables[width], locations[indexes] & ROW_MASK
             current = table.gather(rows)
-            good = (current.leader_epoch < _INT32_MAX) & (current.partition_epoch < _INT32_MAX)
+            is_sound = (current.leader_epoch < _INT32_MAX) & (current.partition_epoch < _INT32_MAX)
             flags = current.flags
             for bit, brokers in ((Replica.IN_SYNC, in_sync), (Replica.IN_ELR, eligible)):
                 if brokers is None:
                     continue
-                marked, all_there = marks(current.replicas, brokers[of])
+                marked, has_all = marks(current.replicas, brokers[indexes])
                 flags = flags & np.uint8(0xFF ^ bit) | marked.astype(np.uint8) * np.uint8(bit)
-                if bit is Replica.IN_SYNC:
-                    good &= all_there
+                if bit is Replica.IN_SYNC:  # eligible brokers without a replica are ignored, as in `flags_of`
+                    is_sound &= has_all
             if leader is not None:
-                moved = leader[of] != LEADER_UNCHANGED
-                current.leader[moved] = leader[of][moved]
-                current.leader_epoch[moved & good] += 1
-            current.partition_epoch[good] += 1
-            judged[of] = good
-            changed = current._replace(flags=flags).each(partial(np.compress, good, axis=0))
-            updates.append((table, rows[good], changed, keys[of][good]))
+                moved = leader[indexes] != LEADER_UNCHANGED
+                current.leader[moved] = leader[indexes][moved]
+                current.leader_epoch[moved & is_sound] += 1
+            current.partition_epoch[is_sound] += 1
+            accepted[indexes] = is_sound
+            changed = current._replace(flags=flags).each(partial(np.compress, is_sound, axis=0))
+            updates.append((table, rows[is_sound], changed, keys[indexes][is_sound]))
 
-        def make() -> None:
-            for table, rows, changed, of_keys in updates:
+        def apply() -> None:
+            for table, rows, changed, changed_keys in updates:
                 table.scatter(rows, changed)
-                has = (changed.flags & int(Replica.IN_ELR)).any(axis=1)
-                self._eligible.update(of_keys[has].tolist())
+                has_eligible = (changed.flags & int(Replica.IN_ELR)).any(axis=1)
+                self._eligible.update(changed_keys[has_eligible].tolist())
                 if self._eligible:
-                    self._eligible.difference_update(of_keys[~has].tolist())
+                    self._eligible.difference_update(changed_keys[~has_eligible].tolist())
 
-        return judged, make
+        return accepted, apply
 
     def move(
         self, topic: int, partition: int, replicas: Sequence[int], adding: Sequence[int], removing: Sequence[int]
     ) -> None:
-        """Apply a reassignment in progress. Raises ContradictionError if the partition does not have these replicas, in
-        any order.
+        """Apply a reassignment in progress, as a live cluster reports it. Raises ContradictionError if the partition
+        does not have these replicas, in any order.
         """
         self._sort()
         location = self._index.get(key_of(topic, partition))
         if location == GONE:
             raise ContradictionError(f"a reassignment of partition {partition}, which is not there")
-        table, at = self._place(location)
+        table, at = self._table_and_row(location)
         columns, row = table.writable(at // CHUNK), at % CHUNK
         current = columns.replicas[row].tolist()
         if sorted(current) != sorted(replicas):
@@ -213,21 +216,21 @@ class PartitionState:
                 raise ContradictionError("the ELR of a topic that is not there")
             keys = self._eligible.intersection(self._index.keys_of(number))
         for key in list(keys):
-            table, row = self._place(self._index.get(key))
+            table, row = self._table_and_row(self._index.get(key))
             columns = table.writable(row // CHUNK)
             columns.flags[row % CHUNK] &= 0xFF ^ int(Replica.IN_ELR)
             columns.partition_epoch[row % CHUNK] += 1
         self._eligible.difference_update(list(keys))
 
     def extend(self, columns: Columns) -> None:
-        """Add whole partitions with the same number of replicas, which were checked already. Of two rows of one
-        partition the later one counts.
+        """Add new partitions, or replace existing ones, all with the same number of replicas; the caller has checked
+        them. If two rows are of one partition, the later one counts.
         """
         width = columns.replicas.shape[1]
         table = self._tables.setdefault(width, Table(width))
-        places = (width << ROW_BITS) + table.count + np.arange(len(columns.topic), dtype=np.int64)
+        locations = (width << ROW_BITS) + table.count + np.arange(len(columns.topic), dtype=np.int64)
         keys = columns.topic.astype(np.int64) << 32 | columns.partition
-        self._index.extend(keys, places)
+        self._index.extend(keys, locations)
         table.append(columns)
         if self._eligible:
             self._eligible.difference_update(keys.tolist())
@@ -241,10 +244,13 @@ class PartitionState:
             raise ContradictionError("a partition of a topic that is not there")
         return number
 
-    def _place(self, location: int) -> tuple[Table, int]:
+    def _table_and_row(self, location: int) -> tuple[Table, int]:
         return self._tables[location >> ROW_BITS], location & ROW_MASK
 
     def _put(self, values: tuple[int, ...], replicas: Sequence[int], flags: Sequence[int]) -> None:
+        """Write a row: in place, or in another table if the number of replicas has changed. values: those of the
+        columns before the replicas.
+        """
         key, width = key_of(values[0], values[1]), len(replicas)
         try:
             numbers = [np.array([each], dtype=np.int32) for each in values]
@@ -264,12 +270,12 @@ class PartitionState:
         table.append(row)
 
     def _remove(self, key: int) -> None:
-        table, row = self._place(self._index.get(key))
+        table, row = self._table_and_row(self._index.get(key))
         self._index.drop(key)
         self._close(table, row)
 
     def _close(self, table: Table, row: int) -> None:
-        """Fill the place of a removed row with the last row."""
+        """Replace a removed row by the last row of the table."""
         last = table.row(table.count - 1)
         if row != table.count - 1:
             table.write(row, last)
@@ -278,12 +284,12 @@ class PartitionState:
 
     def _sort(self) -> None:
         """Sort the index, so that rows can be found. Of two rows of one partition the earlier one is removed."""
-        for location in sorted(self._index.sort(), reverse=True):  # from the end, so that no place in the list moves
-            self._close(*self._place(location))
+        for location in sorted(self._index.sort(), reverse=True):  # from the end: no row that moves is removed later
+            self._close(*self._table_and_row(location))
 
 
 SETS = "isr", "eligibleLeaderReplicas", "addingReplicas", "removingReplicas"
-"""Fields of the records, in the order of the bits."""
+"""Fields of the records that are sets of brokers, in the order of the bits of `Replica`."""
 
 
 def flags_of(
@@ -294,14 +300,14 @@ def flags_of(
     removing: Sequence[int],
 ) -> list[int]:
     """The bits of each replica. Brokers in `eligible` that have no replica are ignored."""
-    at = {broker: index for index, broker in enumerate(replicas)}
-    if len(at) != len(replicas) or not at.keys() >= {*in_sync, *adding, *removing}:
+    indexes = {broker: index for index, broker in enumerate(replicas)}
+    if len(indexes) != len(replicas) or not indexes.keys() >= {*in_sync, *adding, *removing}:
         raise ContradictionError("a partition with a replica twice, or in sync or moved where it has none")
     flags = [0] * len(replicas)
-    brokers = (in_sync, [broker for broker in eligible if broker in at], adding, removing)
-    for bit, having in zip(BITS, brokers, strict=True):
-        for broker in having:
-            flags[at[broker]] |= bit
+    sets = (in_sync, [broker for broker in eligible if broker in indexes], adding, removing)
+    for bit, brokers in zip(BITS, sets, strict=True):
+        for broker in brokers:
+            flags[indexes[broker]] |= bit
     return flags
 
 

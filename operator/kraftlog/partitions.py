@@ -24,7 +24,7 @@ from kraftlog import partition_records
 
 Int32s = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
-Where = int | slice | NDArray[np.int64]
+RowSelection = int | slice | NDArray[np.int64]
 
 NO_LEADER = partition_records.NO_LEADER
 
@@ -66,16 +66,16 @@ class Columns(NamedTuple):
         columns: Iterable[NDArray[Any]] = self
         return Columns._make(change(column) for column in columns)
 
-    def says_the_same(self, other: Columns) -> bool:
+    def has_same_rows(self, other: Columns) -> bool:
         """True for the same rows, in the same order."""
         pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(self, other, strict=True)
         return all(np.array_equal(ours, theirs) for ours, theirs in pairs)
 
-    def fill(self, target: Where, rows: Columns, of: Where) -> None:
-        """Write the rows `of` of other columns to the rows `target`."""
+    def fill(self, target: RowSelection, rows: Columns, source: RowSelection) -> None:
+        """Write the rows `source` of `rows` to the rows `target` of these columns."""
         pairs: Iterable[tuple[NDArray[Any], NDArray[Any]]] = zip(self, rows, strict=True)
         for column, values in pairs:
-            column[target] = values[of]
+            column[target] = values[source]
 
 
 class Topic(NamedTuple):
@@ -134,13 +134,15 @@ class Partitions:
         return sum(len(chunk.topic) for chunk in self.chunks)
 
     def is_untouched_in(self, later: Partitions) -> bool:
-        """True if `later`, an image of the same reader, has the same content. Fast as far as both share chunks."""
+        """True if `later`, which the same reader made, has the same content. Chunks that both share are not compared,
+        so this is fast if little has changed.
+        """
         if (self.topics, self.min_insync_replicas) != (later.topics, later.min_insync_replicas):
             return False
         if len(self.chunks) != len(later.chunks):
             return False
         return all(
-            ours is theirs or ours.says_the_same(theirs) for ours, theirs in zip(self.chunks, later.chunks, strict=True)
+            ours is theirs or ours.has_same_rows(theirs) for ours, theirs in zip(self.chunks, later.chunks, strict=True)
         )
 
     def __eq__(self, other: object) -> bool:
@@ -151,7 +153,7 @@ class Partitions:
         ours, theirs = _sorted(self.chunks), _sorted(other.chunks)
         return len(ours) == len(theirs) and all(map(np.array_equal, ours, theirs))
 
-    __hash__ = None  # type: ignore[assignment]  # arrays have none
+    __hash__ = None  # type: ignore[assignment]  # arrays are not hashable
 
     def rows(self) -> Iterator[tuple[str, int, Partition]]:
         """Each partition with the name of its topic and its number. For people and tests: a second for 100,000."""

@@ -38,10 +38,9 @@ UNREADABLE = "the record contradicts its layout"
 
 
 class Entry(NamedTuple):
-    """A record and its place.
+    """A record and its position.
 
-    position: of its batch in the file. size: bytes of the record, its length included; in a compressed batch those
-    after it was inflated.
+    position: of its batch in the file. size: bytes of the record, including its length field, uncompressed.
     """
 
     position: int
@@ -131,7 +130,7 @@ class Reading:
         walk = Walk(self._data)
         while walk.is_open:
             if run := walk.run():
-                self._note_offsets(run.batch(0), run.batch(len(run.starts) - 2))
+                self._note_offsets(run.batch(0), run.batch(len(run.starts) - 2))  # starts: one more than batches
                 yield run
             else:
                 yield from self._next(walk)
@@ -147,10 +146,11 @@ class Reading:
                 yield item
 
     def _damages_of(self, run: Run) -> Iterator[Damage]:
-        idle = 0
+        idle = 0  # batches with a single NoOp
         for number, (start, end) in enumerate(pairwise(run.starts)):
             if number in run.breaks:
                 yield from map(self.damage, run.breaks[number])
+            # The first batch of a file is always read, as `first` is taken from it.
             if self.first is not None and run.data[start + HEADER_SIZE : end] == ONLY_NO_OP:
                 attributes, records = _ATTRIBUTES_AND_RECORDS.unpack_from(run.data, start)
                 if records == 1 and not attributes & CODEC_OR_CONTROL:
@@ -244,6 +244,8 @@ def content_of(value: bytes | None, key: bytes | None = None, *, control: bool =
 
 
 def _in(batch: Batch, at: int, size: int, detail: str, reason: DamageReason = DamageReason.RECORDS) -> Damage:
-    """Damage within the records of a batch with a correct CRC: it was written like that."""
+    """Damage within the records of a batch with a correct CRC, which was written like that. at: position in the
+    uncompressed section.
+    """
     position = batch.position + HEADER_SIZE + (at if batch.codec is Codec.NONE else 0)
     return Damage(position, size, reason, f"{detail}; batch at offset {batch.base_offset}")

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 FRAME_VERSION = 1  # 0 was the 2.8 preview, which Kafka itself refuses
 MAX_RECORD = 256 * 1024
-"""Bytes of the largest record that readers with limited memory decode: most have some hundred bytes, a text at most 32
-KiB. Decoded values may take a hundred times as much memory, for example a list of empty items.
+"""Bytes of the largest record that readers with limited memory decode. Most records have some hundred bytes, and a text
+at most 32 KiB. Decoded values may take a hundred times as much memory, for example a list of empty items.
 """
 
 _CONTROL_KEY = struct.Struct(">hh")  # version 0, type

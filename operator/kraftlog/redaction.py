@@ -30,7 +30,9 @@ _FLAT = frozenset(
         for each in layout.fields.fields
     )
 )
-"""Types without parts, whose fields hold no secret."""
+"""Api keys of types whose fields are scalars, or arrays of these. Only structs, and values of configs, have secrets."""
+# Prefix of a config for one listener, and of some also for one SASL mechanism: it is not a part of the name that Kafka
+# defines.
 _LISTENER = re.compile(r"listener\.name\.[^.]+\.(?:[a-z0-9-]+\.(?=sasl\.|ssl\.|connections\.))?")
 
 

@@ -44,9 +44,9 @@ _LENGTH_AT = LENGTH_END - _LENGTH.size
 class Replay(ImageBuilder):
     """Applies a log in order, and returns its image at any time. It begins empty at offset 0; not thread-safe.
 
-    `sections` of its images; by default all but partitions, clients and configs. Records of other sections are counted
-    and skipped. `limit`: most bytes of `weight`; None: no limit. `at`: the offset at which to begin, if earlier records
-    are not needed.
+    sections: those that its images have; by default all but partitions, clients and configs. Records of other sections
+    are counted and skipped. limit: most bytes of `weight`; None: no limit. at: the offset at which to begin, if earlier
+    records are not needed.
     """
 
     __slots__ = ()
@@ -106,7 +106,7 @@ class Replay(ImageBuilder):
             if google_crc32c.value(view[position + CRC_START : position + _IDLE].tobytes()) != crc:
                 break
             position, offset, count = position + _IDLE, offset + 1, count + 1
-            gap_ms = timestamp_ms - last_ms
+            gap_ms = timestamp_ms - last_ms  # the usual gap is counted without a call, for speed
             elapsed_ms += gap_ms if 0 <= gap_ms <= MOST_ELAPSED_MS else _elapsed(last_ms, timestamp_ms)
             leader_epoch, last_ms = epoch, timestamp_ms
         if count:
@@ -119,7 +119,9 @@ class Replay(ImageBuilder):
 
 
 def _elapsed(before_ms: int, now_ms: int) -> int:
-    """Time that has certainly passed between two batches."""
+    """Time in ms that has certainly passed between two batches, whose timestamps may be from clocks that differ.
+    before_ms: -1 if there was no batch.
+    """
     return min(max(now_ms - before_ms, 0), MOST_ELAPSED_MS) if before_ms >= 0 else 0
 
 
@@ -132,7 +134,7 @@ class SnapshotReader:
     are used. Its other records count only if a leader of Kafka 4.4 begins an empty log with them (KIP-1170).
     """
 
-    __slots__ = ("_buffer", "_footer", "_header", "_held", "_id", "_needed", "_position", "_replay")
+    __slots__ = ("_buffer", "_footer", "_header", "_id", "_needed", "_pending", "_position", "_replay")
 
     def __init__(
         self, *, end_offset: int, epoch: int, sections: Iterable[Section] = SMALL, limit: int | None = None
@@ -140,12 +142,12 @@ class SnapshotReader:
         self._id = end_offset, epoch
         self._replay = Replay(sections=sections, limit=limit)
         if end_offset == 0:
-            self._replay._rules, self._replay._wanted = rules_of(())
+            self._replay._rules, self._replay._wanted = rules_of(())  # only control records; `finish` undoes this
         self._buffer = bytearray()  # reused for each batch, which is faster than new memory
-        self._held = 0  # bytes at its start that were not applied yet
+        self._pending = 0  # number of bytes at the start of `_buffer` that were not applied yet
         self._needed = HEADER_SIZE  # bytes that must be there before the next step
         self._position = 0  # position in the file of the bytes in the buffer
-        self._header = self._footer = False
+        self._header = self._footer = False  # True once they were read
 
     @property
     def weight(self) -> int:
@@ -157,12 +159,12 @@ class SnapshotReader:
         used any more.
         """
         data = memoryview(part)
-        if self._held:
-            self._hold(data)
-            data = memoryview(self._buffer)[: self._held]
+        if self._pending:
+            self._append_bytes(data)
+            data = memoryview(self._buffer)[: self._pending]
         if len(data) < self._needed:
-            if not self._held:
-                self._hold(data)
+            if not self._pending:  # else these bytes were buffered above
+                self._append_bytes(data)
             return
         view, position = view_of(data), 0
         while position < len(view):
@@ -177,15 +179,15 @@ class SnapshotReader:
         if len(view) - position >= HEADER_SIZE:
             self._needed = LENGTH_END + int(_LENGTH.unpack_from(view, position + _LENGTH_AT)[0])
             judge_size(self._needed)  # before memory is taken for it
-        self._held = 0
-        self._hold(view[position:])
+        self._pending = 0
+        self._append_bytes(view[position:])
         self._position += position
 
     def finish(self) -> Replay:
         """A Replay with the state of the snapshot, which continues at its end. Raises SnapshotIncomplete if a part is
         missing.
         """
-        if self._held:
+        if self._pending:
             raise SnapshotIncomplete(f"the last batch is cut, at byte {self._position} of the snapshot")
         if not self._header or not self._footer:
             raise SnapshotIncomplete(f"the snapshot has no {'footer' if self._header else 'header'}")
@@ -197,16 +199,18 @@ class SnapshotReader:
         state.begin_with_snapshot(replay._offset)
         return replay
 
-    def _hold(self, data: memoryview) -> None:
-        """Keep these bytes behind those that are held, or in their place where none are."""
-        size = self._held + len(data)
+    def _append_bytes(self, data: memoryview) -> None:
+        """Append bytes to the `_pending` ones in the buffer. If nothing is pending, they may be the end of this same
+        buffer, and are moved to its start.
+        """
+        size = self._pending + len(data)
         if size > len(self._buffer):
-            most = self._needed + len(data)  # that is held before there is something to do
+            most = self._needed + len(data)  # with more, a batch is complete
             larger = bytearray(max(size, min(most, 2 * len(self._buffer))))
-            memoryview(larger)[: self._held] = memoryview(self._buffer)[: self._held]
+            memoryview(larger)[: self._pending] = memoryview(self._buffer)[: self._pending]
             self._buffer = larger
-        memoryview(self._buffer)[self._held : size] = data
-        self._held = size
+        memoryview(self._buffer)[self._pending : size] = data
+        self._pending = size
 
     def _take(self, head: Head, view: memoryview, start: int) -> None:
         replay, position = self._replay, self._position + start

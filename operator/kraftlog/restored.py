@@ -32,7 +32,7 @@ from kraftlog.image import SMALL, Image, Section
 from kraftlog.replay import Replay, SnapshotReader
 from kraftlog.walks import Walk
 
-PIECE = 4 * 1024 * 1024
+PIECE = 4 * 1024 * 1024  # bytes that are read at a time
 END = 1 << 62  # above every offset
 
 Opener = Callable[[str], AbstractContextManager[Pieces]]
@@ -74,7 +74,7 @@ def image_at(
     sections: Iterable[Section] = SMALL,
     limit: int | None = None,
 ) -> Restored:
-    """The image at `at`, or at the end of the log. `sections`, `limit`: as of Replay.
+    """The image at offset `at`, or at the end of the log. `sections`, `limit`: see `Replay`.
 
     Raises StateUnknown if there is no exact image at this offset, and TooLargeError like Replay.
     """
@@ -106,6 +106,7 @@ def loaded(
 
 
 def _no_base(segments: Sequence[Segment], snapshots: Sequence[Snapshot], at: int | None) -> str:
+    """The reason why there is nothing to begin with, in words."""
     begins = f"the log begins at offset {segments[0].base_offset}" if segments else "no segment of the log is here"
     if at is not None and snapshots and snapshots[0].end_offset > at:
         return f"{begins}, and the oldest snapshot is of offset {snapshots[0].end_offset}: what was before is not known"
@@ -125,7 +126,7 @@ def _continued(
     below, stop_reason, previous = END if at is None else at, "", ""
     for index, segment in enumerate(segments):
         is_last = index + 1 == len(segments)
-        if not is_last and segments[index + 1].base_offset <= replay.offset:
+        if not is_last and segments[index + 1].base_offset <= replay.offset:  # all of it is in the snapshot
             continue
         if replay.offset >= below or stop_reason:
             break
@@ -151,7 +152,7 @@ def _appended(replay: Replay, data: Pieces, name: str, below: int, is_last: bool
     """Apply a segment up to offset `below`. Returns the reason if it ended before the end of the segment; else ""."""
     position = 0
     while position < len(data):
-        size, cut = _whole(data[position : position + PIECE], below)
+        size, is_cut = _whole(data[position : position + PIECE], below)
         try:
             replay.append(data[position : position + size], below=below)
         except GapError as error:
@@ -159,11 +160,11 @@ def _appended(replay: Replay, data: Pieces, name: str, below: int, is_last: bool
         except DamagedError as error:
             return f"{name}: at byte {position + error.position}: {error.detail}"
         position += size
-        if cut:
+        if is_cut:
             return _divided(replay, data, position, name, below)
-        if not size:  # neither whole nor cut by `below`: damage, or the end
+        if not size:  # damage, the end, a batch behind `below`, or one that is larger than a piece
             head = head_at(data, position)
-            if not isinstance(head, Damage):  # behind `below`, or larger than a piece
+            if not isinstance(head, Damage):
                 if head.base_offset >= below:
                     return _missing(name, replay.offset, head.base_offset)
                 if head.size > MAX_BATCH:
@@ -178,6 +179,7 @@ def _appended(replay: Replay, data: Pieces, name: str, below: int, is_last: bool
 
 
 def _missing(name: str, expected: int, actual: int) -> str:
+    """The reason that offsets are missing before the next batch; empty if none are."""
     return f"{name}: offsets {expected} to {actual - 1} are missing" if actual > expected else ""
 
 
@@ -222,6 +224,7 @@ def _divided(replay: Replay, data: Pieces, position: int, name: str, below: int)
 
 
 def _measured(data: Pieces, position: int) -> Damage:
+    """The damage at this position with its real size and reason, which needs a search for the next batch."""
     (damage,) = Walk(data, position).next()
-    assert isinstance(damage, Damage)  # noqa: S101 - no batch begins there, as was just seen
+    assert isinstance(damage, Damage)  # noqa: S101 - no batch begins there, as `head_at` has shown
     return damage

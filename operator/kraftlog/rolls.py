@@ -37,10 +37,12 @@ MAX_ABSENCES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """One time that a node was away. role: "broker", "controller", or "node" for both in one process. Moments, None
-    without a record: stopping, it requested its controlled shutdown; fenced; registered, as a new process (None if the
-    same process came back); unfenced; in_sync, as defined above. unregistered: the node was unregistered, and does not
-    come back.
+    """One time that a node was away.
+
+    role: "broker", "controller", or "node" for both in one process. stopping: when it requested its controlled
+    shutdown. fenced: when it was fenced. registered: when the new process registered; None if the same process came
+    back. unfenced: when it was unfenced. in_sync: when it was in sync, as defined above. Each is None if the log has no
+    such record. unregistered: the node was unregistered, and does not come back.
     """
 
     role: str
@@ -122,11 +124,11 @@ class RollRecords:
         self._brokers: dict[int, _Broker] = {}
         self._controllers: dict[int, UUID] = {}
         self._returning: set[int] = set()  # brokers that were unfenced, and are not in sync yet
-        self._over: deque[Absence] = deque(maxlen=MAX_ABSENCES)
+        self._ended: deque[Absence] = deque(maxlen=MAX_ABSENCES)  # absences that are over
         self._transactions: Transactions[tuple[int, Data]] = Transactions()
         self._known_from: Moment | None = None
-        self._at = Moment(-1, 0)
-        self._batch_begins = 0
+        self._at = Moment(-1, 0)  # up to where the log was read
+        self._batch_begins = 0  # offset of the first record of the current batch
         self._unreadable = 0
         self._modes = Modes()
 
@@ -136,16 +138,18 @@ class RollRecords:
         """
         self._known_from = self._at = at
 
-    def ends(self, at: Moment) -> None:
+    def read_to(self, at: Moment) -> None:
         """Note that the log was read up to this record."""
         self._at = Moment(max(self._at.at_ms, at.at_ms), at.offset)
 
-    def is_unreadable(self) -> None:
-        """A record of `KEYS`, or of a key that is not known, could not be decoded."""
+    def count_unreadable(self) -> None:
+        """Count a record that could not be decoded, of `KEYS` or of a key that is not known."""
         self._unreadable += 1
 
     def take(self, key: int, data: Data, at: Moment, batch_begins: int) -> None:
-        """A record; `batch_begins`: the offset of the first record of its batch."""
+        """Apply a record, or keep it until its transaction ends. batch_begins: offset of the first record of its
+        batch.
+        """
         self._batch_begins = batch_begins
         try:
             effects = self._transactions.mark(key) if key in TRANSACTION_KEYS else self._transactions.take((key, data))
@@ -157,7 +161,7 @@ class RollRecords:
     def finish(self, most: int) -> RollHistory:
         """The history, with at most `most` strips. Call it once: the reader cannot be used afterwards."""
         under_way = [broker.absence for broker in self._brokers.values() if broker.absence is not None]
-        recent = (absence for absence in (*self._over, *under_way) if self._is_recent(absence))
+        recent = (absence for absence in (*self._ended, *under_way) if self._is_recent(absence))
         absences = sorted(self._with_roles(recent), key=lambda absence: (absence.first.at_ms, absence.node_id))
         strips = worst_first(self._partitions.finish(self._at.at_ms))
         return RollHistory(
@@ -166,6 +170,7 @@ class RollRecords:
             absences=tuple(absences),
             strips=tuple(strips[:most]),
             affected=len(strips),
+            # The sums do not show a stretch that began and ended in the same millisecond.
             without_leader=sum(
                 strip.without_leader_ms > 0 or not all(each.has_leader for each in strip.stretches) for strip in strips
             ),
@@ -179,10 +184,13 @@ class RollRecords:
         )
 
     def _is_recent(self, absence: Absence) -> bool:
+        """True if it lasted into the window that begins at `since_ms`."""
         return absence.in_sync is None or absence.in_sync.at_ms >= self._since_ms
 
     def _with_roles(self, absences: Iterable[Absence]) -> Iterator[Absence]:
-        """A node that is both registers twice; what it says as a broker has all of it."""
+        """The absences, with one for each restart of a combined node. Such a node registers as a broker and as a
+        controller: its absence as a broker has all moments, and the one as a controller is left out.
+        """
         both = self._brokers.keys() & self._controllers.keys()
         for absence in absences:
             if absence.node_id not in both:
@@ -194,17 +202,18 @@ class RollRecords:
         try:
             if key in OF_PARTITIONS:
                 OF_PARTITIONS[key](self._partitions, data, at)
-                self._look_who_is_in_sync(at)
+                self._end_absences(at)
             else:
                 _OF_NODES[key](self, data, at)
         except ContradictionError:
             self._unreadable += 1
 
-    def _look_who_is_in_sync(self, at: Moment) -> None:
+    def _end_absences(self, at: Moment) -> None:
+        """End the absences of the brokers that are in sync again at this record."""
         for id_ in tuple(self._returning):
             broker = self._brokers[id_]
             if broker.absence is not None and broker.already_missed.issuperset(self._partitions.missed(id_)):
-                self._over.append(replace(broker.absence, in_sync=at))
+                self._ended.append(replace(broker.absence, in_sync=at))
                 self._returning.discard(id_)
                 broker.absence = None
 
@@ -214,9 +223,10 @@ class RollRecords:
         id_, incarnation, epoch = data["brokerId"], data["incarnationId"], data["brokerEpoch"]
         self._modes.registered(data, at)
         broker = self._brokers.get(id_)
-        if broker is None:  # new in the cluster, or new to us
+        if broker is None:  # new in the cluster, or the first record about it that was read
             broker = self._brokers[id_] = _Broker(id_, epoch, incarnation)
-            if at == self._known_from and data["fenced"]:  # of a snapshot: since when, it does not say
+            # A snapshot, all of whose records have its end as their moment, does not have the begin of an absence.
+            if at == self._known_from and data["fenced"]:
                 self._begin(broker, Absence("broker", id_, fenced=at))
             elif at == self._known_from and data.get("inControlledShutdown"):
                 self._begin(broker, Absence("broker", id_, stopping=at))
@@ -225,6 +235,7 @@ class RollRecords:
         if broker.incarnation == incarnation:
             return
         broker.incarnation = incarnation
+        # A second new process within an absence begins another one.
         if broker.absence is None or broker.absence.registered is not None:
             self._begin(broker, Absence("broker", id_, registered=at))
         else:
@@ -236,34 +247,34 @@ class RollRecords:
         del self._brokers[gone.id]
         self._returning.discard(gone.id)
         if gone.absence is not None:
-            self._over.append(replace(gone.absence, unregistered=True))
+            self._ended.append(replace(gone.absence, unregistered=True))
 
     def _change(self, data: Data, at: Moment) -> None:
         broker = self._broker(data["brokerId"], data["brokerEpoch"])
         if data.get("inControlledShutdown") and not broker.is_away:
             self._begin(broker, Absence("broker", broker.id, stopping=at))
         if data.get("fenced") == 1:
-            self._is_fenced(broker, at)
+            self._note_fenced(broker, at)
         elif data.get("fenced") == -1:
-            self._is_unfenced(broker, at)
+            self._note_unfenced(broker, at)
 
     def _fence(self, data: Data, at: Moment) -> None:
-        self._is_fenced(self._broker(data["id"], data["epoch"]), at)
+        self._note_fenced(self._broker(data["id"], data["epoch"]), at)
 
     def _unfence(self, data: Data, at: Moment) -> None:
-        self._is_unfenced(self._broker(data["id"], data["epoch"]), at)
+        self._note_unfenced(self._broker(data["id"], data["epoch"]), at)
 
-    def _is_fenced(self, broker: _Broker, at: Moment) -> None:
+    def _note_fenced(self, broker: _Broker, at: Moment) -> None:
         if not broker.is_away:
             self._begin(broker, Absence("broker", broker.id, fenced=at))
         elif broker.absence is not None and broker.absence.fenced is None and broker.absence.registered is None:
             broker.absence = replace(broker.absence, fenced=at)
 
-    def _is_unfenced(self, broker: _Broker, at: Moment) -> None:
+    def _note_unfenced(self, broker: _Broker, at: Moment) -> None:
         if broker.absence is not None:
             broker.absence = replace(broker.absence, unfenced=at)
             self._returning.add(broker.id)
-            self._look_who_is_in_sync(at)
+            self._end_absences(at)
 
     def _broker(self, id_: int, epoch: int) -> _Broker:
         broker = self._brokers.get(id_)
@@ -272,13 +283,14 @@ class RollRecords:
         return broker
 
     def _begin(self, broker: _Broker, absence: Absence) -> None:
-        """Note that a broker goes away, whatever became of the time before.
+        """Begin an absence of a broker; one that is not over ends here, without being in sync.
 
-        What it is taken out of because it goes may stand before that in the same batch, as where it is fenced
-        (`ReplicationControlManager.handleBrokerFenced`).
+        A controller that fences a broker first removes it from ISRs, in the same batch
+        (`ReplicationControlManager.handleBrokerFenced`). So a partition counts as already missed only if it was missed
+        before this batch.
         """
         if broker.absence is not None:
-            self._over.append(broker.absence)
+            self._ended.append(broker.absence)
         self._returning.discard(broker.id)
         missed = self._partitions.missed(broker.id).items()
         broker.absence = absence
@@ -287,7 +299,7 @@ class RollRecords:
     def _register_controller(self, data: Data, at: Moment) -> None:
         id_, incarnation = data["controllerId"], data["incarnationId"]
         if self._controllers.get(id_, incarnation) != incarnation:
-            self._over.append(Absence("controller", id_, registered=at))
+            self._ended.append(Absence("controller", id_, registered=at))
         self._controllers[id_] = incarnation
 
     def _unregister_controller(self, data: Data, _: Moment) -> None:
@@ -312,10 +324,10 @@ KEYS = TRANSACTION_KEYS.union(OF_PARTITIONS, _OF_NODES)
 
 
 class RollReader:
-    """Takes the bytes of a log in order. Not thread-safe. `since_ms`, `default_minimum`: as of `PartitionStrips`."""
+    """Takes the bytes of a log in order. Not thread-safe. `since_ms`, `default_minimum`: see `PartitionStrips`."""
 
     def __init__(self, *, since_ms: int, default_minimum: int | None = None) -> None:
-        self._replay = Replay(sections=())  # judges batches: whole, undamaged, in order, committed
+        self._replay = Replay(sections=())  # checks batches: whole, undamaged, in order, committed
         self._records = RollRecords(since_ms=since_ms, default_minimum=default_minimum)
 
     @property
@@ -324,7 +336,7 @@ class RollReader:
         return self._replay.offset
 
     def skip_first(self) -> None:
-        """Begin at offset 1. At 0 there is the first leader's announcement of itself, which says nothing here."""
+        """Begin at offset 1. The only record before it is the first leader's LeaderChange, which has no effect here."""
         self._replay._offset = max(self._replay.offset, 1)
 
     def load_snapshot(self, data: Buffer, *, end_offset: int, epoch: int) -> None:
@@ -345,7 +357,7 @@ class RollReader:
                 if record.offset >= begin:
                     self._value(record.value, Moment(record.timestamp_ms, record.offset), batch.base_offset)
         if end > begin:
-            self._records.ends(Moment(self._replay.image().timestamp_ms, end - 1))
+            self._records.read_to(Moment(self._replay.image().timestamp_ms, end - 1))
         return end
 
     def finish(self, most: int) -> RollHistory:
@@ -360,11 +372,13 @@ class RollReader:
         if isinstance(content, Decoded):
             self._records.take(key, content.data, at, batch_begins)
         else:
-            self._records.is_unreadable()
+            self._records.count_unreadable()
 
 
 def _batches(view: memoryview, begin: int = 0, end: int | None = None) -> Iterator[Batch]:
-    """Batches that were judged already, from offset `begin` on and below `end`; without those of an idle controller."""
+    """The batches with records from offset `begin` on, as far as they end at or below `end`, without those of an idle
+    controller. `Replay` has checked them already.
+    """
     position = 0
     while position + HEADER_SIZE <= len(view):
         head = Head._make(HEADER.unpack_from(view, position))

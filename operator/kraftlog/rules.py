@@ -53,12 +53,12 @@ def _unregister_broker(state: State, data: Data) -> None:
     broker_id = state.broker(data["brokerId"], data["brokerEpoch"]).id
     state.brokers.drop(broker_id)
     state.registered.drop(broker_id)
-    _gone(state, broker_id)
+    _lost_registration(state, broker_id)
     state.unregistered.put(broker_id, state.timestamp_ms)
 
 
-def _gone(state: State, node_id: int) -> None:
-    """Note that a node lost a registration; a combined node may still have its other one."""
+def _lost_registration(state: State, node_id: int) -> None:
+    """Drop the time of the node's return, unless it is a combined node that still has its other registration."""
     if node_id not in state.brokers.view() and node_id not in state.controllers.view():
         state.returned.drop(node_id)
 
@@ -112,7 +112,7 @@ def _register_controller(state: State, data: Data) -> None:
 
 def _unregister_controller(state: State, data: Data) -> None:
     state.controllers.drop(data["controllerId"])  # without an epoch, so nothing can contradict it
-    _gone(state, data["controllerId"])
+    _lost_registration(state, data["controllerId"])
     state.unregistered.put(data["controllerId"], state.timestamp_ms)
 
 
@@ -133,8 +133,9 @@ def _set_level(state: State, name: str, level: int) -> None:
     previous = state.features.get(name)
     if previous is not None and previous != level:
         state.dropped.put((name, previous), state.timestamp_ms)
-    if (previous or 0) != level or (state.began_anywhere and state.moves.get(name) is None):
-        _moved(state, name, level)
+    # If the log was not read from its begin, the first record of a level counts as a change.
+    if (previous or 0) != level or (state.began_mid_log and state.moves.get(name) is None):
+        _note_level_change(state, name, level)
     if level == 0:
         state.features.drop(name)
     else:
@@ -158,16 +159,17 @@ def _snapshot_footer(state: State, data: Data) -> None:
 
 
 def _topic(state: State, data: Data) -> None:
+    """Add a topic to the section of partitions, or without it to that of configs, which needs names only."""
     if state.partitions is not None:
         state.partitions.topic(data)
     else:
-        state.all_configs.topic(data)
+        state.requested_configs.topic(data)
 
 
 def _remove_topic(state: State, data: Data) -> None:
     """Remove the topic with its partitions and configs."""
     partitions = state.partitions
-    name = partitions.remove_topic(data) if partitions is not None else state.all_configs.drop_topic(data)
+    name = partitions.remove_topic(data) if partitions is not None else state.requested_configs.drop_topic(data)
     if state.configs is not None:
         state.configs.remove_topic(name)
 
@@ -180,6 +182,7 @@ def _config(state: State, data: Data) -> None:
 
 
 def _scram(state: State, data: Data) -> None:
+    """Add a credential to both sections that have some: clients without secrets, configs with digests of them."""
     for each in (state.clients, state.configs):
         if each is not None:
             each.scram(data)
@@ -191,13 +194,14 @@ def _remove_scram(state: State, data: Data) -> None:
             each.remove_scram(data)
 
 
-def _moved(state: State, name: str, level: int) -> None:
+def _note_level_change(state: State, name: str, level: int) -> None:
+    """Remember that the level of a feature became this one, for the last changes of each feature."""
     state.moves.put(name, (*(state.moves.get(name) or ()), (state.offset, level))[-MOST_MOVES:])
 
 
 def _kraft_version(state: State, data: Data) -> None:
     if state.kraft_version != data["kRaftVersion"]:
-        _moved(state, KRAFT_VERSION_FEATURE, data["kRaftVersion"])
+        _note_level_change(state, KRAFT_VERSION_FEATURE, data["kRaftVersion"])
     state.kraft_version = data["kRaftVersion"]
     state.features_offset = state.offset
 
@@ -219,7 +223,7 @@ Rules = Mapping[int, Callable[[State, Data], None]]
 
 _OTHERS = {name: key for key, name in table.OTHER_NAMES.items()}  # their layouts are not loaded for this
 
-# Keyed by api key. What is not here changes nothing in an image, so it need not be decoded: NoOp, above all.
+# By api key. Other records, above all NoOp, change nothing in an image, so they need not be decoded.
 METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
     {
         Section.REGISTRATIONS: {
@@ -240,9 +244,9 @@ METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
         Section.PARTITIONS: {
             table.TOPIC.key: _topic,
             table.REMOVE_TOPIC.key: _remove_topic,
-            table.PARTITION.key: lambda state, data: state.all_partitions.partition(data),
-            table.PARTITION_CHANGE.key: lambda state, data: state.all_partitions.change(data),
-            table.CLEAR_ELR.key: lambda state, data: state.all_partitions.clear_elr(data),
+            table.PARTITION.key: lambda state, data: state.requested_partitions.partition(data),
+            table.PARTITION_CHANGE.key: lambda state, data: state.requested_partitions.change(data),
+            table.CLEAR_ELR.key: lambda state, data: state.requested_partitions.clear_elr(data),
             table.CONFIG.key: _config,
         },
         Section.CONFIGS: {
@@ -253,19 +257,19 @@ METADATA_RULES: Mapping[Section, Rules] = MappingProxyType(
             _OTHERS["REMOVE_USER_SCRAM_CREDENTIAL_RECORD"]: _remove_scram,
         },
         Section.CLIENTS: {
-            _OTHERS["ACCESS_CONTROL_RECORD"]: lambda state, data: state.all_clients.grant_without_id(data),
-            _OTHERS["ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.all_clients.grant(data),
-            _OTHERS["REMOVE_ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.all_clients.revoke(data),
+            _OTHERS["ACCESS_CONTROL_RECORD"]: lambda state, data: state.requested_clients.grant_without_id(data),
+            _OTHERS["ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.requested_clients.grant(data),
+            _OTHERS["REMOVE_ACCESS_CONTROL_ENTRY_RECORD"]: lambda state, data: state.requested_clients.revoke(data),
             _OTHERS["USER_SCRAM_CREDENTIAL_RECORD"]: _scram,
             _OTHERS["REMOVE_USER_SCRAM_CREDENTIAL_RECORD"]: _remove_scram,
-            _OTHERS["DELEGATION_TOKEN_RECORD"]: lambda state, data: state.all_clients.token(data),
-            _OTHERS["REMOVE_DELEGATION_TOKEN_RECORD"]: lambda state, data: state.all_clients.remove_token(data),
-            _OTHERS["CLIENT_QUOTA_RECORD"]: lambda state, data: state.all_clients.quota(data),
-            _OTHERS["PRODUCER_IDS_RECORD"]: lambda state, data: state.all_clients.producer_ids(data),
+            _OTHERS["DELEGATION_TOKEN_RECORD"]: lambda state, data: state.requested_clients.token(data),
+            _OTHERS["REMOVE_DELEGATION_TOKEN_RECORD"]: lambda state, data: state.requested_clients.remove_token(data),
+            _OTHERS["CLIENT_QUOTA_RECORD"]: lambda state, data: state.requested_clients.quota(data),
+            _OTHERS["PRODUCER_IDS_RECORD"]: lambda state, data: state.requested_clients.producer_ids(data),
         },
     }
 )
-# Keyed by the type number of the control record. They are few, and all are read: a snapshot begins and ends with one.
+# By the type number of the control record. They are few, and all are read: a snapshot begins and ends with one.
 CONTROL_RULES: Rules = MappingProxyType(
     {
         table.LEADER_CHANGE.key: _leader_change,

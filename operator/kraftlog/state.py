@@ -43,7 +43,7 @@ class State:
     """The state of all requested sections."""
 
     __slots__ = (
-        "began_anywhere",
+        "began_mid_log",
         "began_ms",
         "began_offset",
         "brokers",
@@ -77,7 +77,7 @@ class State:
         self.features_offset = 0
         self.dropped: VersionedMap[tuple[str, int], int] = VersionedMap(lambda key, _: _weight_of_level(*key))
         self.moves = _no_moves()
-        self.began_anywhere = False  # in mid log: earlier levels are not known, so the first record of one is a change
+        self.began_mid_log = False  # in mid log: earlier levels are not known, so the first record of one is a change
         self.began_offset, self.began_ms = 0, -1  # end of the snapshot that was read first
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
@@ -115,7 +115,7 @@ class State:
     def section(
         self, section: Section
     ) -> Registrations | FinalizedFeatures | Quorum | Migration | Partitions | Clients | Configs:
-        """An immutable view of a section; later writes do not show. Partitions only where they are held."""
+        """An immutable view of a section that was requested; later writes do not show."""
         match section:
             case Section.REGISTRATIONS:
                 nodes = self.brokers.view(), self.controllers.view()
@@ -129,32 +129,32 @@ class State:
             case Section.MIGRATION:
                 return Migration(self.zk_migration_state)
             case Section.PARTITIONS:
-                return self.all_partitions.view()
+                return self.requested_partitions.view()
             case Section.CLIENTS:
-                return self.all_clients.view()
+                return self.requested_clients.view()
             case Section.CONFIGS:
-                return self.all_configs.view()
+                return self.requested_configs.view()
 
     @property
-    def all_partitions(self) -> PartitionState:
-        """State of the partitions, where they are held."""
+    def requested_partitions(self) -> PartitionState:
+        """State of the partitions, for callers that know that the section was requested."""
         assert self.partitions is not None  # noqa: S101 - the rules, and the section, are used only with them
         return self.partitions
 
     @property
-    def all_clients(self) -> ClientState:
-        """State of the clients, where it is held."""
+    def requested_clients(self) -> ClientState:
+        """State of the clients, for callers that know that the section was requested."""
         assert self.clients is not None  # noqa: S101 - the rules, and the section, are used only with them
         return self.clients
 
     @property
-    def all_configs(self) -> ConfigState:
-        """State of the configs, where it is held."""
+    def requested_configs(self) -> ConfigState:
+        """State of the configs, for callers that know that the section was requested."""
         assert self.configs is not None  # noqa: S101 - the rules, and the section, are used only with them
         return self.configs
 
     def leave_out(self, section: Section) -> None:
-        """Give up what a large section holds."""
+        """Drop the content of a section; only the large ones are worth it."""
         match section:
             case Section.PARTITIONS:
                 # Configs have names of topics, and records that remove topics have ids: only the partitions had both.

@@ -88,7 +88,7 @@ class Strip:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _GrowingStrip:
     """A strip while it grows."""
 
     topic: str
@@ -119,8 +119,12 @@ class _Kept:
         )  # fmt: skip
 
 
-class _Ill(NamedTuple):
-    """A partition that lacks a replica or a leader now. replicas: number of replicas that should be in sync."""
+class _Affected(NamedTuple):
+    """The state of a partition that lacks a replica or a leader now.
+
+    replicas: number of replicas that should be in sync. missed: brokers of these that are not in sync. since: when the
+    current stretch began.
+    """
 
     replicas: int
     in_sync: tuple[int, ...]
@@ -130,25 +134,28 @@ class _Ill(NamedTuple):
 
 
 class PartitionStrips:
-    """The partitions of a log. `since_ms`: stretches that ended before this time are not kept.
+    """The partitions of a log, to which records are applied (`RULES`).
 
-    `default_minimum`: the min.insync.replicas in brokers' properties files, which the log does not have; None: unknown.
+    since_ms: begin of the window, in ms since 1970; stretches that ended before it are not kept. default_minimum: the
+    min.insync.replicas in brokers' properties files, which the log does not have; None: unknown.
     """
 
     def __init__(self, since_ms: int, default_minimum: int | None = None) -> None:
         self._since_ms = since_ms
         self._default = default_minimum
-        self._topics: dict[bytes, str] = {}
-        self._replicas: dict[bytes, dict[int, tuple[int, ...]]] = {}
-        self._count = 0
-        self._shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # many partitions have the same replicas
-        self._adding: dict[Key, frozenset[int]] = {}
-        self._ill: dict[Key, _Ill] = {}
-        self._missed: defaultdict[int, dict[Key, int]] = defaultdict(dict)
-        self._kept: dict[Key, _Kept] = {}
-        self._stretches = 0
+        self._topics: dict[bytes, str] = {}  # topic id -> name
+        self._replicas: dict[bytes, dict[int, tuple[int, ...]]] = {}  # topic id -> partition -> its replicas
+        self._count = 0  # partitions that exist
+        self._shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # one tuple for all partitions with these replicas
+        self._adding: dict[Key, frozenset[int]] = {}  # replicas that a reassignment is adding
+        # State of the partitions that lack something now. Others have all expected replicas in sync, and some leader.
+        self._affected: dict[Key, _Affected] = {}
+        self._missed: defaultdict[int, dict[Key, int]] = defaultdict(dict)  # by broker: see `missed`
+        self._growing: dict[Key, _GrowingStrip] = {}  # partitions with a stretch that has ended
+        self._stretches = 0  # number in all strips
+        # Values of min.insync.replicas by topic name and by broker id; the id "" is for all brokers.
         self._of_topics: dict[str, int] = {}
-        self._of_brokers: dict[str, int] = {}  # by id; empty: of all of them
+        self._of_brokers: dict[str, int] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -169,7 +176,7 @@ class PartitionStrips:
         for partition in self._replicas.pop(id_, {}):
             self._count -= 1
             self._adding.pop((id_, partition), None)
-            self._turn((id_, partition), (), (), _SOME_LEADER, at)  # what is gone lacks nothing
+            self._note((id_, partition), (), (), _SOME_LEADER, at)  # what is gone lacks nothing
         self._of_topics.pop(self._topics.pop(id_), None)
 
     def config(self, data: Data, _: Moment) -> None:
@@ -190,9 +197,9 @@ class PartitionStrips:
         key = data["topicId"].bytes, data["partitionId"]
         if key[0] not in self._topics or key[1] < 0:
             raise ContradictionError("a partition of a topic that is not there")
-        _judge(data["replicas"], data["isr"], data["addingReplicas"])
-        self._set(key, data["replicas"], data["addingReplicas"])
-        self._turn(key, self._wanted(key), data["isr"], data["leader"], at)
+        _check(data["replicas"], data["isr"], data["addingReplicas"])
+        self._set_replicas(key, data["replicas"], data["addingReplicas"])
+        self._note(key, self._expected(key), data["isr"], data["leader"], at)
 
     def change(self, data: Data, at: Moment) -> None:
         """Apply a change of a partition; fields that it does not name stay."""
@@ -200,21 +207,21 @@ class PartitionStrips:
         replicas = self._replicas.get(key[0], {}).get(key[1])
         if replicas is None:
             raise ContradictionError(f"a change of partition {key[1]}, which is not there")
-        ill = self._ill.get(key)
-        in_sync = given_or(data, "isr", self._wanted(key) if ill is None else ill.in_sync)
-        leader = _SOME_LEADER if ill is None else ill.leader
+        state = self._affected.get(key)
+        in_sync = given_or(data, "isr", self._expected(key) if state is None else state.in_sync)
+        leader = _SOME_LEADER if state is None else state.leader
         if data.get("leader", LEADER_UNCHANGED) != LEADER_UNCHANGED:
             leader = data["leader"]
         adding = given_or(data, "addingReplicas", self._adding.get(key, ()))
         replicas = given_or(data, "replicas", replicas)
-        _judge(replicas, in_sync, adding)
-        self._set(key, replicas, adding)
-        self._turn(key, self._wanted(key), in_sync, leader, at)
+        _check(replicas, in_sync, adding)
+        self._set_replicas(key, replicas, adding)
+        self._note(key, self._expected(key), in_sync, leader, at)
 
-    def _set(self, key: Key, replicas: Sequence[int], adding: Collection[int]) -> None:
+    def _set_replicas(self, key: Key, replicas: Sequence[int], adding: Collection[int]) -> None:
         of_topic = self._replicas.setdefault(key[0], {})
         if not adding and key not in self._adding and of_topic.get(key[1]) == replicas:
-            return
+            return  # most changes are of the ISR or the leader
         if key[1] not in of_topic:
             self._count += 1
             if self._count > MAX_PARTITIONS:
@@ -225,16 +232,16 @@ class PartitionStrips:
         else:
             self._adding.pop(key, None)
 
-    def _wanted(self, key: Key) -> tuple[int, ...]:
+    def _expected(self, key: Key) -> tuple[int, ...]:
         """The replicas that should be in sync now."""
         replicas, adding = self._replicas[key[0]][key[1]], self._adding.get(key)
         return tuple(replica for replica in replicas if replica not in adding) if adding else replicas
 
     # --- what becomes of a partition
 
-    def _turn(self, key: Key, expected: Sequence[int], in_sync: Sequence[int], leader: int, at: Moment) -> None:
-        """Note that a partition is in this state from this moment on."""
-        former = self._ill.pop(key, None)
+    def _note(self, key: Key, expected: Sequence[int], in_sync: Sequence[int], leader: int, at: Moment) -> None:
+        """Note that a partition is in this state from this moment on. expected: replicas that should be in sync."""
+        former = self._affected.pop(key, None)
         missed = frozenset(expected).difference(in_sync)
         was_missed: frozenset[int] = former.missed if former is not None else frozenset()
         for broker in was_missed - missed:
@@ -242,35 +249,38 @@ class PartitionStrips:
         for broker in missed - was_missed:
             self._missed[broker][key] = at.offset
         if missed or leader == NO_LEADER:
+            # A stretch goes on if as many replicas are in sync, even if these are others.
             unchanged = former is not None and (len(former.in_sync), former.leader == NO_LEADER) == (
                 len(in_sync), leader == NO_LEADER,
             )  # fmt: skip
             since = former.since if former is not None and unchanged else at
-            self._ill[key] = _Ill(len(expected), tuple(in_sync), leader, missed, since)
+            self._affected[key] = _Affected(len(expected), tuple(in_sync), leader, missed, since)
             if unchanged:
                 return
         if former is not None:
-            self._keep(key, former, at.at_ms)
+            self._end_stretch(key, former, at.at_ms)
 
-    def _stretch(self, key: Key, ill: _Ill, end_ms: int) -> Stretch:
-        minimum, begin_ms = self._minimum(self._topics.get(key[0], "")), max(ill.since.at_ms, self._since_ms)
-        below = None if minimum is None else len(ill.in_sync) < minimum
-        return Stretch(begin_ms, end_ms, len(ill.in_sync), ill.leader != NO_LEADER, below, ill.since.offset)
+    def _stretch(self, key: Key, state: _Affected, end_ms: int) -> Stretch:
+        minimum, begin_ms = self._minimum(self._topics.get(key[0], "")), max(state.since.at_ms, self._since_ms)
+        below = None if minimum is None else len(state.in_sync) < minimum
+        return Stretch(begin_ms, end_ms, len(state.in_sync), state.leader != NO_LEADER, below, state.since.offset)
 
-    def _keep(self, key: Key, ill: _Ill, end_ms: int) -> None:
-        end_ms = max(end_ms, ill.since.at_ms)  # the clock of the next controller may be behind
+    def _end_stretch(self, key: Key, state: _Affected, end_ms: int) -> None:
+        end_ms = max(end_ms, state.since.at_ms)  # the clock of the next controller may be behind
         if end_ms < self._since_ms:
             return  # it ended before the window began
-        if key not in self._kept:
-            self._kept[key] = _Kept(self._topics.get(key[0], "?"), ill.replicas, ill.replicas)
-        self._kept[key].add(self._stretch(key, ill, end_ms), ill.replicas)
+        if key not in self._growing:
+            self._growing[key] = _GrowingStrip(self._topics.get(key[0], "?"), state.replicas, state.replicas)
+        self._growing[key].add(self._stretch(key, state, end_ms), state.replicas)
         self._stretches += 1
         if self._stretches > MAX_STRETCHES:
-            self._give_up()
+            self._drop_stretches()
 
-    def _give_up(self) -> None:
-        """Drop half of the stretches, those of the least affected partitions; the sums stay."""
-        for strip in sorted(self._kept.values(), key=lambda strip: strip.severity):
+    def _drop_stretches(self) -> None:
+        """Drop half of the stretches, so that this sort is rare: those of the least affected partitions. The sums
+        stay.
+        """
+        for strip in sorted(self._growing.values(), key=lambda strip: strip.severity):
             if self._stretches <= MAX_STRETCHES // 2:
                 return
             self._stretches -= len(strip.stretches)
@@ -278,8 +288,8 @@ class PartitionStrips:
             strip.stretches.clear()
 
     def _minimum(self, topic: str) -> int | None:
-        """The topic's min.insync.replicas at this point of the log; for a topic that sets none, the highest of any
-        broker.
+        """The topic's min.insync.replicas at this point of the log. The value of the leader's broker applies to a topic
+        that sets none: here the highest of any broker counts, and None if there is none for all brokers.
         """
         if topic in self._of_topics:
             return self._of_topics[topic]
@@ -288,13 +298,13 @@ class PartitionStrips:
 
     def finish(self, end_ms: int) -> Iterator[Strip]:
         """Every partition that lacked a replica or a leader since the window began, in no order. Call it once."""
-        for key, ill in self._ill.items():
-            self._keep(key, ill, max(end_ms, self._since_ms))
-        for key, open_strip in self._kept.items():
-            yield open_strip.strip(key[1], key in self._ill)
+        for key, state in self._affected.items():
+            self._end_stretch(key, state, max(end_ms, self._since_ms))
+        for key, open_strip in self._growing.items():
+            yield open_strip.strip(key[1], key in self._affected)
 
 
-def _judge(replicas: Sequence[int], in_sync: Iterable[int], adding: Iterable[int]) -> None:
+def _check(replicas: Sequence[int], in_sync: Iterable[int], adding: Iterable[int]) -> None:
     distinct = set(replicas)
     if len(distinct) != len(replicas) or not distinct.issuperset(in_sync) or not distinct.issuperset(adding):
         raise ContradictionError("a partition with a replica twice, or in sync or added where it has none")
@@ -312,4 +322,4 @@ RULES = {
     table.PARTITION.key: PartitionStrips.partition,
     table.PARTITION_CHANGE.key: PartitionStrips.change,
 }
-"""By api key."""
+"""The method that applies a record, by the record's api key."""

@@ -1,4 +1,5 @@
 """Topics by number: `TopicTable` is the mutable table of `partition_state`, `Topics` an immutable view in images.
+The number is this reader's own, since rows of partitions need a key that is shorter than a topic id.
 
 A snapshot may have 50,000 topics, of which few are ever looked up. So topics that are added together are kept as a
 `TopicRun`, with the joined bytes of their ids and a joined text of their names, and a `Topic` object is made when one
@@ -107,11 +108,11 @@ class Topics(Mapping[int, Topic]):
         return _TopicItems(self)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Topics) and other._runs == self._runs:  # the very same, which are not looked into
+        if isinstance(other, Topics) and other._runs == self._runs:  # fast: runs are only equal if they are identical
             return self._single == other._single
         return super().__eq__(other)
 
-    __hash__ = None  # type: ignore[assignment]  # as of a dict
+    __hash__ = None  # type: ignore[assignment]  # like a dict
 
 
 class _TopicItems(ItemsView[int, Topic]):
@@ -132,9 +133,9 @@ class TopicTable:
 
     def __init__(self) -> None:
         self.next_number = 0
-        self._numbers: dict[bytes, int] = {}  # of the topics that are there, by the bytes of their id
+        self._numbers: dict[bytes, int] = {}  # numbers of the topics that exist, by topic id
         self._single: VersionedMap[int, Topic] = VersionedMap(lambda _, topic: _SINGLE + getsizeof(topic.name))
-        self._runs: list[TopicRun] = []  # of numbers that go up
+        self._runs: list[TopicRun] = []  # in the order of their numbers
         self._runs_weight = 0
         self._names: dict[str, int] = {}  # the number that had a name last
         # Runs whose names are not in `_names` yet: they are added when a name is first looked up, as few ever are.
@@ -160,7 +161,7 @@ class TopicTable:
         return np.array([self._numbers.get(each, GONE) for each in topic_ids], dtype=np.int32)
 
     def number_named(self, name: str) -> int:
-        """The number of the topic that got this name last; -1 where there is none, or none any more."""
+        """The number of the topic that got this name last; -1 if there is none, or it was removed."""
         return self._by_name().get(name, GONE)
 
     def put(self, topic_id: bytes, name: str) -> int:
@@ -207,12 +208,14 @@ class TopicTable:
         return topic
 
     def _by_name(self) -> dict[str, int]:
+        """`_names`, complete."""
         for run in self._unnamed:
             self._names.update(zip(run.each_name(), run.numbers, strict=True))
         self._unnamed.clear()
         return self._names
 
     def _leave_run(self, number: int) -> None:
+        """Replace the run that has this topic, if any, by one without it."""
         at = _before(self._runs, number)
         if at < 0 or self._runs[at].get(number) is None:
             return

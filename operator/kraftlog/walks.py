@@ -43,19 +43,20 @@ _FACTS = struct.Struct(">qiibI2xi30xi")  # of a header: base offset, length, epo
 _LENGTH = struct.Struct(">i")
 
 # Bytes of a run. It grows while nothing is damaged, so that a file with much damage does not cause many large copies.
-_LEAST_AHEAD, _MOST_AHEAD = 64 * 1024, 4 * 1024 * 1024
+_MIN_RUN, _MAX_RUN = 64 * 1024, 4 * 1024 * 1024
 
 _CLAIM = struct.Struct(">qi5xI")  # of a header: base offset, length, CRC
 _LENGTH_AT = 8
 _SEARCHED = 128 * 1024  # bytes that are searched for batches at a time
-_MANY = 32  # if there are more candidates than one in so many bytes, more bytes of a header are compared
+_MANY = 32  # bytes: if more than one in so many may begin a batch, more bytes of the header are compared
 
 _IS_MAGIC, _IS_ZERO, _IS_MORE, _IS_LONG, _IS_POSITIVE = (
     bytes(map(fits, range(256)))
     for fits in (MAGIC.__eq__, (0).__eq__, (0).__ne__, (HEADER_SIZE - LENGTH_END).__le__, (0x80).__gt__)
 )
-"""Tables of possible values of header bytes: the magic; zero; bytes of a length up to 16 MiB; the first byte of an
-offset.
+"""Tables for `bytes.translate`: they turn a byte that a header may have at a position into 1, and any other into 0. In
+order: the magic; the first byte of a length below 16 MiB; its second and third byte, if that is not 0; its last byte,
+if the others are 0; the first byte of an offset that is not negative.
 """
 
 _CHECKED = 16
@@ -77,8 +78,11 @@ def walk(data: Buffer | Pieces) -> Iterator[Batch | Damage]:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Successive batches with correct CRCs, in a copy of their bytes. position: of the first batch in the file. starts:
-    of each batch in `data`, and the end of the last one. breaks: by index of the batch that causes them.
+    """Successive batches with correct CRCs, in a copy of their bytes.
+
+    position: of the first batch in the file. data: the copy; bytes of the next batch may follow. starts: position of
+    each batch in `data`, and then the end of the last one. breaks: breaks in the order of offsets or epochs, by the
+    index of the batch that causes them.
     """
 
     position: int
@@ -87,7 +91,7 @@ class Run:
     breaks: dict[int, list[Damage]]
 
     def batch(self, number: int) -> Batch:
-        """The batch with this number."""
+        """The batch with this index."""
         start, end = self.starts[number], self.starts[number + 1]
         head = Head._make(HEADER.unpack_from(self.data, start))
         batch = head.batch(memoryview(self.data)[start:end], 0)
@@ -100,9 +104,9 @@ class Walk:
     def __init__(self, data: Buffer | Pieces, position: int = 0) -> None:
         self._data: Pieces = view_of(data) if isinstance(data, bytes | bytearray | memoryview | mmap) else data
         self._heads = _BatchHeads(self._data, position)
-        self._end_offset: int | None = None
-        self._epoch = -1
-        self._ahead = _LEAST_AHEAD
+        self._end_offset: int | None = None  # of the batch before; None: the first one may have any offset
+        self._epoch = -1  # of the batch before
+        self._run_size = _MIN_RUN
         self.position = position
 
     @property
@@ -111,13 +115,15 @@ class Walk:
         return self.position < len(self._data)
 
     def next(self) -> Iterator[Batch | Damage]:
-        """The next damage; or the next batch, after the breaks that it causes."""
+        """Move on by one damage, which is yielded, or by one batch, which is yielded after the breaks that it
+        causes.
+        """
         head = self._heads.at(self.position)
         if isinstance(head, Damage):
             damage = _measure(self._data, head, self._heads)
             yield damage
             self.position += damage.size
-            self._ahead = _LEAST_AHEAD
+            self._run_size = _MIN_RUN
             return
         batch = head.batch(self._data, self.position)
         yield from self._breaks(self.position, head.base_offset, head.leader_epoch)
@@ -133,12 +139,14 @@ class Walk:
             yield Damage(position, 0, DamageReason.EPOCH_ORDER, f"leader epoch {epoch} after {self._epoch}")
 
     def run(self) -> Run | None:
-        """The batches at the current position, up to a few megabytes; None at damage, or at the end."""
+        """Move on over the batches at the current position, up to a few megabytes. None, without a move, at damage or
+        at the end: then call `next`.
+        """
         data, began = self._piece(), self.position
         starts, breaks = list[int](), dict[int, list[Damage]]()
         at, last, budget = 0, len(data) - HEADER_SIZE, self._heads.budget
         unpack, crc_of = _FACTS.unpack_from, google_crc32c.value
-        end_offset, last_epoch = self._end_offset, self._epoch
+        end_offset, last_epoch = self._end_offset, self._epoch  # as locals, which are faster in this loop
         while at <= last:
             offset, length, epoch, magic, crc, delta, records = unpack(data, at)
             end = at + LENGTH_END + length
@@ -154,15 +162,17 @@ class Walk:
             starts.append(at)
             at, end_offset, last_epoch = end, offset + delta + 1, epoch
         self._end_offset, self._epoch = end_offset, last_epoch
-        self._heads.budget = budget - at
+        self._heads.budget = budget - at  # CRCs were computed over all these bytes
         self.position += at
-        self._ahead = min(self._ahead * 2, _MOST_AHEAD)
+        self._run_size = min(self._run_size * 2, _MAX_RUN)
         return Run(began, data, [*starts, at], breaks) if starts else None
 
     def _piece(self) -> bytes:
-        """Bytes from the current position on: at least as many as the first batch has, if they are there."""
+        """A copy of the bytes from the current position on: as many as a run has, or all of a first batch that is
+        larger.
+        """
         remaining = len(self._data) - self.position
-        data = bytes(self._data[self.position : self.position + min(self._ahead, remaining)])
+        data = bytes(self._data[self.position : self.position + min(self._run_size, remaining)])
         if len(data) >= LENGTH_END:
             size = LENGTH_END + _LENGTH.unpack_from(data, LENGTH_END - _LENGTH.size)[0]
             if len(data) < size <= min(remaining, MAX_BATCH):
@@ -171,7 +181,7 @@ class Walk:
 
 
 class _BatchHeads:
-    """Reads headers for one walk, and limits the bytes over which CRCs are computed."""
+    """Reads headers for one walk. budget: bytes over which CRCs may still be computed; a search ends below 0."""
 
     def __init__(self, data: Pieces, position: int) -> None:
         self._data = data
@@ -180,6 +190,7 @@ class _BatchHeads:
         """Position after the last one that a search has checked."""
 
     def at(self, position: int) -> Head | Damage:
+        """The header of the batch at this position, if its CRC is correct; else the damage."""
         head = claimed_at(self._data, position)
         if isinstance(head, Damage):
             return head
@@ -197,6 +208,7 @@ def _measure(data: Pieces, damage: Damage, heads: _BatchHeads) -> Damage:
     within the limit of `_CHECKED`.
     """
     start = damage.position
+    # Only the last batch of a file can be truncated: if batches follow, its length is wrong.
     inner = DamageReason.LENGTH if damage.reason is DamageReason.TRUNCATED else damage.reason
     next_start = _next_batch(data, start + 1, heads)
     if next_start is not None:
@@ -224,6 +236,7 @@ def _next_batch(data: Pieces, start: int, heads: _BatchHeads) -> int | None:
             if offset < 0 or not HEADER_SIZE <= size <= min(MAX_BATCH, end - begin - at):
                 continue
             heads.looked_until = begin + at + 1
+            # Within the piece a wrong CRC is found without another copy of these bytes.
             if at + size <= len(piece) and google_crc32c.value(piece[at + CRC_START : at + size]) != crc:
                 heads.budget -= size
             elif not isinstance(heads.at(begin + at), Damage):
@@ -233,32 +246,33 @@ def _next_batch(data: Pieces, start: int, heads: _BatchHeads) -> int | None:
 
 def _possible(piece: bytes) -> Iterator[int]:
     """Positions in `piece` at which a complete header may begin: all real ones, and few others. For speed all positions
-    are tested at once, by arithmetic on long integers, in which a byte is 1 where the byte of the piece fits.
+    are tested at once, by arithmetic on long integers (`_fitting`), which have a byte for each position.
     """
     count = len(piece) - HEADER_SIZE + 1
     if count <= 0 or MAGIC not in piece:
         return
-    fits = _of(piece, _IS_MAGIC, MAGIC_AT, count) & _of(piece, _IS_ZERO, _LENGTH_AT, count)
+    fits = _fitting(piece, _IS_MAGIC, MAGIC_AT, count) & _fitting(piece, _IS_ZERO, _LENGTH_AT, count)
     marks = fits.to_bytes(count, "little")
     if marks.count(1) > count // _MANY:
         fits &= (
-            _of(piece, _IS_MORE, _LENGTH_AT + 1, count)
-            | _of(piece, _IS_MORE, _LENGTH_AT + 2, count)
-            | _of(piece, _IS_LONG, _LENGTH_AT + 3, count)
+            _fitting(piece, _IS_MORE, _LENGTH_AT + 1, count)
+            | _fitting(piece, _IS_MORE, _LENGTH_AT + 2, count)
+            | _fitting(piece, _IS_LONG, _LENGTH_AT + 3, count)
         )
-        marks = (fits & _of(piece, _IS_POSITIVE, 0, count)).to_bytes(count, "little")
+        marks = (fits & _fitting(piece, _IS_POSITIVE, 0, count)).to_bytes(count, "little")
     at = marks.find(1)
     while at != -1:
         yield at
         at = marks.find(1, at + 1)
 
 
-def _of(piece: bytes, table: bytes, shift: int, count: int) -> int:
+def _fitting(piece: bytes, table: bytes, shift: int, count: int) -> int:
+    """A number whose byte n is 1 if the byte n + `shift` of the piece fits the table, else 0."""
     return int.from_bytes(piece[shift : shift + count].translate(table), "little")
 
 
 def _magics(data: Pieces, start: int) -> Iterator[int]:
-    """Positions at which a batch may begin, by the magic alone, which is at or after `start`."""
+    """Positions at which a batch may begin, judged by the magic alone. start: position of the first magic."""
     for begin, piece in pieces(data, start, len(data)):
         at = piece.find(MAGIC)
         while at != -1:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from featurelog.engine import Derive, Derived, Engine, Look, OneCore, Outcome, Seen
+from featurelog.engine import Derive, Derived, Engine, OneCore, Outcome, SpanToSurvey, SurveyResult
 from featurelog.parts import Task
 from featurelog.run import Run, Settings
 from featurelog.tables import NO_DOCUMENTS, ClusterCopies, Judging, tables_of
@@ -38,10 +38,10 @@ class Timed:
         self._engine, self._derives = engine, derives
         self.reading, self.deriving, self.peak = 0.0, 0.0, 0
 
-    def surveys(self, files: Sequence[Sequence[Look]]) -> list[Iterable[Seen]]:
+    def surveys(self, files: Sequence[Sequence[SpanToSurvey]]) -> list[Iterable[SurveyResult]]:
         """Counted as reading."""
         began = time.monotonic()
-        found: list[Iterable[Seen]] = [list(each) for each in self._engine.surveys(files)]
+        found: list[Iterable[SurveyResult]] = [list(each) for each in self._engine.surveys(files)]
         self.reading += time.monotonic() - began
         return found
 

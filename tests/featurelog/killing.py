@@ -63,9 +63,9 @@ class KillingDisk(Disk):
         super().write(path, content)
         self._point()
 
-    def replace(self, beside: Path, path: Path) -> None:
+    def replace(self, temporary: Path, path: Path) -> None:
         self._point()
-        super().replace(beside, path)
+        super().replace(temporary, path)
 
     def remove(self, path: Path) -> None:
         super().remove(path)

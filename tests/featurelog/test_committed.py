@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from featurelog.engine import Derive, Derived, OneCore, Outcome, outcome
+from featurelog.engine import Derive, Derived, OneCore, Outcome, run_task
 from featurelog.manifest import OutputError
 from featurelog.parts import EngineError, Part, Task
 from featurelog.tables import ClusterCopies
@@ -25,7 +25,7 @@ class OnOtherDisks(OneCore):
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
         for task, folder in tasks:
             moved = replace(task, proof=task.proof.replace(self.output, self.other))
-            yield outcome(moved, folder.replace(self.output, self.other))
+            yield run_task(moved, folder.replace(self.output, self.other))
 
 
 def test_a_run_ends_with_a_reason_where_workers_do_not_see_the_folder_of_the_output(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from featurelog import cuts
 from featurelog.disk import Disk, LockedError
-from featurelog.engine import Engine, Look, OneCore, Outcome, Seen
+from featurelog.engine import Engine, OneCore, Outcome, SpanToSurvey, SurveyResult
 from featurelog.manifest import OutputError, load
 from featurelog.parts import DROPMALFORMED, FAILFAST, DamagedInputError, Task
 from featurelog.run import MOST_PARTS
@@ -191,11 +191,11 @@ def test_a_large_file_is_surveyed_by_the_process_that_reads_it(tmp_path: Path, m
     """Otherwise one core would survey the whole file while the others wait."""
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
     put(tmp_path / "in", "orders", "2", SEGMENT, made_log(5))
-    looked: list[Look] = []
+    looked: list[SpanToSurvey] = []
     read: list[tuple[int, int]] = []
 
     class Elsewhere(OneCore):
-        def surveys(self, files: Sequence[Sequence[Look]]) -> Iterator[Iterator[Seen]]:
+        def surveys(self, files: Sequence[Sequence[SpanToSurvey]]) -> Iterator[Iterator[SurveyResult]]:
             looked.extend(look for looks in files for look in looks)
             with monkeypatch.context() as patch:
                 patch.setattr(cuts, "survey", survey)
@@ -219,7 +219,7 @@ def test_a_file_that_shrinks_before_its_survey_is_named(tmp_path: Path) -> None:
     path = put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
 
     class Shrinking(OneCore):
-        def surveys(self, files: Sequence[Sequence[Look]]) -> Iterator[Iterator[Seen]]:
+        def surveys(self, files: Sequence[Sequence[SpanToSurvey]]) -> Iterator[Iterator[SurveyResult]]:
             path.write_bytes(made_log()[:700])
             return super().surveys(files)
 

@@ -116,7 +116,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("a registration that may be undone counts", "for id_ in sorted((voters & registered) - surely):",
          "for id_ in ():"),
         ("an old log is as good", "elif judging.at_ms - history.end_ms > judging.valid_for_ms:", "elif False:"),
-        ("a level that may be undone counts", "if not version.is_committed(self._below)\n", "if False\n"),
+        ("a level that may be undone counts", "if not version.is_committed(self._below)}\n", "if False}\n"),
         ("the end of a migration that may be undone counts",
          "            if not state.may_hold(self._below) or migrates",
          "            if state.end is not None or migrates"),

@@ -1,8 +1,8 @@
 """Packs the code that makes the tables of a cluster into a zip for Spark's workers, which do not have it.
 
-What it decides: which packages are in the zip. Called when Spark is first used; workers import from the zip before
-anything that is installed there, so that all of them make the tables that the driver would make. kraftlog is not in it,
-nor any library: workers must have kraftlog's own dependencies, and may have msgspec.
+It decides which packages are in the zip. Called when Spark is first used. Workers import from the zip first, whatever
+is installed there, so that all of them make the tables that the driver would make. Neither kraftlog nor any library is
+in it: workers must have kraftlog with its dependencies, and may have msgspec.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafkafeatures import api, core
 
 
 def write(path: Path) -> None:
-    """A zip, which Python imports from."""
+    """Write the zip, from which Python can import."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for source, name in sorted(_modules()):
             archive.write(source, name)

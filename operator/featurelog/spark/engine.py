@@ -22,7 +22,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from featurelog.cuts import Survey
-from featurelog.engine import Derive, Derived, Look, Outcome, Problem, Seen, derived, outcome, seen
+from featurelog.engine import (
+    Derive,
+    Derived,
+    Outcome,
+    Problem,
+    SpanToSurvey,
+    SurveyResult,
+    derive_tables,
+    run_task,
+    survey_span,
+)
 from featurelog.parts import EngineError, Part, Task
 from featurelog.spark import archive
 from featurelog.spark.session import first_reason
@@ -48,22 +58,22 @@ _Plain = dict[str, Any]
 class OnSpark:
     """The engine on a session of Spark, which must stay open while the engine is used."""
 
-    def __init__(self, spark: SparkSession, work: Callable[[Task, str], Outcome] = outcome) -> None:
+    def __init__(self, spark: SparkSession, work: Callable[[Task, str], Outcome] = run_task) -> None:
         self._context, self._work = spark.sparkContext, work
         self._folder = tempfile.TemporaryDirectory(prefix="kafkafeatures-")  # workers fetch the zip from it
         code = Path(self._folder.name) / "kafkafeatures-pipeline.zip"
         archive.write(code)
         self._context.addPyFile(str(code))
 
-    def surveys(self, files: Sequence[Sequence[Look]]) -> list[Iterator[Seen]]:
+    def surveys(self, files: Sequence[Sequence[SpanToSurvey]]) -> list[Iterator[SurveyResult]]:
         """Surveys all files at once; raises EngineError."""
 
         def survey_plain(fields: _Plain) -> tuple[str, _Plain] | None:
-            result = seen(Look(**fields))
+            result = survey_span(SpanToSurvey(**fields))
             return None if result is None else (type(result).__name__, asdict(result))
 
-        results = iter(self._each(survey_plain, [asdict(look) for looks in files for look in looks]))
-        plain = [[next(results) for _ in looks] for looks in files]
+        results = iter(self._each(survey_plain, [asdict(span) for spans in files for span in spans]))
+        plain = [[next(results) for _ in spans] for spans in files]
         return [map(_survey_result, each) for each in plain]
 
     def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> list[Outcome]:
@@ -89,7 +99,7 @@ class OnSpark:
         """The derived tables of every cluster; raises EngineError, OSError. Where a worker has no msgspec, they are
         made here.
         """
-        code = pickle.dumps((derived, derive, output))
+        code = pickle.dumps((derive_tables, derive, output))
 
         def derive_pickled(cluster: bytes) -> bytes:
             result: Derived | OSError | None
@@ -110,7 +120,7 @@ class OnSpark:
             if isinstance(result, OSError):
                 raise result
         return [
-            derived(derive, cluster, output) if result is None else result
+            derive_tables(derive, cluster, output) if result is None else result
             for result, cluster in zip(results, clusters, strict=True)
         ]
 
@@ -125,7 +135,7 @@ class OnSpark:
         return results
 
 
-def _survey_result(plain: tuple[str, _Plain] | None) -> Seen:
+def _survey_result(plain: tuple[str, _Plain] | None) -> SurveyResult:
     if plain is None:
         return None
     name, fields = plain

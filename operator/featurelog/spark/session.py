@@ -38,9 +38,10 @@ def settings(master: str, overrides: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def session(master: str, overrides: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """Started, and stopped at the end. What its JVM says is kept from the terminal. Raises EngineError.
+    """Context with a session, which is stopped at the end. Output of its JVM does not reach the terminal. Raises
+    EngineError.
 
-    Whether there is a Java is asked before PySpark is imported (`featurelog.java`), so not here.
+    `featurelog.java` checks for a Java before PySpark is imported, so this module does not.
     """
     config = settings(master, overrides or {})
     os.environ["PYSPARK_PYTHON"] = config[PYTHON]  # PySpark reads only this variable

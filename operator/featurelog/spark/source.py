@@ -1,8 +1,8 @@
 """`kafka_metadata`, a data source for people's own queries: `spark.read.format("kafka_metadata").load("/data/logs")`.
 
-What it decides: how files are divided into partitions, and which filters are applied before rows go to the JVM. Rows
-are those of `metadata_records`, as Arrow batches; no pandas is needed. `register` is called with a session. Nothing is
-written, and no ledger kept: each query reads what is there.
+It decides how files are divided into partitions, and which filters are applied before rows go to the JVM. Rows are
+those of `metadata_records`, as Arrow batches; no pandas is needed. Users call `register` with their session. Nothing is
+written, and there is no ledger: each query reads all files that are there.
 
     path     the folder or URI of inputs, as in `layout`
     mode     PERMISSIVE (default): damage is a row. DROPMALFORMED: it is left out. FAILFAST: it ends the query
@@ -106,13 +106,14 @@ class Reader(DataSourceReader):
         self._conditions: list[Condition] = []
 
     def partitions(self) -> list[InputPartition]:
-        """A partition for each small file, or for each range of a large one. The driver opens no file; workers survey
-        them.
+        """A partition for each small file, or for each range of a large one. The driver reads no bytes of them: workers
+        survey large files.
         """
-        return [InputPartition(place_in_file) for place_in_file in self._places()] or [InputPartition(None)]
+        # Spark needs at least one partition: an empty one, if there are no files.
+        return [InputPartition(value) for value in self._partition_values()] or [InputPartition(None)]
 
-    def _places(self) -> Iterator[tuple[Task, int, int]]:
-        """The whole file, the number of a span in it, and how long spans are."""
+    def _partition_values(self) -> Iterator[tuple[Task, int, int]]:
+        """For each partition: (task for the whole file, number of the span in it, bytes of a span)."""
         root = Root.of(self._path)
         for log in root.nodes():
             segments = [file.name for file in log.files if not file.is_snapshot]
@@ -131,6 +132,7 @@ class Reader(DataSourceReader):
                     yield task, number, piece
 
     def _fits(self, labels: tuple[str, ...]) -> bool:
+        """True if rows with these labels can meet the filters: other files are not read at all."""
         row = pa.RecordBatch.from_arrays([pa.array([label]) for label in labels], names=list(_LABELS))
         return all(
             met(row, condition).to_pylist() == [True] for condition in self._conditions if condition[0] in _LABELS
@@ -161,10 +163,10 @@ class Reader(DataSourceReader):
 
 
 class PushedReader(Reader):
-    """Applies filters before anything is decoded twice or sent on."""
+    """A reader that applies filters to the rows before they go to the JVM."""
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:  # noqa: N802 - Spark's name
-        """Keeps those it applies in full; gives back the others."""
+        """Take the filters that can be applied in full. Returns the others, which Spark applies."""
         for filter_ in filters:
             condition = condition_of(filter_)
             if condition is None:
@@ -177,7 +179,7 @@ _LABELS = ("cluster", "node", "file", "origin")
 
 
 def condition_of(filter: Any) -> Condition | None:  # noqa: A002 - Spark's name
-    """The condition of a filter; None where Arrow would not judge it in the same way."""
+    """The condition of a filter; None if Arrow may judge it in another way than Spark."""
     kind = type(filter).__name__
     path: tuple[str, ...] = getattr(filter, "attribute", ())
     if len(path) != 1 or path[0] not in ROWS.names:

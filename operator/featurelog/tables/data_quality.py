@@ -63,9 +63,8 @@ TABLE = Table(
 
 def table(history: History, notes: Iterable[Note] = ()) -> pa.Table:
     """The table of one cluster, with the notes of other tables."""
-    return TABLE.of(
-        _row(history, note) for note in dict.fromkeys([*_notes(history), *notes])
-    )  # a file may be there twice
+    # A file may be in the inputs twice: equal notes are one row.
+    return TABLE.of(_row(history, note) for note in dict.fromkeys([*_notes(history), *notes]))
 
 
 def _row(history: History, note: Note) -> Row:

@@ -30,8 +30,8 @@ _DONE = (Result.APPLIED.value, Result.CORRECTED.value)
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A document. name: namespace/name. cluster_id: empty: none. desired: the desired state; None: the document is
-    invalid. problem: why it is invalid. changes: see below.
+    """A document. name: namespace/name. cluster_id: in its status, else in its spec; empty: none. desired: the desired
+    state; None: the document is invalid. problem: reason why it is invalid. changes: see below.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Documents:
 
     @classmethod
     def of(cls, documents: Iterable[object]) -> Documents:
-        """Sorts parsed documents by cluster id. A document that cannot be understood is kept with its problem."""
+        """Group parsed documents by cluster id. A document that cannot be understood is kept with its problem."""
         resources = sorted((_resource(document) for document in documents), key=lambda document: document.name)
         by_cluster: dict[str, tuple[Resource, ...]] = {}
         for resource in resources:

@@ -1,6 +1,6 @@
 """The table `drift`: compares the finalized levels with the desired ones in KafkaFeatures documents.
 
-Without a document that names the cluster by its id, drift is Unknown; so it is where the levels are in doubt.
+Drift is Unknown without a document that names the cluster by its id, and if the levels are in doubt.
 """
 
 from __future__ import annotations

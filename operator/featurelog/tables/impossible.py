@@ -23,7 +23,7 @@ from kraftlog.errors import TooLargeError
 from kraftlog.judge import KEYS, Judge
 from kraftlog.schema import table
 
-_ALL = 1 << 62
+_ALL = 1 << 62  # above every offset
 _KEY_SET = pa.array(sorted(KEYS), pa.int16())
 _USUAL_CHANGE = re.compile(
     r'\{"partitionId":([0-9]{1,10}),"topicId":"([^"]+)"(?:,"isr":\[[0-9,]*\])?(?:,"leader":-?[0-9]+)?\}'
@@ -43,13 +43,15 @@ class JudgedRow(NamedTuple):
 
 
 def findings(log: Merged) -> Iterator[JudgedRow]:
-    """Findings in snapshots, then those in the log, in order. Reads the files once more."""
+    """Findings in snapshots, then those in the log, in order; not complete for a log that is too large for a `Judge`.
+    Reads the files once more.
+    """
     states: dict[int, Judge] = {}
     try:
         for snapshot in log.snapshots:
             judge = Judge(is_complete=True, in_snapshot=True)
             yield from _judged(judge, snapshot.scan, (0, _ALL), snapshot.end)
-            if snapshot.end:  # the snapshot at 0 is of the formatting, and has no state
+            if snapshot.end:  # the snapshot at 0 is written when the disk is formatted, and has no state
                 states[snapshot.end] = judge.end_snapshot()
         position, judge = 0, Judge(is_complete=True)
         for piece in log.pieces:

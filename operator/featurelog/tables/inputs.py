@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-_LARGEST_ID, _LONGEST = (1 << 31) - 1, 11  # of an int32; digits of which one is too many
-
+_LARGEST_ID = (1 << 31) - 1  # of an int32
+_LONGEST = 11  # digits that are read of a folder's name: one more than an id has, so that a longer number is no id
 
 COLUMNS = (
     "offset", "batch_position", "size", "timestamp_ms", "leader_epoch", "is_control", "api_key", "version",
@@ -62,7 +62,7 @@ class NodeCopy:
 
 @dataclass(frozen=True, slots=True)
 class ClusterCopies:
-    """All copies of one cluster's log. cluster: its folder. cluster_id: None: no node has one. copies: by node.
+    """All copies of one cluster's log. cluster: its folder. cluster_id: None if no node has one. copies: by folder.
     doubts: reasons why they may not be of one cluster.
     """
 

@@ -1,11 +1,11 @@
 """Merges the copies of a cluster's log into one log: which file to read for which offsets, and contradictions.
 
-Copies are compared by offset and leader epoch. Where epochs differ, the higher one wins: its leader overwrote what the
-other copy still has (KIP-595), and overwritten records are never read. Copies are not of one log if they have different
-records at the same offset and epoch, or different epochs where they begin to overlap: the copy whose node's name comes
-first stays, the others are left out, and no verdict is `ready`. No checksum covers an epoch, so each epoch must be one
-that a leader can have made: it begins with a leader change, epochs never go back, and no record has two of them.
-Called by `walk`; apart from leader changes, what records say is not looked at.
+Copies are compared by offset and leader epoch. Where epochs differ, the higher one wins: its leader overwrote the
+records that the other copy still has (KIP-595), and overwritten records are never read. Copies are not of one log if
+they have different records at the same offset and epoch, or different epochs where they begin to overlap: the copy
+whose node's name comes first stays, the others are left out, and no verdict is `ready`. No checksum covers an epoch, so
+each epoch must be one that a leader can have made: it begins with a leader change, epochs never go back, and no record
+has two of them. Called by `walk`. Records are only compared: apart from leader changes, their meaning does not count.
 """
 
 from __future__ import annotations

@@ -61,5 +61,5 @@ def _may_change(version: Version[str], for_all: str | None, below: int) -> bool:
     """True if a new leader may undo a record, and a value other than the current one for all brokers would then
     count.
     """
-    is_undone_to_itself = version.end is not None and version.may_hold(below) and version.value != for_all
-    return is_undone_to_itself or (version.key == FOR_ALL and version.end is None and not version.is_committed(below))
+    would_hold_again = version.end is not None and version.may_hold(below) and version.value != for_all
+    return would_hold_again or (version.key == FOR_ALL and version.end is None and not version.is_committed(below))

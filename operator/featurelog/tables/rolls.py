@@ -32,7 +32,7 @@ from kraftlog.strips import Moment, Strip
 BETWEEN_ROLLS_MS = 15 * 60 * 1000
 """Milliseconds between absences that belong to one roll, at most."""
 
-_ALL = 1 << 62
+_ALL = 1 << 62  # above every offset, number and time
 
 TABLE = Table(
     "rolls",
@@ -133,6 +133,7 @@ def _stretches(history: History, notes: list[Note]) -> Iterator[_Stretch]:
 
 
 def _feed(stretch: _Stretch, records: RollRecords) -> None:
+    """Pass the records of a stretch to `records`: those of its base, and then those of its pieces, file by file."""
     base = stretch.base
     if base is not None:
         at_ms = _header_ms(base)
@@ -142,18 +143,18 @@ def _feed(stretch: _Stretch, records: RollRecords) -> None:
     for pieces in _of_one_file(stretch.pieces):
         position, batch_begins = -1, 0
         for row, data in _records(pieces[0].scan.source.rows(), pieces[0].begin, pieces[-1].end):
-            if row["batch_position"] != position:  # the batch's first record of those that rolls are made of
+            if row["batch_position"] != position:  # another batch: this is its first record that rolls are made of
                 position, batch_begins = row["batch_position"], row["offset"]
             _take(records, row, data, Moment(row["timestamp_ms"] or 0, row["offset"]), batch_begins)
     last = stretch.pieces[-1]
-    records.ends(Moment(last.end_ms, last.end - 1))
+    records.read_to(Moment(last.end_ms, last.end - 1))
 
 
 def _take(
     records: RollRecords, row: Mapping[str, Any], data: Mapping[str, Any] | None, at: Moment, batch_begins: int
 ) -> None:
     if data is None:
-        records.is_unreadable()
+        records.count_unreadable()
     else:
         records.take(row["api_key"], data, at, batch_begins)
 
@@ -327,8 +328,8 @@ def _ranges(version: Version[Registered] | None) -> Any:
 
 
 class _Times:
-    """All stretches in which partitions lacked a replica or a leader, as arrays, because every roll sums over all of
-    them.
+    """All stretches in which partitions lacked a replica or a leader, as arrays with an item for each, because every
+    roll sums over all of them.
     """
 
     def __init__(self, strips: Sequence[Strip]) -> None:
@@ -343,13 +344,13 @@ class _Times:
         self._unknown = np.array([stretch.below_minimum is None for _, _, stretch in stretches], bool)
 
     def within(self, begin_ms: int, end_ms: int) -> Row:
-        """Values of the columns about partitions, for this period. All are None if stretches were given up."""
+        """Values of the columns about partitions, for this period. All are None if some stretches were dropped."""
         names = "partitions_affected", "without_leader_ms", "below_minimum_ms", "under_replicated_ms"
         if not self._all_kept:
             return dict.fromkeys(names)
-        took = np.minimum(self._end, end_ms) - np.maximum(self._begin, begin_ms)
-        had = took >= 0
-        below = None if np.any(had & self._unknown) else int(took[had & self._below].sum())
-        affected = len(np.unique(self._partition[had]))
-        sums = int(took[had & self._leaderless].sum()), below, int(took[had & self._under].sum())
+        duration = np.minimum(self._end, end_ms) - np.maximum(self._begin, begin_ms)  # within the period
+        overlaps = duration >= 0
+        below = None if np.any(overlaps & self._unknown) else int(duration[overlaps & self._below].sum())
+        affected = len(np.unique(self._partition[overlaps]))
+        sums = int(duration[overlaps & self._leaderless].sum()), below, int(duration[overlaps & self._under].sum())
         return dict(zip(names, (affected, *sums), strict=True))

@@ -33,7 +33,7 @@ _KEPT = (
     "offset", "timestamp_ms", "leader_epoch", "is_control", "api_key", "version", "record_type", "status", "reason",
     "body",
 )  # fmt: skip
-_NONE = -1
+_NONE = -1  # in place of null, in columns of numbers
 
 _SMALL_SCHEMA = pa.schema([(name, RECORDS.field(name).type) for name in _KEPT])
 _EMPTY = _SMALL_SCHEMA.empty_table()
@@ -119,10 +119,10 @@ def scan(source: FileRecords) -> Scan:
     if np.any(offsets[1:] < offsets[:-1]):
         order = np.argsort(offsets, kind="stable")
         small, offsets = small.take(order), offsets[order]
-    again = offsets[1:] == offsets[:-1]
-    if np.any(again):
-        result.repeated = int(offsets[1:][again][0])
-        first = np.concatenate(([True], ~again))
+    is_repeated = offsets[1:] == offsets[:-1]
+    if np.any(is_repeated):
+        result.repeated = int(offsets[1:][is_repeated][0])
+        first = np.concatenate(([True], ~is_repeated))
         small, offsets = small.filter(pa.array(first)), offsets[first]
     all_spans = spans.finish()
     result.small, result.offsets, result.spans = small, offsets, _credible(all_spans)
@@ -138,6 +138,7 @@ def _leader_changes(small: pa.Table) -> pa.Table:
 
 
 def _small(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that `Scan.small` has."""
     is_wanted = pc.or_(
         pc.or_(pc.not_equal(rows["status"], DECODED), pc.fill_null(rows["is_control"], False)),
         pc.is_in(rows["api_key"], value_set=_KEY_SET),
@@ -148,6 +149,7 @@ def _small(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 _KEY_SET = pa.array(sorted(KEYS), pa.int16())
+# Parts of the body of a config record that is kept. Bodies are not parsed here, for speed.
 _IN_CONFIGS = (f'"resourceType":{BROKER_RESOURCE},', f'"name":"{MIN_INSYNC_REPLICAS}"')
 
 
@@ -179,7 +181,7 @@ class _Spans:
     """Collects the spans of a segment from its rows. A row without an offset ends a span: offsets may be missing."""
 
     def __init__(self) -> None:
-        self._found: list[OffsetSpan] = []
+        self._spans: list[OffsetSpan] = []
         self._open: OffsetSpan | None = None
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -189,9 +191,8 @@ class _Spans:
             return
         breaks = np.empty(len(offsets), bool)
         breaks[0] = True
-        breaks[1:] = (
-            holes[1:] | holes[:-1] | (offsets[1:] <= offsets[:-1]) | (epochs[1:] != epochs[:-1])
-        )  # NoOp records that were left out (`parts.kept_of`) are no break
+        # Offsets may leap: NoOp records that were left out (`parts.kept_of`) are no break.
+        breaks[1:] = holes[1:] | holes[:-1] | (offsets[1:] <= offsets[:-1]) | (epochs[1:] != epochs[:-1])
         firsts = np.flatnonzero(breaks)
         lasts = np.append(firsts[1:], len(offsets)) - 1
         for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
@@ -202,25 +203,26 @@ class _Spans:
             self._take(OffsetSpan(begin, end, epoch, int(times[last])))
 
     def _take(self, span: OffsetSpan) -> None:
+        """Extend the open span by this one, or close the open one and begin another."""
         current = self._open
         if current is not None and span.begin >= current.end and span.epoch >= current.epoch:
             if span.epoch == current.epoch:
                 self._open = OffsetSpan(current.begin, span.end, current.epoch, span.end_ms)
                 return
-            self._open = OffsetSpan(
-                current.begin, span.begin, current.epoch, current.end_ms
-            )  # NoOp records before this one may be left out, but never the first record of an epoch
+            # NoOp records before this span may be left out, but never the first record of an epoch: so the former
+            # epoch lasts up to here.
+            self._open = OffsetSpan(current.begin, span.begin, current.epoch, current.end_ms)
         self._close()
         self._open = span
 
     def _close(self) -> None:
         if self._open is not None:
-            self._found.append(self._open)
+            self._spans.append(self._open)
         self._open = None
 
     def finish(self) -> list[OffsetSpan]:
         self._close()
-        return self._found
+        return self._spans
 
 
 def _credible(spans: Sequence[OffsetSpan]) -> list[OffsetSpan]:

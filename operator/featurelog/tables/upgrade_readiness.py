@@ -128,7 +128,7 @@ TABLE = Table(
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """at_ms: time of the verdict. valid_for_ms: age of a log that is recent. fenced_for_ms: see `kraftlog.ghosts`."""
+    """Parameters. at_ms: time of the verdict. valid_for_ms: most age of a log. fenced_for_ms: see `kraftlog.ghosts`."""
 
     at_ms: int
     valid_for_ms: int = VALID_FOR_MS
@@ -156,6 +156,8 @@ def table(history: History, judging: Judging) -> pa.Table:
 
 
 class _Judge:
+    """Judges all targets of a cluster. A registration counts until the record that ended it is surely committed."""
+
     def __init__(self, history: History, judging: Judging) -> None:
         self._history = history
         self._judging = judging
@@ -165,10 +167,9 @@ class _Judge:
             may_hold, key=lambda version: (version.key[0] == BROKER, version.key[1], version.end is not None)
         )
         self._levels = {name: version.value for name, version in history.levels.current.items()}
-        self._unsure = {
-            version.key for version in history.levels.versions if not version.is_committed(self._below)
-        }  # features whose level changes back if the last records, which may not be committed, are undone
-        self._doubts = list(self._of_all())
+        # Features whose level changes back if the last records, which may not be committed, are undone.
+        self._unsure = {version.key for version in history.levels.versions if not version.is_committed(self._below)}
+        self._doubts = list(self._general_doubts())
         self._coverage = {
             "known_from_offset": history.base if not history.doubts else None,
             "voters": sorted(history.voters) if history.voters is not None else None,
@@ -236,7 +237,7 @@ class _Judge:
             "valid_until": until,
         }
 
-    def _of_all(self) -> Iterator[tuple[str, str]]:
+    def _general_doubts(self) -> Iterator[tuple[str, str]]:
         """Doubts that concern every target, as kind and text."""
         history, judging = self._history, self._judging
         yield from dict.fromkeys((doubt.kind, doubt.text) for doubt in history.doubts)
@@ -315,7 +316,7 @@ class _Judge:
         for version in self._nodes:
             supported = _range(version.value, feature)
             if level not in supported:
-                self._blocks(findings, version, "NodeRange", feature=feature, needed=level, supported=supported)
+                self._add_node(findings, version, "NodeRange", feature=feature, needed=level, supported=supported)
 
     def _dynamic_quorum(self, level: int, findings: _Findings) -> None:
         if not makes_the_quorum_dynamic(KRAFT_VERSION, self._levels.get(KRAFT_VERSION, 0), level):
@@ -325,12 +326,12 @@ class _Judge:
             supported = _range(version.value, METADATA_VERSION)
             if version.key[1] in controllers and not can_make_the_quorum_dynamic(supported):
                 needed = KRAFT_VERSION_RAISABLE
-                self._blocks(
+                self._add_node(
                     findings, version, "ControllerTooOld", feature=METADATA_VERSION, needed=needed, supported=supported
                 )
                 controllers -= {version.key[1]} if version.end is None else set()
 
-    def _blocks(
+    def _add_node(
         self,
         findings: _Findings,
         version: Version[Registered],
@@ -340,6 +341,7 @@ class _Judge:
         needed: int,
         supported: VersionRange,
     ) -> None:
+        """Add a node that lacks support; or a doubt, if the record that ended its registration may not be committed."""
         role, id_ = version.key
         if version.end is not None:
             text = f"the record that ends the registration of {role} {id_}, which does not support {feature} {needed}"

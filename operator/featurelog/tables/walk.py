@@ -1,7 +1,7 @@
 """Makes the `History` of a cluster from the rows of its metadata logs, in one walk over all records and snapshots.
 
-What it decides: when records take effect (those of a metadata transaction at its End, KIP-868), what a snapshot proves,
-and which doubts remain at the end. The next complete snapshot ends all doubts, because it contains the whole state.
+It decides when records take effect (those of a metadata transaction at its End, KIP-868), what a snapshot proves, and
+which doubts remain at the end. The next complete snapshot ends all doubts, because it contains the whole state.
 `kraftlog.rules` defines what each record changes in the state; `impossible.py` finds the records at which Kafka would
 stop. Called by `tables_of`.
 """
@@ -52,27 +52,27 @@ _MOST = 1000
 
 
 def history_of(cluster: ClusterCopies) -> History:
-    """Read the files of a cluster, and return the history that they tell."""
+    """Read the files of a cluster, and return its history."""
     return _Walk(History(cluster, merged(cluster))).run()
 
 
 class _Walk:
     def __init__(self, history: History) -> None:
-        self.found = history
-        self.state = State(SMALL)
+        self.history = history
+        self.state = State(SMALL)  # the state at `position`
         self.transactions: Transactions[_Record] = Transactions()
-        self.began: Evidence | None = None
-        self.position = 0
-        self.static_voters: frozenset[int] | None = None
-        self.noted: Counter[str] = Counter()
+        self.began: Evidence | None = None  # the Begin of the last transaction
+        self.position = 0  # offset up to which the log was read
+        self.static_voters: frozenset[int] | None = None  # named by the last leader change since the last gap
+        self.noted: Counter[str] = Counter()  # notes by kind, also those beyond `_MOST`
         all_findings = list(findings(history.log))
-        self.impossible = deque(finding for finding in all_findings if finding.end_offset is None)
-        self.refused = frozenset(finding.at.offset for finding in self.impossible)
+        self.impossible = deque(finding for finding in all_findings if finding.end_offset is None)  # not noted yet
+        self.refused = frozenset(finding.at.offset for finding in self.impossible)  # their contradictions are noted
         self.in_snapshots = [finding for finding in all_findings if finding.end_offset is not None]
         self.since_gap = False  # records before this point are missing, and no snapshot was read since
 
     def run(self) -> History:
-        history, log = self.found, self.found.log
+        history, log = self.history, self.history.log
         if not log.pieces or log.pieces[0].begin > 0:
             self.since_gap = True
             history.doubts.append(
@@ -95,7 +95,7 @@ class _Walk:
 
     def _in_order(self) -> Iterator[Piece | SnapshotFile]:
         """A snapshot comes before the records that begin at its end."""
-        everything: list[Piece | SnapshotFile] = [*self.found.log.snapshots, *self.found.log.pieces]
+        everything: list[Piece | SnapshotFile] = [*self.history.log.snapshots, *self.history.log.pieces]
         return iter(sorted(everything, key=lambda item: item.end if isinstance(item, SnapshotFile) else item.begin))
 
     def _committed_below(self) -> int:
@@ -103,7 +103,7 @@ class _Walk:
 
         Leaving out a copy never raises it: then fewer voters are known to have the records.
         """
-        log, voters = self.found.log, self.found.voters or ()
+        log, voters = self.history.log, self.history.voters or ()
         proved = max((snapshot.end for snapshot in log.snapshots), default=0)
         if not voters:
             return proved
@@ -114,7 +114,8 @@ class _Walk:
         return proved
 
     def _voted(self, offset: int) -> None:
-        voters, voter_sets = self._voters(), self.found.voter_sets
+        """Note the set of voters from this offset on, if it is another one than before."""
+        voters, voter_sets = self._voters(), self.history.voter_sets
         if voters is not None and (not voter_sets or voter_sets[-1][1] != voters):
             voter_sets.append((offset, voters))
 
@@ -123,13 +124,13 @@ class _Walk:
             return frozenset(voter.id for voter in self.state.voters)
         # A log names the voters of a static quorum in each leader change, which may lie before its oldest record. Then
         # the files beside the log, which also name them, are used.
-        return self.found.cluster.static_voters if self.static_voters is None else self.static_voters
+        return self.history.cluster.static_voters if self.static_voters is None else self.static_voters
 
     # --- pieces and gaps
 
     def _gap(self, until: int) -> None:
         """Note that the offsets from the current position up to `until` are missing."""
-        history = self.found
+        history = self.history
         self._open_transaction("has its end in a gap")
         self.static_voters = None
         if not (self.position == 0 and self.since_gap):  # offsets before the oldest file are no gap
@@ -149,7 +150,7 @@ class _Walk:
             impossible = self.impossible.popleft()
             self._doubt("contradiction_in_log", impossible.text, impossible.at)
         self.position = piece.end
-        self.found.end_ms = piece.end_ms
+        self.history.end_ms = piece.end_ms
 
     def _row(self, row: dict[str, Any], at: Evidence) -> None:
         if row["status"] != DECODED:
@@ -181,10 +182,12 @@ class _Walk:
         self._take_effect(effects, at)
 
     def _take_effect(self, records: Iterable[_Record], at: Evidence) -> None:
+        """Apply records that take effect at the record `at`: their own, or the End of their transaction."""
         for key, data, evidence in records:
             self._apply(key, data, evidence, self._point(at, RECORD, evidence))
 
     def _open_transaction(self, reason: str) -> None:
+        """Leave an open transaction, whose records have no effect here, and note it. reason: why it is left."""
         if self.transactions.open is not None and self.began is not None:
             text = f"the transaction that began at offset {self.began.offset} {reason}"
             self._doubt("open_transaction", text, self.began)
@@ -205,13 +208,14 @@ class _Walk:
         return Point(at.offset, at.at_ms, at.at_ms if at.at_ms is not None else -1, source, self.since_gap, evidence)
 
     def _add(self, entry: Doubt | Note) -> None:
+        """Add a doubt or a note, within the limit."""
         if isinstance(entry, Doubt):
-            if len(self.found.doubts) < _MOST:
-                self.found.doubts.append(entry)
+            if len(self.history.doubts) < _MOST:
+                self.history.doubts.append(entry)
             return
         self.noted[entry.kind] += 1
         if self.noted[entry.kind] <= _MOST:
-            self.found.notes.append(entry)
+            self.history.notes.append(entry)
 
     def _note(self, kind: str, text: str, at: Evidence) -> None:
         self._add(Note(kind, text, at.node, at.file, at.offset, at_ms=at.at_ms))
@@ -231,12 +235,12 @@ class _Walk:
         elif key == table.KRAFT_VERSION.key:
             is_known = not self.since_gap
             point = self._point(at, CONTROL, at)
-            self.found.levels.put(KRAFT_VERSION, self.state.kraft_version, point, before_known=is_known)
+            self.history.levels.put(KRAFT_VERSION, self.state.kraft_version, point, before_known=is_known)
 
     def _apply(self, key: int, data: Mapping[str, Any], evidence: Evidence, at: Point) -> None:
         if key == table.CONFIG.key:
             if (config := min_insync.value_of(data)) is not None:
-                self.found.min_insync.put(*config, at, before_known=not self.since_gap)
+                self.history.min_insync.put(*config, at, before_known=not self.since_gap)
             return
         state = self.state
         try:
@@ -262,16 +266,16 @@ class _Walk:
             self._note("kraft_version_record", text, evidence)
             return
         level, is_known = self.state.features.get(name) or 0, not self.since_gap
-        if level or name in self.found.levels.current or not is_known:  # level 0 after level 0 is no change
-            self.found.levels.put(name, level, at, before_known=is_known)
+        if level or name in self.history.levels.current or not is_known:  # level 0 after level 0 is no change
+            self.history.levels.put(name, level, at, before_known=is_known)
 
     def _node(self, key: NodeKey, at: Point) -> None:
         registration = self._registration(self.state, key)
         is_known = not self.since_gap
         if registration is None:
-            self.found.nodes.put(key, None, at, before_known=is_known)
+            self.history.nodes.put(key, None, at, before_known=is_known)
             return
-        current = self.found.nodes.current.get(key)
+        current = self.history.nodes.current.get(key)
         value = Registered(registration, at.evidence, at.not_after_ms)
         if current is not None:
             replaced = current.value.registration
@@ -282,7 +286,7 @@ class _Walk:
                 current.value.by if is_same else at.evidence,
                 current.value.fenced_since if is_same and was_fenced else at.not_after_ms,
             )
-        self.found.nodes.put(key, value, at, before_known=is_known)
+        self.history.nodes.put(key, value, at, before_known=is_known)
 
     @staticmethod
     def _registration(state: State, key: NodeKey) -> BrokerRegistration | ControllerRegistration | None:
@@ -297,13 +301,13 @@ class _Walk:
             brokers = self.state.brokers.view().items()
             zk_brokers = tuple(sorted(id_ for id_, broker in brokers if broker.is_migrating_zk_broker))
         value = Migration(code, zk_brokers, self.state.features.get(METADATA_VERSION))
-        self.found.migration.put("", value, at, before_known=not self.since_gap)
+        self.history.migration.put("", value, at, before_known=not self.since_gap)
 
     # --- snapshots
 
     def _snapshot(self, file: SnapshotFile) -> None:
         """Continue with the state of a snapshot. Where the state was known before, differences become a doubt."""
-        history, source = self.found, file.scan.source
+        history, source = self.history, file.scan.source
         if file.end < self.position:
             return
         if file.end > self.position:
@@ -312,7 +316,8 @@ class _Walk:
         self._open_transaction("is not over where a snapshot was made")
         fresh, configs, header_ms, unreadable = _state_of(file)
         at = Evidence(source.node, source.file, file.end, header_ms)
-        was_known = not history.doubts and file.end > 0  # the snapshot at 0 has what no log has: from the formatting
+        # The snapshot at 0 is written when the disk is formatted: the log does not have its content.
+        was_known = not history.doubts and file.end > 0
         point = Point(file.end, None, header_ms if header_ms is not None else -1, SNAPSHOT, self.since_gap, at)
         self.state, replaced = fresh, self.state
         changed = [*self._adopt(replaced, point), *self._adopt_configs(configs, point)]
@@ -340,25 +345,25 @@ class _Walk:
         names = {*replaced.features.view(), *self.state.features.view()}
         for name in names:
             level = self.state.features.get(name)
-            was_seen = name in self.found.levels.current
-            if self.found.levels.put(name, level if level or not was_seen else 0, at, before_known=is_known):
+            was_seen = name in self.history.levels.current
+            if self.history.levels.put(name, level if level or not was_seen else 0, at, before_known=is_known):
                 changed.append(name)
-        if (self.state.kraft_version or KRAFT_VERSION in self.found.levels.current) and self.found.levels.put(
+        if (self.state.kraft_version or KRAFT_VERSION in self.history.levels.current) and self.history.levels.put(
             KRAFT_VERSION, self.state.kraft_version, at, before_known=is_known
         ):
             changed.append(KRAFT_VERSION)
         keys = {(BROKER, id_) for state in (replaced, self.state) for id_ in state.brokers.view()}
         keys |= {(CONTROLLER, id_) for state in (replaced, self.state) for id_ in state.controllers.view()}
         for key in keys:
-            was = self.found.nodes.current.get(key)
+            was = self.history.nodes.current.get(key)
             self._node(key, at)
-            if self.found.nodes.current.get(key) is not was:
+            if self.history.nodes.current.get(key) is not was:
                 changed.append(f"{key[0]} {key[1]}")
         self._migration(at)
         return changed
 
     def _adopt_configs(self, configs: Mapping[str, str], at: Point) -> list[str]:
-        track, is_known = self.found.min_insync, not self.since_gap
+        track, is_known = self.history.min_insync, not self.since_gap
         names = sorted({*track.current, *configs})
         changed = [name for name in names if track.put(name, configs.get(name), at, before_known=is_known)]
         return [f"{MIN_INSYNC_REPLICAS} of {f'broker {name}' if name else 'all brokers'}" for name in changed]

@@ -1,4 +1,4 @@
-"""Decides which copies of a log are of different nodes: the log of a node counts once, in however many folders it is.
+"""Decides which copies of a log are of different nodes: the log of a node counts once, even if it is in two folders.
 
 All nodes of a cluster replicate the same records. So two folders with the same records may be copies of a single node,
 taken at different times, whatever their names and meta.properties say. Two copies count as those of two nodes only if
@@ -64,6 +64,7 @@ class Witnesses:
         """
         identified = [folder for folder in sorted(folders) if self.ids.get(folder) is not None]
         candidates = [folder for folder in identified if voters is None or self.ids[folder] in voters]
+        # A search for the largest clique: `untried` are candidates that are of other nodes than all chosen ones.
         best: tuple[str, ...] = ()
         stack: list[tuple[tuple[str, ...], list[str]]] = [((), candidates[:_MOST])]
         while stack:
@@ -77,7 +78,7 @@ class Witnesses:
         return best
 
     def with_others(self, chosen: Sequence[str], folders: Iterable[str]) -> tuple[str, ...]:
-        """The chosen folders, and of `folders` those that are surely of further nodes."""
+        """The chosen folders, and those among `folders` that are surely of further nodes."""
         result = list(chosen)
         for folder in sorted(folders):
             if self.ids.get(folder) is not None and all(self.are_two(folder, each) for each in result):
@@ -164,11 +165,13 @@ def _written_twice(copy: _CopySnapshots, other: _CopySnapshots) -> bool:
 
 
 def _written_at(snapshot: Scan) -> int | None:
+    """The time in ms at which a snapshot was written: its records have that of their batch."""
     last: int | None = pc.max(snapshot.small["timestamp_ms"]).as_py()
     return last
 
 
 def _alternate(copy: _CopySnapshots, other: _CopySnapshots) -> bool:
+    """True if the snapshots that only one of the copies has alternate `ALTERNATIONS` times between them."""
     in_one_only = sorted(
         [(name, True) for name in copy.names - other.names] + [(name, False) for name in other.names - copy.names]
     )

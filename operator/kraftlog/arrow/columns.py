@@ -1,8 +1,8 @@
-"""Makes rows of many records at once; they equal those that `plain` makes one by one.
+"""Makes rows of many records at once, equal to those that `plain` makes one by one.
 
 It decides which records are read together (those of one type and version, if there are enough), and which field goes
-into which column. Unusual records are read by `plain`. Called by `kraftlog.arrow` with records that `framing` found; it
-also counts them in the account of the reading.
+into which column. Unusual records are read by `plain`. All records are counted in the account of the reading. Called
+by `kraftlog.arrow` and `kraftlog.arrow.lines`, with records that `framing` has found.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from kraftlog.schema import NAMES, RecordType, table
 from kraftlog.schema.others import OTHER_TYPES
 
 T = TypeVar("T")
-Found = tuple[Positions | None, pa.Array]
-"""(rows that have a value, or None if all have one; the values)."""
+Piece = tuple[Positions | None, pa.Array]
+"""A part of a column: (rows that have a value, or None if all have one; the values)."""
 
-_FEW = 16  # up to this number, records are read one by one, which is faster
-_MORE = 0x80
+_FEW = 16  # fewer records of a type are read one by one, which is faster
+_MORE = 0x80  # keys and versions from this one on take two bytes, which no release has
 _FRAME = 3  # bytes
 _TYPES = {kind.key: kind for kind in (*table.METADATA_TYPES, *OTHER_TYPES)}
 _NAMES = pa.array([NAMES.get(key) for key in range(_MORE)], pa.string())
@@ -41,7 +41,9 @@ _OF_CONTENT = RECORDS.names[RECORDS.get_field_index("api_key") :]
 
 
 def record_batch(reading: Reading, records: Records, origin: str, begins_at: int, redact: bool) -> pa.RecordBatch:
-    """The rows of these records, which are counted in the account."""
+    """The rows of these records, which are counted in the account. begins_at: added to positions, for data that is a
+    part of a file.
+    """
     rows = len(records)
     columns: dict[str, pa.Array] = {
         "origin": pa.repeat(origin, rows),
@@ -55,10 +57,10 @@ def record_batch(reading: Reading, records: Records, origin: str, begins_at: int
     content = read(reading, records, redact, lambda entry: plain.row(entry, "", 0, redact))
     pieces = content.pieces
     if content.singles:
-        alone = plain.record_batch(list(content.singles.values()))
+        single_rows = plain.record_batch(list(content.singles.values()))
         at = np.fromiter(content.singles, dtype=np.int64)
         for name in _OF_CONTENT:
-            pieces.setdefault(name, []).append((at, alone.column(name)))
+            pieces.setdefault(name, []).append((at, single_rows.column(name)))
     for name in _OF_CONTENT:
         columns[name] = placed(pieces.get(name, ()), rows, RECORDS.field(name).type)
     return pa.RecordBatch.from_arrays([columns[name] for name in RECORDS.names], schema=RECORDS)
@@ -70,7 +72,7 @@ class Content(Generic[T]):
     records, by their frames. singles: by row, the result of `convert` for records that were read one by one.
     """
 
-    pieces: dict[str, list[Found]]
+    pieces: dict[str, list[Piece]]
     names: pa.Array
     versions: NDArray[np.int16]
     singles: dict[int, T]
@@ -83,7 +85,7 @@ def read(reading: Reading, records: Records, redact: bool, convert: Callable[[En
     earlier_first = reading.first
     key, version = (records.view[records.value + at].astype(np.int16) for at in (1, 2))
     pieces, done = _together(reading, records, key, version, redact)
-    names = _NAMES.take(pa.array(key & 0x7F))
+    names = _NAMES.take(pa.array(key & 0x7F))  # those of unusual records are replaced
     pieces["api_key"], pieces["version"] = [(None, pa.array(key))], [(None, pa.array(version))]
     pieces["record_type"], pieces["status"] = [(None, names)], [(None, pa.repeat(DECODED, len(records)))]
     singles, types = dict[int, T](), dict[int, str]()
@@ -96,13 +98,13 @@ def read(reading: Reading, records: Records, redact: bool, convert: Callable[[En
 
 def _together(
     reading: Reading, records: Records, key: NDArray[np.int16], version: NDArray[np.int16], redact: bool
-) -> tuple[dict[str, list[Found]], NDArray[np.bool_]]:
+) -> tuple[dict[str, list[Piece]], NDArray[np.bool_]]:
     """Columns of the records that are read at once, and a mask of these records."""
     size, sizes = records.value_end - records.value, records.end - records.start
     done = np.zeros(len(records), dtype=np.bool_)
     framed = (records.view[records.value] == FRAME_VERSION) & (size > _FRAME) & (key < _MORE) & (version < _MORE)
-    kinds = np.where(framed & (size <= MAX_RECORD), key.astype(np.int64) << 7 | version, -1)
-    pieces: dict[str, list[Found]] = {}
+    kinds = np.where(framed & (size <= MAX_RECORD), key.astype(np.int64) << 7 | version, -1)  # -1: unusual
+    pieces: dict[str, list[Piece]] = {}
     for number in np.unique(kinds).tolist():
         kind, its_version = _TYPES.get(number >> 7), number & 0x7F
         if kind is None or its_version > kind.last_version or not fields.is_read(kind):
@@ -112,11 +114,11 @@ def _together(
             continue
         body = fields.Rows(records.view, records.value[at], records.value_end[at], records.value[at] + _FRAME)
         text, values = fields.read(kind, its_version, body, redact)
-        good = at[body.good]
-        if not len(good):
+        usual = at[body.good]
+        if not len(usual):
             continue
-        done[good] = True
-        reading.account.add(reading.account.decoded, kind.name, len(good), int(sizes[good].sum()))
+        done[usual] = True
+        reading.account.add(reading.account.decoded, kind.name, len(usual), int(sizes[usual].sum()))
         pieces.setdefault("body", []).append((at, text))
         for column, rows, array in _typed(kind, values, len(at)):
             pieces.setdefault(column, []).append((at if rows is None else at[rows], array))
@@ -126,14 +128,14 @@ def _together(
 def _typed(
     kind: RecordType, values: Mapping[str, fields.Value], rows: int
 ) -> Iterator[tuple[str, Positions | None, pa.Array]]:
-    """The columns of a type, each with the rows that have it."""
+    """The columns of a type: (name, rows that have a value or None for all, values)."""
     for column, name in FIELDS.get((False, kind.key), {}).items():
         if name not in values:
             continue
         value = values[name]
         data, at, unset = value.data, value.rows, value.null
         if kind is table.BROKER_REGISTRATION_CHANGE and column in ("fenced", "controlled_shutdown"):
-            data, unset = data == 1, np.abs(data.astype(np.int16)) != 1
+            data, unset = data == 1, np.abs(data.astype(np.int16)) != 1  # 1: true, -1: false, 0: unchanged
         elif kind is table.PARTITION_CHANGE and column == "leader":
             unset = data == LEADER_UNCHANGED
         if column in _UUIDS:

@@ -44,9 +44,9 @@ _NUMBERS = {
     Scalar.BOOL: "u1",
 }  # fmt: skip
 _BOOLEANS = pa.array(["false", "true"])
-_MORE = 0x80
+_MORE = 0x80  # the bit of a byte after which a varint continues
 _NO_TAG = np.uint8(0xFF)
-_ITEMS = 32  # of structs in an array: they are read one behind the other
+_ITEMS = 32  # most structs in an array: they are read one after the other
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,17 +26,20 @@ _HEADER = np.dtype(
         ("producer_id", ">i8"), ("producer_epoch", ">i2"), ("base_sequence", ">i4"), ("count", ">i4"),
     ]
 )  # fmt: skip
-_SHORTEST_RECORD = 10
-_TOGETHER = 64  # records of a batch that is walked over with others
-_FAR = 1 << 61  # offsets and times to which no delta can be added
-_MORE = 0x80
-_NULL_KEY = 1
+_SHORTEST_RECORD = 10  # bytes of a record with a frame
+_TOGETHER = 64  # most records of a batch whose records are found together with those of other batches
+_FAR = 1 << 61  # offsets and times from here on are unusual: with a delta they may exceed 64 bits
+_MORE = 0x80  # the bit of a byte after which a varint continues
+_NULL_KEY = 1  # zigzag of -1
+_BYTES_32, _BYTES_64 = 5, 9  # most bytes of a varint here; times with ten bytes are in no real log
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Records of usual batches, in order. start, end: of each in `view`; value, value_end: of its value.
-    batch_position, leader_epoch: of its batch, the former in the file.
+    """Records of usual batches, in order, with an item in each column for each.
+
+    view: the bytes of the run, and `PAD` more. start, end: of the record in `view`. value, value_end: of its value.
+    batch_position: of its batch in the file. leader_epoch: of its batch.
     """
 
     view: Bytes
@@ -59,8 +62,8 @@ class Records:
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """The records of a run's usual batches. usual: for each batch of the run, whether it is usual. first: the index of
-    each batch's first record, and one more, the number of records.
+    """The records of a run's usual batches. usual: mask of the usual ones among all batches of the run. first: for each
+    batch the index of its first record (of the next one, if it is unusual), and at last the number of records.
     """
 
     usual: Bools
@@ -78,12 +81,12 @@ def framed(run: Run) -> Framed:
     sections, ends = starts[:-1] + HEADER_SIZE, starts[1:]
     usual = (heads["attributes"] & CODEC_OR_CONTROL == 0) & (counts * _SHORTEST_RECORD <= ends - sections)
     usual &= (np.abs(times) < _FAR) & (offsets < _FAR)
-    at = _starts(view, sections, ends, counts, usual)
-    while True:
+    all_starts, batches, all_ends = _starts(view, sections, ends, counts, usual)
+    while True:  # at most twice: a second time without the batches that turned out to be unusual
         numbers = np.flatnonzero(usual)
         batch = np.repeat(numbers, counts[numbers])
         first = np.concatenate([[0], np.cumsum(np.where(usual, counts, 0))])
-        start, end = at[0][usual[at[1]]], at[2][usual[at[1]]]
+        start, end = all_starts[usual[batches]], all_ends[usual[batches]]
         deltas = _framing(view, start, end)
         if deltas.good.all():
             break
@@ -107,12 +110,14 @@ def _starts(
     first = np.concatenate([[0], np.cumsum(np.where(usual, counts, 0))])
     start, end = np.zeros(first[-1], dtype=np.int64), np.zeros(first[-1], dtype=np.int64)
     batch = np.repeat(np.flatnonzero(usual), counts[usual])
+    # Small batches: in each step the next record of every batch that has one. The largest batches come first, so those
+    # with a next record are a prefix.
     few = np.flatnonzero(usual & (counts <= _TOGETHER))
     few = few[np.argsort(-counts[few], kind="stable")]
     steps, at = counts[few], sections[few].copy()
     good = np.ones(len(few), dtype=np.bool_)
     for step in range(int(steps.max(initial=0))):
-        active = int(np.searchsorted(-steps, -step, side="left"))  # those with more records than that
+        active = int(np.searchsorted(-steps, -step, side="left"))  # number of batches with more records than `step`
         current = at[:active]
         length = view[current].astype(np.int64)
         high = view[current + 1].astype(np.int64)
@@ -121,11 +126,12 @@ def _starts(
         stop = current + size
         fits = (length & 1 == 0) & (~long | (high < _MORE)) & (stop <= ends[few[:active]])
         good[:active] &= fits
-        stop = np.where(fits, stop, current)
+        stop = np.where(fits, stop, current)  # a batch that does not fit stays here, and becomes unusual below
         index = first[few[:active]] + step
         start[index], end[index] = current, stop
         at[:active] = stop
     usual[few[~(good & (at == ends[few]))]] = False
+    # Large batches one by one, each from many positions at once.
     for number in np.flatnonzero(usual & (counts > _TOGETHER)).tolist():
         try:
             bounds = edges(memoryview(view[sections[number] : ends[number]].data), int(counts[number]))
@@ -141,6 +147,8 @@ def _starts(
 
 @dataclass(frozen=True, slots=True)
 class _Framing:
+    """Of each record: deltas of time and offset, the position of its value, and False if it is unusual."""
+
     timestamp: Positions
     offset: Positions
     value: Positions
@@ -148,17 +156,17 @@ class _Framing:
 
 
 def _framing(view: Bytes, start: Positions, end: Positions) -> _Framing:
-    """Read the bytes in front of the values: a length, attributes, two deltas, no key, a length. Behind them: no
-    headers.
+    """Read the bytes before the values: a length, attributes, two deltas, a null key, a length; and check that after
+    the values come no headers.
     """
-    _, at, good = _number(view, start, 5)
-    timestamp, at, fits = _number(view, at + 1, 9)  # a time of more bytes is not in any real log
+    _, at, good = _number(view, start, _BYTES_32)
+    timestamp, at, fits = _number(view, at + 1, _BYTES_64)
     good &= fits
-    offset, at, fits = _number(view, np.minimum(at, end), 5)
+    offset, at, fits = _number(view, np.minimum(at, end), _BYTES_32)
     good &= fits & (np.abs(offset) < 1 << 31)
     at = np.minimum(at, end)
     good &= view[at] == _NULL_KEY
-    size, value, fits = _number(view, at + 1, 5)
+    size, value, fits = _number(view, at + 1, _BYTES_32)
     good &= fits & (size >= 0) & (value + size + 1 == end) & (view[end - 1] == 0)
     return _Framing(timestamp, offset, value, good)
 

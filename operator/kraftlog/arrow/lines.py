@@ -1,7 +1,7 @@
-"""A line of text for each record, many at once: what `columns` reads of them, put into one text.
+"""Writes a line of text for each record, many at once: the values that `columns` reads, joined to one text.
 
-Called by commands that show large files, with the function by which they write a single record: it writes the unusual
-records, and the lines written here for the usual ones are identical. The reading's account is kept.
+Called by commands that show large files. Their own function (`Form.entry`) writes unusual records; for usual ones the
+lines that are written here equal those that it would write. All records are counted in the account of the reading.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kraftlog.reading import Reading
 
 
 def lines(reading: Reading, form: Form, *, redact: bool = True) -> Iterator[str | Damage]:
-    """Lines of one or many records, each with its end; and damage where it was met."""
+    """Texts of one or many lines, each with its line end; and damage in its place."""
     for item in items(reading):
         if isinstance(item, Records):
             yield _many(reading, item, form, redact)
@@ -34,7 +34,7 @@ def lines(reading: Reading, form: Form, *, redact: bool = True) -> Iterator[str 
 def _many(reading: Reading, records: Records, form: Form, redact: bool) -> str:
     rows = len(records)
     content = columns.read(reading, records, redact, lambda entry: form.entry(entry) + "\n")
-    times = pa.array(records.timestamp).dictionary_encode()
+    times = pa.array(records.timestamp).dictionary_encode()  # each different time is written once
     fields = (
         pc.utf8_lpad(numbers(records.offset), form.offset_width),
         pa.array(map(form.time, times.dictionary.to_pylist()), pa.string()).take(times.indices),
@@ -48,4 +48,5 @@ def _many(reading: Reading, records: Records, form: Form, redact: bool) -> str:
     if content.singles:
         at = np.fromiter(content.singles, dtype=np.int64)
         text = placed([(None, text), (at, pa.array(content.singles.values(), pa.string()))], rows, pa.string())
+    # All lines in order are the data of the array (buffer 2), up to its last offset (buffer 1).
     return str(memoryview(text.buffers()[2])[: np.frombuffer(text.buffers()[1], dtype=np.int32)[rows]], "utf-8")

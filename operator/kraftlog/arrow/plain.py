@@ -1,4 +1,4 @@
-"""Makes rows one by one, of any record and any damage.
+"""Makes rows one by one, of any record and any damage; called by `kraftlog.arrow` and `columns`.
 
 It defines the value of each column for an item of a reading. The fast path in `columns` must give equal rows, and uses
 this module for unusual records.
@@ -25,7 +25,7 @@ Row = tuple[Any, ...]
 
 _INT64 = range(-(1 << 63), 1 << 63)
 _INT16 = range(1 << 15)  # keys and versions
-_TYPED = RECORDS.names[RECORDS.get_field_index("node_id") :]
+_TYPED = RECORDS.names[RECORDS.get_field_index("node_id") :]  # columns with values of fields
 _NONE: Mapping[str, object] = {}
 _SWITCHES = {1: True, -1: False}
 """Meaning of an int8 in a change; 0 is "unchanged"."""
@@ -34,8 +34,8 @@ _SWITCHES = {1: True, -1: False}
 def row(item: Entry | Damage, origin: str, begins_at: int, redact: bool) -> Row:
     """The row of an item. `begins_at`: position of the data in its file, which is added to positions."""
     if isinstance(item, Damage):
-        head = (origin, None, begins_at + item.position, item.size, *[None] * 6)
-        return *head, DAMAGED, item.reason.value, item.detail or None, *[None] * (2 + len(_TYPED))
+        head = (origin, None, begins_at + item.position, item.size, *[None] * 6)  # timestamp_ms to record_type
+        return *head, DAMAGED, item.reason.value, item.detail or None, *[None] * (2 + len(_TYPED))  # body, raw, fields
     content, (key, version) = item.content, _numbers(item)
     name = content.type.name if isinstance(content, Decoded) else _name(item.control, key)
     text = raw = reason = detail = None
@@ -61,6 +61,7 @@ def record_batch(rows: Sequence[Row]) -> pa.RecordBatch:
 
 
 def _numbers(item: Entry) -> tuple[int | None, int | None]:
+    """Key and version of a record; None if it cannot be read, or does not fit into the column."""
     content = item.content
     key, version = (content.type.key if isinstance(content, Decoded) else content.key), content.version
     return (key if key in _INT16 else None), (version if version in _INT16 else None)
@@ -76,6 +77,7 @@ def _name(control: bool, key: int | None) -> str | None:
 
 
 def _int64(value: int) -> int | None:
+    """The value if it fits into its column: deltas in a damaged record may exceed it."""
     return value if value in _INT64 else None
 
 

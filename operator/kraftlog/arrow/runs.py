@@ -2,8 +2,8 @@
 
 A batch is usual if it is not compressed and its data records have neither key nor headers (`framing`); nearly all are.
 
-What it decides: how many records are taken together, so that memory is bounded. Called by the modules that make rows or
-lines of records, which also count the records that come together; batches and single records are counted here.
+It decides how many records are taken together, so that memory is bounded. Called by the modules that make rows or lines
+of records. They count the records that come many at a time; batches and single records are counted here.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from kraftlog.reading import Entry, Reading
 from kraftlog.walks import Run
 
 ROWS = 65_536
+"""Most records that are taken together."""
 BYTES = 4 * 1024 * 1024
-"""Bytes of records that are taken together, up to one record more. Their text may take several times as much."""
-_FEW = 256  # records below which reading them one by one is faster
+"""Bytes of records that are taken together, plus at most one record. Their text may take several times as much."""
+_FEW = 256  # fewer records are read one by one, which is faster
 
 
 def items(reading: Reading) -> Iterator[Records | Entry | Damage]:
@@ -33,6 +34,7 @@ def items(reading: Reading) -> Iterator[Records | Entry | Damage]:
 
 
 def _of_run(reading: Reading, run: Run) -> Iterator[Records | Entry | Damage]:
+    """The same for a run: it is divided at unusual batches, and before batches that cause a break in the order."""
     frames, begin = framed(run), 0
     last = len(frames.usual)
     for end in sorted({*np.flatnonzero(~frames.usual).tolist(), *run.breaks, last}):

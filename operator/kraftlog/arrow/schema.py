@@ -15,30 +15,30 @@ from kraftlog.schema import table
 RECORDS = pa.schema(
     [
         pa.field("origin", pa.string(), nullable=False),  # log, or snapshot: a state, in which no record is an event
-        pa.field("offset", pa.int64()),  # null for bytes that are no record; of a snapshot its own, from 0 on
-        pa.field("batch_position", pa.int64(), nullable=False),  # of the batch in the file; of damage where it begins
+        pa.field("offset", pa.int64()),  # null for damage; in a snapshot its own offsets, from 0 on
+        pa.field("batch_position", pa.int64(), nullable=False),  # of the batch in the file, or of the damage
         pa.field("size", pa.int64(), nullable=False),  # bytes, as the account counts them: 0 for a break in the order
-        pa.field("timestamp_ms", pa.int64()),  # UTC, when the leader appended it
+        pa.field("timestamp_ms", pa.int64()),  # ms since 1970 (UTC) at which the leader appended it
         pa.field("leader_epoch", pa.int32()),
         pa.field("is_control", pa.bool_()),
-        pa.field("api_key", pa.int16()),  # of a control record its type; null where there is none to be read
+        pa.field("api_key", pa.int16()),  # for a control record its type; null if it cannot be read
         pa.field("version", pa.int16()),
         pa.field("record_type", pa.string()),  # Kafka's name; null for a key that no release has
         pa.field("status", pa.string(), nullable=False),  # decoded, kept or damaged
-        pa.field("reason", pa.string()),  # why it is kept or damaged, as the account names it
+        pa.field("reason", pa.string()),  # reason why it is kept or damaged, as the account names it
         pa.field("detail", pa.string()),  # of damage; never quotes a record
-        pa.field("body", pa.string()),  # JSON with Kafka's field names; null where not decoded
-        pa.field("raw", pa.binary()),  # what is not decoded; null unless secrets may be shown: they may be in there
+        pa.field("body", pa.string()),  # JSON with Kafka's field names; null if the record is not decoded
+        pa.field("raw", pa.binary()),  # bytes that are not decoded, which may hold secrets; null if these are left out
         pa.field("node_id", pa.int32()),
         pa.field("node_epoch", pa.int64()),
         pa.field("incarnation", pa.string()),
         pa.field("feature", pa.string()),
-        pa.field("level", pa.int16()),  # of a range up to Kafka 3.2 its maximum
-        pa.field("fenced", pa.bool_()),  # of a change null where it is unchanged
+        pa.field("level", pa.int16()),  # records up to Kafka 3.2 have a range: its maximum
+        pa.field("fenced", pa.bool_()),  # null in a change that leaves it unchanged
         pa.field("controlled_shutdown", pa.bool_()),
         pa.field("topic_id", pa.string()),
         pa.field("partition", pa.int32()),
-        pa.field("leader", pa.int32()),  # of a partition; -1 is none. Of a change null where it is unchanged
+        pa.field("leader", pa.int32()),  # -1: none; null in a change that leaves it unchanged
         pa.field("isr", pa.list_(pa.int32())),
     ]
 )

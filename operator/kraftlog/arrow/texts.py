@@ -19,9 +19,10 @@ from kraftlog.partitions import Bytes
 Bools = NDArray[np.bool_]
 Parts = list["str | pa.Array"]
 
-UUID = 16  # bytes; as text 22, and two quotes
-_QUOTED = 24
-_SMALL = 1 << 14  # most numbers are those of nodes and partitions
+UUID = 16  # bytes
+_QUOTED = 24  # bytes of its text: 22 characters and two quotes
+_GROUPS = 18  # bytes of a uuid, filled up to whole groups of three, each of which makes four characters
+_SMALL = 1 << 14  # smaller numbers have a text already: those of most nodes and partitions
 
 _CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 _PAIRS = np.array([_CHARS[bits >> 6] | _CHARS[bits & 63] << 8 for bits in range(1 << 12)], dtype="<u2")
@@ -65,8 +66,9 @@ def quoted(content: NDArray[np.void]) -> pa.Array:
 
 
 def _quoted(content: Bytes) -> pa.Array:
+    """The same for rows of 16 bytes, in base64: three bytes are two numbers of twelve bits, and so two pairs."""
     rows = len(content)
-    groups = np.zeros((rows, 18), dtype=np.uint8)
+    groups = np.zeros((rows, _GROUPS), dtype=np.uint8)
     groups[:, :UUID] = content
     first, second, third = (groups[:, at::3].astype(np.uint16) for at in range(3))
     pairs = np.empty((rows, 6, 2), dtype="<u2")
@@ -92,6 +94,7 @@ def fixed(content: Bytes) -> pa.Array:
 
 def spans(view: Bytes, starts: Positions, sizes: Positions, kind: pa.DataType) -> pa.Array:
     """Copies of these pieces of the bytes, in their order."""
+    # An array over all bytes, whose items are alternately a piece, and the bytes up to the next piece.
     offsets = np.empty(2 * len(starts) + 1, dtype=np.int32)
     offsets[0:-1:2] = starts
     offsets[1::2] = starts + sizes
@@ -104,14 +107,14 @@ def are_plain(texts: pa.Array) -> Bools:
     """True for texts that JSON does not escape: printable ASCII without quotes and backslashes."""
     offsets = offsets_of(texts)
     content = np.frombuffer(texts.buffers()[2] or b"", dtype=np.uint8)[: offsets[-1]]
-    odd = np.flatnonzero(~_PLAIN[content])
+    escaped = np.flatnonzero(~_PLAIN[content])
     plain = np.ones(len(texts), dtype=np.bool_)
-    plain[np.searchsorted(offsets, odd, side="right") - 1] = False
+    plain[np.searchsorted(offsets, escaped, side="right") - 1] = False
     return plain
 
 
 def offsets_of(array: pa.Array) -> NDArray[np.int32]:
-    """Offsets of the items of an array that begins with its buffers, and of its end."""
+    """Begin of each item in the data of a text array, and the end of the last one. The array must not be a slice."""
     return np.frombuffer(array.buffers()[1], dtype=np.int32)[: len(array) + 1]
 
 
@@ -131,8 +134,8 @@ def spread(texts: pa.Array, rows: Positions, count: int) -> pa.Array:
 
 
 def placed(pieces: Sequence[tuple[Positions | None, pa.Array]], rows: int, kind: pa.DataType) -> pa.Array:
-    """An array with the items of each piece at its rows (None: all rows). Later pieces replace earlier ones; other rows
-    are null.
+    """An array with the items of each piece (rows, items) at its rows; rows None: all. Later pieces replace earlier
+    ones; other rows are null.
     """
     if not pieces:
         return pa.nulls(rows, kind)

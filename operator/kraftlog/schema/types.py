@@ -56,10 +56,10 @@ class Field:
     nullable: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # one is itself alone: its encoder is looked up for every record
+@dataclass(frozen=True, slots=True, eq=False)  # hashed by identity, which is fast: encoders are cached by layout
 class Layout:
-    """One way to lay out the body. `name` is empty for the one of today; an older one is named after the Kafka releases
-    that had it.
+    """A layout of the body. `name` is empty for the current one; an older one is named after the Kafka releases that
+    had it.
     """
 
     fields: Struct
@@ -68,8 +68,8 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """A type of record: its api key (metadata) or type number (control), its versions from 0 on, and its layouts, the
-    one of today first.
+    """A type of record. key: its api key (metadata) or type number (control). last_version: versions begin at 0.
+    layouts: the current one first.
     """
 
     key: int

@@ -1,7 +1,8 @@
 """Turns an entry of the tables into an encoder for one version. Called by `records`, once per type, version and layout.
 
-It takes what the decoders give: dicts with Kafka's camelCase names. A tagged field that is absent stays absent, which
-is not the same as one set to its default; tags under `UNKNOWN_TAGS` are written back. Never fills in a default.
+An encoder takes dicts with Kafka's camelCase names, as decoders return them. It fills in no defaults: a tagged field
+that is absent stays absent, which is not the same as one set to its default. Tags under `UNKNOWN_TAGS` are written
+back.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ _NUMBERS = {
 
 @cache
 def writer(layout: Layout, version: int) -> Writer:
-    """An encoder of such a dict; ValueError naming the field for a value that is missing, unknown at this version or of
-    the wrong kind.
+    """Make an encoder. It raises ValueError, which names the field, for a value that is missing, of the wrong type, or
+    not of this version.
     """
     return _struct_writer(layout.fields, version)
 
 
 def _parts(struct: Struct, version: int) -> tuple[list[Field], dict[int, Field]]:
+    """(fields without a tag, fields by tag) that this version has."""
     present = [field for field in struct.fields if field.since <= version]
     return [f for f in present if f.tag is None], {f.tag: f for f in present if f.tag is not None}
 

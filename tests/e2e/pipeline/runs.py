@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from featurelog.engine import Engine, Outcome, outcome
+from featurelog.engine import Engine, Outcome, run_task
 from featurelog.parts import Task
 from featurelog.run import Run, Settings
 from featurelog.spark.engine import OnSpark
@@ -31,7 +31,7 @@ def main(inputs: list[str], output: str, master: str, settings: dict[str, str], 
 
         def start() -> Engine:
             points()
-            return OnSpark(stack.enter_context(session(master, settings)), killed_once(bait) if bait else outcome)
+            return OnSpark(stack.enter_context(session(master, settings)), killed_once(bait) if bait else run_task)
 
         chosen = Settings(tuple(inputs), Path(output), piece=500, bytes_per_commit=1)
         summary = Run(chosen, derive, start, disk=KillingDisk(points))()
@@ -45,7 +45,7 @@ def killed_once(bait: str) -> Callable[[Task, str], Outcome]:
         try:
             os.unlink(bait)
         except FileNotFoundError:
-            return outcome(task, folder)
+            return run_task(task, folder)
         with open(os.path.join(folder, "part-half.parquet"), "wb") as file:
             file.write(b"PAR1")
         os.kill(os.getpid(), signal.SIGKILL)

@@ -74,10 +74,10 @@ def test_an_unreadable_file_is_named_and_the_other_files_are_in_the_tables(
     def gone(task: Task, folder: str) -> engine.Outcome:
         if task.node == "2":
             path.unlink(missing_ok=True)
-        return outcome(task, folder)
+        return run_task(task, folder)
 
-    outcome = engine.outcome
-    monkeypatch.setattr(engine, "outcome", gone)
+    run_task = engine.run_task
+    monkeypatch.setattr(engine, "run_task", gone)
     assert pipeline(config) == 1
     assert capsys.readouterr().err == f"pipeline: orders/2/{SEGMENT}: deleted since it was listed; run again\n"
     assert tables(config.parent / "out")["feature_timeline"]

@@ -46,8 +46,7 @@ class RefusedRequest(Struct, frozen=True):
 
 
 class SeenClient(Struct, frozen=True):
-    """A client as a request log names it. `software`: name and version that the client sends (KIP-511); empty for none.
-    """
+    """A client as a request log names it. `software`: name and version that the client sends (KIP-511), or empty."""
 
     client_id: str
     principal: str

@@ -36,7 +36,7 @@ def is_before_the_copy(probe: ClusterProbe, log: LogReading | Failure, zookeeper
     return controllers and bool(brokers) and not any(answer.runs_in_kraft_mode for answer in brokers)
 
 
-def by_files(reading: T) -> T:
+def with_early_remedy(reading: T) -> T:
     """The answer of a controller. A Failure for a missing right gets another remedy: the setting in the files of the
     controllers (`GRANT`). Called only if `is_before_the_copy`.
     """

@@ -83,9 +83,9 @@ def partition_source(
     if isinstance(claimed, Failure):
         return claimed
     if state is ZkMigrationState.PRE_MIGRATION:
-        return passing("the metadata log does not have all of them: they are being copied from ZooKeeper")
+        return momentary_failure("the metadata log does not have all of them: they are being copied from ZooKeeper")
     if (claimed.node_id, claimed.kraft_epoch) != (log.leader_id, log.leader_epoch):
-        return passing(
+        return momentary_failure(
             f"/controller names controller {claimed.node_id} at epoch {claimed.kraft_epoch}, and {log.leader_id} leads "
             f"the quorum at epoch {log.leader_epoch}"
         )
@@ -99,7 +99,7 @@ def while_claimed(reading: PartitionsReading | Failure, later: Read[ControllerCl
     if isinstance(later, Failure):
         return later
     if not same_claim(reading.claim, later):
-        return passing("the controller changed while they were read")
+        return momentary_failure("the controller changed while they were read")
     return reading
 
 
@@ -130,7 +130,9 @@ def _of_elected(probe: ClusterProbe, claim: ControllerClaim) -> PartitionSource 
     """
     followers = [node.id for node in probe.nodes if node.role is Role.BROKER and _is_kraft(node.answer) is True]
     if followers:
-        return passing(f"/controller names broker {claim.node_id}, and broker {followers[0]} runs in KRaft mode")
+        return momentary_failure(
+            f"/controller names broker {claim.node_id}, and broker {followers[0]} runs in KRaft mode"
+        )
     return PartitionSource(Holder.ELECTED, claim)
 
 
@@ -161,6 +163,6 @@ def _is_kraft(answer: NodeAnswer | Failure) -> bool | None:
     return answer.runs_in_kraft_mode if isinstance(answer, NodeAnswer) else None
 
 
-def passing(words: str) -> Failure:
+def momentary_failure(words: str) -> Failure:
     """Failure of a kind that passes by itself, for partitions whose source is not certain at the moment."""
     return Failure(FailureKind.STALE, "partitions", words, "look again in a moment")

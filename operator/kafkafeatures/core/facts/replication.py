@@ -284,7 +284,7 @@ class Admission:
             hosted = block.rows(np.flatnonzero((block.at == at).any(axis=0)))
             rows = hosted.rows(np.flatnonzero((self._forbids(hosted) & (hosted.at == at)).any(axis=0)))
             partitions.append(rows.partitions)
-            reasons.append(self._why(rows, at))
+            reasons.append(self._reasons_of(rows, at))
             lagging_brokers.update(
                 self._replication._ids[np.unique(rows.at[rows.lacking & ~self._away[rows.at]])].tolist()
             )
@@ -299,7 +299,7 @@ class Admission:
     def _forbids(self, block: Block) -> Bools:
         return self._judged(block).forbidding(self._away, self._availability)
 
-    def _why(self, rows: Block, at: int) -> Numbers:
+    def _reasons_of(self, rows: Block, at: int) -> Numbers:
         """Reason why each of these rows forbids the restart of the broker with index `at`, as an index of `_REASONS`.
         It is found by judging the rows again as if all brokers were back: what still forbids the restart lasts.
         """

@@ -179,14 +179,14 @@ def _coverage(
         gaps = tuple(gaps_of(its_evidence, span, all_refuse=all_refuse, running_since=since))
         ends = [gap.end for gap in gaps if not _may_close_at_once(gap, window)]
         if broker not in registry.present:
-            # It cannot be scraped any more; but once its last sign has left the window, it need not be covered.
+            # It can no longer be scraped; but once its last sign has left the window, it need not be covered.
             ends = [min(gap.end, registry.last_sign(broker, its_evidence)) for gap in gaps]
         yield BrokerCoverage(broker, gaps, max([window.end, *(end + window.length for end in ends)]))
 
 
 def _may_close_at_once(gap: EvidenceGap, window: EvidenceWindow) -> bool:
     """Tell whether the next scrape may close the gap, as it shows all that its process was sent since it started. The
-    end of a process that has ended cannot be scraped any more.
+    end of a process that has ended can no longer be scraped.
     """
     if gap.cause is GapCause.CONTRADICTION:
         return True

@@ -102,7 +102,7 @@ def _without_effects(plan: PlanStatus) -> PlanStatus:
 
 
 def _earlier_revision(rollout: RolloutStatus) -> RevisionStatus | None:
-    """The first revision of the roll that no pod has to reach any more; None for none."""
+    """The first revision of the roll that no pod still has to reach; None for none."""
     return next((revision for revision in rollout.revisions if not revision.left), None)
 
 

@@ -152,7 +152,7 @@ MIGRATION_DEFECTS = (
         "another-ensemble",
         "what stands in the ensemble of another cluster counts, and is deleted there",
         "kafkafeatures.core.facts.znodes",
-        (("    if found == cluster_id:\n", "    if True:\n"),),
+        (("    if ensemble_id == cluster_id:\n", "    if True:\n"),),
         of_migrations=True,
     ),
     Defect(

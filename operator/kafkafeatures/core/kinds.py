@@ -78,12 +78,14 @@ def kind_of(ended: HistoryEntry) -> type[Step] | None:
 
 
 def follows(status: Status) -> bool:
-    """Tell whether a step of a kind that is followed is in flight, even if its intent cannot be read."""
+    """Tell whether a step in flight is of a kind that is followed beside other steps (`Step.is_followed`), such as a
+    restart; also if the other fields of its intent cannot be read.
+    """
     return any(kind.is_followed for intent in status.intents if (kind := KINDS.get(intent.kind)) is not None)
 
 
 def is_changing(status: Status) -> bool:
-    """Tell whether a step in flight counts as progress of a plan. A step of an unknown kind is taken to."""
+    """Tell whether a step in flight is progress of a plan, or of a kind that this release does not know."""
     kinds = (KINDS.get(intent.kind) for intent in status.intents)
     return any(kind is None or kind.counts for kind in kinds)
 
@@ -114,13 +116,13 @@ def demands_of(read_context: ReadContext) -> ReadRequirements:
 def propose(facts: StageInput) -> Proposal:
     """Proposals of all kinds of stages, and the plan for them."""
     parts: tuple[StageProposal, ...] = ()
-    for kind in reversed(STAGES):
+    for kind in reversed(STAGES):  # from the last: each kind sees the proposals of the kinds after it
         parts = (kind.propose(facts, parts), *parts)
     migrates = any(part.kind == MIGRATION and (part.stages or not part.is_known) for part in parts)
     desired, observation, memory = facts.desired, facts.observation, facts.memory
     is_kept = memory.plan is not None and not observation.shows_levels  # the plan in the status stays as it is
     plan = plan_of(
-        tuple(map(_later, parts)) if migrates else parts,
+        tuple(map(_without_levels, parts)) if migrates else parts,
         uid=desired.uid,
         cluster_id=observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "",
         change_count=memory.change_count,
@@ -131,9 +133,9 @@ def propose(facts: StageInput) -> Proposal:
     return Proposal(plan, parts)
 
 
-def _later(part: StageProposal) -> StageProposal:
-    """The proposal as it is in the plan of a migration: without levels. These are changed only after it, and what is to
-    be changed differs from phase to phase: the plan would need another approval in each.
+def _without_levels(part: StageProposal) -> StageProposal:
+    """The proposal as it is in the plan of a migration: without changes of levels. Levels are changed only after the
+    migration, and the changes differ from phase to phase, so that the plan would need another approval in each.
     """
     return replace(part, by_stage=()) if isinstance(part, LevelsProposal) else part
 

@@ -97,7 +97,7 @@ def _ibp(text: str | None) -> str:
     """
     if text is None:
         return ""
-    from kafkafeatures.core.ibp.versions import version_of
+    from kafkafeatures.core.ibp.versions import version_of  # here: few documents need it, and commands start faster
 
     version = version_of(text)
     if version is None or not version.is_known:
@@ -149,7 +149,7 @@ def driver_in(workload: WorkloadSpec) -> Driver:
 def _windows(rollout: RolloutSpec) -> tuple[Window, ...]:
     if not rollout.windows:
         return ()
-    from kafkafeatures.core.engine.windows import problems
+    from kafkafeatures.core.engine.windows import problems  # here: few documents have windows
 
     windows = tuple(
         Window(window.schedule, timedelta(seconds=window.duration_seconds), window.time_zone)

@@ -7,7 +7,7 @@ from msgspec import Struct
 from kafkafeatures.cli.cluster import ensemble
 from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster
 from kafkafeatures.cli.migration.connection import MigrationConnection
-from kafkafeatures.core.facts.early_rights import by_files, is_before_the_copy
+from kafkafeatures.core.facts.early_rights import is_before_the_copy, with_early_remedy
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.observe import observe
 from kafkafeatures.core.facts.readings import Failure, Role
@@ -52,6 +52,7 @@ async def _cluster(
         observation, node_settings = observe(*readings, zookeeper=zookeeper), await cluster.settings_of(names)
         if is_before_the_copy(readings.probe, readings.log, zookeeper):
             node_settings = {
-                key: by_files(values) if key[0] is Role.CONTROLLER else values for key, values in node_settings.items()
+                key: with_early_remedy(values) if key[0] is Role.CONTROLLER else values
+                for key, values in node_settings.items()
             }
         return observation, node_settings

@@ -1,6 +1,8 @@
-"""Coverage of a window by evidence: the gaps of each broker, and the versions that it was sent.
+"""Coverage of a window by evidence: for one broker, the gaps in which its requests are not known, and the API versions
+that it was sent.
 
-Pure. Called by `verdict.py`. What it decides: a time without evidence is a gap, whatever was before and after it.
+Pure. Called by `verdict.py`. What it decides: a time without evidence is a gap, whatever was before and after it: an
+old client may have sent requests just then. All times are in ms since 1970.
 """
 
 from __future__ import annotations
@@ -14,35 +16,46 @@ from msgspec import Struct
 from kafkafeatures.core.clients.evidence import MAX_GAP, MINUTE, BrokerEvidence
 
 MAX_UNSEEN = 60 * MINUTE
-"""Most of a window that may be without evidence in times each too short to be a gap."""
+"""Most ms of a window, in all, that may be without evidence in spans of at most `MAX_GAP` each. Above it these spans
+are gaps too.
+"""
 
 
 class EvidenceWindow(Struct, frozen=True):
-    """The time that evidence has to cover, in ms."""
+    """The span of time that evidence has to cover, from `begin` to `end` in ms."""
 
     begin: int
     end: int
 
     @property
     def length(self) -> int:
-        """The length of it in ms."""
+        """Length in ms."""
         return self.end - self.begin
 
 
 class GapCause(StrEnum):
-    """Reasons why nothing is known about a time."""
+    """Reasons why it is not known which requests a broker was sent in a span of time."""
 
     NO_EVIDENCE = "NoEvidence"
+    """The broker has no scrape at all."""
     CONTRADICTION = "Contradiction"
+    """The scrapes of the broker contradict each other, so none of them counts."""
     BEFORE_START = "BeforeStart"
+    """From the begin of the window to the start of the first process that was scraped."""
     RESTART = "Restart"
+    """From the last scrape of a process to the start of the next process."""
     STALE = "Stale"
+    """From the last scrape of all to the end of the window."""
     MAY_REFUSE = "MayRefuse"
     """The process may be one of Kafka 4.x, which refuses removed versions and counts none of what it refuses."""
 
 
 class EvidenceGap(Struct, frozen=True):
-    """A time of which nothing is known. `detail`: of a contradiction."""
+    """A span of time for which it is not known which requests a broker was sent.
+
+    begin, end: in ms.
+    detail: the contradiction in words, if that is the cause; else empty.
+    """
 
     begin: int
     end: int
@@ -51,12 +64,17 @@ class EvidenceGap(Struct, frozen=True):
 
     @property
     def length(self) -> int:
-        """The length of it in ms."""
+        """Length in ms."""
         return self.end - self.begin
 
 
 class VersionUse(Struct, frozen=True):
-    """Requests of one version to one broker, after one time and not later than another."""
+    """Requests of one version to one broker.
+
+    name: name of the counter: of an API, or one of `ALIASES`.
+    after, until: the requests were sent after the first of these times, and not later than the second, in ms.
+    requests: their number.
+    """
 
     broker: int
     name: str
@@ -73,9 +91,11 @@ def gaps_of(
     all_refuse: bool = False,
     running_since: int | None = None,
 ) -> Sequence[EvidenceGap]:
-    """The gaps of a broker, the oldest first. That of a broker without evidence is as long as the window.
-    `all_refuse`: no registered broker accepts removed versions any more, so that nobody is left to break.
-    `running_since`: the latest process ran then, by the cluster.
+    """Gaps of a broker, the oldest first. A broker without evidence has one gap, as long as the window.
+
+    all_refuse: all registered brokers refuse removed versions already, so an old client would have failed by now.
+    running_since: a time, in ms, at which the broker's latest process certainly ran, as it was registered; None where
+        the cluster does not show it.
     """
     if evidence is None or evidence.contradiction or not evidence.processes:
         text = evidence.contradiction if evidence is not None else ""
@@ -90,16 +110,17 @@ def gaps_of(
 def _gaps(
     evidence: BrokerEvidence, window: EvidenceWindow, all_refuse: bool, running_since: int | None
 ) -> Iterator[EvidenceGap]:
-    """All times without evidence, however short they are; also some that are empty."""
-    covered_until, is_first = window.begin, True
+    """All spans without evidence, however short; also empty ones, which end before or where they begin."""
+    covered_until, is_first = window.begin, True  # everything up to `covered_until` was judged
     for process in evidence.processes:
         is_latest = process is evidence.processes[-1]
         covered_from = process.covered_from
         if is_latest and running_since is not None:
-            covered_from = min(covered_from, running_since)
+            covered_from = min(covered_from, running_since)  # certain, while the broker's clock may be wrong
         covered_from = min(covered_from, window.end)
         yield EvidenceGap(covered_until, covered_from, GapCause.BEFORE_START if is_first else GapCause.RESTART)
         if process.last > window.begin and not (process.accepts_removed or all_refuse):
+            # An older process is not known to have run after its last scrape: from there on the gap is RESTART.
             end = window.end if is_latest else min(process.last, window.end)
             yield EvidenceGap(max(covered_until, min(covered_from, end)), end, GapCause.MAY_REFUSE)
         covered_until, is_first = max(covered_until, process.last), False
@@ -107,7 +128,7 @@ def _gaps(
 
 
 def uses_of(evidence: BrokerEvidence) -> Iterator[VersionUse]:
-    """Every version that a broker was sent, in each span between two scrapes in which its counter grew."""
+    """Every version that a broker was sent: one use for each span between two scrapes in which its counter grew."""
     for process in evidence.processes:
         after = process.start
         counts: dict[tuple[str, int], float] = {}
@@ -115,6 +136,7 @@ def uses_of(evidence: BrokerEvidence) -> Iterator[VersionUse]:
             for key, count in scrape.counters.items():
                 requests = count - counts.get(key, 0)
                 if requests > 0:
+                    # The start of a process is by the broker's clock, which may be ahead of that of the scrape.
                     yield VersionUse(evidence.broker, *key, min(after, scrape.time), scrape.time, ceil(requests))
-                counts[key] = max(count, counts.get(key, 0))  # one that goes back is a contradiction, told elsewhere
+                counts[key] = max(count, counts.get(key, 0))  # a lower count is a contradiction: see `evidence.py`
             after = scrape.time

@@ -1,8 +1,9 @@
-"""Evidence about clients: what scrapes of brokers' request counters show, process by process.
+"""Evidence about clients: scrapes of brokers' request counters, grouped by the process of the broker that they show.
 
-Pure. Called by `verdict.py`. A counter of `RequestsPerSec` counts from the start of the process and is never removed,
-so one scrape tells all that its process was sent until then. What it decides: which scrapes show one process, and which
-contradict each other, so that nothing may be concluded from them.
+Pure. Called by `verdict.py`, and by `cli/clients/scrapes.py` to drop scrapes that add nothing. A counter of
+`RequestsPerSec` counts from the start of the process and is never removed, so one scrape shows everything that its
+process was sent until then. What it decides: which scrapes show the same process, and which contradict each other, so
+that nothing may be concluded from them. All times are in ms since 1970.
 """
 
 from __future__ import annotations
@@ -14,23 +15,30 @@ from msgspec import Struct
 from kafkafeatures.api.values import replace
 
 MINUTE = 60_000
+"""A minute in ms."""
 MAX_GAP = 5 * MINUTE
-"""Longest time without evidence that is not called a gap."""
+"""Longest span without evidence, in ms, that does not count as a gap."""
 MAX_CLOCK_ERROR = 60 * MINUTE
-"""The clock of a broker may differ so much from that of the scrapes, before evidence is taken that is none."""
+"""Greatest difference, in ms, between the clock of a broker and that of the scrapes for which judgements still hold."""
 
-_AT_ONCE, _FEW = 0.01, 100
-"""Share of a count, and requests, that may be counted while a scrape is made."""
+_SHARE_DURING_SCRAPE, _REQUESTS_DURING_SCRAPE = 0.01, 100
+"""Growth of a counter while a scrape is made, which takes seconds: a share of the count, or a number of requests,
+whichever is more.
+"""
 
 CounterKey = tuple[str, int]
-"""The name of a counter, which is that of an API or one of `ALIASES`, and the version of the requests it counts."""
+"""Name of a counter (an API, or one of `ALIASES`), and the version of the requests that it counts."""
 
 
 class Scrape(Struct, frozen=True):
-    """The request counters of a broker at one time. `time`: in ms by the clock of the scrapes; `start`: of the process,
-    in ms by the clock of the broker. `accepts_removed`: it shows that the process accepts, and so counts, the versions
-    that Kafka 4.0 removed. `source`: for people. `start_error`: the start of its JVM may be so many ms before or after,
-    as the start of Kafka is named, or a rounded one.
+    """The request counters of a broker at one time.
+
+    time: when it was made, by the clock of the scraper.
+    start: start of the broker's process, by the broker's clock.
+    accepts_removed: the scrape shows that the process accepts, and so counts, the versions that Kafka 4.0 removed.
+    source: name of the scrape, for people.
+    start_error: the JVM may have started so many ms before or after `start`, as that is the start of Kafka in the JVM,
+        or rounded to seconds.
     """
 
     broker: int
@@ -42,35 +50,37 @@ class Scrape(Struct, frozen=True):
     start_error: int = 0
 
     def may_be_of(self, other: Scrape) -> bool:
-        """Tell whether it shows the process of another one by its start: two sources of it differ by their errors."""
+        """Tell whether both scrapes may show the same process, by its start. If only one of them has an inexact start,
+        the two may differ by that error; of equally exact ones the starts must be equal.
+        """
         return abs(self.start - other.start) <= abs(self.start_error - other.start_error)
 
 
 class BrokerProcess(Struct, frozen=True):
-    """One process of a broker, from its start to its end. `scrapes`: at least one, the oldest first."""
+    """One process of a broker, as its scrapes show it. `scrapes`: at least one, the oldest first."""
 
     start: int
     scrapes: tuple[Scrape, ...]
 
     @property
     def accepts_removed(self) -> bool:
-        """Tell whether a scrape shows it: the release of a process does not change."""
+        """Tell whether any scrape shows that the process accepts removed versions: its release does not change."""
         return any(scrape.accepts_removed for scrape in self.scrapes)
 
     @property
     def first(self) -> int:
-        """The time of the first scrape."""
+        """Time of the first scrape."""
         return self.scrapes[0].time
 
     @property
     def last(self) -> int:
-        """The time of the last scrape."""
+        """Time of the last scrape."""
         return self.scrapes[-1].time
 
     @property
     def covered_from(self) -> int:
-        """Time from which on its counters count for certain, whatever the clock of the broker shows. A scrape just
-        after the start shows that both clocks agree.
+        """Time from which on its counters certainly count, by the clock of the scrapes. The start is by the broker's
+        clock. A scrape just after it shows that both clocks agree; else the broker's may be `MAX_CLOCK_ERROR` behind.
         """
         if self.first - self.start <= MAX_GAP:
             return min(self.start, self.first)
@@ -78,8 +88,10 @@ class BrokerProcess(Struct, frozen=True):
 
 
 class BrokerEvidence(Struct, frozen=True):
-    """The processes of a broker, the oldest first. `contradiction`: why nothing may be concluded from them but that
-    requests were counted; "" if they fit.
+    """All processes of a broker, the oldest first.
+
+    contradiction: the contradiction between its scrapes, in words; empty if there is none. With one, requests that were
+        counted still count, but nothing is covered.
     """
 
     broker: int
@@ -88,13 +100,15 @@ class BrokerEvidence(Struct, frozen=True):
 
     @property
     def last(self) -> int:
-        """The time of the last scrape."""
+        """Time of the last scrape; 0 without any."""
         return max((process.last for process in self.processes), default=0)
 
 
 def evidence_of(scrapes: Iterable[Scrape], begin: int = 0) -> Mapping[int, BrokerEvidence]:
-    """The evidence about each broker that has any, of scrapes in any order, each as often as it likes. `begin`: of the
-    window; what contradicts itself before it is left out.
+    """Evidence about each broker that has any, by id.
+
+    scrapes: in any order; the same scrape may occur several times.
+    begin: begin of the window. If the scrapes before it contradict each other, they are left out.
     """
     by_broker: dict[int, list[Scrape]] = {}
     for scrape in scrapes:
@@ -110,22 +124,28 @@ def evidence_of(scrapes: Iterable[Scrape], begin: int = 0) -> Mapping[int, Broke
 
 
 def thinned(scrapes: Iterable[Scrape], matters: Callable[[CounterKey], bool], begin: int) -> Iterator[Scrape]:
-    """The scrapes of a broker that evidence needs, in their order, which is that of time: the first and the last of a
-    process, those between which other counters that matter grow than before, those beside the begin of the window, and
-    those that contradict each other.
+    """The scrapes of one broker without those that change no judgement. Kept are the first and the last scrape of a
+    process, the last one before and the first one in the window, those that contradict each other, and those where
+    other counters begin to grow than before, so that each use keeps its dates.
+
+    scrapes: in the order of time. matters: tells whether the growth of a counter has to be dated. begin: begin of the
+    window.
     """
+    # `latest` is the scrape before, yielded once the next one shows that it is needed; `is_needed` is known before
+    # that.
     latest, is_needed = None, False
-    growing: frozenset[CounterKey] = frozenset()
+    growing: frozenset[CounterKey] = frozenset()  # counters that matter and grew up to `latest`
     for scrape in scrapes:
         following = scrape
         if latest is None:
             is_needed = True
-        elif not scrape.may_be_of(latest) or _first_that_goes_back(latest, scrape) is not None:
+        elif not scrape.may_be_of(latest) or _lowered_counter(latest, scrape) is not None:
             yield latest
             is_needed, growing = True, frozenset()
         else:
+            # The mark of the release is passed on to the next scrape, as the one that shows it may be dropped.
             following = replace(scrape, accepts_removed=scrape.accepts_removed or latest.accepts_removed)
-            if scrape.counters == latest.counters:
+            if scrape.counters == latest.counters:  # maybe a copy that an exporter repeats: no proof of a later time
                 latest = replace(latest, accepts_removed=following.accepts_removed)
                 continue
             counts = latest.counters
@@ -150,7 +170,7 @@ def _evidence(broker: int, scrapes: Iterable[Scrape], begin: int) -> BrokerEvide
         process = next((process for process in reversed(processes) if scrape.may_be_of(process[-1])), None)
         if process is None:
             processes.append([scrape])
-        elif scrape.counters != process[-1].counters:  # else it may be a copy: a broker that runs is asked all the time
+        elif scrape.counters != process[-1].counters:  # equal ones may be a copy: a running broker always counts some
             process.append(scrape)
         elif scrape.accepts_removed:
             process[-1] = replace(process[-1], accepts_removed=True)
@@ -160,7 +180,9 @@ def _evidence(broker: int, scrapes: Iterable[Scrape], begin: int) -> BrokerEvide
 
 
 def _contradiction(ordered: Iterable[Scrape]) -> str:
-    """The first contradiction between scrapes of a broker, in words; "" if there is none."""
+    """The first contradiction between scrapes of one broker, in words; empty if there is none. `ordered`: as by
+    `_ordered`.
+    """
     latest = None
     for scrape in ordered:
         if scrape.start > scrape.time + MAX_GAP:
@@ -168,10 +190,10 @@ def _contradiction(ordered: Iterable[Scrape]) -> str:
         if latest is None:
             latest = scrape
         elif scrape.may_be_of(latest):
-            if (key := _first_that_goes_back(latest, scrape)) is not None:
+            if (key := _lowered_counter(latest, scrape)) is not None:
                 name = f"{key[0]} v{key[1]}"
                 return f"{scrape.source}: {name} has a lower count than in {latest.source}, without a restart"
-            latest = latest if scrape.counters == latest.counters else scrape
+            latest = latest if scrape.counters == latest.counters else scrape  # a copy proves no later time
         elif scrape.start < latest.start:
             return f"{scrape.source} shows an older process than {latest.source}, which is of a time before"
         elif latest.time > scrape.start + MAX_GAP:
@@ -182,25 +204,29 @@ def _contradiction(ordered: Iterable[Scrape]) -> str:
 
 
 def _ordered(scrapes: Iterable[Scrape]) -> list[Scrape]:
-    """By time; of one time by start and by what is counted, for two exporters may show one process."""
+    """The scrapes by time. Those of one time by start and by the sum of their counts, as two exporters may show the
+    same process.
+    """
     return sorted(scrapes, key=lambda scrape: (scrape.time, scrape.start, sum(scrape.counters.values())))
 
 
-def _first_that_goes_back(earlier: Scrape, later: Scrape, *, at_once: bool = False) -> CounterKey | None:
-    """The first counter that is lower than before, or no longer there. `at_once`: by more than two scrapes that are
-    made at the same time may differ.
+def _lowered_counter(earlier: Scrape, later: Scrape, *, at_once: bool = False) -> CounterKey | None:
+    """The first counter that is lower in the later scrape, or missing there; None for none. `at_once`: both scrapes may
+    be of the same time, so a counter may be lower by what is counted while a scrape is made.
     """
     for key, count in earlier.counters.items():
-        missing = count - later.counters.get(key, -1)
-        if missing > (max(count * _AT_ONCE, _FEW) if at_once else 0):
+        missing = count - later.counters.get(key, -1)  # -1: above 0 also for a missing counter with count 0
+        if missing > (max(count * _SHARE_DURING_SCRAPE, _REQUESTS_DURING_SCRAPE) if at_once else 0):
             return key
     return None
 
 
 def _shared(evidence: Iterable[BrokerEvidence]) -> Iterator[tuple[int, int, BrokerProcess]]:
-    """Brokers with a process that may be one that another broker has too, and that broker."""
+    """Pairs of brokers whose scrapes may show the same process, in both orders, with the process of the first one. Then
+    a label names the wrong broker.
+    """
     processes = [(item.broker, process) for item in evidence for process in item.processes]
-    processes.sort(key=lambda pair: pair[1].start)
+    processes.sort(key=lambda pair: pair[1].start)  # so that only processes which started together are compared
     for index, (broker, process) in enumerate(processes):
         for other, other_process in processes[index + 1 :]:
             if other_process.start - process.start > MINUTE:
@@ -211,9 +237,8 @@ def _shared(evidence: Iterable[BrokerEvidence]) -> Iterator[tuple[int, int, Brok
 
 
 def _may_be_one(process: BrokerProcess, other: BrokerProcess) -> bool:
-    """Tell whether nothing shows that two processes are two: of one process one of two scrapes always has the higher
-    counts, whatever the clocks of the scrapers show, but for what is counted while a scrape is made; and of two that
-    are more than an hour apart it is the later one.
+    """Tell whether the scrapes of both may show one process. Of any two scrapes of one process, one has counts that are
+    all at least as high, whatever the clocks of the scrapers show; if they are more than an hour apart, the later one.
     """
     if not any(scrape.may_be_of(another) for scrape in process.scrapes for another in other.scrapes):
         return False
@@ -221,10 +246,10 @@ def _may_be_one(process: BrokerProcess, other: BrokerProcess) -> bool:
         for another in other.scrapes:
             earlier, later = _ordered((scrape, another))
             if later.time - earlier.time > MAX_CLOCK_ERROR:
-                if _first_that_goes_back(earlier, later) is not None:
+                if _lowered_counter(earlier, later) is not None:
                     return False
             elif all(
-                _first_that_goes_back(*pair, at_once=True) is not None for pair in ((earlier, later), (later, earlier))
+                _lowered_counter(*pair, at_once=True) is not None for pair in ((earlier, later), (later, earlier))
             ):
                 return False
     return True

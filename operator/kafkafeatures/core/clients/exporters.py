@@ -1,9 +1,10 @@
-"""Samples of a broker's metrics, as exporters name them: request counters, the start of the process, and its release.
+"""Samples of a broker's metrics, as exporters name them: request counters, the start of the process, and signs of its
+release.
 
-Pure. Called for text by `cli/clients/exposition.py`, and for series by `prometheus/evidence.py`. Exporters name the
-counters as their rules have it: those of Strimzi, Bitnami, Confluent and of the JMX exporter, with and without rules,
-are known. What it decides: samples of which a part may be missing are refused, for what is missing could be the counter
-of an old client.
+Pure. Called for the text of an exporter by `cli/clients/exposition.py`, and for series of Prometheus by
+`prometheus/evidence.py`. The names of the counters depend on the rules of the exporter: those of Strimzi, Bitnami,
+Confluent, and of the JMX exporter with and without rules are known. What it decides: a scrape that may be incomplete is
+refused, since the counter that is missing could be that of an old client.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from msgspec import Struct
 from kafkafeatures.core.clients.evidence import MINUTE, CounterKey
 
 WITHOUT_RULES = "kafka_network_requestmetrics_count"
-"""Name that the JMX exporter has without rules; the label `name` tells what is counted."""
+"""Name of the counters from a JMX exporter without rules; its label `name` says what is counted (`REQUESTS`)."""
 FAMILIES = frozenset(
     (
         "kafka_network_requestmetrics_requests_total",  # Strimzi, the JMX exporter's examples
@@ -31,40 +32,50 @@ FAMILIES = frozenset(
 )
 """Names of the counters, in lower case."""
 REQUESTS = "RequestsPerSec"
+"""Kafka's name of the counter of requests by version."""
 EXPECTED = "kafka.network:type=RequestMetrics,name=RequestsPerSec with its request and version as labels"
 CANARY = "ApiVersions"
-"""An API that every broker is asked for: by other brokers, by clients, by probes."""
+"""An API of which every running broker has requests: from other brokers, clients and probes. Without its counter, a
+rule of the exporter leaves out counters.
+"""
 
 EXPORTER = "jmx_exporter_build_info"
+"""Metric whose label `name` is the artifact of the JMX exporter, such as jmx_prometheus_javaagent."""
 SCRAPE_ERROR = "jmx_scrape_error"
-"""The JMX exporter's word on its own answer: it answers with what it has when it breaks off, and 1 here
-(`JmxCollector.collect`).
+"""Metric by which the JMX exporter shows that its answer is complete. If it breaks off, it returns what it has so far,
+and 1 here (`JmxCollector.collect`).
 """
 JVM_START, KAFKA_START = "java_lang_runtime_starttime", "kafka_server_app_info_start_time_ms"
 PROCESS_START = "process_start_time_seconds"
 START_UNITS = {JVM_START: 1, PROCESS_START: 1000, KAFKA_START: 1}
-"""Names of the start of a process, in lower case, with what a unit is in ms; the best first."""
+"""Names of the metrics with the start of a process, in lower case, and their units in ms; the most exact first."""
 KAFKA_2_0 = 1_532_908_800_000
-"""30 July 2018 in ms, the release of Kafka 2.0: no broker before it counts by version (KIP-272)."""
+"""30 July 2018 in ms, the release of Kafka 2.0: no older broker counts requests by version (KIP-272)."""
 TOTAL = "kafka_network_requestmetrics_totaltimems_count"
+"""Name of the number of all requests of an API, whatever their version, in lower case."""
 _TOTAL_TIME = "TotalTimeMs"
-"""Name of the count of all requests of an API, in lower case; and without rules, the label `name` of it."""
+"""Label `name` of that number from a JMX exporter without rules."""
 _LEAST_SHARE = 0.99
-"""Share of all requests of an API that its versions have to sum to; a scrape takes seconds."""
+"""Share of all requests of an API that its versions must sum to. It is below 1, as requests arrive during the seconds
+of a scrape.
+"""
 PURGATORY = "kafka_server_delayedoperationpurgatory"
+"""Beginning of the names of metrics about purgatories, in lower case."""
 _ELECT_LEADER = "ElectLeader"
 MARK = f"kafka.server:type=DelayedOperationPurgatory,delayedOperation={_ELECT_LEADER}"
-"""A part of every broker of Kafka 2.4 to 3.9, with ZooKeeper and with KRaft, whatever its settings; of none of 4.x."""
+"""An MBean that every broker of Kafka 2.4 to 3.9 has, with ZooKeeper and with KRaft, whatever its settings, and no
+broker of 4.x. It shows that a broker still accepts, and so counts, the versions that Kafka 4.0 removed.
+"""
 ZOOKEEPER = "kafka_server_sessionexpirelistener"
-"""Beginning of names of metrics about a session with ZooKeeper (`kafka.server:type=SessionExpireListener`), in lower
-case: a part of every broker in ZooKeeper mode, of none of 4.x.
+"""Beginning of the names of metrics about a session with ZooKeeper (`kafka.server:type=SessionExpireListener`), in
+lower case. Every broker in ZooKeeper mode has them, and no broker of 4.x, so they show the same as `MARK`.
 """
 _TWO_IN_ONE = re.compile(r"([A-Za-z]{1,80}), ?version=([0-9]{1,4})")
-"""What Bitnami's rule makes of the request: the version is in it."""
+"""Label `request` by Bitnami's rule, which has the version in it: "Fetch, version=11"."""
 
 
 class ScrapeRefused(Exception):
-    """Nothing may be concluded from a scrape, and why."""
+    """A scrape from which nothing may be concluded. Its text says why, and continues a sentence about the scrape."""
 
 
 class Sample(Struct, frozen=True):
@@ -76,7 +87,7 @@ class Sample(Struct, frozen=True):
 
 
 class SeriesKind(Enum):
-    """Meanings of series that evidence is made of."""
+    """Kinds of series from which evidence is made."""
 
     COUNTER = "requests of a version"
     TOTAL = "all requests of an API"
@@ -87,8 +98,11 @@ class SeriesKind(Enum):
 
 
 class SeriesMeaning(Struct, frozen=True):
-    """Meaning of a series, by its name and its labels. `subject`: the API, the name of the start in lower case, or the
-    name of the exporter. `key` and `identity`, which is the other labels: of a counter.
+    """Meaning of a series, by its name and labels.
+
+    subject: the API of a counter or a total; the metric of a start, in lower case; the artifact of an exporter.
+    key: of a counter, the API and the version that it counts.
+    identity: of a counter, all its other labels, which are the same for all counters of one broker.
     """
 
     kind: SeriesKind
@@ -99,8 +113,8 @@ class SeriesMeaning(Struct, frozen=True):
 
 
 class BrokerCounters(Struct, frozen=True):
-    """The counters of a scrape. `start`: of the process of the broker, in ms. `accepts_removed`, `start_error`: as of
-    `Scrape`.
+    """The request counters of a whole scrape. `start`: start of the broker's process, in ms since 1970. The other
+    fields are as in `Scrape` (`evidence.py`).
     """
 
     start: int
@@ -111,7 +125,16 @@ class BrokerCounters(Struct, frozen=True):
 
 @dataclass
 class PartialScrape:
-    """Samples of a scrape up to one of them. `family`: the name of the counters as it is written."""
+    """A scrape of which the samples are added one by one.
+
+    counters: number of requests by API and version.
+    family: name of the counters, as it is written; empty before the first one.
+    identity: labels that all counters share; None before the first counter.
+    starts: values of each metric with a start, by its name in lower case.
+    exporters: artifacts of the exporters.
+    totals: number of all requests of each API, whatever their version.
+    says_that_it_is_whole: the exporter shows that it did not break off.
+    """
 
     counters: dict[CounterKey, float] = field(default_factory=dict)
     family: str = ""
@@ -123,12 +146,12 @@ class PartialScrape:
     accepts_removed: bool = False
 
     def take(self, sample: Sample) -> None:
-        """Add a sample; one of another name means nothing. Raises ScrapeRefused."""
+        """Add a sample by its name; samples that have no meaning here are ignored. Raises ScrapeRefused."""
         if (meaning := meaning_of(sample.name, sample.labels)) is not None:
             self.add(meaning, sample.value)
 
     def add(self, meaning: SeriesMeaning, value: float) -> None:
-        """Add a sample of a series. Raises ScrapeRefused."""
+        """Add a sample of a series whose meaning is known. Raises ScrapeRefused."""
         match meaning.kind:
             case SeriesKind.COUNTER:
                 self._count(meaning, value)
@@ -167,10 +190,13 @@ class PartialScrape:
         return BrokerCounters(start, self.counters, self.accepts_removed, error)
 
     def _incomplete(self) -> Iterator[str]:
-        """APIs of which some versions are missing, where the exporter shows the number of all requests as well."""
+        """APIs of which some versions are missing: their counters sum to less than the number of all requests. APIs for
+        which the exporter does not show that number are not judged.
+        """
         sums: dict[str, float] = {}
         for (name, _), count in self.counters.items():
             sums[name] = sums.get(name, 0) + count
+        # - 1: of few requests, a single one may arrive during the scrape.
         return (name for name, total in self.totals.items() if sums.get(name, 0) < total * _LEAST_SHARE - 1)
 
     def _count(self, meaning: SeriesMeaning, value: float) -> None:
@@ -182,15 +208,15 @@ class PartialScrape:
             raise ScrapeRefused(f"has {name} of several brokers; expected the scrape of one")
         self.identity = meaning.identity
         if not (math.isfinite(value) and value >= 1 and value.is_integer()):
-            # A counter is made by its first request. Of a client that is silent a rate is 0.
+            # A counter exists from its first request on, so it is at least 1. A rate would be 0 for a silent client.
             text = f"has {value:g} for {key[0]} v{key[1]}, which is not a count: export Count, not a rate"
             raise ScrapeRefused(text)
         if self.counters.setdefault(key, value) != value:
             raise ScrapeRefused(f"has two counts of {key[0]} v{key[1]}")
 
     def _start(self) -> tuple[int, int]:
-        """The start that the JVM of the broker names, and its error, in ms: an exporter beside the broker has one of
-        its own.
+        """Start of the broker's process, and the error of that time, both in ms. Only an exporter that runs inside the
+        broker (as a Java agent) shows the broker's start as `PROCESS_START`; any other shows its own.
         """
         is_agent = bool(self.exporters) and all("javaagent" in exporter for exporter in self.exporters)
         sources = (JVM_START, PROCESS_START, KAFKA_START) if is_agent else (JVM_START, KAFKA_START)
@@ -201,6 +227,7 @@ class PartialScrape:
                 text = f"shows a start of the broker that cannot be ({name} {min(self.starts[name]):g}): Kafka 2.0 is"
                 raise ScrapeRefused(f"{text} of July 2018; check the unit in the rules of the exporter, and the clock")
             start = round(max(times))
+            # Kafka starts up to a minute after its JVM. A start in whole seconds was probably cut to them.
             return start, MINUTE if name == KAFKA_START else 999 if start % 1000 == 0 else 0
         if PROCESS_START in self.starts:
             raise ScrapeRefused(
@@ -211,27 +238,29 @@ class PartialScrape:
 
 
 def meaning_of(name: str, labels: Mapping[str, str]) -> SeriesMeaning | None:
-    """The meaning of a series; None for one that means nothing here. Raises ScrapeRefused for a mangled counter."""
-    lower, others = name.lower(), dict(labels)
-    if lower in (TOTAL, WITHOUT_RULES) and others.get("name", _TOTAL_TIME) == _TOTAL_TIME:
-        return SeriesMeaning(SeriesKind.TOTAL, name, others.get("request", ""))
+    """Meaning of a series by its name and labels; None for one that has none here. Raises ScrapeRefused for a counter
+    whose labels are mangled.
+    """
+    lower, unused_labels = name.lower(), dict(labels)
+    if lower in (TOTAL, WITHOUT_RULES) and unused_labels.get("name", _TOTAL_TIME) == _TOTAL_TIME:
+        return SeriesMeaning(SeriesKind.TOTAL, name, unused_labels.get("request", ""))
     if lower in FAMILIES:
-        if lower == WITHOUT_RULES and others.pop("name") != REQUESTS:
+        if lower == WITHOUT_RULES and unused_labels.pop("name") != REQUESTS:
             return None
-        key = take_key(name, others)
-        return SeriesMeaning(SeriesKind.COUNTER, name, key[0], key, frozenset(others.items()))
+        key = take_key(name, unused_labels)
+        return SeriesMeaning(SeriesKind.COUNTER, name, key[0], key, frozenset(unused_labels.items()))
     if lower == SCRAPE_ERROR:
         return SeriesMeaning(SeriesKind.SCRAPE_ERROR, name)
     if lower == EXPORTER:
-        return SeriesMeaning(SeriesKind.EXPORTER, name, others.get("name", ""))
+        return SeriesMeaning(SeriesKind.EXPORTER, name, unused_labels.get("name", ""))
     if lower in START_UNITS:
         return SeriesMeaning(SeriesKind.START, name, lower)
     return SeriesMeaning(SeriesKind.MARK, name) if is_mark(lower, labels) else None
 
 
 def is_mark(name: str, labels: Mapping[str, str]) -> bool:
-    """Tell whether a series is of `MARK` or of `ZOOKEEPER`, by its name in lower case. Bitnami's rule makes the label a
-    part of the name.
+    """Tell whether a series shows an older broker, as one of `MARK` or `ZOOKEEPER`. `name`: in lower case. Bitnami's
+    rule puts the label `delayedOperation` into the name.
     """
     if name.startswith(ZOOKEEPER):
         return True
@@ -242,7 +271,7 @@ def is_mark(name: str, labels: Mapping[str, str]) -> bool:
 
 
 def take_key(name: str, labels: dict[str, str]) -> CounterKey:
-    """The API and the version, which are taken out of the labels. Raises ScrapeRefused."""
+    """API and version of a counter; their labels are removed from `labels`. Raises ScrapeRefused."""
     request, version = labels.pop("request", ""), labels.pop("version", "")
     if match := _TWO_IN_ONE.fullmatch(request):
         request, version = match.groups()

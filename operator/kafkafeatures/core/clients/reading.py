@@ -1,6 +1,6 @@
-"""A reading of evidence about clients: the check that it gave, and the brokers that it was made for.
+"""A reading of evidence about clients: the resulting check, and the brokers that had to be covered.
 
-Made by `reconcile/client_evidence.py` in the background; judged by `core/facts/client_standing.py`.
+Values only. Made by `reconcile/client_evidence.py` in the background; judged by `core/facts/client_standing.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from kafkafeatures.core.clients.verdict import ClientCheck
 
 
 class JudgedBrokers(Struct, frozen=True):
-    """Brokers that evidence has to cover. `exempt`: registered ones that it need not cover, since they refuse the
-    removed versions already. `all_refuse`: each of those to cover does.
+    """Registered brokers, by whether evidence has to cover them.
+
+    ids: brokers that have to be covered.
+    exempt: brokers that need not be covered, since they refuse the removed versions already.
+    all_refuse: every registered broker refuses them already; then `ids` has all brokers, and `exempt` none.
     """
 
     ids: frozenset[int]
@@ -22,13 +25,14 @@ class JudgedBrokers(Struct, frozen=True):
     all_refuse: bool = False
 
     def includes(self, other: JudgedBrokers) -> bool:
-        """Tell whether evidence for these brokers is evidence for the others."""
+        """Tell whether evidence that was read for these brokers also covers the brokers of `other`."""
         return other.ids <= self.ids and other.all_refuse == self.all_refuse
 
 
 def judged_of(registered: frozenset[int], refusing: Set[int]) -> JudgedBrokers:
-    """Registered brokers that still accept removed versions, since to restart them may break clients;
-    all of them where none does. `refusing`: those that run Kafka 4.0 or newer.
+    """Divide the registered brokers. Those that still accept removed versions have to be covered, since a restart into
+    a newer Kafka may break their clients; if none accepts them, all have to be. `refusing`: brokers of Kafka 4.0 or
+    newer.
     """
     accepting = registered - refusing
     if not accepting:

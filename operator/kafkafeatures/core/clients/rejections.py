@@ -1,11 +1,12 @@
-"""Requests that brokers of Kafka 4.x refused, and the clients that they may be of. Pure.
+"""Requests that brokers of Kafka 4.x refused, and the clients that may have sent them.
 
-Called by `cli/clients/rejected.py`, with what server logs and request logs have. It decides:
+Pure. Called by `cli/clients/rejected.py`, with the lines of server logs (refused requests) and of request logs (clients
+that were seen). It decides:
 
-- The lines about one connection are one refusal: the broker closes the connection with it.
-- A client is identified by its connection: a request log has seen it there, nobody else there, and nothing later than
-  the refusal, or the name of the connection was used again.
-- Clients that share the address alone are candidates, those that have sent the same version before the others.
+- All lines about one connection are one refusal, as the broker closes the connection with it.
+- A connection identifies a client if a request log shows this client alone on it, and no request on it later than the
+  refusal. A later request would mean that another connection got the same name (addresses and ports).
+- Clients that were only seen at the same address are candidates; first those that have sent the same version.
 """
 
 from __future__ import annotations
@@ -17,17 +18,24 @@ from enum import StrEnum
 from msgspec import Struct
 
 MAX_CONNECTIONS = 250_000
-"""Connections that are told apart, the latest of them, at 0.5 kB each."""
+"""Most connections that are remembered, the latest ones; each takes 0.5 kB of memory."""
 MAX_USES = 20_000
-"""Groups of address, API and version that are told apart; the others are one group for each API and version."""
+"""Most groups of address, API and version; further ones are counted in one group for each API and version, with
+`OTHER_ADDRESSES` as the address.
+"""
 OTHER_ADDRESSES = "other"
 LOGGED_LATE = 60_000
-"""Ms after the refusal at which an earlier request of the connection may be logged."""
+"""Most ms after a refusal for which an earlier request of the connection may still be logged."""
 
 
 class RefusedRequest(Struct, frozen=True):
-    """A refused request. `api`: its name, or its key where the release has none; `version`: -1 if it is not told.
-    `time`: in ms, in the time zone of the log; None where the line has none.
+    """A refused request, from a line of a server log.
+
+    connection: name of the connection, by addresses and ports.
+    address: address of the client.
+    api: name of the API, or its key if the release has no name for it.
+    version: version of the request; -1 if the line does not have it.
+    time: in ms, in the time zone of the log; None if the line has none.
     """
 
     connection: str
@@ -38,7 +46,7 @@ class RefusedRequest(Struct, frozen=True):
 
 
 class SeenClient(Struct, frozen=True):
-    """A client as a broker names it. `software`: empty where the client does not tell it."""
+    """A client as a request log names it. `software`: name and version that the client sends (KIP-511), or empty."""
 
     client_id: str
     principal: str
@@ -47,8 +55,11 @@ class SeenClient(Struct, frozen=True):
 
 @dataclass
 class Sightings:
-    """Traces of a client at an address. `times`: first and last on each connection in question, in ms as the log has
-    them; `uses`: the versions that it sent, by the name of the API.
+    """Requests of a client from one address, as request logs show them.
+
+    times: by connection, for connections with a refusal: time of the first and of the last request, in ms as in the
+        log.
+    uses: API names and versions that it sent.
     """
 
     times: dict[str, tuple[int, int]]
@@ -56,11 +67,11 @@ class Sightings:
 
 
 Seen = Mapping[str, Mapping[SeenClient, Sightings]]
-"""By address and client."""
+"""Requests that request logs show, by address and client."""
 
 
 class JoinKind(StrEnum):
-    """How a client is joined with refused requests. Only the first identifies it."""
+    """Evidence that a client sent refused requests, the best first. Only `CONNECTION` identifies it."""
 
     CONNECTION = "Connection"
     SAME_VERSION = "SameAddressAndVersion"
@@ -68,7 +79,9 @@ class JoinKind(StrEnum):
 
 
 class ClientMatch(Struct, frozen=True):
-    """A client, and how it is joined. `connections`: those on which it was seen; 0 for a guess."""
+    """A client that may have sent refused requests. `connections`: number of refusals by which it is identified; 0 if
+    it is only a candidate.
+    """
 
     client: SeenClient
     kind: JoinKind
@@ -76,7 +89,12 @@ class ClientMatch(Struct, frozen=True):
 
 
 class RejectedUse(Struct, frozen=True):
-    """An API version that was refused at an address. `first`, `last`: in ms, None where no line has a time."""
+    """An API version that was refused to clients at one address.
+
+    connections: number of refusals, one for each connection.
+    first, last: times of the first and the last refusal, in ms; None if no line has a time.
+    clients: clients that may have sent it.
+    """
 
     address: str
     api: str
@@ -89,40 +107,43 @@ class RejectedUse(Struct, frozen=True):
 
 @dataclass
 class _Group:
+    """Counts for one address, API and version, as in `RejectedUse`."""
+
     connections: int = 0
     first: int | None = None
     last: int | None = None
 
 
 _Key = tuple[str, str, int]
+"""Address, API and version."""
 
 
 class RejectedRequests:
-    """Rejections by address, API and version."""
+    """Refused requests of all logs, counted by address, API and version."""
 
     def __init__(self) -> None:
         self._groups: dict[_Key, _Group] = {}
         self._connections: dict[str, tuple[_Key, int | None]] = {}
-        """The group and the time of each connection."""
+        """Group and time of the refusal on each connection, in the order in which they were added."""
 
     def add(self, rejections: Iterable[RefusedRequest]) -> None:
-        """Add those of a log. A connection that is there counts once."""
+        """Add the requests of one log. Further lines about a connection that was added before are ignored."""
         for rejection in rejections:
             if rejection.connection not in self._connections:
                 self._add(rejection)
 
     @property
     def addresses(self) -> set[str]:
-        """Addresses of clients."""
+        """Addresses of clients to which something was refused."""
         return {address for address, _, _ in self._groups} - {OTHER_ADDRESSES}
 
     @property
     def connections(self) -> set[str]:
-        """Connections that are told apart."""
+        """Names of the connections that are remembered."""
         return set(self._connections)
 
     def uses(self, seen: Seen) -> list[RejectedUse]:
-        """Each group with the clients that it may be of, the most frequent one first."""
+        """Each group with the clients that may have sent its requests; groups with the most refusals first."""
         connections: dict[_Key, list[tuple[str, int | None]]] = {}
         for connection, (key, time) in self._connections.items():
             connections.setdefault(key, []).append((connection, time))
@@ -145,7 +166,7 @@ class RejectedRequests:
             group.first = rejection.time if group.first is None else min(group.first, rejection.time)
             group.last = rejection.time if group.last is None else max(group.last, rejection.time)
         if len(self._connections) >= MAX_CONNECTIONS:
-            del self._connections[next(iter(self._connections))]
+            del self._connections[next(iter(self._connections))]  # the oldest: a dict keeps the order of insertion
         self._connections[rejection.connection] = (key, rejection.time)
 
 
@@ -155,7 +176,9 @@ def _matches(
     connections: Iterable[tuple[str, int | None]],
     clients: Mapping[SeenClient, Sightings],
 ) -> tuple[ClientMatch, ...]:
-    """The clients that are identified, and if connections are left over, those that they may be of."""
+    """Clients of one group: those that are identified, and if refusals remain, the candidates for these. `total`:
+    number of refusals, also on connections that are no longer remembered.
+    """
     _, api, version = key
     identified: dict[SeenClient, int] = {}
     for connection, time in connections:
@@ -174,7 +197,7 @@ def _matches(
 
 
 def _identified(connection: str, time: int | None, clients: Mapping[SeenClient, Sightings]) -> SeenClient | None:
-    """The only client that was seen on this connection, up to its end."""
+    """The client of this connection, by the rule above; None if it is not certain. `time`: of the refusal."""
     candidates = [client for client, sightings in clients.items() if connection in sightings.times]
     if time is None or len(candidates) != 1:
         return None

@@ -1,12 +1,12 @@
-"""The level of the request log, switched for a time: what is set, and what is restored. Pure.
+"""Rules for the level of Kafka's request log, which a command raises for a time: what may be set, and what is restored.
 
-Called by the modules of `cli/clients/request_logger`. It decides:
+Pure. Called by the modules of `cli/clients/request_logger`. It decides:
 
-- A level that is as verbose already is left alone, so it is not lowered at the end either.
-- DEBUG logs every request: of one broker at a time, unless all are wanted.
-- INFO logs only requests of deprecated versions. Kafka 4.x has none: it removed them (seen on 4.1).
-- A level is restored only while it is the one that was set. Another one was set outside this command, or is that
-  of the configuration file of a broker that has restarted.
+- A broker whose level is as verbose already is left alone, so its level is not lowered at the end either.
+- DEBUG logs every request, so it is set on one broker at a time, unless the user chose all of them (`--all`).
+- INFO logs only requests of deprecated versions, so nothing on Kafka 4.x, which removed these (observed on 4.1).
+- A level is restored only while it is the one that was set. Any other one was set outside this command, or comes from
+  the configuration file, as the broker was restarted meanwhile.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ LEVELS = ("FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE")
 """Levels that can be set at run time, the least verbose first (`LogLevelConfig.java`)."""
 DEBUG, INFO = "DEBUG", "INFO"
 LINE_BYTES = (1200, 1600)
-"""Bytes of a line at DEBUG, from a Produce of one record to the mean of mixed requests (measured)."""
+"""Bytes of one logged request at DEBUG, measured: of a Produce with one record, and on average of mixed requests."""
 
 
 class SwitchedBroker(Struct, frozen=True):
-    """A broker whose level was set, or was about to be. `process`: the incarnation of its process; empty where it is
-    not known.
+    """A broker whose level was set, or was about to be set when the command ended.
+
+    before, level: the level before, and the one that was set.
+    process: incarnation id of its process, which changes with a restart; empty where it is not known.
     """
 
     broker: int
@@ -35,7 +37,10 @@ class SwitchedBroker(Struct, frozen=True):
 
 
 class LoggingSwitch(Struct, frozen=True):
-    """What a command has switched. `begin`, `until`: in ms."""
+    """Brokers whose level one command has set. The command keeps this in a file, so that another one can restore them.
+
+    begin, until: time of the first change, and time at which the levels are to be restored, in ms since 1970.
+    """
 
     cluster_id: str
     begin: int
@@ -44,29 +49,34 @@ class LoggingSwitch(Struct, frozen=True):
 
 
 class LevelState(StrEnum):
-    """State of a level that was set."""
+    """State of the level of a broker that a command has switched."""
 
     SET = "Set"
+    """Still the level that the command has set."""
     RESTORED = "Restored"
-    """The level of before, as after a restart of the broker."""
+    """The level of before, also if a restart of the broker brought it back."""
     CHANGED = "Changed"
+    """Neither: somebody else has set it."""
 
 
 def level_state(switched: SwitchedBroker, level: str) -> LevelState:
-    """The state of a broker that gives this level now."""
+    """State of a broker's level. `level`: the one that the broker reports now."""
     if level == switched.level:
         return LevelState.SET
     return LevelState.RESTORED if level == switched.before else LevelState.CHANGED
 
 
 def is_as_verbose(level: str, wanted: str) -> bool:
-    """Tell whether a level logs all that the wanted one does."""
+    """Tell whether `level` logs everything that the wanted level logs."""
     return level in LEVELS and LEVELS.index(level) >= LEVELS.index(wanted)
 
 
 def refusal(wanted: str, levels: Mapping[int, str], refusing: Sequence[int], *, is_for_all: bool) -> str:
-    """Reason why these levels are not switched; empty if they may be. `levels`: by broker; `refusing`: the brokers
-    that run Kafka 4.0 or newer.
+    """Reason why the wanted level must not be set on these brokers; empty if it may be.
+
+    levels: present level of each broker, by id.
+    refusing: brokers that run Kafka 4.0 or newer, which refuse requests of removed versions instead of logging them.
+    is_for_all: the user chose all brokers, not single ones by their id.
     """
     if wanted == INFO and refusing:
         return (
@@ -89,6 +99,6 @@ def _brokers(ids: Sequence[int]) -> str:
 
 
 def gigabytes_per_hour(requests_per_second: float) -> tuple[float, float]:
-    """The least and the most that DEBUG logs of so many requests, in GB an hour."""
+    """Size of the log at DEBUG in GB per hour, for requests of either size in `LINE_BYTES`."""
     least, most = (requests_per_second * 3600 * size / 1e9 for size in LINE_BYTES)
     return least, most

@@ -1,8 +1,9 @@
-"""Senders of the API versions that a release removed: which clients, whose they are, and what to do about each.
+"""Senders of the API versions that a release removed: which clients they are, which team owns them, and the remedy.
 
-Pure. Called by `cli/clients/check.py` with what request logs show. Logs name; they never make a verdict better. What it
-decides: what a sender is (a client id of a principal), and its remedy. Neither is proof: a client id is what the client
-says of itself, so that none is ever left out because of it.
+Pure. Called by `cli/clients/check.py` with the requests of request logs. Logs show who sent a request; they never make
+a verdict better, as they need not have all requests. What it decides: a sender is a client id of a principal, and its
+remedy follows from its client id and software. A client chooses both itself, so they prove nothing, and no sender is
+left out because of them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,18 @@ from kafkafeatures.core.clients.coverage import EvidenceWindow, VersionUse
 from kafkafeatures.core.clients.targets import Acceptance, Targets
 
 MANY_CLIENTS = 10
-"""Client ids of one principal at one address above which there may be a proxy."""
+"""Number of client ids of one principal at one address above which the address may be that of a proxy."""
 
 
 class LoggedUse(Struct, frozen=True):
-    """Requests of one sender, API and version to one broker within an hour. `client_id`, `principal`, `address`: None
-    where the log does not have them any more. `first`: not later than the first one, in ms; `last`: the time of the
-    last one. `shows_all`: the log has all requests of that hour, not just those of deprecated versions.
+    """Requests of one sender, API and version to one broker within an hour.
+
+    name: name of the API.
+    client_id, principal, address: None if they were left out when the log was reduced, for lack of room.
+    software: name and version that the client sends (KIP-511); empty for none.
+    is_forwarded: a broker has forwarded the requests; `address` is that of the broker.
+    first, last: bound of the first request (not later than it), and time of the last one, in ms.
+    shows_all: the log has all requests of that hour, not just those of deprecated versions.
     """
 
     broker: int
@@ -45,11 +51,11 @@ class SenderKind(StrEnum):
 
     CLIENT = "Client"
     BROKER = "Broker"
-    """Replica fetchers have such client ids."""
+    """The replica fetcher of a broker, by its client id."""
     FORWARDED = "Forwarded"
-    """A broker sent on what a client had sent to it: the address is that of the broker."""
+    """A client whose request a broker has forwarded: the address is that of the broker."""
     UNNAMED = "Unnamed"
-    """The reduced log had no room for more names."""
+    """Clients whose names were left out when the log was reduced, for lack of room."""
 
 
 class ClientOwner(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -65,8 +71,12 @@ class ClientOwner(Struct, frozen=True, forbid_unknown_fields=True, rename="camel
 
 
 class Sender(Struct, frozen=True):
-    """A client that used removed versions within the window. `versions`: (API, version), sorted; `last`: of these
-    requests, in ms. `near`: client ids of the same principal at one of its addresses, itself included.
+    """A client that used removed versions within the window.
+
+    versions: the removed versions that it used, as (API, version), sorted.
+    requests, last: number of these requests, and time of the last one in ms.
+    owner: team of the first `ClientOwner` that matches; empty for none.
+    near: most client ids of the same principal at one of its addresses, including its own (see `MANY_CLIENTS`).
     """
 
     kind: SenderKind
@@ -94,12 +104,14 @@ _LIBRARIES = (
     ("Java", "producer-*"),
     ("Java", "adminclient-*"),
 )
-"""Libraries by the name that they register (KIP-511), or by their default client id."""
+"""Libraries, with patterns for the name that they send (KIP-511) or for their default client id."""
 _CONFIGURED = {"sarama": "Config.Version", "kafka-python": "api_version"}
-"""Libraries that use the versions that they are configured for, and the option."""
+"""Libraries that send the versions that they are configured for, whatever the broker offers; with the option."""
 _ANY_CONFIGURED = "sarama: Config.Version, kafka-python: api_version"
 _FETCHER = "broker-*-fetcher-*"
+"""Client ids of replica fetchers."""
 _NEGOTIATION = "ApiVersions"
+"""The request by which a client asks for the versions that the broker offers."""
 
 
 def owner_of(owners: Iterable[ClientOwner], client_id: str, principal: str) -> str:
@@ -122,12 +134,12 @@ def removed_uses(
 
 
 def is_within(use: LoggedUse, window: EvidenceWindow) -> bool:
-    """Tell whether a request of these may have been sent within the window."""
+    """Tell whether one of these requests may have been sent within the window."""
     return use.last >= window.begin and use.first <= window.end
 
 
 def version_uses(uses: Iterable[LoggedUse], window: EvidenceWindow) -> Iterator[VersionUse]:
-    """Uses as counters show them: by broker, API and version, for the verdict."""
+    """Uses in the form that counters have, without their senders, for the verdict; bounded to the window."""
     for use in uses:
         if is_within(use, window):
             last = min(use.last, window.end)
@@ -139,11 +151,13 @@ def version_uses(uses: Iterable[LoggedUse], window: EvidenceWindow) -> Iterator[
 def senders_of(
     uses: Sequence[LoggedUse], release: str, targets: Targets, window: EvidenceWindow, owners: Sequence[ClientOwner]
 ) -> tuple[Sender, ...]:
-    """The senders of removed versions, those with the most requests first."""
+    """Senders of versions that the release removed, those with the most requests first. `uses`: all requests of the
+    logs, also of accepted versions, which show how a client chooses its versions.
+    """
     by_sender: dict[tuple[SenderKind, str, str], list[LoggedUse]] = {}
     for use in removed_uses(uses, release, targets, window):
         by_sender.setdefault((_kind(use), use.client_id or "", use.principal or ""), []).append(use)
-    negotiating = {_identity(use) for use in uses if use.name == _NEGOTIATION}
+    negotiating = {_identity(use) for use in uses if use.name == _NEGOTIATION}  # they ask a broker for its versions
     near = _near(uses)
     senders = [
         _sender(kind, its_uses, owners, near, negotiates=_identity(its_uses[0]) in negotiating)
@@ -165,7 +179,7 @@ def _identity(use: LoggedUse) -> tuple[str | None, str | None]:
 
 
 def _near(uses: Iterable[LoggedUse]) -> Mapping[tuple[str | None, str | None], int]:
-    """By principal and address, the number of client ids."""
+    """Number of client ids, by principal and address."""
     clients: dict[tuple[str | None, str | None], set[str]] = {}
     for use in uses:
         if use.client_id is not None and use.address and not use.is_forwarded:
@@ -211,6 +225,7 @@ def _remedy(kind: SenderKind, client_id: str, software: Sequence[str], *, negoti
             library = _library(client_id, software)
             if library in _CONFIGURED:
                 return f"raise the configured version ({library}: {_CONFIGURED[library]}), or upgrade the library"
+            # The log would show the client's ApiVersions request. Without any, its versions must be configured.
             if shows_all and not negotiates and not library:
                 return f"raise its configured version ({_ANY_CONFIGURED}), as it asks for none; or upgrade the library"
             return f"upgrade the library ({library})" if library else "upgrade the client library"

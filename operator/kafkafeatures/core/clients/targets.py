@@ -1,8 +1,8 @@
 """The API versions that a release of Kafka accepts, and what becomes of a request of another version.
 
-Pure. The table is `targets.json` beside this module, made of the message schemas in Kafka's jars by
-`python -m tests.clients.generate`. Never a broker's own ApiVersions answer: one of 4.x advertises Produce 0-2, and
-closes the connection of a client that sends it.
+Pure. Called by `verdict.py` and `senders.py`. The table is `targets.json` beside this module, which
+`python -m tests.clients.generate` makes from the message schemas in Kafka's jars. A broker's own ApiVersions answer is
+never used: a broker of 4.x advertises Produce 0-2, and closes the connection of a client that sends it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class ApiScope(StrEnum):
     BROKER = "broker"
     CONTROLLER = "controller"
     UNSTABLE = "unstable"
-    """Clients, but no version of it is stable yet: a broker refuses it unless it is set to accept it."""
+    """Clients, but no version of the API is stable yet: a broker refuses it unless its settings allow it."""
 
 
 class ApiVersions(Struct, frozen=True):
-    """The versions that a release accepts, from the first to the last."""
+    """The versions of one API that a release accepts, from `min` to `max`, and who calls the API."""
 
     min: int
     max: int
@@ -37,6 +37,7 @@ class Acceptance(StrEnum):
 
     ACCEPTED = "accepted"
     REMOVED = "removed"
+    """Older than what the release accepts, or the release no longer has the API: the client breaks."""
     INTERNAL = "internal"
     """Removed or newer, but only nodes of the cluster send it, and they are upgraded with it."""
     NEWER = "newer"
@@ -61,11 +62,13 @@ APIs had before: AlterIsr in Kafka 2.7 to 3.1, ElectPreferredLeaders in 2.2 and 
 """
 
 _NEGOTIATED = "ApiVersions"
-"""A broker answers a version that it does not know, and a client tries again with an older one."""
+"""API of which no version breaks a client: to one that it does not know a broker answers with those that it knows, and
+the client tries again.
+"""
 
 
 class Targets(Struct, frozen=True):
-    """What each release accepts."""
+    """Table of the API versions that each release accepts."""
 
     releases: Mapping[str, Apis]
 
@@ -74,11 +77,11 @@ class Targets(Struct, frozen=True):
         return self.releases.get(".".join(release.split(".")[:2]))
 
     def acceptance(self, target: Apis, name: str, version: int) -> Acceptance:
-        """Fate of requests that a counter of this name counts."""
+        """Fate, on the release of `target`, of requests of this version that a counter of this name counts."""
         api = ALIASES.get(name, name)
         entry = target.get(api)
         if entry is None:
-            scopes = {apis[api].scope for apis in self.releases.values() if api in apis}
+            scopes = {apis[api].scope for apis in self.releases.values() if api in apis}  # an API of other releases
             if not scopes:
                 return Acceptance.UNKNOWN
             return Acceptance.REMOVED if scopes & {ApiScope.CLIENT, ApiScope.UNSTABLE} else Acceptance.INTERNAL
@@ -90,5 +93,5 @@ class Targets(Struct, frozen=True):
 
 
 def parse_targets(text: bytes) -> Targets:
-    """The table of a file. Raises msgspec's errors: the file is a part of this program."""
+    """Parse `targets.json`. Raises msgspec's errors, which are not handled: the file is part of this program."""
     return Targets(msgspec.json.decode(text, type=dict[str, dict[str, ApiVersions]]))

@@ -1,8 +1,9 @@
-"""The verdict on a release: ready, blocked by clients, or unknown, with what was looked at and what is missing.
+"""The verdict on a release of Kafka: whether clients are ready for it, or some would break, or it is unknown; with the
+uses of removed versions, and the gaps of the evidence.
 
 Pure. Called by `cli/clients/check.py` and `reconcile/client_evidence.py`. What it decides: `Ready` only if every
 registered broker is covered through the whole window, and none was sent a version in it that the release lacks. Less
-evidence never makes a cluster ready.
+evidence never makes a cluster ready. All times are in ms since 1970.
 """
 
 from __future__ import annotations
@@ -24,20 +25,24 @@ class ClientVerdict(StrEnum):
     """Outcome of a check of clients."""
 
     READY = "Ready"
+    """Every broker is covered, and no client used a version that the release does not accept."""
     BLOCKED = "Blocked"
+    """Some client used a version that the release removed."""
     UNKNOWN = "Unknown"
+    """Neither is proven."""
 
 
 class UseKind(StrEnum):
-    """Meanings of a version that the release does not accept."""
+    """Kinds of uses of versions that the release does not accept, the most severe first."""
 
     REMOVED = "Removed"
-    """Used within the window: whoever sends it breaks."""
+    """A removed version, used within the window: whoever sends it breaks."""
     MAYBE_BEFORE = "MaybeBefore"
-    """Removed, and used before the window or in it: its counter was not read when the window began."""
+    """A removed version, used in the window or just before: its counter was not read when the window began."""
     NEWER = "Newer"
-    """Newer than the release, which is older than what runs."""
+    """A version newer than the release: the release is older than the Kafka that runs."""
     UNKNOWN_API = "UnknownApi"
+    """An API that no release of Apache Kafka has."""
 
 
 class ApiVersion(NamedTuple):
@@ -48,7 +53,12 @@ class ApiVersion(NamedTuple):
 
 
 class ApiUse(Struct, frozen=True):
-    """Requests of one version to all brokers that had any. `after`, `until`: bounds of the first and the last one."""
+    """Requests of one version to all brokers together.
+
+    name: name of the counter: an API, or one of `ALIASES`.
+    brokers: ids of the brokers that were sent any.
+    after, until: all were sent after the first of these times, and not later than the second.
+    """
 
     kind: UseKind
     name: str
@@ -60,13 +70,13 @@ class ApiUse(Struct, frozen=True):
 
     @property
     def api_version(self) -> ApiVersion:
-        """The version that is used, by the name of its API."""
+        """The version with the name of its API in place of the name of the counter."""
         return ApiVersion(ALIASES.get(self.name, self.name), self.version)
 
 
 class BrokerCoverage(Struct, frozen=True):
-    """The gaps of a broker that has to be covered; none if it is. `ready_from`: time at which the last is out of
-    the window.
+    """Coverage of one broker. `gaps`: spans without evidence; empty if it is covered. `ready_from`: time at which the
+    last gap has left the window, or can be closed by another scrape.
     """
 
     broker: int
@@ -75,8 +85,13 @@ class BrokerCoverage(Struct, frozen=True):
 
 
 class ClientCheck(Struct, frozen=True):
-    """A verdict with its evidence. `brokers`: None where it is not known which are registered. `ready_from`: earliest
-    time at which the verdict can be Ready, if the evidence goes on and shows nothing; None where that is not known.
+    """A verdict with its evidence.
+
+    is_known_release: the table of API versions has the release.
+    uses: uses of versions that the release does not accept; if there are any, the verdict is not Ready.
+    brokers: coverage of each broker that has to be covered; None if it is not known which are registered.
+    ready_from: earliest time at which the verdict can be Ready, if from now on all brokers are covered and no such
+        version is used; None if that is not known.
     """
 
     release: str
@@ -92,7 +107,7 @@ class ClientCheck(Struct, frozen=True):
         return tuple(use for use in self.uses if use.kind is UseKind.REMOVED and use.api_version not in consented)
 
     def without(self, ids: Set[int]) -> ClientCheck:
-        """The check without the gaps of these brokers. What they were sent still counts."""
+        """The check in which these brokers need not be covered. Versions that they were sent still count."""
         if self.brokers is None or not ids:
             return self
         brokers = tuple(broker for broker in self.brokers if broker.broker not in ids)
@@ -101,12 +116,13 @@ class ClientCheck(Struct, frozen=True):
         return replace(self, brokers=brokers, verdict=verdict, ready_from=ready_from)
 
     def verdict_beside(self, consented: Set[ApiVersion]) -> ClientVerdict:
-        """The verdict if these versions were not used. What is unknown stays unknown."""
+        """The verdict if these versions were not used within the window. Uses that are not certain still count."""
         uses = tuple(use for use in self.uses if use.kind is not UseKind.REMOVED or use.api_version not in consented)
         return _verdict(uses, self.brokers, is_known=self.is_known_release)
 
 
 _KINDS = {Acceptance.NEWER: UseKind.NEWER, Acceptance.UNKNOWN: UseKind.UNKNOWN_API}
+"""Kinds of uses that do not depend on the time of the use."""
 
 
 def check_clients(
@@ -119,13 +135,15 @@ def check_clients(
     all_refuse: bool = False,
     logged: Iterable[VersionUse] = (),
 ) -> ClientCheck:
-    """The check of one cluster. `registry`: its brokers; None where they could not be read. `all_refuse`: all of them
-    run Kafka 4.0 or newer, so that nothing more breaks. `logged`: by request logs, which may add uses, and cover
-    nothing.
+    """Check the clients of one cluster.
+
+    registry: its brokers; None if they could not be read.
+    all_refuse: all brokers run Kafka 4.0 or newer already, so no client that works today sends a removed version.
+    logged: uses by request logs; they add to those of the counters, but cover nothing.
     """
     evidence = evidence_of((scrape for scrape in scrapes if scrape.time <= window.end), window.begin)
     uses = tuple(_uses(release, targets, evidence.values(), logged, window))
-    known = registry if registry is not None and registry.present else None
+    known = registry if registry is not None and registry.present else None  # no broker at all: an answer not to trust
     coverage = None if known is None else tuple(_coverage(evidence, known, window, all_refuse)) or None
     is_known = targets.of(release) is not None
     verdict = _verdict(uses, coverage, is_known=is_known)
@@ -137,7 +155,7 @@ def _ready_from(
     window: EvidenceWindow, uses: tuple[ApiUse, ...], coverage: tuple[BrokerCoverage, ...] | None
 ) -> int | None:
     if coverage is None or any(use.kind in _KINDS.values() for use in uses):
-        return None
+        return None  # no time removes these uses: the release or the brokers have to be others
     times = [*(broker.ready_from for broker in coverage), *(use.until + window.length for use in uses)]
     return max([window.end, *times])
 
@@ -160,13 +178,16 @@ def _coverage(
         since = registry.running_since(its_evidence)
         gaps = tuple(gaps_of(its_evidence, span, all_refuse=all_refuse, running_since=since))
         ends = [gap.end for gap in gaps if not _may_close_at_once(gap, window)]
-        if broker not in registry.present:  # nobody can scrape it any more, and once it has left the window, it is over
+        if broker not in registry.present:
+            # It can no longer be scraped; but once its last sign has left the window, it need not be covered.
             ends = [min(gap.end, registry.last_sign(broker, its_evidence)) for gap in gaps]
         yield BrokerCoverage(broker, gaps, max([window.end, *(end + window.length for end in ends)]))
 
 
 def _may_close_at_once(gap: EvidenceGap, window: EvidenceWindow) -> bool:
-    """Tell whether one more scrape may show what happened in a gap; of a process that ended there is none more."""
+    """Tell whether the next scrape may close the gap, as it shows all that its process was sent since it started. The
+    end of a process that has ended can no longer be scraped.
+    """
     if gap.cause is GapCause.CONTRADICTION:
         return True
     return gap.end == window.end and gap.cause in (GapCause.MAY_REFUSE, GapCause.NO_EVIDENCE, GapCause.STALE)
@@ -184,19 +205,22 @@ def _uses(
     if target is None:
         return
     counted = _by_kind((use for item in evidence for use in uses_of(item)), targets, target, window)
-    by_kind = {**_by_kind(logged, targets, target, window), **counted}  # counters are complete
+    by_kind = {**_by_kind(logged, targets, target, window), **counted}  # counters win: logs may lack requests
     order = list(UseKind)
     for kind, name, version in sorted(by_kind, key=lambda key: (order.index(key[0]), key[1], key[2])):
         if (kind, ALIASES.get(name, ""), version) in by_kind:
-            continue  # counted by the API itself as well
+            continue  # the counter of the API itself counts these requests too
         if kind is UseKind.MAYBE_BEFORE and (UseKind.REMOVED, name, version) in by_kind:
-            continue
+            continue  # certain uses of the same version say more
         yield _summed(kind, by_kind[kind, name, version])
 
 
 def _by_kind(
     uses: Iterable[VersionUse], targets: Targets, target: Apis, window: EvidenceWindow
 ) -> Mapping[tuple[UseKind, str, int], Sequence[VersionUse]]:
+    """Uses of versions that the release does not accept, by kind, counter and version; without those before the
+    window.
+    """
     by_kind: dict[tuple[UseKind, str, int], list[VersionUse]] = {}
     for use in uses:
         acceptance = targets.acceptance(target, use.name, use.version)

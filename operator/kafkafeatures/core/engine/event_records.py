@@ -17,7 +17,7 @@ MAX_NOTE = 1000  # the API server takes 1024 bytes
 
 
 class EventFacts(StatusRecord, frozen=True, kw_only=True):
-    """Fields of an Event. One that does not apply is left out.
+    """Fields of an Event, for programs. A field that does not apply keeps its default, and is left out.
 
     kind: kind of the step that began or ended.
     node: title of the node, such as "broker 3".

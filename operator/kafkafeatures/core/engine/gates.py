@@ -203,6 +203,7 @@ def mode(question: GateInput) -> Decision | None:
     if stage.work_in_flight is not None:  # begun before the mode was changed; followed to its end
         reason, titles = stage.work_in_flight
         return Wait(reason, f"mode Observe; still in flight: {titles}", delay=1.0, subject=titles, remedy=FOLLOWED)
+    # Without a quorum nothing is observed for certain: a wait, so that the cluster is read again soon.
     leaderless = next((blocker for blocker in stage.blockers if blocker.kind is BlockerKind.QUORUM), None)
     if leaderless is not None:
         wait = waits_on(leaderless, Reason.WAITING_FOR_QUORUM, message=leaderless.message)
@@ -276,6 +277,7 @@ GATES: tuple[Gate, ...] = (cluster, owner, unsettled, mode, suspend, drift, bloc
 
 
 def _unapproved(question: GateInput) -> Held | None:
+    """Decision if the plan has to be approved and is not; None if it is, or if nothing is to be done."""
     stage, plan = question.stage, question.plan
     if not stage.is_due or (plan.is_over and not isinstance(stage.next, Act)):
         return None

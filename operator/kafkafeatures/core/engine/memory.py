@@ -88,7 +88,9 @@ def counts_as_correction(entry: HistoryEntry, age_of: AgeOf) -> bool:
 
 
 def remembering(status: Status, previous: InFlight, current: InFlight) -> Status:
-    """The status in which the intent of a step in flight is replaced by its present form."""
+    """The status in which the intent of a step in flight is replaced by one with its present progress. `previous`,
+    `current`: the same step, as it was read from the status and as it is now.
+    """
     if current is previous:
         return status
     old, new = previous.to_intent(), current.to_intent()

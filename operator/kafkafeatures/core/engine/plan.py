@@ -126,8 +126,8 @@ def plan_of(
             all(stage_work.is_over for stage_work in work) and all(part.is_known for part in parts)
         ):
             # Computed again, not believed: whoever may write a status must not be able to give a plan an approved hash.
-            begun_at = change_count - sum(stage_work.counted for stage_work in work)
-            same_plan = Plan(hash_of(standing.stages, begun_at), standing.stages, work, change_count)
+            count_at_begin = change_count - sum(stage_work.counted for stage_work in work)
+            same_plan = Plan(hash_of(standing.stages, count_at_begin), standing.stages, work, change_count)
             if same_plan.hash == standing.hash and not _approval_was_taken_back(standing, same_plan, approvals):
                 return same_plan
         if hash_of(standing.stages, change_count) == standing.hash:  # the plan ends, and none of its steps was counted
@@ -169,5 +169,6 @@ def _remaining_work(stages: tuple[PlannedStage, ...], parts: tuple[StageProposal
 
 
 def _approval_was_taken_back(standing: PlanStatus, plan: Plan, approvals: frozenset[str]) -> bool:
+    """Tell whether a person has approved the plan by its hash, and has removed that approval since."""
     by_hash = standing.approved_by in (ApprovedBy.PLAN_HASH, ApprovedBy.ANNOTATION)
     return by_hash and not plan.is_approved_by(approvals)

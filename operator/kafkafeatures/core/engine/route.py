@@ -27,7 +27,7 @@ class Route(Struct, frozen=True):
 
     controller: the active controller; None if it did not answer.
     brokers: brokers that forward a request to it.
-    closed: failure because of which nothing may be sent now.
+    closed: failure because of which nothing may be sent now; None if something may be.
     """
 
     controller: ProbedNode | None

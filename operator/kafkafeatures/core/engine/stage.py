@@ -269,4 +269,5 @@ class StageState(Struct, frozen=True, dict=True):
 def due_in(stages: tuple[StageState, ...]) -> StageState:
     """The stage whose turn it is; where nothing is left to do, the one that sums up the cluster."""
     due = next((stage for stage in stages if stage.is_due), None)
+    # reversed: `max` returns the first of several equal ranks, and the last stage is meant to win.
     return due or max(reversed(stages), key=lambda stage: stage.summary_rank)

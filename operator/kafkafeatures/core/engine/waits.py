@@ -22,8 +22,8 @@ REMEDY_AFTER = timedelta(minutes=2)
 """Duration of a wait from which on its message says since when it lasts, and what a person can do."""
 SINCE = "since "
 """First word of the part that is then added to the message."""
-MOST = 1000
-"""Most bytes of a message with its remedy; of a longer one, the end of the message is cut off."""
+MAX_MESSAGE = 1000
+"""Most bytes of a message with its remedy. If it would be longer, the message is cut, never the remedy."""
 
 
 def subject_of(decision: Decision) -> str:
@@ -32,8 +32,9 @@ def subject_of(decision: Decision) -> str:
 
 
 def since_of(reason: Reason, subject: str, previous: Status, at: Stamp) -> ReadyReason | None:
-    """Reason of the condition Ready with its subject, and the time since when both are the same. None if the status has
-    the same reason without a time, as older releases of the operator wrote it, and no subject is waited for.
+    """Reason and subject of the condition Ready, with the time since when both are the same: the time in `previous` if
+    that status has the same two, else `at`. None if it is not known: the previous status has this reason without a
+    time, as older releases of the operator wrote it, and no subject is waited for.
     """
     begins = ReadyReason(reason=reason.value, subject=subject, since=at)
     if previous.reason(Condition.READY) != reason:
@@ -67,7 +68,7 @@ def explained(decision: Decision, previous: Status, at: Stamp, age_of: AgeOf) ->
 
 
 def without_time(message: str) -> str:
-    """The message of a wait without the beginning and the remedy that `explained` adds."""
+    """The message of a wait, without the time and the remedy that `explained` has added."""
     return message.partition(f"; {SINCE}")[0]
 
 
@@ -77,4 +78,4 @@ def _has(texts: tuple[str, ...], remedy: str) -> bool:
 
 def _with_added(decision: Wait | Stalled, *more: str) -> str:
     tail = "; ".join(text for text in more if text)
-    return f"{cut(decision.message, MOST - len(tail.encode()))}; {tail}" if tail else decision.message
+    return f"{cut(decision.message, MAX_MESSAGE - len(tail.encode()))}; {tail}" if tail else decision.message

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 FIELDS = 5
 """Number of fields of a schedule. CronSim, the library, would take seconds as a sixth."""
 _ANY_MOMENT = datetime(2000, 1, 1, tzinfo=UTC)
+"""Begin of the search for any time of a schedule, which shows that the schedule is valid."""
 
 
 def closed_until(windows: tuple[Window, ...], current_time: datetime) -> datetime | None:
     """Time at which the next window opens, in its own time zone; None while a window is open, and without windows."""
     following = []
     for window in windows:
+        # An opening within the last `duration` is that of a window which is still open.
         opens = _first_opening(window, current_time - window.duration)
         if _in_utc(opens) <= _in_utc(current_time):
             return None
@@ -49,7 +51,7 @@ def problems(window: Window) -> Iterator[tuple[str, str]]:
             f"unknown time zone {window.time_zone!r}; expected a name of the IANA time zone database, "
             "such as Europe/Berlin",
         )
-    reason = _why_not(window.schedule)
+    reason = _invalid_reason(window.schedule)
     if reason:
         yield (
             "schedule",
@@ -58,8 +60,8 @@ def problems(window: Window) -> Iterator[tuple[str, str]]:
 
 
 def _first_opening(window: Window, earliest: datetime) -> datetime:
-    """First opening after a time. CronSim yields times again if an hour comes twice as a clock is set back; these are
-    skipped.
+    """First opening after a time. If an hour comes twice, as a clock is set back, CronSim may begin with a time that is
+    not later in UTC; such times are skipped.
     """
     from cronsim import CronSim
 
@@ -73,7 +75,7 @@ def _in_utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
-def _why_not(schedule: str) -> str:
+def _invalid_reason(schedule: str) -> str:
     """Reason why a schedule is invalid, in the library's words; empty if it is valid and occurs at some time."""
     from cronsim import CronSim, CronSimError
 

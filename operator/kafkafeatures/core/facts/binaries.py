@@ -1,4 +1,4 @@
-"""Kafka release of a pod template, and the levels that a release supports, known before any of its nodes is started.
+"""Kafka release of a pod template, and the levels that this release supports, known before any pod of it is started.
 
 Pure. Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/check_input.py`: a node
 that is restarted into a binary that does not support a finalized level cannot register again. A release that is not
@@ -45,8 +45,11 @@ _RANGES: Mapping[str, Ranges] = {
 }
 
 _VERSION = re.compile(r"(?<![\d.])(\d+)\.(\d+)\.\d+(?![\d.])")
+"""Version anywhere in a tag, such as "4.1.0" or "4.1.0-rc1"."""
 _KAFKA_VERSION = re.compile(r"kafka[-_](\d+)\.(\d+)\.\d+(?![\d.])")
+"""Version of Kafka in a tag that begins with the version of something else, such as "0.45.0-kafka-3.9.0"."""
 _WRITTEN = re.compile(r"v?(\d+)\.(\d+)(\.\d+)?")
+"""Whole text of an annotation or a label."""
 
 
 def supported_by(release: str) -> Ranges | None:
@@ -60,7 +63,7 @@ def releases_that_hold(*levels: Mapping[str, int]) -> tuple[str, ...]:
     """Known releases that support all of these levels, the oldest first."""
     return tuple(
         release
-        for release, release_ranges in _RANGES.items()
+        for release, release_ranges in _RANGES.items()  # in the order of `releases()`, the oldest first
         if all(
             level in release_ranges.get(name, NOT_SUPPORTED) for required in levels for name, level in required.items()
         )
@@ -109,6 +112,7 @@ def release_of(labels: Mapping[str, str], annotations: Mapping[str, str], image:
 
 
 def _written(text: str) -> str:
+    """The Kafka release that an annotation or a label gives; empty for any other text."""
     match = _WRITTEN.fullmatch(text.strip())
     return _known(match[1], match[2]) if match else ""
 
@@ -116,7 +120,7 @@ def _written(text: str) -> str:
 def _of_image(image: str) -> str:
     """The Kafka release in the tag of an image, such as "apache/kafka:4.1.0" or "strimzi/kafka:0.45.0-kafka-3.9.0"."""
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
-    versions = set(_KAFKA_VERSION.findall(tag) or _VERSION.findall(tag))
+    versions = set(_KAFKA_VERSION.findall(tag) or _VERSION.findall(tag))  # several different ones prove nothing
     return _known(*versions.pop()) if len(versions) == 1 else ""
 
 

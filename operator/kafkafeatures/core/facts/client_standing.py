@@ -1,9 +1,9 @@
-"""Standing of clients towards a release: do they use what it lacks, and is the evidence complete and current?
+"""Judgement of whether clients are ready for a release of Kafka, with reason, message and remedy for people.
 
 Pure. Called for the condition ClientsCompatible and `status.clients` (`core/report/clients_document.py`), before a
-restart (`core/roll/breaking_clients.py`), and by whoever reads evidence, for the brokers that it has to cover. What it
-decides: evidence counts only for the release, the window and the brokers for which it was read; anything else is
-Unknown, whatever it shows.
+restart (`core/roll/breaking_clients.py`), and by whoever reads evidence, to learn which brokers it has to cover. What
+it decides: evidence counts only for the release, the window and the brokers for which it was read. Evidence that was
+read for others proves nothing.
 """
 
 from __future__ import annotations
@@ -25,16 +25,21 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.words import counted
 
 REMOVED_OLD_VERSIONS = 7
-"""metadata.version 3.3-IV3, the lowest that Kafka 4.x supports: 3.x supports lower ones as well."""
+"""metadata.version 3.3-IV3, the lowest that Kafka 4.x supports. Kafka 3.x supports lower ones too, so the lowest
+supported level of a broker shows whether it runs 4.0 or newer, which refuses removed API versions.
+"""
 NOT_ALL_REGISTERED = "brokers in ZooKeeper mode are not all registered with the quorum"
 MIGRATE_FIRST = "migrate the cluster to KRaft first"
 MOST_NAMED = 3
-"""Versions and brokers that a message names."""
+"""Most API versions, and most brokers, that a message names."""
 
 
 class ClientsStanding(Struct, frozen=True):
-    """Outcome of evidence. `reason`: of the condition ClientsCompatible. `check`: None where there is no evidence for
-    these brokers. `remedy`: empty for the best outcome.
+    """Judgement of the evidence about clients.
+
+    reason: reason of the condition ClientsCompatible.
+    remedy: empty if clients are ready for the release.
+    check: the verdict with its evidence; None if no evidence was read for this release, window and these brokers.
     """
 
     reason: Reason
@@ -54,7 +59,7 @@ def judged_brokers(observation: Observation) -> JudgedBrokers | Failure:
 
 
 def refusing_nodes(observation: Observation) -> frozenset[int]:
-    """Nodes that refuse removed versions already."""
+    """Ids of the nodes that refuse the API versions which Kafka 4.0 removed."""
     nodes = observation.nodes
     return frozenset(node.id for node in nodes if refuses_old_versions(node.known_range_of(METADATA_VERSION)))
 
@@ -69,7 +74,9 @@ def refuses_old_versions(supported: VersionRange | tuple[int, int] | None) -> bo
 def standing_of(
     observation: Observation, release: str, window: timedelta, consented: Set[ApiVersion] = frozenset()
 ) -> ClientsStanding:
-    """The standing by the evidence of this observation. `consented`: versions whose clients may break."""
+    """Judge the evidence of this observation for a release and a window. `consented`: removed versions whose clients
+    may break, by a consent of the user.
+    """
     evidence = observation.clients
     if isinstance(evidence, Unknown):
         failure = evidence.failure
@@ -85,6 +92,7 @@ def standing_of(
     if not evidence.value.brokers.includes(brokers):
         text = "brokers were registered or upgraded since evidence was read"
         return ClientsStanding(Reason.EVIDENCE_INCOMPLETE, text, "wait: it is read anew within 10 minutes")
+    # Brokers that were upgraded since the evidence was read need not be covered any longer.
     return _judged(check.without(brokers.exempt), consented)
 
 
@@ -108,6 +116,7 @@ def _judged(check: ClientCheck, consented: Set[ApiVersion]) -> ClientsStanding:
 
 
 def _unknown(check: ClientCheck) -> ClientsStanding:
+    """Standing where the evidence proves nothing: the first cause is named, those that a person has to remove first."""
     if not check.is_known_release:
         text = f"this version of the operator does not know the API versions of Kafka {check.release}"
         return ClientsStanding(
@@ -145,7 +154,9 @@ _OF_BROKERS = (
      f"if it is older, have its exporter show {MARK}"),
     (GapCause.STALE, Reason.EVIDENCE_STALE, "no longer scraped", _SCRAPED),
 )  # fmt: skip
-"""Causes that a person has to remove, in their order, with the reason of the condition."""
+"""Causes of gaps that a person has to remove, in the order in which they are named: cause, reason of the condition,
+what is said of the brokers, and remedy. Any other gap closes with time.
+"""
 
 
 _OF_USES = {
@@ -153,7 +164,7 @@ _OF_USES = {
     UseKind.NEWER: ("is newer than Kafka {}", "choose a newer target"),
     UseKind.UNKNOWN_API: ("is not known to be an API of Apache Kafka", "ask the vendor of the brokers"),
 }
-"""By kind, the predicate of a use that is not conclusive, and the remedy."""
+"""Kinds of uses that prove neither that clients break nor that they do not: what is said of the use, and remedy."""
 
 
 def _brokers(ids: list[int]) -> str:

@@ -1,8 +1,9 @@
 """Remedy for a right that is missing on controllers before a migration has copied the metadata from ZooKeeper.
 
-Pure. Called where an observation is made, and where nodes are asked for their settings. Before the copy, controllers
-have no ACLs: one that is added with `kafka-acls.sh` is written to ZooKeeper, which controllers do not read. Only the
-setting `super.users` in their own files grants a right, so the usual remedy would mislead.
+Pure. Called by `core/facts/observe.py`, by commands that ask nodes for their settings, and by the check of rights.
+Before the copy, controllers have no ACLs: an ACL that is added with `kafka-acls.sh` is written to ZooKeeper, which
+controllers do not read. Only the setting `super.users` in their own files grants a right, so the usual remedy would
+mislead.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GRANT = (
+GRANT = (  # remedy for any right that is missing on a controller before the copy
     "add this user (User:NAME) to super.users of each controller, and restart the controllers with these files, the "
     "active controller last; no ACL counts there before ZooKeeper is copied"
 )
@@ -29,14 +30,16 @@ def is_before_the_copy(probe: ClusterProbe, log: LogReading | Failure, zookeeper
         return False
     progress = None if isinstance(zookeeper, Failure) else zookeeper.migration
     if progress is not None and not isinstance(progress, Failure) and progress.offset > 0:
-        return False
+        return False  # the znode `/migration` has the offset up to which the log was written back
     brokers = [node.answer for node in probe.nodes if node.role is Role.BROKER and isinstance(node.answer, NodeAnswer)]
     controllers = any(node.role is Role.CONTROLLER for node in probe.nodes)
     return controllers and bool(brokers) and not any(answer.runs_in_kraft_mode for answer in brokers)
 
 
-def by_files(reading: T) -> T:
-    """The answer of a controller as it is; a Failure for a missing right gets the remedy that helps before the copy."""
+def with_early_remedy(reading: T) -> T:
+    """The answer of a controller. A Failure for a missing right gets another remedy: the setting in the files of the
+    controllers (`GRANT`). Called only if `is_before_the_copy`.
+    """
     if isinstance(reading, Failure) and reading.kind is FailureKind.AUTHORIZATION:
         return replace(reading, remedy=GRANT)
     return reading

@@ -37,18 +37,20 @@ if TYPE_CHECKING:  # the types alone: core runs without the library that reads l
     from kraftlog.image import BrokerRegistration, ControllerRegistration, Image
 
 RegistrationKey = tuple[Role, int]
-"""Role and id of a registration, whichever node it belongs to."""
+"""Role and id of a registration."""
 Address = tuple[str, int]
+"""Host and port."""
 Rank = tuple[bool, int]
-"""Rank of a registration, higher for a newer one: whether the cluster counts on its node (it is unfenced, or a voter),
-and the offset of its record; -1 where not known.
+"""Rank of a registration among those that name the same address; the highest one owns the address. First, True if the
+cluster counts on the node (it is unfenced, or a voter); then the offset of the registration in the log, -1 if unknown.
 """
 _UNKNOWN: Rank = (False, -1)
+"""Rank of a registration of which nothing is known."""
 
 
 def in_doubt(probe: ClusterProbe, log: LogReading | Failure) -> frozenset[RegistrationKey]:
     """Registrations whose answering process has to prove its identity: those of fenced brokers, of controllers that are
-    no voters, and of ids whose broker and controller may be two processes. During a migration none is asked.
+    no voters, and of ids whose broker and controller may be two processes. None while a migration is, or may be, open.
     """
     image = None if isinstance(log, Failure) else log.image
     if image is not None and image.is_migrating is not False:
@@ -69,12 +71,13 @@ def in_doubt(probe: ClusterProbe, log: LogReading | Failure) -> frozenset[Regist
 
 def with_own_answers(probe: ClusterProbe, image: Image | None) -> ClusterProbe:
     """The probe in which an answer from an address counts only for the registration that owns the address."""
-    ids_of_address: dict[Address, set[int]] = {}
+    ids_of_address: dict[Address, set[int]] = {}  # by id alone: both roles of a combined node may share an address
     for key, address in _addresses(probe, image):
         ids_of_address.setdefault(address, set()).add(key[1])
     shared = {address for address, ids in ids_of_address.items() if len(ids) > 1}
     if not shared and not any(_is_denied(node) for node in probe.nodes):
         return probe
+    # A node whose id was rejected at an address does not own this address, even if its registration names it.
     denied = {((node.role, node.id), (node.host, node.port)) for node in probe.nodes if _is_denied(node)}
     claims: dict[Address, set[RegistrationKey]] = {}
     for key, address in _addresses(probe, image):
@@ -86,15 +89,15 @@ def with_own_answers(probe: ClusterProbe, image: Image | None) -> ClusterProbe:
 
 
 def voters_of(probe: ClusterProbe, image: Image | None) -> set[int]:
-    """Ids of the voters, by the leader's answer or by the metadata log."""
+    """Ids of all voters that the leader's answer or the metadata log names; empty if neither was read."""
     voter_ids = {voter.id for voter in probe.quorum.voters} if isinstance(probe.quorum, QuorumAnswer) else set()
     return voter_ids | {voter.id for voter in (image.voters or () if image is not None else ())}
 
 
 class QuorumView(Struct, frozen=True):
-    """An answer about the quorum.
+    """An answer to DescribeQuorum, with its source, to be compared with another one.
 
-    at: bootstrap addresses through which it was read.
+    at: bootstrap addresses through which it was read, for people.
     voters: addresses of the voters by id, as far as the answer has them.
     """
 
@@ -110,7 +113,7 @@ class QuorumView(Struct, frozen=True):
 
 
 def two_quorums(first: QuorumView, second: QuorumView) -> Failure | None:
-    """Failure where two answers cannot be of one quorum; None where they can, with an election in between."""
+    """Failure where two answers cannot be of one quorum, even if there was an election between them; else None."""
     moved = any(first.voters[id_] != second.voters[id_] for id_ in first.voters.keys() & second.voters.keys())
     is_possible = not moved and _may_follow(_reign_of(first.quorum), _reign_of(second.quorum))
     return None if is_possible else _of_two(f"{first}; {second}")
@@ -147,8 +150,8 @@ def _reign_of(quorum: QuorumAnswer) -> Reign:
 
 
 def _may_follow(first: Reign, second: Reign) -> bool:
-    """Tell whether both may be leaders of one quorum: an epoch has one leader, the next leader was a voter before, and
-    voters are added and removed one at a time.
+    """Tell whether both may be of one quorum, in either order: an epoch has one leader, the next leader was a voter
+    before, and voters are added and removed one at a time.
     """
     older, newer = sorted((first, second), key=lambda reign: reign.epoch)
     if len(older.voters ^ newer.voters) > 1 or (older.epoch == newer.epoch and older.leader != newer.leader):
@@ -166,8 +169,8 @@ def _of_two(ways: str) -> Failure:
 
 
 def unsettled(failure: Failure) -> Failure:
-    """Failure where two answers seem to be of two quorums, and the nodes did not answer again to confirm it: there may
-    have been an election in between.
+    """Failure in place of one of `two_quorums` that could not be confirmed, as the nodes did not answer a second time:
+    there may have been an election between the answers.
     """
     remedy = "an election may be under way; if this lasts for more than 2 minutes, see the logs of the controllers"
     return Failure(FailureKind.STALE, failure.subject, f"if there was no election just now, {failure.message}", remedy)
@@ -183,9 +186,11 @@ def _controller_at(probe: ClusterProbe, id_: int) -> str:
 
 
 def role_given_up(probed: Iterable[ProbedNode], *, is_fenced: bool, is_voter: bool) -> Role | None:
-    """The role in which an id is still registered although its process no longer has it (`process.roles`). None where
-    the process did not report its roles, where the cluster still counts on the node in that role, or where something
-    answers in it: a dynamic quorum allows a broker and a controller with the same id.
+    """The role in which an id is still registered although its process no longer has it (`process.roles`).
+
+    None if the process did not report its roles, if the cluster still counts on the node in that role (`is_fenced`,
+    `is_voter`), or if something answers in that role: a dynamic quorum allows a broker and a controller with the same
+    id. `probed`: answers to this id in both roles.
     """
     process_roles: set[str] = set()
     answering: set[Role] = set()
@@ -193,7 +198,7 @@ def role_given_up(probed: Iterable[ProbedNode], *, is_fenced: bool, is_voter: bo
         if node.proved_at and PROCESS_ROLES in node.settings:
             process_roles.update(role.strip() for role in (node.settings[PROCESS_ROLES].value or "").split(","))
         elif isinstance(node.answer, NodeAnswer):
-            answering.add(Role.BROKER if METADATA in node.answer.apis else Role.CONTROLLER)
+            answering.add(Role.BROKER if METADATA in node.answer.apis else Role.CONTROLLER)  # only brokers offer it
     if process_roles == {"controller"} and is_fenced and Role.BROKER not in answering:
         return Role.BROKER
     if process_roles == {"broker"} and not is_voter and Role.CONTROLLER not in answering:
@@ -202,13 +207,13 @@ def role_given_up(probed: Iterable[ProbedNode], *, is_fenced: bool, is_voter: bo
 
 
 def only_in_the_other_role(id_: int, given_up: Role, address: str) -> Failure:
-    """Failure of a registration in a role that its process no longer has."""
+    """Failure in place of the answer of a registration in a role that its process no longer has."""
     role = Role.CONTROLLER if given_up is Role.BROKER else Role.BROKER
     return Failure(FailureKind.OTHER_ROLE, address, f"the process with id {id_} is only a {role.value.lower()} now")
 
 
 def _own_answer(node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[RegistrationKey, Rank]) -> ProbedNode:
-    """The node, with a Failure for its answer if its address belongs to another registration, or may.
+    """The node, with a Failure in place of its answer if the address belongs, or may belong, to another registration.
 
     claims: all registrations that name this address.
     """
@@ -216,7 +221,7 @@ def _own_answer(node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[R
     if node.id is None or node.proved_at or not other_keys:
         return node
     if not isinstance(node.answer, NodeAnswer) and not _is_denied(node):
-        return node
+        return node  # nothing answers there, which says the same about every registration
     owner = _owner_of(node, claims, ranks)
     address = f"{node.host}:{node.port}"
     if owner is not None and owner[1] == node.id:
@@ -225,7 +230,7 @@ def _own_answer(node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[R
         text = f"its address {address} is that of {_title(owner)} now"
         return replace(node, answer=Failure(FailureKind.ANOTHER_NODE, address, text))
     if _is_denied(node):
-        return node
+        return node  # its Failure says already that another node answers; only which one is unknown
     text = f"its address {address} is also that of {', '.join(map(_title, other_keys))}: it is not known which answers"
     remedy = "grant access to the metadata log, and DESCRIBE_CONFIGS; give each node an address of its own"
     return replace(node, answer=Failure(FailureKind.STALE, address, text, remedy))
@@ -234,7 +239,9 @@ def _own_answer(node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[R
 def _owner_of(
     node: ProbedNode, claims: set[RegistrationKey], ranks: Mapping[RegistrationKey, Rank]
 ) -> RegistrationKey | None:
-    """The newest registration of the address, in the role that answers there; None where two are equally new."""
+    """The registration with the highest rank among those of the role that answers at the address; None if several have
+    it.
+    """
     candidates = [key for key in claims if key[1] != node.id] if _is_denied(node) else [*claims]
     if isinstance(node.answer, NodeAnswer) and len({role for role, _ in claims}) > 1:
         role = Role.BROKER if METADATA in node.answer.apis else Role.CONTROLLER  # no controller offers METADATA
@@ -249,7 +256,7 @@ def _title(key: RegistrationKey) -> str:
 
 
 def _addresses(probe: ClusterProbe, image: Image | None) -> Iterable[tuple[RegistrationKey, Address]]:
-    """Every address that a registration names, or at which a node was asked, with role and id."""
+    """Role and id with every address that their registration names, or at which they were asked."""
     for node in probe.nodes:
         if node.id is not None:
             yield (node.role, node.id), (node.host, node.port)
@@ -262,6 +269,7 @@ def _addresses(probe: ClusterProbe, image: Image | None) -> Iterable[tuple[Regis
 
 
 def _ranks(probe: ClusterProbe, image: Image | None) -> Mapping[RegistrationKey, Rank]:
+    """Ranks of all registrations: by the log if it was read, as it has the offsets; else by the lists of the nodes."""
     ranks: dict[RegistrationKey, Rank] = {}
     if isinstance(probe.brokers, BrokerList):
         ranks = {(Role.BROKER, host.id): (not host.is_fenced, -1) for host in probe.brokers.brokers}

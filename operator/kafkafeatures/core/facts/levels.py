@@ -1,4 +1,7 @@
-"""Ranges of feature levels, and of API versions. Values only."""
+"""Ranges of feature levels, and of API versions.
+
+Values only. Made where answers and the metadata log are read; used by every check that compares levels.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,7 @@ def common(ranges: Iterable[VersionRange]) -> VersionRange | None:
     is in all of them. None if there are no ranges.
     """
     shared = None
+    # No new range is made while one contains the other: nearly all nodes of a cluster have the same range.
     for version_range in ranges:
         if shared is None or (version_range.min >= shared.min and version_range.max <= shared.max):
             shared = version_range

@@ -1,7 +1,7 @@
 """Members of the cluster, and the state of each node in it.
 
-Pure. Called by `core/facts/observe.py` with the readings. Where the state of a node is not known, the one that promises
-least is used.
+Pure. Called by `core/facts/observe.py` with the readings. If a state is not certain, the one that promises least is
+used.
 
 State of a node in the cluster (KIP-631, KIP-853; `ClusterControlManager.java`):
 
@@ -90,7 +90,7 @@ _range = lru_cache(maxsize=4096)(VersionRange)  # the nodes of a cluster share a
 class Membership:
     """Readings, indexed by node. `log`, `zookeeper`: None where they were not read.
 
-    by_znodes: brokers are registered in `/brokers/ids` (second table above).
+    by_znodes: brokers are registered in `/brokers/ids`, so the second table above applies to them.
     """
 
     def __init__(self, probe: ClusterProbe, log: LogReading | None, zookeeper: ZooKeeperReading | None = None) -> None:
@@ -101,7 +101,7 @@ class Membership:
         self._znodes: Mapping[int, RegisteredBroker | Failure] = znodes
         self.by_znodes = zookeeper is not None and _counts_by_znodes(zookeeper, self.image)
         self._log_at = log.at if log else probe.at
-        self._log_where = f"metadata log at offset {log.image.offset}" if log else ""
+        self._log_origin = f"metadata log at offset {log.image.offset}" if log else ""
         self.probed: dict[int, list[ProbedNode]] = {}
         for node in probe.nodes:
             if node.id is not None:
@@ -118,7 +118,7 @@ class Membership:
 
     def from_log(self, value: T) -> Known[T]:
         """A value of the metadata log as a fact."""
-        return Known(value, SourceKind.METADATA_LOG, self._log_where, self._log_at)
+        return Known(value, SourceKind.METADATA_LOG, self._log_origin, self._log_at)
 
     def registered_brokers(self) -> Known[frozenset[int]] | Unknown:
         """Ids of the registered brokers, also of fenced ones."""
@@ -183,19 +183,19 @@ class Membership:
         return claim is not None and not isinstance(claim, Failure) and claim.is_kraft
 
     def _unregistered_observers(self) -> set[int]:
-        """Nodes that fetch, without those that were unregistered after their last fetch. Both times are by the leader's
-        clock.
+        """Ids that fetch the metadata log and are not registered, without those that were unregistered after their last
+        fetch: these were stopped. Both times are by the leader's clock.
         """
         if self.image is None and not isinstance(self.probe.brokers, BrokerList):
             return set()  # without any list of brokers an observer may well be a registered one
-        gone = self.image.unregistered if self.image else {}
+        gone = self.image.unregistered if self.image else {}  # times in ms, by id
         return {
             id_ for id_, last in self._fetching.items() if last > gone.get(id_, -PENDING_FETCH_MS) + PENDING_FETCH_MS
         }
 
     def _is_left_to_zookeeper(self, id_: int) -> bool:
-        """Tell whether this broker is registered in ZooKeeper, so that the log of a quorum which waits for the
-        migration does not decide about it: the log has only brokers with `zookeeper.metadata.migration.enable`.
+        """Tell whether this broker is registered in ZooKeeper alone, so that the log proves nothing about it: while a
+        quorum waits for the migration, its log has only brokers with `zookeeper.metadata.migration.enable`.
         """
         if self.image is None or self.is_claimed or (self.image.zk_migration_state or 0) not in _NOTHING_COPIED:
             return False
@@ -212,7 +212,7 @@ class Membership:
             return None
         is_registered, is_fenced = self._broker_registration(id_)
         is_ghost = is_registered is True and is_fenced is True
-        may_vote = not self._voters or id_ in self._voters  # empty: they could not be read
+        may_vote = not self._voters or id_ in self._voters  # empty: the voters could not be read
         return role_given_up(self.probed.get(id_, ()), is_fenced=is_ghost, is_voter=may_vote)
 
     def _ghost_of(self, id_: int, role: Role) -> Node:
@@ -281,14 +281,14 @@ class Membership:
                     return NodeState.LIVE if answers else NodeState.UNREACHABLE
                 if answers:
                     return NodeState.FENCED
-                registered_broker = registered_broker or None  # no KRaft controller refuses it, so it is not Refused
+                registered_broker = registered_broker or None  # never False: no KRaft controller can refuse it yet
             if registered_broker is False:
                 return NodeState.REFUSED
             if fenced is None or registered_broker is None:
                 return NodeState.LIVE if answers else NodeState.UNREACHABLE
             if answers or not fenced:
                 return _BROKER_STATES[answers, fenced]
-            # A broker that recovers its log still fetches, which only DescribeQuorum shows.
+            # A broker that recovers its log is fenced and fetches, which only DescribeQuorum shows.
             unsure = id_ in self._fetching or isinstance(self.probe.quorum, Failure) or self._answers_ambiguously(id_)
             return NodeState.FENCED if unsure else NodeState.GHOST
         if answers:
@@ -297,12 +297,12 @@ class Membership:
         return NodeState.UNREACHABLE if counted_on else NodeState.GHOST
 
     def _answers_ambiguously(self, id_: int) -> bool:
-        """Tell whether something answers at the node's address, without showing which node it is."""
+        """Tell whether a process answers at the node's address that may be this node or another one."""
         answers = (probed_node.answer for probed_node in self.probed.get(id_, ()))
         return any(isinstance(answer, Failure) and answer.kind is FailureKind.STALE for answer in answers)
 
     def _broker_registration(self, id_: int) -> tuple[bool | None, bool | None]:
-        """Two facts: whether it is registered, and whether it is fenced; each None where it is not known."""
+        """Two facts on a broker: whether it is registered, and whether it is fenced; each None if it is not known."""
         if self.image is not None and not self._is_left_to_zookeeper(id_):
             registration = self.image.brokers.get(id_)
             return registration is not None, registration.fenced if registration else None
@@ -325,7 +325,7 @@ def by_id(nodes: Iterable[Node]) -> dict[int, Node]:
 
 
 def _counts_by_znodes(zookeeper: ZooKeeperReading, image: Image | None) -> bool:
-    """Tell whether a broker in ZooKeeper mode is the controller, or one will be elected as nothing was copied yet."""
+    """Tell whether a broker in ZooKeeper mode is the controller, or will be, as nothing was copied to a log yet."""
     claim = zookeeper.controller
     if isinstance(claim, Failure) or isinstance(zookeeper.brokers, Failure):
         return False
@@ -336,10 +336,10 @@ def _counts_by_znodes(zookeeper: ZooKeeperReading, image: Image | None) -> bool:
 
 _WAITS = 2
 _NOTHING_COPIED = (0, _WAITS)
-"""States of the metadata log: `ZkMigrationState.NONE` and `PRE_MIGRATION` of kraftlog."""
+"""States of the metadata log: `ZkMigrationState.NONE`, and `PRE_MIGRATION`, in which a quorum waits to begin."""
 
 
-_BROKER_STATES = {
+_BROKER_STATES = {  # by (it answers, it is fenced)
     (True, False): NodeState.LIVE,
     (True, True): NodeState.FENCED,
     (False, False): NodeState.UNREACHABLE,
@@ -351,7 +351,7 @@ def _address(
     registration: BrokerRegistration | ControllerRegistration | None,
     in_zookeeper: tuple[tuple[str, int], ...],
 ) -> tuple[str, int]:
-    if node is None and registration is not None and registration.endpoints:
+    if node is None and registration is not None and registration.endpoints:  # not asked, nor listed by another node
         return registration.endpoints[0].host, registration.endpoints[0].port
     return (node.host, node.port) if node else next(iter(in_zookeeper), ("", -1))
 
@@ -372,29 +372,29 @@ def _answer(id_: int, probed: ProbedNode | None) -> Known[NodeAnswer] | Unknown:
 
 
 def _fetching(quorum: QuorumAnswer) -> dict[int, int]:
-    """By id, the last fetch of nodes that fetched recently, by the leader's clock."""
+    """Time of the last fetch, by the leader's clock, of each node that fetched recently, by id."""
     return {replica.id: replica.last_fetch_timestamp for replica in _recent(quorum)}
 
 
 def _fetching_twice(quorum: QuorumAnswer) -> frozenset[int]:
-    """Ids that two processes fetch with: a controller and a broker."""
+    """Ids with which two processes fetch: a controller and a broker that have the same id."""
     counts = Counter(replica.id for replica in _recent(quorum))
     return frozenset(id_ for id_, count in counts.items() if count > 1)
 
 
 def _recent(quorum: QuorumAnswer) -> list[ReplicaProgress]:
     replicas = sorted(quorum.voters + quorum.observers, key=lambda r: r.last_fetch_timestamp)
-    latest = replicas[-1].last_fetch_timestamp if replicas else -1
+    latest = replicas[-1].last_fetch_timestamp if replicas else -1  # -1: no time is known, so none is recent
     return [
         replica
-        for replica in replicas
+        for replica in replicas  # ids below 0 are those of tools that only read the log
         if latest >= 0 <= replica.id and latest - replica.last_fetch_timestamp <= FETCHING_WITHIN_MS
     ]
 
 
 def _metadata_dirs(quorum: QuorumAnswer) -> dict[int, str]:
-    """By id, the directory of the replica that fetched last. That of a stopped process stays listed for minutes, and
-    that of a voter for ever.
+    """Directory of the replica of each id that fetched last. A replica whose process was stopped stays listed for
+    minutes; one that is a voter, for ever.
     """
     replicas = sorted(quorum.voters + quorum.observers, key=lambda r: r.last_fetch_timestamp)
     return {r.id: r.directory for r in replicas if r.last_fetch_timestamp >= 0}

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterable
 
 _RUN = re.compile(r"(?<![\d-])(\d{1,10})(?:-(\d{1,10}))?(?![\d-])")
+"""An id, or a run of ids, that is not part of a longer text of digits and hyphens."""
 
 
 def holds(text: str, id_: int) -> bool:
-    """Tell whether the node is in the set."""
+    """Tell whether the set contains this id."""
     return any(first <= id_ <= last for first, last in _runs(text))
 
 
@@ -37,6 +38,7 @@ def without_node(text: str, id_: int) -> str:
 
 
 def _merged(runs: Iterable[tuple[int, int]]) -> str:
+    """The set of these runs, given as first and last id; runs that overlap or adjoin become one."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(runs):
         if merged and first <= merged[-1][1] + 1:

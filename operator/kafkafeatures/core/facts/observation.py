@@ -97,8 +97,8 @@ def plain_host(host: str) -> str:
 
 class Node(Struct, frozen=True):
     """A broker, a controller or both; without roles, an unknown process that fetches the metadata log. registered:
-    supported ranges in its registrations in the metadata log, by role and feature; empty where the log was not read or
-    has none. broker_epoch: the czxid where it is registered in ZooKeeper alone, which is compared with no other epoch.
+    supported ranges by its registrations in the metadata log, by role and feature; empty if the log was not read or has
+    none. broker_epoch: if it is registered in ZooKeeper alone, the czxid, which is compared with no other epoch.
     """
 
     id: int
@@ -146,9 +146,9 @@ class Node(Struct, frozen=True):
         return self.answer.value.runs_in_kraft_mode if isinstance(self.answer, Known) else None
 
     def range_of(self, feature: str) -> Known[VersionRange] | Unknown:
-        """The supported range from the node itself, else from its registration, else Unknown. Unknown also where the
-        two differ: one of them is of an earlier process, and a later reading will tell. `NOT_SUPPORTED` for a feature
-        that it lacks.
+        """The supported range by the process itself, else by its registration, else Unknown. Unknown also if the two
+        differ, as one of them is of an earlier process: a later reading shows which. `NOT_SUPPORTED` for a feature that
+        the node lacks.
         """
         reported, recorded = self._reported(feature), self._recorded(feature)
         if reported is not None and recorded is not None and recorded != reported:
@@ -165,7 +165,7 @@ class Node(Struct, frozen=True):
         if recorded is not None:
             registered = next(iter(self.registered.values()))
             return Known(recorded, registered.source, registered.origin, registered.at)
-        return Unknown(self._why(feature))
+        return Unknown(self._failure_of_range(feature))
 
     def _remedy_of_difference(self) -> str:
         """Remedy where process and registration differ. That is normal for a moment, until a new process registers."""
@@ -185,8 +185,8 @@ class Node(Struct, frozen=True):
         return reported if reported == recorded else None
 
     def surely_holds(self, feature: str, level: int) -> bool:
-        """Tell whether process and registrations report the same range, with the level in it. A fast path for checks of
-        every node; False proves nothing, `range_of` decides.
+        """Tell whether process and registrations all report one range, which contains the level. A fast first test for
+        checks of every node: if it is False, `range_of` decides.
         """
         if not isinstance(self.answer, Known):
             return False
@@ -200,15 +200,15 @@ class Node(Struct, frozen=True):
 
     def _reported(self, feature: str) -> VersionRange | None:
         """The range that the process reports; None where it does not answer, or its answer may lack the feature."""
-        if isinstance(self.answer, Unknown) or self._names_no_feature:
+        if isinstance(self.answer, Unknown) or self._reports_no_features:
             return None
         answer = self.answer.value
         # ApiVersions below v4 leaves out features with minimum 0 (KAFKA-17492).
         return answer.supported.get(feature, NOT_SUPPORTED if answer.complete else None)
 
     @property
-    def _names_no_feature(self) -> bool:
-        """Tell whether it runs in ZooKeeper mode, where a process reports no features, whatever its binary supports."""
+    def _reports_no_features(self) -> bool:
+        """Tell whether the process reports no features, as it runs in ZooKeeper mode, whatever its binary supports."""
         return self.runs_in_kraft_mode is False and isinstance(self.answer, Known) and not self.answer.value.supported
 
     def _recorded(self, feature: str) -> VersionRange | None:
@@ -220,10 +220,10 @@ class Node(Struct, frozen=True):
         ranges = [fact.value.get(feature, NOT_SUPPORTED) for fact in self.registered.values()]
         return ranges[0] if len(ranges) == 1 else common(ranges)
 
-    def _why(self, feature: str) -> Failure:
+    def _failure_of_range(self, feature: str) -> Failure:
         if isinstance(self.answer, Unknown):
             return self.answer.failure
-        if self._names_no_feature:
+        if self._reports_no_features:
             text = f"{self.title} runs in ZooKeeper mode, in which a node does not tell which features it supports"
             return Failure(FailureKind.UNSUPPORTED, self.answer.origin, text)
         return Failure(
@@ -234,9 +234,9 @@ class Node(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """Main source of an observation. offset, epoch: end of the metadata log; -1 for API requests. features_offset: no
-    level was changed at or after it; -1: not known. files: path of a log that was read from disk, without asking any
-    node; empty for a live cluster.
+    """Main source of an observation. offset, epoch: end of the metadata log; -1 for API requests. features_offset:
+    offset from which on no level was changed; -1: not known. files: path of a log that was read from disk, without
+    asking any node; empty for a live cluster.
     """
 
     kind: SourceKind
@@ -249,8 +249,8 @@ class Source(Struct, frozen=True):
 
 class PastLevels(Struct, frozen=True):
     """History of levels from the metadata log; times are those of its records. given_up_at: when a level above 0 was
-    last changed to another one, by feature and level. since: from when on this is complete; None: from the beginning of
-    the cluster. at: time of the last record. moves: changes by feature, from `since_offset` on.
+    last changed to another one, by feature and level. since: time from which on it is complete; None: since the cluster
+    began. at: time of the last record. moves: changes of levels by feature, from `since_offset` on.
     """
 
     given_up_at: Mapping[tuple[str, int], datetime]
@@ -261,9 +261,9 @@ class PastLevels(Struct, frozen=True):
 
 
 class LastRegistration(Struct, frozen=True):
-    """The last registration of any broker, if all brokers are registered in KRaft mode: no broker has returned to
-    ZooKeeper mode since. offset: of its record. at: its latest possible time. read_at: when the log was read. Times are
-    by the clock that stamps the log.
+    """The last registration of any broker, if all brokers are registered in KRaft mode: since then no broker has
+    returned to ZooKeeper mode. offset: offset of its record. at: its latest possible time. read_at: time at which the
+    log was read. Times are by the clock that stamps the log.
     """
 
     offset: int
@@ -272,9 +272,9 @@ class LastRegistration(Struct, frozen=True):
 
 
 class Returns(Struct, frozen=True):
-    """Last return of each registered node: its registration or unfencing. times: its latest possible time, by id, which
-    may change a little from reading to reading. marks: identity of the return, by id, the same in every reading of this
-    process. read_at: when the log was read. Times are by the clock that stamps the log.
+    """Last return of each registered node: its registration or unfencing. times: latest possible time of the return, by
+    id; it may change a little from reading to reading. marks: identity of the return, by id, equal in all readings of
+    this process. read_at: time at which the log was read. Times are by the clock that stamps the log.
     """
 
     times: Mapping[int, datetime]
@@ -284,8 +284,8 @@ class Returns(Struct, frozen=True):
 
 class Observation(Struct, frozen=True):
     """All facts of one reading of a cluster. A field with `NOT_ASKED` was not needed by any stage. gaps: failures of
-    what could not be read. named_controllers: nodes that each broker names as the controller, by broker.
-    former_controllers: failure that shows that no controller answers any more, by address; None: one does.
+    what could not be read. named_controllers: ids that each broker names as the controller, by the broker's id.
+    former_controllers: by address, the failure that shows that no controller answers there; None: one still answers.
     """
 
     at: datetime
@@ -349,7 +349,7 @@ class Observation(Struct, frozen=True):
 
     @property
     def no_quorum(self) -> Failure | None:
-        """Failure where no active controller with a majority is known; None where one is."""
+        """Failure if no active controller that a majority follows is known; else None."""
         if isinstance(self.active_controller, Unknown):
             return self.active_controller.failure
         if self.source.kind is SourceKind.METADATA_LOG:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.facts.early_rights import by_files, is_before_the_copy
+from kafkafeatures.core.facts.early_rights import is_before_the_copy, with_early_remedy
 from kafkafeatures.core.facts.identity import log_of_another_quorum, with_own_answers
 from kafkafeatures.core.facts.membership import FENCED_UNSEEN, Membership
 from kafkafeatures.core.facts.observation import (
@@ -55,7 +55,7 @@ if TYPE_CHECKING:  # no level needs the pods: `describe` and `apply` start faste
 T = TypeVar("T")
 
 _ELECTION = "an election may be under way; if this lasts for more than 2 minutes, see the logs of the controllers"
-_LATEST_MS = 4_102_444_800_000  # the year 2100
+_LATEST_MS = 4_102_444_800_000  # the year 2100: the latest time that a fact can have
 
 
 class ClusterUnreachable(Exception):
@@ -73,15 +73,15 @@ def observe(
     workloads: WorkloadsReading | Failure = NOT_ASKED,
     zookeeper: ZooKeeperReading | Failure = NOT_ASKED,
 ) -> Observation:
-    """Make an observation. Raises `ClusterUnreachable` where no log was read and no node answered.
+    """Make an observation. Raises `ClusterUnreachable` if no log was read and no node answered.
 
     zookeeper: it must have been read before the nodes and the metadata log.
     """
     if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
         raise ClusterUnreachable(_why_unreachable(probe, log))
     if is_before_the_copy(probe, log, zookeeper):
-        log = by_files(log)
-        probe = replace(probe, controllers=by_files(probe.controllers), quorum=by_files(probe.quorum))
+        log = with_early_remedy(log)
+        probe = replace(probe, controllers=with_early_remedy(probe.controllers), quorum=with_early_remedy(probe.quorum))
     reading = log if isinstance(log, LogReading) else None
     probe = with_own_answers(probe, None if reading is None else reading.image)
     cluster_id = _proven_id(probe, log)
@@ -125,9 +125,9 @@ def observe(
 
 
 def _proven_id(probe: ClusterProbe, log: LogReading | Failure) -> str | Failure:
-    """The cluster id; a Failure where the controllers may be of another cluster than the brokers. That is possible only
+    """The cluster id; a Failure if the controllers may be of another cluster than the brokers. That is possible only
     where the document names addresses of both (`named_apart`). Changes go to the controllers, so their own list or log
-    has to show their cluster. Where no controller answers, the quorum is lost, and the brokers' answer counts.
+    has to show their cluster. If no controller answers, no change can be sent, and the brokers' answer is enough.
     """
     answers = any(node.role is Role.CONTROLLER and isinstance(node.answer, NodeAnswer) for node in probe.nodes)
     if isinstance(log, LogReading) and (contradiction := log_of_another_quorum(probe, log)) is not None:
@@ -149,7 +149,7 @@ def _proven_id(probe: ClusterProbe, log: LogReading | Failure) -> str | Failure:
 def _of_the_same_cluster(
     zookeeper: ZooKeeperReading | Failure, cluster_id: str | Failure
 ) -> ZooKeeperReading | Failure:
-    """The reading of ZooKeeper; a Failure where it may be of another cluster than the nodes."""
+    """The reading of ZooKeeper; a Failure if it may be of another cluster than the nodes."""
     if isinstance(zookeeper, Failure):
         return zookeeper
     if isinstance(cluster_id, Failure):
@@ -172,7 +172,7 @@ def _partitions(probe: ClusterProbe, reading: PartitionsReading | Failure) -> Kn
 
 
 def _known(part: T | Failure, probe: ClusterProbe) -> Known[T] | Unknown:
-    """Part of the probe as a fact."""
+    """One answer of the probe as a fact."""
     return Unknown(part) if isinstance(part, Failure) else Known(part, SourceKind.API_REQUESTS, "", probe.at)
 
 
@@ -185,12 +185,15 @@ def _source(probe: ClusterProbe, log: LogReading | None) -> Source:
 
 def _past_levels(log: LogReading) -> PastLevels:
     former = log.image.former_levels
-    since = None if former.since_ms < 0 else _moment(former.since_ms)
+    since = None if former.since_ms < 0 else _moment(former.since_ms)  # below 0: complete from the log's first record
     times = {key: _moment(ms) for key, ms in former.dropped.items()}
     return PastLevels(times, since, _moment(log.image.timestamp_ms), former.since_offset, former.moves)
 
 
 def _last_registration(probe: ClusterProbe, log: LogReading) -> LastRegistration | None:
+    """The last registration of any broker; None if its time is not known, records could not be read, or a broker is
+    registered in ZooKeeper mode.
+    """
     image, now_ms = log.image, _log_time(probe, log)
     times = [image.registered.get(broker_id, -1) for broker_id in image.brokers]
     is_migrating = any(broker.is_migrating_zk_broker for broker in image.brokers.values())
@@ -201,6 +204,9 @@ def _last_registration(probe: ClusterProbe, log: LogReading) -> LastRegistration
 
 
 def _returns(image: Image, now_ms: int | None) -> Returns | None:
+    """Last return of each node; None for a log without a time. `now_ms`: from `_log_time`; without it, the time of the
+    last record is taken for the present.
+    """
     if image.timestamp_ms < 0:
         return None
     read_ms = image.timestamp_ms if now_ms is None else now_ms
@@ -211,8 +217,9 @@ def _returns(image: Image, now_ms: int | None) -> Returns | None:
 
 
 def _log_time(probe: ClusterProbe, log: LogReading) -> int | None:
-    """Milliseconds by the clock that stamps the metadata log: that of its leader, which also answers where it has
-    appended nothing for hours (`metadata.max.idle.interval.ms`). None where the leader of the log did not report it.
+    """Present time in ms by the clock that stamps the metadata log: the clock of its leader, from its answer to
+    DescribeQuorum, as the log may have got no record for hours (`metadata.max.idle.interval.ms`). None if that answer
+    is missing, or of another leader.
     """
     quorum = probe.quorum
     if isinstance(quorum, Failure) or quorum.clock < 0:
@@ -222,11 +229,12 @@ def _log_time(probe: ClusterProbe, log: LogReading) -> int | None:
 
 
 def _when(image: Image, elapsed_ms: int, now_ms: int) -> datetime:
-    """Latest time at which something can have happened, by its position in the log.
+    """Latest time at which a record of the log can have been appended.
 
-    elapsed_ms: the log's elapsed time at that position (`Image.elapsed_ms`), which a clock that was set cannot distort.
-    now_ms: present time by the clock that stamps the log. After the end of the log, no more time counts than between
-        two batches.
+    elapsed_ms: time that had certainly passed in the log up to that record (see `Image.elapsed_ms`); it is right even
+        if a clock was set.
+    now_ms: present time by the clock that stamps the log. Of the time since the last record, at most `MOST_ELAPSED_MS`
+        counts, as between two batches.
     """
     since_end = min(now_ms - image.timestamp_ms, MOST_ELAPSED_MS)
     return _moment(now_ms - since_end - (image.elapsed_ms - elapsed_ms))
@@ -237,6 +245,7 @@ def _moment(ms: int) -> datetime:
 
 
 def _active(probe: ClusterProbe, log: LogReading | None) -> Known[int] | Unknown:
+    """The active controller; Unknown if DescribeQuorum and the metadata log name different ones."""
     if isinstance(probe.quorum, QuorumAnswer):
         leader = probe.quorum.leader_id
         if log is not None and log.leader_id != leader:
@@ -249,8 +258,8 @@ def _active(probe: ClusterProbe, log: LogReading | None) -> Known[int] | Unknown
 
 
 def _mode(probe: ClusterProbe, members: Membership) -> Known[MetadataMode] | Unknown:
-    """Metadata mode: by the log, where it was read; else KRaft if brokers offer DescribeQuorum (key 55), ZooKeeper if
-    they do not, and migrating if both kinds of answers show.
+    """Metadata mode: by the log if it was read. Else by the brokers: KRaft if all offer DescribeQuorum (key 55),
+    ZooKeeper if none does, and migrating if some do not and a KRaft quorum shows.
     """
     if members.image is not None:
         return _mode_of_log(members, members.image.is_migrating)
@@ -281,7 +290,8 @@ def _mode_of_log(members: Membership, is_migrating: bool | None) -> Known[Metada
     brokers = members.in_zookeeper_mode()
     if not brokers:
         return members.from_log(MetadataMode.KRAFT)
-    if not (members.image and members.image.zk_migration_state):  # a quorum that never heard of a migration
+    # A quorum whose log has no state of a migration yet, beside brokers in ZooKeeper mode: a migration is prepared.
+    if not (members.image and members.image.zk_migration_state):
         return Known(MetadataMode.MIGRATING, SourceKind.API_REQUESTS, "ApiVersions of brokers", members.probe.at)
     text = f"the migration was finalized while brokers were in ZooKeeper mode: {', '.join(map(str, brokers))}"
     remedy = (
@@ -331,7 +341,7 @@ def _finalized_by_all(members: Membership) -> Known[Mapping[str, int]] | Unknown
 
 
 def _gaps_of_asking(probe: ClusterProbe) -> list[Failure]:
-    """Failures of API requests whose answers are needed only where the log was not read."""
+    """Failures of API requests whose answers are needed only if the log was not read."""
     gaps = [part for part in (probe.brokers, probe.controllers, probe.quorum) if isinstance(part, Failure)]
     gaps += [_unidentified(node) for node in probe.nodes if node.id is None]
     if isinstance(probe.brokers, BrokerList) and not probe.brokers.lists_fenced:
@@ -340,7 +350,7 @@ def _gaps_of_asking(probe: ClusterProbe) -> list[Failure]:
 
 
 def _unidentified(node: ProbedNode) -> Failure:
-    """Failure for a bootstrap controller that no list names: its id is unknown, since ApiVersions does not tell it."""
+    """Failure for a bootstrap controller that no list names: its id is unknown, as ApiVersions does not contain it."""
     if isinstance(node.answer, Failure):
         return node.answer
     supported = node.answer.supported.get(METADATA_VERSION)
@@ -353,8 +363,8 @@ def _unidentified(node: ProbedNode) -> Failure:
 
 
 def _contradictions(nodes: Iterable[Node]) -> list[Failure]:
-    """Failures for nodes whose process and registration differ, one for each node: a `?` in a table of nodes needs its
-    reason.
+    """Failures for nodes whose process and registration report different ranges, one for each node: they explain the
+    `?` that tables of nodes show for such a range.
     """
     failures = []
     for node in nodes:

@@ -19,8 +19,8 @@ NO_LEADER = -1
 def observe_files(reading: LogReading, *, cluster_id: str, files: str) -> Observation:
     """Observation of a log in files.
 
-    reading: with NO_LEADER where the log names no leader; its time is that of the last record.
-    cluster_id: empty where it is not known.
+    reading: the log. Its leader is NO_LEADER if the log names none; its time is that of the last record.
+    cluster_id: empty if it is not known.
     files: path of the log.
     """
     unasked = Failure(FailureKind.NOT_ASKED, files, "read from files; no node was asked")

@@ -43,11 +43,11 @@ NAME_IT = "name the ensemble in cluster.zookeeper of the document"
 
 
 class Holder(Enum):
-    """Holders of the partitions."""
+    """Holders of the partitions, from which they can be read."""
 
-    LOG = auto()
-    FOLLOWERS = auto()  # brokers that follow the quorum, where the log itself cannot be read
-    ELECTED = auto()  # the broker that was elected in ZooKeeper
+    LOG = auto()  # the metadata log
+    FOLLOWERS = auto()  # brokers that follow the quorum, where the log itself could not be read
+    ELECTED = auto()  # the broker that was elected as the controller in ZooKeeper
 
 
 class PartitionSource(Struct, frozen=True):
@@ -64,8 +64,8 @@ class PartitionSource(Struct, frozen=True):
 def partition_source(
     probe: ClusterProbe, log: LogReading | Failure, claim: Read[ControllerClaim]
 ) -> PartitionSource | Failure:
-    """Source of the partitions; Failure where no source would be certain. `claim`: `/controller`, read before probe and
-    log.
+    """Source of the partitions, by the table above; Failure where no source is certain. `claim`: content of
+    `/controller`, which must have been read before the nodes (`probe`) and the log.
     """
     if isinstance(log, Failure):
         return _without_log(probe, log, claim)
@@ -83,9 +83,9 @@ def partition_source(
     if isinstance(claimed, Failure):
         return claimed
     if state is ZkMigrationState.PRE_MIGRATION:
-        return passing("the metadata log does not have all of them: they are being copied from ZooKeeper")
+        return momentary_failure("the metadata log does not have all of them: they are being copied from ZooKeeper")
     if (claimed.node_id, claimed.kraft_epoch) != (log.leader_id, log.leader_epoch):
-        return passing(
+        return momentary_failure(
             f"/controller names controller {claimed.node_id} at epoch {claimed.kraft_epoch}, and {log.leader_id} leads "
             f"the quorum at epoch {log.leader_epoch}"
         )
@@ -99,12 +99,14 @@ def while_claimed(reading: PartitionsReading | Failure, later: Read[ControllerCl
     if isinstance(later, Failure):
         return later
     if not same_claim(reading.claim, later):
-        return passing("the controller changed while they were read")
+        return momentary_failure("the controller changed while they were read")
     return reading
 
 
 def same_claim(earlier: ControllerClaim, later: ControllerClaim | None) -> bool:
-    """Tell whether both are one claim, with no other in between: each claim creates the znode anew."""
+    """Tell whether both are the same claim, so that no other node was the controller in between: each claim creates the
+    znode anew, with another `czxid`.
+    """
     if later is None:
         return False
     return (earlier.czxid, earlier.node_id, earlier.kraft_epoch) == (later.czxid, later.node_id, later.kraft_epoch)
@@ -123,17 +125,19 @@ def _without_log(probe: ClusterProbe, log: Failure, claim: Read[ControllerClaim]
 
 
 def _of_elected(probe: ClusterProbe, claim: ControllerClaim) -> PartitionSource | Failure:
-    """The elected broker as the source; Failure where a broker runs in KRaft mode, since it follows the quorum instead,
-    so that neither has everything.
+    """The elected broker as the source; Failure where another broker runs in KRaft mode. That one follows the quorum
+    instead of the elected broker, so neither controller has everything.
     """
     followers = [node.id for node in probe.nodes if node.role is Role.BROKER and _is_kraft(node.answer) is True]
     if followers:
-        return passing(f"/controller names broker {claim.node_id}, and broker {followers[0]} runs in KRaft mode")
+        return momentary_failure(
+            f"/controller names broker {claim.node_id}, and broker {followers[0]} runs in KRaft mode"
+        )
     return PartitionSource(Holder.ELECTED, claim)
 
 
 def _claimed(claim: Read[ControllerClaim]) -> ControllerClaim | Failure:
-    """The claim; a Failure with a remedy where there is none, or ZooKeeper was not read."""
+    """The claim, for a source that depends on it; Failure where there is none, or ZooKeeper was not read."""
     if claim is None:
         return Failure(
             FailureKind.NO_LEADER, "znode /controller", "no controller is elected", "look at brokers and controllers"
@@ -159,6 +163,6 @@ def _is_kraft(answer: NodeAnswer | Failure) -> bool | None:
     return answer.runs_in_kraft_mode if isinstance(answer, NodeAnswer) else None
 
 
-def passing(words: str) -> Failure:
-    """Failure for partitions that are not certain at the moment."""
+def momentary_failure(words: str) -> Failure:
+    """Failure of a kind that passes by itself, for partitions whose source is not certain at the moment."""
     return Failure(FailureKind.STALE, "partitions", words, "look again in a moment")

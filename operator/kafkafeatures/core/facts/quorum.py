@@ -16,12 +16,11 @@ from kafkafeatures.core.facts.readings import QuorumAnswer, Role, majority_of
 
 
 def worked_between(first: Observation, second: Observation) -> bool:
-    """Tell whether the same leader committed something, or was followed by a majority, between two readings: earlier
-    requests that it had not appended by the first reading are then lost. The same reading twice proves nothing, as a
-    single voter is always a majority.
+    """Tell whether the same leader committed something, or was followed by a majority, between two readings. Then a
+    request that it received before, and that does not show in the second reading, was lost.
     """
     if first is second:
-        return False
+        return False  # a quorum with a single voter would seem to work, as its leader is always a majority
     if isinstance(first.quorum, Unknown) or isinstance(second.quorum, Unknown):
         return False
     earlier, later = first.quorum.value, second.quorum.value
@@ -31,23 +30,23 @@ def worked_between(first: Observation, second: Observation) -> bool:
 
 
 def _majority_fetched_since(earlier: QuorumAnswer, later: QuorumAnswer) -> bool:
-    """Tell whether a majority has fetched since the earlier reading, and everything is committed. Needed where no NoOp
-    records move the high watermark.
+    """Tell whether a majority has fetched since the earlier reading, and everything is committed. Needed if no NoOp
+    records move the high watermark, as below metadata.version 3.3-IV1.
     """
-    leader = next((v for v in later.voters if v.id == later.leader_id), None)
+    leader = next((voter for voter in later.voters if voter.id == later.leader_id), None)
     if earlier.clock < 0 or leader is None or leader.log_end_offset != later.high_watermark:
         return False
-    return later.fetched_by_majority(earlier.clock + 1)
+    return later.fetched_by_majority(earlier.clock + 1)  # + 1: later than the first reading, by the leader's clock
 
 
 def nothing_was_moved_since(offset: int, observation: Observation) -> bool:
-    """Tell whether the metadata log shows that no level was changed at or after this offset."""
+    """Tell whether the metadata log shows that no level was changed at or after this offset; False without a log."""
     source = observation.source
     return source.kind is SourceKind.METADATA_LOG and 0 <= source.features_offset <= offset
 
 
 def is_caught_up(id_: int, quorum: QuorumAnswer) -> bool:
-    """Tell whether this voter has just fetched and has caught up, by the leader's clock."""
+    """Tell whether this voter fetched and was caught up within the last `MAJORITY_WITHIN_MS`, by the leader's clock."""
     if id_ == quorum.leader_id:
         return True
     since = quorum.recent_since
@@ -60,8 +59,9 @@ def is_caught_up(id_: int, quorum: QuorumAnswer) -> bool:
 def may_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> str | None:
     """Reason why this controller may not restart now; None where a majority of the voters stays caught up without it.
 
-    down: all nodes that are away or about to be, for any reason. Of one or two voters none may restart: no majority
-    would remain. A controller that is no voter takes nothing from the majority, but restarts only while there is one.
+    down: all nodes that are away or about to be, for any reason. With only one or two voters none may restart, as no
+    majority would remain. A controller that does not vote takes nothing from the majority, but may restart only while
+    there is one.
     """
     voters = {voter.id for voter in quorum.voters}
     staying = voters - down - {controller}
@@ -78,8 +78,8 @@ def may_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> 
 
 
 def next_controller(needing: frozenset[int], quorum: QuorumAnswer) -> int | None:
-    """The controller to restart next: first those that are behind, which no majority depends on; last the leader. It
-    holds for one restart only, as another controller may lead afterwards. None if no controller needs a restart.
+    """The controller to restart next: first those that are behind, on which no majority depends; last the leader. To be
+    called before each restart, as another controller may lead after it. None if no controller needs a restart.
     """
     return min(needing, key=lambda id_: (id_ == quorum.leader_id, is_caught_up(id_, quorum), id_), default=None)
 

@@ -1,4 +1,4 @@
-"""Readings of a cluster before they are judged: the answers of its nodes, and its metadata log.
+"""Readings of a cluster before they are judged: the answers of its nodes, its metadata log, and its partitions.
 
 Values only. Made by the Kafka adapter (`kafka/`) or by the simulator; `core/facts/observe.py` makes an `Observation` of
 them. A request without an answer is a `Failure`, never a default.
@@ -23,9 +23,9 @@ if TYPE_CHECKING:  # asking works without the library that reads logs, and start
 
 
 DESCRIBE_QUORUM = 55
-"""Key of an API that a broker offers only in KRaft mode."""
+"""Key of DescribeQuorum, an API that a broker offers only in KRaft mode."""
 METADATA = 3
-"""Key of an API that every broker offers, and no controller."""
+"""Key of Metadata, an API that every broker offers, and no controller."""
 
 
 class Role(StrEnum):
@@ -56,7 +56,7 @@ class FailureKind(StrEnum):
     CREDENTIALS = "Credentials"  # a Secret, or a key of it, is missing or unusable
     FORBIDDEN = "Forbidden"  # the operator's settings forbid the address
     TOO_LARGE = "TooLarge"  # it takes more memory than one cluster may use
-    NOT_ASKED = "NotAsked"  # no address to ask is known
+    NOT_ASKED = "NotAsked"  # no address to ask is known, or nothing required the answer
     WAITING_FOR_BUDGET = "WaitingForBudget"  # other clusters fill the memory for partitions
 
     @property
@@ -112,9 +112,9 @@ NO_ANSWER = (*NO_CONNECTION, FailureKind.TIMED_OUT, FailureKind.DISCONNECTED)
 
 
 class Failure(Struct, frozen=True):
-    """A missing answer, in one line for people: where, what, and what to do.
+    """A missing answer, with the words for people: its place, the cause, and what to do.
 
-    remedy: empty where that of the kind is enough (`action`).
+    remedy: empty if the remedy of its kind is enough (`action`).
     """
 
     kind: FailureKind
@@ -138,7 +138,7 @@ class Failure(Struct, frozen=True):
 
 
 class Host(Struct, frozen=True):
-    """A node in the list that another node returned."""
+    """A node in a list that another node returned."""
 
     id: int
     host: str
@@ -150,7 +150,8 @@ class NodeAnswer(Struct, frozen=True):
     """Answer of a live process about itself (ApiVersions). A feature that `supported` lacks is not supported, unless
     the answer is not `complete`.
 
-    zk_migration_ready: field ZkMigrationReady: a controller with `zookeeper.metadata.migration.enable`.
+    zk_migration_ready: field ZkMigrationReady, which is true for a controller with the setting
+        `zookeeper.metadata.migration.enable`.
     """
 
     supported: Mapping[str, VersionRange]
@@ -199,8 +200,8 @@ class ReplicaProgress(Struct, frozen=True):
 
 
 MAJORITY_WITHIN_MS = 2_000
-"""`controller.quorum.fetch.timeout.ms`: a voter fetches every 500 ms at least. One that has not for this long begins an
-election, if it can.
+"""Age of its last fetch, in ms, up to which a voter follows the leader: `controller.quorum.fetch.timeout.ms`. A voter
+fetches at least every 500 ms; one whose fetches fail for this long begins an election, if it can.
 """
 
 _NEVER = 1 << 63  # above every time stamp
@@ -227,7 +228,7 @@ class QuorumAnswer(Struct, frozen=True):
 
     @property
     def recent_since(self) -> int:
-        """Time stamp from which on a fetch is recent; without a leader's clock, no fetch is."""
+        """Time stamp from which on a fetch is recent; without a time stamp of the leader, no fetch is recent."""
         return max(0, self.clock - MAJORITY_WITHIN_MS) if self.clock >= 0 else _NEVER
 
     @property
@@ -244,8 +245,8 @@ class QuorumAnswer(Struct, frozen=True):
 
 
 class BrokerList(Struct, frozen=True):
-    """Answer of a broker to DescribeCluster. `lists_fenced`: False up to Kafka 3.9, which lists no fenced brokers, and
-    so no ghosts.
+    """Answer of a broker to DescribeCluster. `lists_fenced`: False up to Kafka 3.9, whose list lacks fenced brokers,
+    and so ghosts too.
     """
 
     brokers: tuple[Host, ...]
@@ -268,19 +269,20 @@ class ClusterProbe(Struct, frozen=True):
     controllers: ControllerList | Failure
     quorum: QuorumAnswer | Failure
     nodes: tuple[ProbedNode, ...]
-    bootstrap_failures: tuple[Failure, ...] = field(default=())  # of addresses that did not answer, while another did
+    bootstrap_failures: tuple[Failure, ...] = field(default=())  # for addresses without an answer, while others answer
     named_apart: bool = False  # the document has addresses of brokers and of controllers, which may be of two clusters
 
     @property
     def may_have_a_log(self) -> bool:
-        """Tell whether the metadata log can be found: a controller or a broker in KRaft mode answers."""
+        """Tell whether the cluster may have a metadata log: a controller, or a broker in KRaft mode, answers."""
         answers = [(node.role, node.answer) for node in self.nodes if isinstance(node.answer, NodeAnswer)]
         return any(role is Role.CONTROLLER or answer.runs_in_kraft_mode for role, answer in answers)
 
 
 class LogReading(Struct, frozen=True):
-    """The metadata log, read up to its high watermark while a majority followed the leader. `at`: time of the last
-    answer.
+    """The metadata log, read up to its high watermark while a majority of the voters followed the leader.
+
+    image: its content. at: time of the last answer.
     """
 
     image: Image
@@ -313,8 +315,8 @@ class EarlierMoves(Struct, frozen=True):
 class PartitionsReading(Struct, frozen=True):
     """Every partition of the cluster: from the metadata log, or from complete answers.
 
-    default_min_insync_replicas: the highest value that a broker applies to topics that set none.
-    offset: end of the log; -1 for answers.
+    default_min_insync_replicas: value for topics that set none; the highest one, if brokers have different ones.
+    offset: end of the log; -1 if the partitions come from answers.
     claim: `/controller` in ZooKeeper, if the partitions count only as long as it stays the same
         (`core/facts/partition_source.py`); else None.
     """
@@ -334,7 +336,7 @@ CLIENTS_NOT_READ = Failure(
 
 
 class Readings(NamedTuple):
-    """All readings of one reconciliation."""
+    """Everything that the Kafka port read for one reconciliation."""
 
     probe: ClusterProbe
     log: LogReading | Failure

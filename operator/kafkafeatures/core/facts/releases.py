@@ -24,7 +24,7 @@ class Undo(StrEnum):
     """Ways in which a change can be undone; compared with real nodes by `tests/conformance`."""
 
     SAFE = "Safe"
-    """Proved lossless on real Kafka."""
+    """Undone without a loss, as was proved on real Kafka."""
     LOSSY = "Lossy"
     """Kafka allows the downgrade; metadata may be lost."""
     IMPOSSIBLE = "Impossible"
@@ -41,7 +41,7 @@ class MetadataVersion(Struct, frozen=True):
     changed: bool
 
 
-_ROWS = (
+_ROWS = (  # level, name, changed, as in `MetadataVersion`
     (1, "3.0-IV1", True), (2, "3.1-IV0", False), (3, "3.2-IV0", True), (4, "3.3-IV0", False), (5, "3.3-IV1", True),
     (6, "3.3-IV2", True), (7, "3.3-IV3", True), (8, "3.4-IV0", True), (9, "3.5-IV0", False), (10, "3.5-IV1", False),
     (11, "3.5-IV2", True), (12, "3.6-IV0", False), (13, "3.6-IV1", True), (14, "3.6-IV2", True),
@@ -66,10 +66,11 @@ FEATURE_LEVELS: tuple[tuple[str, int, str, int | None], ...] = (
 irreversible.
 """
 
-# Features of Apache Kafka; any other is a vendor's, or of a newer Kafka.
 KAFKAS_FEATURES = frozenset({METADATA_VERSION, *(feature for feature, *_ in FEATURE_LEVELS)})
+"""Features of Apache Kafka. Any other feature is a vendor's, or of a newer Kafka."""
 
 _DEPENDENCIES = {(ELIGIBLE_LEADER_REPLICAS, 1): {METADATA_VERSION: 23}}
+"""Levels that a feature's level requires, besides `LOWEST_FOR_FEATURES`, by feature and level."""
 
 LOWEST_FOR_FEATURES = 7
 """metadata.version 3.3-IV3: any other feature above 0 needs it (`Feature.validateVersion`)."""
@@ -116,7 +117,7 @@ def metadata_version_named(name: str) -> MetadataVersion | None:
     """The level with exactly this name, or the newest level of a release such as "4.1"; None for any other text."""
     if name in _BY_NAME:
         return _BY_NAME[name]
-    of_release = [v for v in METADATA_VERSIONS.values() if v.name.split("-")[0] == name]
+    of_release = [version for version in METADATA_VERSIONS.values() if version.name.split("-")[0] == name]
     return of_release[-1] if of_release else None
 
 
@@ -167,13 +168,13 @@ def format_in_kraft(feature: str, levels: Mapping[str, int]) -> str:
 
 
 def level_in_kraft(feature: str, levels: Mapping[str, int]) -> dict[str, int | str | bool]:
-    """The level of a feature in KRaft mode, for a document: `finalized`, its name, and `inLog` False where the log has
-    none.
+    """The level of a feature in KRaft mode, for a document: `finalized`, its name, and `inLog` False if Kafka assumes
+    the level, as the log has none.
     """
-    is_taken = feature == METADATA_VERSION and has_no_level(levels)
-    level = WITHOUT_A_LEVEL if is_taken else levels.get(feature, 0)
+    is_assumed = feature == METADATA_VERSION and has_no_level(levels)
+    level = WITHOUT_A_LEVEL if is_assumed else levels.get(feature, 0)
     name = level_name(feature, level)
-    return {"finalized": level, **({"finalizedName": name} if name else {}), **({"inLog": False} if is_taken else {})}
+    return {"finalized": level, **({"finalizedName": name} if name else {}), **({"inLog": False} if is_assumed else {})}
 
 
 def format_range(feature: str, supported_range: VersionRange) -> str:
@@ -209,7 +210,7 @@ def floor_of(level: int) -> int | None:
 
 
 def undo_of_raise(feature: str, from_level: int, to_level: int) -> Undo:
-    """Way in which a raise could be undone; nothing is promised for an unknown metadata.version.
+    """Way in which a raise could be undone; IMPOSSIBLE for an unknown metadata.version, so that nothing is promised.
 
     metadata.version can be downgraded to the newest level that changed metadata (KAFKA-13896), without loss. Other
     features can be downgraded, but Kafka does not check what they lose.

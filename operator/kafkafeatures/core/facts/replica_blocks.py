@@ -18,11 +18,13 @@ from kraftlog.partitions import NO_LEADER, Columns, Replica
 Bools = NDArray[np.bool_]
 Numbers = NDArray[Any]
 
-_BLOCK = 16
-"""Number of chunks that are judged together: 65,536 rows, which fit into a processor's cache."""
+_CHUNKS_PER_BLOCK = 16
+"""Most chunks in a block: 65,536 rows, which fit into a processor's cache."""
 
 _TABLE_UP_TO = 1 << 20
-"""Broker ids below it are looked up in a table; larger ones are rare, and searched for."""
+"""Broker ids below it are found by a table, which has an entry for each of them. Larger ones, which are rare, are found
+by a search.
+"""
 
 _IN_SYNC, _ADDING, _REMOVING = (int(bit) for bit in (Replica.IN_SYNC, Replica.ADDING, Replica.REMOVING))
 
@@ -33,7 +35,7 @@ class Block(NamedTuple):
     topic, partition, leader: [n], number of the topic, number of the partition, id of the leading broker.
     at: [R, n], index of each replica's broker in the sorted broker ids (`Replication._ids`).
     flags: [R, n], bits of `kraftlog.partitions.Replica`.
-    least: [n], number of replicas that must be in sync: min.insync.replicas, but R at most.
+    least: [n], number of replicas that must be in sync: min.insync.replicas, but at most R.
     """
 
     topic: Numbers
@@ -55,7 +57,7 @@ class Block(NamedTuple):
 
     @property
     def lacking(self) -> Bools:
-        """[R, n]: replicas that should be in sync and are not; without those that are being added."""
+        """[R, n]: replicas that should be in sync and are not. One that is being added need not be in sync yet."""
         return np.asarray(self.flags & (_IN_SYNC | _ADDING) == 0)
 
     @property
@@ -70,15 +72,15 @@ class Block(NamedTuple):
 
     @property
     def never(self) -> Bools:
-        """[n]: rows that never allow one of their brokers to restart, as all replicas that stay must be in sync."""
+        """[n]: rows that would never allow a restart of one of their brokers, as every replica that stays is needed."""
         return np.asarray(self.least >= self.staying)
 
     def excusing(self) -> Block:
-        """The block in which rows that require all replicas require one less."""
+        """The block in which a row that requires all replicas requires one less: a consent excuses it."""
         return self._replace(least=np.minimum(self.least, self.staying - 1))
 
     def healed(self, away: Bools) -> Block:
-        """The block as if every broker that is away were back and in sync."""
+        """The block as if every broker that is away were back and in sync. `away`: by index in `Replication._ids`."""
         return self._replace(flags=self.flags | away[self.at].astype(np.uint8) * np.uint8(_IN_SYNC))
 
     def without_reassignments(self) -> Block:
@@ -95,10 +97,11 @@ class Block(NamedTuple):
         brokers that are away.
         """
         is_away = away[self.at]
+        # Replicas that count for the minimum: in sync, not being removed, and not away.
         counted = (self.flags & (_IN_SYNC | _REMOVING) == _IN_SYNC) & ~is_away
         # Without a leader, a restart of a broker that is away can only bring the partition back.
         matters = self.in_sync & ~(is_away & (self.leader == NO_LEADER))
-        # Without this replica (1 where it counts), fewer than `least` would remain.
+        # Without this replica, fewer than `least` would remain: it takes 1 away where it counts, else 0.
         forbids = matters & (count(counted) - self.least < counted)
         if availability is Availability.NO_UNDER_REPLICATED:
             forbids |= (self.in_sync & (is_away | ~self.in_sync).any(axis=0)) | self.moving
@@ -122,12 +125,12 @@ def broker_ids(chunks: Iterable[Columns]) -> Numbers:
         if top >= len(is_host):
             is_host = np.concatenate([is_host, np.zeros(top + 1 - len(is_host), dtype=np.bool_)])
         is_host[chunk.replicas] = True
-    table_ids = np.flatnonzero(is_host)
+    table_ids = np.flatnonzero(is_host)  # sorted
     return np.unique(np.concatenate([table_ids, *large_ids])) if large_ids else table_ids
 
 
 def places_of(ids: Numbers) -> Callable[[Numbers], Numbers]:
-    """Function that maps broker ids to their index in `ids`."""
+    """Function that maps broker ids to their index in `ids`, which is sorted and has all of them."""
     kind = np.uint16 if len(ids) <= 1 << 16 else np.int32
     if not len(ids) or ids[0] < 0 or ids[-1] >= _TABLE_UP_TO:
         return lambda replicas: np.searchsorted(ids, replicas).astype(kind)
@@ -137,22 +140,26 @@ def places_of(ids: Numbers) -> Callable[[Numbers], Numbers]:
 
 
 def together(chunks: list[Columns]) -> Iterator[list[Columns]]:
-    """Groups of up to `_BLOCK` chunks with the same number of replicas."""
+    """The chunks in groups of at most `_CHUNKS_PER_BLOCK` that have the same number of replicas."""
     by_size: dict[int, list[Columns]] = {}
     for chunk in chunks:
         by_size.setdefault(chunk.replicas.shape[1], []).append(chunk)
     for equal_chunks in by_size.values():
-        for start in range(0, len(equal_chunks), _BLOCK):
-            yield equal_chunks[start : start + _BLOCK]
+        for start in range(0, len(equal_chunks), _CHUNKS_PER_BLOCK):
+            yield equal_chunks[start : start + _CHUNKS_PER_BLOCK]
 
 
 def block_of(chunks: list[Columns], places: Callable[[Numbers], Numbers], least: Numbers) -> Block:
-    """The chunks as one block. `places`: from `places_of`. `least`: min.insync.replicas by the number of the topic."""
+    """The chunks as one block. All of them have the same number of replicas.
+
+    places: function from `places_of`. least: min.insync.replicas, by the number of the topic.
+    """
     topic, partition, leader = (
         np.concatenate([getattr(chunk, name) for chunk in chunks]) for name in ("topic", "partition", "leader")
     )
     replicas = chunks[0].replicas.shape[1]
     at, flags = (
+        # Chunks have [n, R]; a block has [R, n], so that all values of one replica are contiguous.
         np.concatenate([np.ascontiguousarray(each.T) for each in columns], axis=1)
         for columns in ([places(chunk.replicas) for chunk in chunks], [chunk.flags for chunk in chunks])
     )

@@ -48,16 +48,16 @@ from kafkafeatures.core.words import counted
 from kraftlog.partitions import NO_LEADER, Columns
 
 NAMED = 3
-"""Most partitions that are named in a message."""
+"""Most partitions that a message names."""
 
 
 class InadmissibleReason(StrEnum):
     """Reasons why a partition forbids a broker's restart, the most lasting first."""
 
     AT_MIN_ISR = "AtMinIsr"  # too few other replicas are in sync, even if all brokers were back
-    REASSIGNING = "Reassigning"  # it is being moved
+    REASSIGNING = "Reassigning"  # the partition is being moved
     UNDER_REPLICATED = "UnderReplicated"  # some replica is not in sync, although its broker is not away
-    REPLICA_IN_FLIGHT = "ReplicaInFlight"  # it would allow it if all brokers were back
+    REPLICA_IN_FLIGHT = "ReplicaInFlight"  # the restart will be allowed once all brokers are back
 
 
 Named = tuple[int, tuple[str, ...]]
@@ -84,8 +84,8 @@ class Replication:
 
     def __init__(self, reading: PartitionsReading) -> None:
         self._partitions = reading.partitions
-        chunks = [chunk for chunk in reading.partitions.chunks if chunk.replicas.shape[1]]
-        self._ids = broker_ids(chunks)
+        chunks = [chunk for chunk in reading.partitions.chunks if chunk.replicas.shape[1]]  # those with replicas
+        self._ids = broker_ids(chunks)  # sorted; `at` is always an index in it
         least = self._least(reading.default_min_insync_replicas, chunks)
         places = places_of(self._ids)
         self._blocks = [block_of(each, places, least) for each in together(chunks)]
@@ -96,10 +96,10 @@ class Replication:
         return self._per_broker(lambda block: block.lacking)
 
     def judge(self, down: frozenset[int], availability: Availability, *, excused: bool = False) -> Admission:
-        """Judge which brokers may restart now. A broker in `down` may be judged too, as a stuck broker has to be.
+        """Judge which brokers may restart now. Brokers in `down` can be judged too: a stuck one may need a restart.
 
         down: all brokers that are away or about to be, for any reason.
-        excused: partitions that require every replica allow one to be away.
+        excused: a consent lets partitions that require every replica have one away.
         """
         return Admission(self, down, availability, excused)
 
@@ -112,7 +112,7 @@ class Replication:
         return frozenset(self._ids.tolist())
 
     def never_available(self) -> Mapping[str, int]:
-        """Number of partitions that are unavailable in any restart of their brokers, by name of the topic."""
+        """Number of partitions that every restart of one of their brokers makes unavailable, by name of the topic."""
         numbers, counts = np.unique(self._rows(lambda block: block.never)[:, 0], return_counts=True)
         topic_counts = zip(numbers.tolist(), counts.tolist(), strict=True)
         return {self._partitions.topics[number].name: count for number, count in topic_counts}
@@ -144,21 +144,21 @@ class Replication:
     def at_min_isr(self, most: int = NAMED) -> Named:
         """Partitions that lack an in-sync replica and have exactly min.insync.replicas."""
 
-        def at(block: Block) -> Bools:
+        def is_at_min(block: Block) -> Bools:
             return np.asarray(block.lacking.any(axis=0) & (count(block.in_sync) == block.least))
 
-        return self._named(self._rows(at), most)
+        return self._named(self._rows(is_at_min), most)
 
     def under_min_isr(self, most: int = NAMED, *, excused: bool = False) -> Named:
         """Partitions with fewer in-sync replicas than min.insync.replicas. `excused`: those that require all replicas
         may lack one.
         """
 
-        def low(block: Block) -> Bools:
+        def is_under_min(block: Block) -> Bools:
             least = block.excusing().least if excused else block.least
             return np.asarray(count(block.in_sync) < least)
 
-        return self._named(self._rows(low), most)
+        return self._named(self._rows(is_under_min), most)
 
     def offline(self, most: int = NAMED, *, excused: bool = False) -> Named:
         """Partitions without a leader. `excused`: without those that have a single replica."""
@@ -188,12 +188,12 @@ class Replication:
         for block in self._blocks:
             rows, positions = np.arange(first, first + len(block.topic)), position_of.take(block.at)
             first += len(block.topic)
-            if availability is Availability.RESPECT_MIN_ISR:
+            if availability is Availability.RESPECT_MIN_ISR:  # else every partition allows only one broker at a time
                 binding = np.flatnonzero(block.staying - block.excusing().least <= 1)
                 rows, positions = rows[binding], positions[:, binding]
-            for slot in range(len(positions)):
+            for slot in range(len(positions)):  # one for each replica
                 for other_slot in range(slot):
-                    if has_all_brokers:
+                    if has_all_brokers:  # a shortcut: no position is -1, so no row has to be filtered
                         yield positions[slot], positions[other_slot], rows
                     elif (both := (positions[slot] >= 0) & (positions[other_slot] >= 0)).any():
                         yield positions[slot][both], positions[other_slot][both], rows[both]
@@ -248,6 +248,7 @@ class Replication:
         )
 
     def _named(self, rows: Numbers, most: int) -> Named:
+        """Number of these rows, which have the form of `Block.partitions`, and the names of the first ones."""
         names: list[str] = []
         for name, number in self._topics(rows[:, 0], most):
             of_topic = np.sort(rows[rows[:, 0] == number, 1])[: most - len(names)]
@@ -263,46 +264,52 @@ class Admission:
     def __init__(
         self, replication: Replication, down: frozenset[int], availability: Availability, excused: bool
     ) -> None:
-        self._of, self._availability, self._excused = replication, availability, excused
+        self._replication, self._availability, self._excused = replication, availability, excused
         self._away = replication._away(down)
-        self._forbidden = replication._per_broker(self._forbids)
+        self._forbidden = replication._per_broker(self._forbids)  # number of partitions that forbid each broker
 
     def allows(self, broker: int) -> bool:
-        """Tell whether the broker may restart. One that hosts nothing may."""
-        at = self._of._at(broker)
+        """Tell whether the broker may restart. A broker that hosts no partition may always."""
+        at = self._replication._at(broker)
         return at is None or not self._forbidden[at]
 
     def forbidding(self, broker: int, most: int = NAMED) -> Forbidding | None:
         """Partitions that forbid this broker's restart; None for none."""
-        at = self._of._at(broker)
+        at = self._replication._at(broker)
         if at is None or not self._forbidden[at]:
             return None
         partitions, reasons, lagging_brokers = [], [], set[int]()
-        for block in self._of._blocks:
+        for block in self._replication._blocks:
+            # First the few rows that the broker hosts: to judge these again costs less than to judge all.
             hosted = block.rows(np.flatnonzero((block.at == at).any(axis=0)))
             rows = hosted.rows(np.flatnonzero((self._forbids(hosted) & (hosted.at == at)).any(axis=0)))
             partitions.append(rows.partitions)
-            reasons.append(self._why(rows, at))
-            lagging_brokers.update(self._of._ids[np.unique(rows.at[rows.lacking & ~self._away[rows.at]])].tolist())
+            reasons.append(self._reasons_of(rows, at))
+            lagging_brokers.update(
+                self._replication._ids[np.unique(rows.at[rows.lacking & ~self._away[rows.at]])].tolist()
+            )
         all_partitions, all_reasons = np.concatenate(partitions), np.concatenate(reasons)
-        _, names = self._of._named(all_partitions[all_reasons == all_reasons.min()], most)
+        _, names = self._replication._named(all_partitions[all_reasons == all_reasons.min()], most)
         return Forbidding(len(all_partitions), names, _REASONS[all_reasons.min()], frozenset(lagging_brokers))
 
     def _judged(self, block: Block) -> Block:
+        """The block with what a consent excuses."""
         return block.excusing() if self._excused else block
 
     def _forbids(self, block: Block) -> Bools:
         return self._judged(block).forbidding(self._away, self._availability)
 
-    def _why(self, rows: Block, at: int) -> Numbers:
-        """Reason why each of these rows forbids the restart of this broker, as an index of `_REASONS`."""
+    def _reasons_of(self, rows: Block, at: int) -> Numbers:
+        """Reason why each of these rows forbids the restart of the broker with index `at`, as an index of `_REASONS`.
+        It is found by judging the rows again as if all brokers were back: what still forbids the restart lasts.
+        """
         none_away = np.zeros_like(self._away)
         of_broker = rows.at == at
         healed = self._judged(rows).healed(self._away)
         lasting = (healed.forbidding(none_away, self._availability) & of_broker).any(axis=0)
         without_moves = healed.without_reassignments()
-        low = (without_moves.forbidding(none_away, Availability.RESPECT_MIN_ISR) & of_broker).any(axis=0)
-        return np.select([low, lasting & rows.moving, lasting], [0, 1, 2], 3)
+        too_few = (without_moves.forbidding(none_away, Availability.RESPECT_MIN_ISR) & of_broker).any(axis=0)
+        return np.select([too_few, lasting & rows.moving, lasting], [0, 1, 2], 3)  # the first that is True
 
 
 _REASONS = tuple(InadmissibleReason)

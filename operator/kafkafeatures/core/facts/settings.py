@@ -21,8 +21,8 @@ QUORUM_SERVERS = "controller.quorum.bootstrap.servers"
 
 
 class SettingSource(IntEnum):
-    """Sources of a value; a lower number overrides a higher one. Codes of `DescribeConfigsResponse.ConfigSource`.
-    UNKNOWN: also any source that is not listed here.
+    """Sources of a value, with their codes in `DescribeConfigsResponse.ConfigSource`; a lower code overrides a higher
+    one. UNKNOWN: also any source that is not listed here.
     """
 
     UNKNOWN = 0
@@ -37,10 +37,10 @@ class SettingSource(IntEnum):
 
 
 class Setting(Struct, frozen=True):
-    """One setting.
+    """One setting of one node.
 
-    source: where its value comes from.
-    value: None for a secret, or where it has none.
+    source: source of the value that applies.
+    value: the value that applies; None for a secret, and for a setting without a value.
     is_read_only: no request can change it, so it stays for as long as the process runs.
     layers: the value that each source has; empty for a secret.
     """
@@ -58,8 +58,10 @@ class Setting(Struct, frozen=True):
 
 
 class NodeSettings(Struct, frozen=True):
-    """Settings of one node. `at`: IP address at which the process answered for this id, which proves its identity.
-    `of`: settings by name, without those that the node does not know.
+    """Settings of one node.
+
+    at: IP address at which the process answered for this node's id, which proves its identity.
+    of: settings by name, without those that the node does not know.
     """
 
     at: str

@@ -14,7 +14,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.words import counted
 
 MOST_REQUESTS = 8
-"""Most requests to restart a pod that count at a time: a plan names each of them, and a status has little room."""
+"""Most requests of people to restart a pod that count at a time: a plan names each, and a status has little room."""
 
 INIT = "Init:"
 """Prefix of `Pod.waiting` where the container that does not run is an init container."""
@@ -23,7 +23,7 @@ INIT = "Init:"
 class Pod(Struct, frozen=True):
     """A pod of a StatefulSet.
 
-    revision: revision of the template that it was made from.
+    revision: revision of the template from which it was made.
     host_names: names and addresses that belong to this pod alone. A name that ends in ".svc" may have any cluster
         domain after it.
     ports_of_node: (host, port) on its Kubernetes node that belong to this pod alone.
@@ -137,8 +137,8 @@ class WorkloadsReading(Struct, frozen=True):
     namespace: str = ""
 
     def with_requests(self, most: int = MOST_REQUESTS) -> WorkloadsReading:
-        """The reading in which only the first `most` requests to restart a pod count; the others count once these are
-        done.
+        """The reading in which only the first `most` requests to restart a pod count. The others count once these are
+        done, as a request ends with its pod.
         """
         requested = [
             pod.uid for stateful_set in self.stateful_sets for pod in stateful_set.pods if pod.restart_requested

@@ -46,14 +46,16 @@ class Znode(Struct, frozen=True):
 
 
 class ControllerEpoch(Struct, frozen=True):
-    """`/controller_epoch`. version: version of the znode, which rises with the epoch at each claim of `/controller`."""
+    """Content of `/controller_epoch`. version: version of the znode; like the epoch, it rises with each claim of
+    `/controller`.
+    """
 
     value: int
     version: int
 
 
 class MigrationZnode(Struct, frozen=True):
-    """`/migration`: position up to which the metadata log was written to ZooKeeper.
+    """Content of `/migration`: the position up to which the metadata log was written to ZooKeeper.
 
     offset, epoch: that position in the log; -1 where nothing was copied.
     text: the whole content, to be kept before the znode is deleted.
@@ -71,11 +73,11 @@ class MigrationZnode(Struct, frozen=True):
 
 
 class StoreComparison(Struct, frozen=True):
-    """Result of comparing all that Kafka keeps in ZooKeeper with the metadata log.
+    """Result of comparing everything that Kafka keeps in ZooKeeper with the metadata log.
 
     offset: end of the compared part of the log (exclusive).
-    differences: their number. summary: the differences in words. examples: the first of them.
-    took: duration in seconds.
+    differences: number of differences. summary: all of them in words. examples: the first of them.
+    took: duration of the comparison in seconds.
     digest: hash of the differences; empty for none.
     """
 
@@ -96,7 +98,7 @@ class FeatureZnodeStatus(IntEnum):
 
 
 class FinalizedInZooKeeper(Struct, frozen=True):
-    """`/feature`: finalized levels in ZooKeeper mode. Kafka never shipped a feature that uses it."""
+    """Content of `/feature`: finalized levels in ZooKeeper mode. Kafka never shipped a feature that uses it."""
 
     status: FeatureZnodeStatus
     levels: Mapping[str, int]
@@ -104,7 +106,12 @@ class FinalizedInZooKeeper(Struct, frozen=True):
 
 
 class RegisteredBroker(Struct, frozen=True):
-    """`/brokers/ids/<id>`: a broker in ZooKeeper mode. epoch: czxid of the znode."""
+    """Content of `/brokers/ids/<id>`: the registration of a broker in ZooKeeper mode.
+
+    epoch: czxid of the znode.
+    security: security protocol of each listener, by its name.
+    features: range of levels, from the lowest to the highest, by feature.
+    """
 
     id: int
     epoch: int
@@ -114,13 +121,13 @@ class RegisteredBroker(Struct, frozen=True):
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """(host, port) of its endpoints in the form `NAME://host:port`; others are left out."""
+        """Host and port of each endpoint of the form `NAME://host:port`; other endpoints are left out."""
         matches = (_ENDPOINT.fullmatch(endpoint) for endpoint in self.endpoints)
         return tuple((match[1], int(match[2])) for match in matches if match is not None)
 
 
 class ZooKeeperReading(Struct, frozen=True):
-    """Reading of ZooKeeper, made in one session.
+    """Znodes that a migration depends on, read in one session.
 
     ensemble: address of the ensemble, as the document names it.
     brokers: registered brokers, by id.
@@ -150,20 +157,21 @@ class ZooKeeperReading(Struct, frozen=True):
         return tuple(reading for reading in (*readings, *brokers) if isinstance(reading, Failure))
 
 
-def of_another_cluster(found: Read[str], ensemble: str, cluster_id: str) -> Failure | None:
-    """Failure where the ensemble is not certainly that of this cluster, so that nothing read from it counts; else None.
+def of_another_cluster(ensemble_id: Read[str], ensemble: str, cluster_id: str) -> Failure | None:
+    """Failure if the ensemble is not certainly that of this cluster, so that nothing read from it counts; else None.
 
-    found: content of its `/cluster/id`. Checked for every reading before it is used, and in the session of the only
-        transaction that deletes znodes: an ensemble may keep many clusters, each below its chroot, and all look alike.
+    Called for every reading before it is used, and in the session of the only transaction that deletes znodes: an
+    ensemble may keep many clusters, each below its own chroot, and all look alike. `ensemble_id`: content of its
+    `/cluster/id`.
     """
-    if isinstance(found, Failure):
-        return found
-    if found == cluster_id:
+    if isinstance(ensemble_id, Failure):
+        return ensemble_id
+    if ensemble_id == cluster_id:
         return None
     source, remedy = f"ZooKeeper {printable(ensemble)}", "set the ensemble and chroot of the brokers' zookeeper.connect"
-    if found is None:
+    if ensemble_id is None:
         return Failure(FailureKind.WRONG_CLUSTER, source, "it has no znode /cluster/id", remedy)
-    message = f"it is the ensemble of cluster {printable(found)}, but the nodes belong to cluster {cluster_id}"
+    message = f"it is the ensemble of cluster {printable(ensemble_id)}, but the nodes belong to cluster {cluster_id}"
     return Failure(FailureKind.WRONG_CLUSTER, source, message, remedy)
 
 
@@ -234,18 +242,18 @@ def parsed(znode: Znode | Failure | None, reader: Callable[[Znode], T]) -> Read[
 
 
 def cluster_id(znode: Znode) -> str:
-    """`/cluster/id`."""
-    return _in(znode, _Cluster).id
+    """Content of `/cluster/id`."""
+    return _converted(znode, _Cluster).id
 
 
 def controller(znode: Znode) -> ControllerClaim:
-    """`/controller`."""
-    fields = _in(znode, _Controller)
+    """Content of `/controller`."""
+    fields = _converted(znode, _Controller)
     return ControllerClaim(fields.brokerid, fields.kraft_epoch, znode.is_ephemeral, znode.czxid, znode.version)
 
 
 def controller_epoch(znode: Znode) -> ControllerEpoch:
-    """`/controller_epoch`: a number, not a JSON document."""
+    """Content of `/controller_epoch`: a number, not a JSON document."""
     text = znode.data.decode("ascii")
     if not text.isdigit() or len(text) > 10 or int(text) >= 2**31:
         raise ValueError(f"expected an epoch, found {text[:20]!r}")
@@ -253,10 +261,10 @@ def controller_epoch(znode: Znode) -> ControllerEpoch:
 
 
 def migration(znode: Znode) -> MigrationZnode:
-    """`/migration`, which the first controller that starts with `zookeeper.metadata.migration.enable` creates with -1
-    in all fields.
+    """Content of `/migration`. The first controller that starts with `zookeeper.metadata.migration.enable` creates it,
+    with -1 in all fields.
     """
-    fields = _in(znode, _Migration)
+    fields = _converted(znode, _Migration)
     return MigrationZnode(
         fields.kraft_controller_id,
         fields.kraft_controller_epoch,
@@ -276,40 +284,41 @@ def _moment(ms: int) -> datetime:
 
 
 def feature(znode: Znode) -> FinalizedInZooKeeper:
-    """`/feature`, version 1 with ranges or 2 with levels (KIP-584; `FeatureZNode.decode`)."""
-    fields = _in(znode, _Feature)
+    """Content of `/feature`, version 1 with ranges or 2 with levels (KIP-584; `FeatureZNode.decode`)."""
+    fields = _converted(znode, _Feature)
     if fields.version < 1:
         raise ValueError(f"expected version 1 or newer, found {fields.version}")
     if fields.status not in (status.value for status in FeatureZnodeStatus):
         raise ValueError(f"expected status 0 or 1, found {fields.status}")
-    levels = {name: _level(name, of, ranges=fields.version == 1) for name, of in fields.features.items()}
+    levels = {name: _level(name, entry, ranges=fields.version == 1) for name, entry in fields.features.items()}
     return FinalizedInZooKeeper(FeatureZnodeStatus(fields.status), levels, znode.version)
 
 
-def _level(name: str, of: _Range | int, *, ranges: bool) -> int:
-    if isinstance(of, _Range) is not ranges:
+def _level(name: str, entry: _Range | int, *, ranges: bool) -> int:
+    """Finalized level of a feature. `ranges`: its entry has to be a range, whose highest level counts; else a level."""
+    if isinstance(entry, _Range) is not ranges:
         raise ValueError(f"{name}: expected {'a range' if ranges else 'a level'}")
-    if isinstance(of, int):
-        return of
-    if not 1 <= of.min_version_level <= of.max_version_level:
+    if isinstance(entry, int):
+        return entry
+    if not 1 <= entry.min_version_level <= entry.max_version_level:
         raise ValueError(f"{name}: expected 1 <= min_version_level <= max_version_level")
-    return of.max_version_level
+    return entry.max_version_level
 
 
 def broker(id_: int, znode: Znode) -> RegisteredBroker:
-    """`/brokers/ids/<id>`, version 4 or 5."""
-    fields = _in(znode, _Broker)
+    """Content of `/brokers/ids/<id>`, version 4 or 5."""
+    fields = _converted(znode, _Broker)
     features = {name: (supported.min_version, supported.max_version) for name, supported in fields.features.items()}
     return RegisteredBroker(id_, znode.czxid, fields.endpoints, fields.security, features)
 
 
 def reassigns(znode: Znode) -> bool:
     """Tell whether `/admin/reassign_partitions` has partitions."""
-    return bool(_in(znode, _Reassignment).partitions)
+    return bool(_converted(znode, _Reassignment).partitions)
 
 
 def broker_ids(children: tuple[str, ...]) -> tuple[int, ...] | Failure:
-    """Children of `/brokers/ids`, in order."""
+    """Broker ids from the names of the children of `/brokers/ids`, sorted; Failure if a name is not an id."""
     wrong = [child for child in children if not (child.isascii() and child.isdigit() and len(child) <= 10)]
     if wrong:
         return Failure(
@@ -329,13 +338,15 @@ def json_of(data: bytes) -> Any:
     return json.loads(data.decode(), object_pairs_hook=_without_duplicates)
 
 
-def _in(znode: Znode, shape: type[T]) -> T:
-    """The JSON document in a znode as this type. Raises ValueError and RecursionError."""
+def _converted(znode: Znode, shape: type[T]) -> T:
+    """The JSON document of a znode, checked and converted to this type. Raises ValueError and RecursionError."""
     return msgspec.convert(json_of(znode.data), shape)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object. Raises Ambiguous: Kafka takes the last of two equal keys, other readers may take the first."""
+    """The JSON object of these pairs. Raises Ambiguous for a key that occurs twice: Kafka takes the last of two equal
+    keys, other readers may take the first.
+    """
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise Ambiguous("a key stands there twice")

@@ -23,8 +23,8 @@ from kafkafeatures.core.levels.proposal import LEVELS
 from kafkafeatures.core.levels.update_feature import ChangeInFlight, UpdateFeature
 
 MAX_OWN = 50
-"""Most changes of this resource that a status keeps after its position; older ones are later taken for those of
-others.
+"""Most own changes after its position that a status keeps. Older ones would later be taken for changes by others, which
+voids approvals: the safe side.
 """
 
 FIRST_OFFSET = 1
@@ -99,17 +99,20 @@ def why_restored(observation: Observation, missing: LogPosition, *, is_spent: bo
 
 
 # --- changes that the status does not have ---
+# A move is a change of a level in the log: the offset after it, and the new level. An own move is one that this
+# resource has made; as text, "feature:level".
 
 
 def moved_unremembered(
     previous_status: Status, next_status: Status, observation: Observation, earlier: Mapping[str, Moves]
 ) -> Mapping[str, Moves]:
-    """By feature, the changes after the position of the status that are no steps of this resource, each as offset and
-    level. Empty if the log was not read.
+    """Moves after the position of the status that are no steps of this resource, by feature. Empty if the log was not
+    read.
 
-    previous_status: before this reconciliation. next_status: with the steps closed that have ended since. earlier:
-    changes of levels by earlier readings of this process. A feature with a change in flight is left out until that
-    change is settled.
+    A feature with a change in flight is left out until that change is settled. Of any other feature, all moves count if
+    they are not exactly the own ones, in the same order.
+    previous_status: status before this reconciliation. next_status: the same, in which the steps that have ended since
+    are closed. earlier: moves that earlier readings of this process had.
     """
     past, position = observation.past_levels, previous_status.log_position
     if past is None:
@@ -135,7 +138,7 @@ def moved_unremembered(
 def _moved_by_the_whole_log(
     previous_status: Status, next_status: Status, moves_of_log: Mapping[str, Moves]
 ) -> Mapping[str, Moves]:
-    """By feature, all changes in the log, if the status has no position and may be older than the last of them.
+    """All moves in the log, by feature, if the status has no position and may be older than the last of them.
 
     The status surely knows the last change if the log ends with the level that the status read last, or with the
     changes that its history has, and contains that level or these changes nowhere else. Empty while a change is in
@@ -143,7 +146,7 @@ def _moved_by_the_whole_log(
     """
     if not previous_status.cluster_id or sent_by(next_status):
         return {}
-    last_seen = {feature.name: feature.finalized for feature in previous_status.features}
+    last_levels = {feature.name: feature.finalized for feature in previous_status.features}
     own_levels: dict[str, list[int]] = {}
     for ended in next_status.history:
         step = UpdateFeature.from_history(ended.action) if ended.result in (Result.APPLIED, Result.CORRECTED) else None
@@ -151,8 +154,9 @@ def _moved_by_the_whole_log(
             own_levels.setdefault(step.feature, []).append(step.to_level)
     unremembered = {}
     for feature, moves in moves_of_log.items():
-        levels, seen_at = [level for _, level in moves], last_seen.get(feature)
-        if not _ends_once([0, *levels], [seen_at]) and not _ends_once(levels, own_levels.get(feature, ())):
+        levels, last_level = [level for _, level in moves], last_levels.get(feature)
+        # 0: the level before the first change of the log.
+        if not _ends_once([0, *levels], [last_level]) and not _ends_once(levels, own_levels.get(feature, ())):
             unremembered[feature] = moves
     return unremembered
 
@@ -165,8 +169,8 @@ def _ends_once(levels: Sequence[int], known_levels: Sequence[int | None]) -> boo
 
 
 def with_own_moves(previous_status: Status, status: Status) -> Status:
-    """The status after a reconciliation that could not read the log: changes that were settled in it are added to those
-    of this resource (`logPosition.own`).
+    """The status after a reconciliation that could not read the log, so that its position stays: changes that were
+    settled in it are added to the own changes after that position (`logPosition.own`).
     """
     position, still_open = previous_status.log_position, sent_by(status)
     closed = tuple(_own(change) for change in sent_by(previous_status) if change not in still_open)
@@ -180,8 +184,8 @@ def void_after(previous_status: Status, status: Status, consents: Iterable[str],
 
     A plan that changes one of these features ends, and so does its approval. Consents to changes of the plan are used
     up, and so are consents to exactly the changes that the log shows.
-    previous_status: before this reconciliation. status: at present. consents: those of the document. moved: by feature,
-        the changes of somebody else.
+    previous_status: status before this reconciliation. status: the present one. consents: consents of the document.
+        moved: moves by somebody else, by feature.
     """
     plan = status.plan
     planned = {name for stage in plan.stages if stage.kind == LEVELS for name in stage.target} if plan else set()
@@ -192,7 +196,7 @@ def void_after(previous_status: Status, status: Status, consents: Iterable[str],
         if feature in planned & moved.keys() or _was_made(levels, moved.get(feature, ()), first):
             spent.add(consent)
     if planned & moved.keys():
-        counted = status.change_count > previous_status.change_count
+        counted = status.change_count > previous_status.change_count  # a step of this plan has just been counted
         status = replace(status, plan=None, change_count=status.change_count + (0 if counted else 1))
     return replace(status, spent_consents=tuple(sorted(spent)))
 
@@ -225,8 +229,8 @@ def _own(sent: ChangeInFlight) -> str:
 
 
 def _was_made(levels: str, moves: Moves, first: int | None) -> bool:
-    """Tell whether one of the changes is the one of `levels`, written as "from->to". `first`: level before all of them;
-    None if the log does not show it, and then any level is assumed.
+    """Tell whether one of the moves leads from and to the levels of a consent, given as "from->to". `first`: level
+    before all moves; None if the log does not show it: then the first move is taken to begin at the consent's level.
     """
     start, _, target = levels.partition("->")
     origins = [start if first is None else str(first), *(str(level) for _, level in moves)]

@@ -20,8 +20,8 @@ from kafkafeatures.core.facts.node_sets import set_of
 from kafkafeatures.core.facts.observation import NodeState
 from kafkafeatures.core.words import format_span
 
-MOST = 1024
-"""Most characters of the list of nodes."""
+MAX_NODES_TEXT = 1024
+"""Most characters of the ids in `status.nodesBehind`."""
 
 
 def with_nodes_behind(status: Status, blockers: tuple[Blocker, ...], current_stamp: Stamp) -> Status:
@@ -38,7 +38,7 @@ def halted_by(
     wait: Wait | Stalled, blockers: tuple[Blocker, ...], status: Status, age_of: AgeOf, timeout: timedelta
 ) -> Wait | Stalled:
     """Decision for the blockers: a halt once the same nodes have been too old for longer than `timeout`; until then
-    `wait`, the decision without this rule.
+    `wait`, the decision by the other rules.
     """
     previous = status.nodes_behind
     if isinstance(wait, Stalled) or previous is None or previous.nodes != _nodes_behind(blockers):
@@ -53,12 +53,15 @@ def halted_by(
 
 
 def _nodes_behind(blockers: tuple[Blocker, ...]) -> str:
-    return set_of(node.id for blocker in blockers if _is_of_old_node(blocker) for node in blocker.nodes)[:MOST]
+    """Ids of the live nodes that are too old, as a set in text (`core/facts/node_sets.py`); empty for none."""
+    return set_of(node.id for blocker in blockers if _is_of_old_node(blocker) for node in blocker.nodes)[
+        :MAX_NODES_TEXT
+    ]
 
 
 def _is_of_old_node(blocker: Blocker) -> bool:
-    """Tell whether the blocker is about live nodes with too old a Kafka. A node that is still recovering its log is not
-    live, and not late.
+    """Tell whether the blocker is about live nodes whose range lacks the level. A node that is not live, as it may be
+    restarting for its upgrade, is not late.
     """
     if blocker.kind is not BlockerKind.NODE_RANGE or not blocker.nodes:
         return False

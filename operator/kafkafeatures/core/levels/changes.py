@@ -21,10 +21,11 @@ def changes_between(desired: Mapping[str, int], finalized: Mapping[str, int]) ->
         for feature, level in desired.items()
         if finalized.get(feature, 0) != level
     ]
-    return tuple(sorted(changes, key=_place))
+    return tuple(sorted(changes, key=_sending_order))
 
 
-def _place(change: UpdateFeature) -> tuple[int, str]:
+def _sending_order(change: UpdateFeature) -> tuple[int, str]:
+    """Sort key by the order above: downgrades of other features, metadata.version, other raises, kraft.version."""
     if change.feature == KRAFT_VERSION:
         return 3, ""
     if change.feature == METADATA_VERSION:

@@ -1,6 +1,7 @@
 """Input of the checks of levels: the desired changes, and the cluster.
 
-Made by `core/levels/stage.py` in every reconciliation, for `core/levels/checks.py`. It decides nothing.
+Made by `core/levels/stage.py` in every reconciliation, and by the commands `check` and `describe`; read by the checks
+of `core/levels/checks.py`. It decides nothing.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ IN_ZOOKEEPER_MODE = Blocker(
 def blockers(question: LevelCheckInput) -> tuple[Blocker, ...]:
     """All blockers of the changes, in the order of the chain; empty if the changes may be sent."""
     if question.observation.in_zookeeper_mode:
-        return (IN_ZOOKEEPER_MODE,)  # no other check applies there
+        return (IN_ZOOKEEPER_MODE,)  # no other check has anything to say without a metadata log
     too_low = floor_of_target(question)
     if too_low is not None:  # the checks of `UPGRADES` would advise every node to upgrade Kafka, which is wrong then
         return (too_low, *(blocker for check in CHAIN if check not in UPGRADES for blocker in check(question)))
@@ -266,6 +266,7 @@ def no_node_is_refused(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 Check = Callable[[LevelCheckInput], Iterable[Blocker]]
+"""A check: function that yields the blockers it finds."""
 
 CHAIN: tuple[Check, ...] = (
     migration_is_open,

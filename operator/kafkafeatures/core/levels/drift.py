@@ -1,7 +1,7 @@
-"""Drift: a level that had been reached was changed outside KafkaFeatures.
+"""Decision about drift: a level that had been reached was changed outside KafkaFeatures.
 
-Pure. Called by `core/levels/stage.py`. As the document says, drift is only reported, or corrected, but only a few times
-within an hour.
+Pure. Called by `core/levels/stage.py`. The document chooses whether drift is only reported or also corrected. It is
+corrected only a few times within an hour, as two programs might otherwise change the level for ever.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def drift_of(part: LevelsProposal, on_drift: OnDrift, memory: Memory, blockers: 
                 )
         return None
     if not part.drifted or part.changes != part.drifted:
-        return None
+        return None  # other changes come first; drifted levels are left out of them
     return Held(
         Reason.DRIFTED,
         f"drift detected: {changed_outside(part.drifted)}; set drift.onDrift to Correct to restore it, or set the "
@@ -47,7 +47,9 @@ def drift_of(part: LevelsProposal, on_drift: OnDrift, memory: Memory, blockers: 
 
 
 def changed_outside(drifted: tuple[UpdateFeature, ...]) -> str:
-    """Levels that were changed outside KafkaFeatures, with the level before and after, in words."""
+    """Levels that were changed outside KafkaFeatures, in words. `drifted`: the changes that would restore them, so they
+    lead from the present level back to the former one.
+    """
     return ", ".join(
         f"{change.feature} was changed outside KafkaFeatures from {format_level(change.feature, change.to_level)} to "
         f"{format_level(change.feature, change.from_level)}"

@@ -25,12 +25,13 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.words import cut
 
 _OF_STRIMZI = frozenset({"CONTROLPLANE-9090", "REPLICATION-9091"})
-"""Listeners that Strimzi gives its nodes under fixed names (its `KafkaBrokerConfigurationBuilder`)."""
+"""Names of listeners that only Strimzi gives to nodes (its `KafkaBrokerConfigurationBuilder`)."""
 _OF_KUBERNETES = (".svc", ".cluster.local")
+"""Ends of host names that only the DNS of a Kubernetes cluster resolves."""
 SHOWN = 7
-"""Most voters that have a line each."""
+"""Most voters that have a line each in a plan."""
 LONGEST = 512
-"""Most bytes of a line."""
+"""Most bytes of such a line."""
 
 
 class _Weakness(StrEnum):
@@ -48,8 +49,8 @@ def makes_dynamic(changes: Iterable[UpdateFeature]) -> bool:
 
 
 def voters_to_freeze(observation: Observation) -> tuple[str, ...] | None:
-    """Each voter with the addresses that the metadata log will hold, such as "3001@controller-1:9093". None if those of
-    a voter are not known: only its registration has them, and today nodes may find the voter at other addresses.
+    """Each voter with the addresses that the metadata log will hold, such as "3001@controller-1:9093". None if the
+    addresses of some voter are not known: only its registration has them, and nodes may use other addresses today.
     """
     voters = _voters(observation)
     if not voters or any(not node.controller_listeners for node in voters):
@@ -58,7 +59,7 @@ def voters_to_freeze(observation: Observation) -> tuple[str, ...] | None:
 
 
 def effects_of_freezing(observation: Observation) -> Iterator[str]:
-    """Lines for the step in a plan: the addresses, and their known weaknesses; few and short, as a status has them."""
+    """Lines for the step in a plan: the addresses and their known weaknesses; few and short, to fit into a status."""
     voters = voters_to_freeze(observation)
     if voters is None:
         yield "the addresses of the voters that the metadata log will hold are not known"
@@ -73,7 +74,7 @@ def effects_of_freezing(observation: Observation) -> Iterator[str]:
 
 
 def addresses_of_voters_are_known(question: LevelCheckInput) -> Iterator[Blocker]:
-    """Require the addresses with which the voters registered: only addresses that were shown may be frozen."""
+    """Require that the addresses with which the voters registered are known: the plan has to show what is frozen."""
     observation = question.observation
     if not makes_dynamic(question.changes) or voters_to_freeze(observation) is not None:
         return
@@ -106,7 +107,9 @@ def files_do_not_keep_voters(question: LevelCheckInput) -> Iterator[Blocker]:
 
 
 def left_in_files(observation: Observation) -> str:
-    """Changes, in words, that files of nodes still need in a dynamic quorum; empty for none, or if nothing was read."""
+    """Changes, in words, that the files of nodes still need in a dynamic quorum; empty if they need none, or no node
+    reported its settings.
+    """
     if quorum_mode(observation) is not QuorumMode.DYNAMIC:
         return ""
     nodes = tuple(node for node in observation.nodes if node.proved_at)
@@ -130,6 +133,7 @@ def _voters(observation: Observation) -> tuple[Node, ...]:
 
 
 def _listed(node: Node) -> str:
+    """The addresses of a voter, separated by commas."""
     return ",".join(f"{host}:{port}" for host, port in node.controller_listeners)
 
 
@@ -138,7 +142,7 @@ def _weaknesses(node: Node) -> set[_Weakness | None]:
 
 
 def _weakness(host: str) -> _Weakness | None:
-    """The first known weakness of an address; None for none."""
+    """The first known weakness of an address; None for none. `host`: a name or an IP address, maybe in brackets."""
     name = host.strip("[]").lower().rstrip(".")
     try:
         address = ip_address(name)

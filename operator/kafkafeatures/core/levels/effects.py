@@ -21,8 +21,9 @@ from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 SHOWN = 8
-"""Most lines of a step in a plan. The command `ALL_OF_THEM` shows all lines."""
+"""Most lines about a step in a plan, besides one that counts the hidden ones."""
 ALL_OF_THEM = "kafkafeatures describe --explain-levels"
+"""Command that shows all lines."""
 
 
 class LevelEffects(Struct, frozen=True):
@@ -127,11 +128,11 @@ ROWS: tuple[LevelEffects, ...] = (
 
 
 def effects_of(change: UpdateFeature) -> tuple[str, ...]:
-    """Lines for a step in a plan: the effects of each level that the change passes. Of many lines only the last `SHOWN`
-    are returned, as those include the effects that cannot be undone, after a line that counts the others.
+    """Lines for a step in a plan: the effects of each level that the change passes. If they are many, a line that
+    counts the hidden ones, and the last `SHOWN`: these include the effects that cannot be undone.
     """
     lines = tuple(_turned_off(change) if change.is_downgrade else _turned_on(change))
-    hidden = len(lines) - SHOWN
+    hidden = len(lines) - SHOWN  # a single hidden line is shown: the line that counts it would take as much room
     return (f"{hidden} more levels: {ALL_OF_THEM}", *lines[hidden:]) if hidden > 1 else lines
 
 
@@ -157,7 +158,7 @@ def _turned_on(change: UpdateFeature) -> Iterator[str]:
     rows = levels_of(change)
     lines = [f"{_title(row, rows)}{line}" for row in rows for line in lines_of(row)]
     yield from lines
-    unknown = change.to_level - max((row.level for row in rows), default=change.from_level)
+    unknown = change.to_level - max((row.level for row in rows), default=change.from_level)  # levels above the table
     if unknown:
         yield f"what level {change.to_level} does is not known"
     elif not lines:

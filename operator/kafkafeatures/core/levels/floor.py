@@ -18,8 +18,8 @@ from kafkafeatures.core.levels.check_input import LevelCheckInput
 
 
 def floor_of_target(question: LevelCheckInput) -> Blocker | None:
-    """Blocker if a node needs a newer Kafka for the changes, and no such Kafka supports the finalized level; else
-    None.
+    """Blocker if a node needs a newer Kafka for the changes, and the release with these levels does not support the
+    finalized metadata.version; else None.
     """
     finalized = question.observation.finalized
     if isinstance(finalized, Unknown):
@@ -50,7 +50,7 @@ def floor_of_target(question: LevelCheckInput) -> Blocker | None:
 
 def _lacks(observation: Observation, feature: str, level: int) -> bool:
     """Tell whether a node that may be running supports only levels below this one."""
-    ranges = (node.known_range_of(feature) for node in _counted(observation))
+    ranges = (node.known_range_of(feature) for node in _running_nodes(observation))
     return any(version_range is not None and version_range.max < level for version_range in ranges)
 
 
@@ -58,8 +58,9 @@ def raise_first(feature: str, level: int, floor: int, observation: Observation) 
     """Remedy before the upgrade: the level to which `feature` is raised first, and the Kafka release that allows it.
     `level`: finalized now; `floor`: lowest level that the new release supports.
     """
-    ranges = [node.known_range_of(feature) for node in _counted(observation)]
+    ranges = [node.known_range_of(feature) for node in _running_nodes(observation)]
     current = common(version_range for version_range in ranges if version_range is not None)
+    # The present Kafka of all nodes allows the raise: no other release is needed in between.
     if current is not None and None not in ranges and floor in current and level in current:
         running = " or ".join(releases_with({feature: current})) if set(ranges) == {current} else ""
         return (
@@ -72,6 +73,7 @@ def raise_first(feature: str, level: int, floor: int, observation: Observation) 
     return f"first run Kafka {bridges[-1]} on every node, and raise it to {floor}..{top} there"
 
 
-def _counted(observation: Observation) -> list[Node]:
+def _running_nodes(observation: Observation) -> list[Node]:
+    """Nodes that may be running, and so need the new release."""
     away = (NodeState.GHOST, NodeState.REFUSED)
     return [node for node in observation.nodes if node.roles and node.state not in away]

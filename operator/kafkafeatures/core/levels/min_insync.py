@@ -35,7 +35,9 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 SET_FOR_ALL = SettingSource.ALL_BROKERS
 T = TypeVar("T")
 _NO_NODES = (NodeState.GHOST, NodeState.REFUSED)
+"""States of nodes that do not belong to the cluster, or do not run."""
 _ADDRESSES = re.compile(r"--bootstrap-server \S+")
+"""The part of our flags that Kafka's commands take too."""
 
 
 def writes_min_insync(changes: Iterable[UpdateFeature]) -> bool:
@@ -48,8 +50,8 @@ class MinInsyncEffect(Struct, Generic[T], frozen=True):
 
     has_default: a request has set a value for all brokers.
     unread: nodes whose values are needed and not known.
-    new_values: values of which one will apply to all brokers afterwards.
-    losing: brokers to which another value applies today, each with its setting.
+    new_values: values of which one will apply to all brokers afterwards: the one of the controller that is active then.
+    losing: brokers that may have another value afterwards, each with its present setting.
     """
 
     has_default: bool
@@ -80,7 +82,7 @@ class MinInsyncEffect(Struct, Generic[T], frozen=True):
 def raised(
     brokers: Collection[tuple[T, Setting | None]], controllers: Collection[tuple[T, Setting | None]]
 ) -> MinInsyncEffect[T]:
-    """Effect of the raise. The setting of a node is None if it is not known."""
+    """Effect of the raise of `eligible.leader.replicas.version`. The setting of a node is None if it is not known."""
     default: set[str | None] = {
         setting.layers[SET_FOR_ALL] for _, setting in brokers if setting is not None and SET_FOR_ALL in setting.layers
     }
@@ -90,13 +92,17 @@ def raised(
         unread=tuple(node for node, setting in (brokers if default else (*brokers, *controllers)) if setting is None),
         new_values=frozenset(new_values),
         losing=tuple(
-            (node, setting) for node, setting in brokers if setting is not None and new_values - {setting.value}
+            (node, setting)
+            for node, setting in brokers
+            if setting is not None and new_values - {setting.value}  # some value that it may get is another one
         ),
     )
 
 
 def set_by_requests(for_all: str | None, for_itself: str | None) -> Setting | None:
-    """The setting of a broker by requests alone: `for_all` brokers, and `for_itself`. None if its file decides."""
+    """The setting of a broker by requests alone. `for_all`, `for_itself`: values that requests have set for all
+    brokers, and for this broker, which wins. None if they have set none, so that its file decides.
+    """
     layers = {
         source: value
         for source, value in ((SettingSource.NODE, for_itself), (SET_FOR_ALL, for_all))
@@ -133,6 +139,7 @@ def to_set_for_all(value: str = "N", command: str = f"kafka-configs.sh {ANY_CLUS
 
 
 def _to_keep(effect: MinInsyncEffect[Node], command: str) -> str:
+    """Remedy: the commands by which brokers keep their value, or get one that a person chose, before the raise."""
     today, own_nodes = effect.today, effect.individual
     if len(today) == 1 and not effect.has_default and not own_nodes:
         return f"keep today's value for all brokers before: {to_set_for_all(today[0], command)}"
@@ -155,7 +162,8 @@ def _of_role(observation: Observation, role: Role) -> list[tuple[Node, Setting |
 
 
 def _not_known(unread: Iterable[Node], command: str) -> Iterator[Blocker]:
-    for node in {node.id: node for node in unread}.values():
+    """Blockers for nodes whose value is needed and not known."""
+    for node in {node.id: node for node in unread}.values():  # a combined node is in both lists
         wording = partial(_unknown, command)
         blocker = about_nodes(BlockerKind.SETTING, (node,), wording, feature=ELIGIBLE_LEADER_REPLICAS)
         yield replace(blocker, reason=Reason.BLOCKED)

@@ -36,7 +36,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 def every_node_supports_it(question: LevelCheckInput) -> Iterator[Blocker]:
     """Require of every node, registered or voting, live or not, a known supported range that contains the level."""
     unknown_features = {feature for feature, _ in question.unknown_features}
-    unknown = False
+    unknown = False  # some range is not known, and no dry run makes up for it
     for change in question.changes:
         if change.feature in unknown_features:
             continue  # `features_exist` reports it, once for all nodes
@@ -49,7 +49,7 @@ def every_node_supports_it(question: LevelCheckInput) -> Iterator[Blocker]:
             if node.runs_in_kraft_mode is False and not question.observation.in_kraft_mode:
                 continue  # it reports no features: `migration_is_open` blocks the whole cluster
             if impossible is not None and node.state is not NodeState.GHOST:
-                continue
+                continue  # `impossible` speaks for all nodes but ghosts
             supported = node.range_of(change.feature)
             if isinstance(supported, Unknown):
                 if change.feature == KRAFT_VERSION or not _vouched_for(node, supported, question):
@@ -85,17 +85,19 @@ def _vouched_for(node: Node, fact: Unknown, question: LevelCheckInput) -> bool:
 
 
 def _is_surely_static(levels: Mapping[str, int], observation: Observation) -> bool:
-    """Tell whether kraft.version is 0, and no node runs a release that may misreport that."""
+    """Tell whether kraft.version is 0, and every node answers with a release that reports kraft.version correctly."""
     feature_ranges = [node.answer.value.supported for node in observation.nodes if isinstance(node.answer, Known)]
     ranges = [supported.get(METADATA_VERSION) for supported in feature_ranges]
-    right = all(
+    is_reported_correctly = all(
         version_range is not None and version_range.max not in KRAFT_VERSION_MISREPORTED for version_range in ranges
     )
-    return not is_dynamic(levels) and bool(feature_ranges) and right
+    return not is_dynamic(levels) and bool(feature_ranges) and is_reported_correctly
 
 
 def _supported_nowhere(change: UpdateFeature, observation: Observation) -> Blocker | None:
-    """Blocker for a level that no node supports, ghosts left aside, in place of a blocker for each node; else None."""
+    """Blocker for a level that no node but a ghost supports, in place of a blocker for each node. None if a node
+    supports it, or the range of a node is not known.
+    """
     gone = (NodeState.GHOST, NodeState.REFUSED)
     nodes = [node for node in observation.nodes if node.state not in gone]
     if any(node.surely_holds(change.feature, change.to_level) for node in nodes):

@@ -1,8 +1,9 @@
 """Settings without which clients cannot use a level after it was raised. A new one is a row of `PREREQUISITES`.
 
-Pure. Called by `core/levels/proposal.py`, which shows the warnings with the effects of a step; `core/levels/stage.py`
-has the settings read if a plan has such a change. Kafka raises the level in any case, and clients fail only later, when
-they first use it: so a warning blocks nothing. Values are read from each broker, never assumed from its release.
+Pure. Called by `core/levels/proposal.py`, which shows the warnings with the effects of a step, and by
+`core/levels/stage.py`, which has the settings read if a plan has such a change. Kafka raises the level in any case, and
+clients fail only when they first use it, so the outcome is a warning that blocks nothing. Values are read from each
+broker, never assumed from its release.
 
 Sources, in the classes of Kafka 4.1.2, 4.2.0, 4.3.1 and 4.4.0: `DefaultAutoTopicCreationManager` (the broker that is
 asked for a coordinator creates the topic, by its own settings), `ShareCoordinatorConfig`, and in `KafkaApis`
@@ -94,17 +95,18 @@ def prerequisites_of(change: UpdateFeature, observation: Observation) -> tuple[s
 
 
 def _rows(change: UpdateFeature) -> Iterator[Prerequisite]:
+    """Prerequisites of the levels that this change reaches or passes."""
     return (row for row in PREREQUISITES if change.raises(row.feature, row.level))
 
 
 def _lines(row: Prerequisite, brokers: list[Node]) -> Iterator[str]:
-    """Warnings of one row. A ghost counts as a registered broker, but its settings need not be known."""
-    alike: dict[str, list[Node]] = {}
+    """Warnings about one prerequisite. A ghost counts as a registered broker, but its settings need not be known."""
+    alike: dict[str, list[Node]] = {}  # brokers with the same problem, by its text; empty text: no problem
     unknown: list[Node] = []
     for node in brokers:
         settings = {name: node.settings[name].value for name in row.settings if name in node.settings}
         values = {name: value for name, value in settings.items() if value is not None}
-        if not node.proved_at or len(values) < len(settings):
+        if not node.proved_at or len(values) < len(settings):  # not this node's own answer, or a value is missing
             unknown += [node] if node.state is not NodeState.GHOST else []
         elif len(values) == len(row.settings):  # a broker that does not know them is too old for the level
             alike.setdefault(row.problem(values, len(brokers)), []).append(node)

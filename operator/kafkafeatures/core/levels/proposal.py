@@ -156,15 +156,15 @@ class LevelsProposal(StageProposal, frozen=True):
         if planned is None:
             return None
         work = tuple(
-            LevelsWork(all_, self._pending(planned[number:]), self.unknown, self.effects)
-            for number, all_ in enumerate(planned)
+            LevelsWork(changes, self._pending(planned[number:]), self.unknown, self.effects)
+            for number, changes in enumerate(planned)
         )
         if makes_dynamic(self.changes) and self.voters is not None:
             approved = [stage.voters for stage in stages if KRAFT_VERSION in stage.target]
             if approved != [self.voters]:
                 return None  # other addresses than those that were approved
         if any(stage_work.pending != stage_work.changes[stage_work.counted :] for stage_work in work):
-            return None
+            return None  # not the first changes of a stage are done, so they were made in another order
         return work if tuple(stage_work.pending for stage_work in work if stage_work.pending) == self.by_stage else None
 
     def _pending(self, planned: tuple[tuple[UpdateFeature, ...], ...]) -> tuple[UpdateFeature, ...]:
@@ -208,18 +208,18 @@ def _changes_of(stages: tuple[PlannedStage, ...]) -> tuple[tuple[UpdateFeature, 
     return tuple(changes_by_stage)
 
 
-def levels_to_move(wanted: DesiredState, observation: Observation, memory: Memory) -> LevelsProposal:
-    """Proposal of the changes to the desired levels; of none if the finalized levels are not known."""
+def levels_to_move(desired: DesiredState, observation: Observation, memory: Memory) -> LevelsProposal:
+    """Proposal of the changes to the desired levels; without changes if the finalized levels are not known."""
     finalized = observation.known_levels
-    desired = wanted.desired(finalized)
-    pending = changes_between(desired, finalized) if isinstance(observation.finalized, Known) else ()
-    drifted = tuple(change for change in pending if _was_reached(wanted, memory, change))
-    ours = tuple(change for change in pending if change not in drifted)
-    changes = pending if wanted.on_drift is OnDrift.CORRECT else ours or pending
+    levels = desired.desired(finalized)
+    pending = changes_between(levels, finalized) if isinstance(observation.finalized, Known) else ()
+    drifted = tuple(change for change in pending if _was_reached(desired, memory, change))
+    not_drifted = tuple(change for change in pending if change not in drifted)
+    changes = pending if desired.on_drift is OnDrift.CORRECT else not_drifted or pending
     unverified = unverified_among((change.consent for change in changes), memory.unverified, memory.spent)
-    unknown = frozenset(feature for feature, _ in unknown_features_in(desired, observation))
+    unknown = frozenset(feature for feature, _ in unknown_features_in(levels, observation))
     return LevelsProposal(
-        desired, finalized, drifted, (changes,) if changes else (), unverified, unknown,
+        levels, finalized, drifted, (changes,) if changes else (), unverified, unknown,
         voters_to_freeze(observation) if makes_dynamic(changes) else (),
         {change.feature: tuple(_effects_here(change, observation)) for change in changes},
     )  # fmt: skip
@@ -233,6 +233,6 @@ def _effects_here(change: UpdateFeature, observation: Observation) -> Iterator[s
 
 
 def _was_reached(desired: DesiredState, memory: Memory, change: UpdateFeature) -> bool:
-    """Tell whether the level was reached before. A bundle is also satisfied by a higher level."""
+    """Tell whether the level of this change was reached before. A level of a bundle is also reached by a higher one."""
     reached = memory.reached.get(change.feature, -1)
     return reached == change.to_level if change.feature in desired.levels else reached >= change.to_level

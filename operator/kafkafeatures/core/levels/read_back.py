@@ -18,13 +18,15 @@ from kafkafeatures.core.levels.checks import quorum_is_known
 from kafkafeatures.core.levels.dynamic_quorum import left_in_files
 
 LAG = 0.025
-"""Seconds until the next reading after a level was raised; more where there are many nodes. A broker learns the level
-with its next fetch, 7 ms later on Kafka 4.2.
+"""Seconds until the next reading while a node still reports the old level, in a cluster of up to 20 nodes; more with
+more nodes. A broker learns the level with its next fetch, 7 ms later on Kafka 4.2.
 """
 
 
 def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wait | Stalled:
-    """Done once every live node that answered reports every level; until then a wait, or a halt without a quorum."""
+    """Done once every live node that answered reports every level. Until then a wait; without a known quorum, the
+    decision for that blocker.
+    """
     leaderless = tuple(quorum_is_known(LevelCheckInput(observation, ())))
     if leaderless and not observation.in_zookeeper_mode:
         return blocked(leaderless)
@@ -33,13 +35,13 @@ def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wa
         for node in observation.nodes
         if node.state is NodeState.LIVE
         for feature, level in desired.items()
-        if _seen_on(node, feature) not in (level, None)
+        if _reported_level(node, feature) not in (level, None)
     ]
     if lagging:
         node, feature = lagging[0]
         return Wait(
             Reason.VERIFYING,
-            f"{node.title} still reports {feature} {_seen_on(node, feature)}"
+            f"{node.title} still reports {feature} {_reported_level(node, feature)}"
             + (f", and {len(lagging) - 1} more readings are behind" if len(lagging) > 1 else ""),
             delay=LAG * max(1.0, len(observation.nodes) / 20),
             subject=node.title,
@@ -54,14 +56,15 @@ def read_back(desired: Mapping[str, int], observation: Observation) -> Done | Wa
 
 
 def verified_on(observation: Observation, feature: str, level: int) -> tuple[int, int]:
-    """Number of live nodes that report this level, and of live nodes that report any."""
-    levels = [_seen_on(node, feature) for node in observation.nodes if node.state is NodeState.LIVE]
+    """Number of live nodes that report this level, and number of live nodes that report any level of the feature."""
+    levels = [_reported_level(node, feature) for node in observation.nodes if node.state is NodeState.LIVE]
     return levels.count(level), len(levels) - levels.count(None)
 
 
-def _seen_on(node: Node, feature: str) -> int | None:
-    """Level that the node reports; None if it did not answer, as a node that is down does not make a cluster unready.
-    None also for kraft.version on a broker: what brokers report depends on their release (KAFKA-18979, KAFKA-18602).
+def _reported_level(node: Node, feature: str) -> int | None:
+    """Level that the node reports; None if it counts for nothing. So it is for a node that did not answer, as a node
+    that is down does not make a cluster unready; and for kraft.version on a broker, as the level that brokers report
+    depends on their release (KAFKA-18979, KAFKA-18602).
     """
     if feature == KRAFT_VERSION and Role.CONTROLLER not in node.roles:
         return None

@@ -1,4 +1,4 @@
-"""Rules by which a level may be finalized, as functions of plain values, without messages.
+"""Rules by which a level may be finalized, as functions of plain values.
 
 Pure. The operator's preflight (`core/levels/checks.py`) applies them to a live cluster and adds remedies; the pipeline
 (`featurelog/tables/upgrade_readiness.py`) applies them to a metadata log and adds the record that decides. Callers
@@ -65,15 +65,16 @@ def floor_above(feature: str, from_level: int, to_level: int) -> int | None:
 
 
 def undo_of_downgrade(feature: str, from_level: int, to_level: int) -> Undo:
-    """Loss by a downgrade: the same as by undoing the opposite raise."""
+    """Loss by a downgrade, which is the same as by undoing the opposite raise; SAFE for a change that is none."""
     return undo_of_raise(feature, to_level, from_level) if to_level < from_level else Undo.SAFE
 
 
 class UnmetRequirement(Struct, frozen=True):
-    """A feature whose level requires a higher level of another feature.
+    """A feature whose level requires a higher level of another feature than it would have after the changes.
 
-    needed: the other feature. least: the lowest level that it must have. actual: the level that it would have.
-    moved: that of the two features which the changes are about.
+    feature, level: the feature, and its level after the changes.
+    needed, least, actual: the other feature, the lowest level that it must have, and the level that it would have.
+    moved: the one of the two features that the changes are about; the blocker names it.
     """
 
     feature: str
@@ -89,7 +90,9 @@ class UnmetRequirement(Struct, frozen=True):
 
 
 def unmet_dependencies(finalized: Mapping[str, int], targets: Mapping[str, int]) -> Iterator[UnmetRequirement]:
-    """Requirements that are not met by the levels after all changes, also by features whose level is not changed."""
+    """Requirements that the levels after all changes do not meet. A feature that is not changed may have one too, if a
+    change lowers what it requires. `targets`: new levels, by feature.
+    """
     proposed = {**finalized, **targets}
     for feature, level in proposed.items():
         for needed, least in dependencies(feature, level).items():

@@ -21,7 +21,7 @@ from kafkafeatures.core.levels.proposal import LevelsProposal
 MAX_FEATURES = 64
 """Most features in a status."""
 MAX_FEATURE_NAME = 64
-"""Longest name in a status, as in documents; a broker may report longer names."""
+"""Most characters of a feature's name in a status, as in documents. A feature with a longer name is left out."""
 
 
 def with_levels(
@@ -40,6 +40,7 @@ def with_levels(
     return replace(
         status,
         progress=f"{reached}/{len(desired)} levels" if desired else "",
+        # The change that is sent now may end the way back. `status` has it only after a reading with a soak.
         way_back=None if is_sent else status.way_back or previous.way_back,
         soak_started_at=previous.soak_started_at,
         nodes_behind=previous.nodes_behind,
@@ -55,7 +56,7 @@ def feature_states(
     """Every feature with its desired level and state; at most `MAX_FEATURES`, the desired ones first. `present`:
     features of the cluster.
     """
-    names = dict.fromkeys((*present, *part.desired))
+    names = dict.fromkeys((*present, *part.desired))  # each once, in this order
     listed = sorted(
         (name for name in names if len(name) <= MAX_FEATURE_NAME), key=lambda name: name not in part.desired
     )

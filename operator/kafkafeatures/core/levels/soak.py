@@ -24,11 +24,11 @@ from kafkafeatures.core.facts.releases import Undo, format_level
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 LOOK_AGAIN = 10.0
-"""Seconds between two readings while the soak lasts, so that a node that fails is noticed."""
+"""Seconds between two readings while the soak is waited for, so that a node that fails is noticed."""
 LOOKS_WITHIN = 30.0
-"""Most seconds until the next reading once the soak has begun, whatever is decided meanwhile."""
+"""Most seconds until the next reading once the soak has begun, even if something else is waited for."""
 LONGEST_GAP = 2 * LOOKS_WITHIN
-"""Seconds without a reading after which it counts as unknown whether every node has been healthy."""
+"""Most seconds between two readings. After a longer gap it is unknown whether every node has been healthy."""
 
 
 class Soak(Struct, frozen=True):
@@ -36,14 +36,14 @@ class Soak(Struct, frozen=True):
 
     changes: the irreversible changes that wait for it.
     lasts: its duration, from the document.
-    started_at: when it began; None: not yet.
+    started_at: when it began; None if it has not begun.
     remaining: the time left; zero or less once the soak is over.
-    why_not: why it has not begun; empty once it has.
-    anew: why the soak before it was given up; empty for the first soak.
-    of: uid of the resource, and id of the cluster. began, looked: start of the soak and time of the last reading, in
-        seconds of the monotonic clock.
-    processes: by node id, the identity of the observed process; empty if it is not known.
-    leader_epoch: epoch of the quorum's leader; -1 if it is not known.
+    why_not: reason why it has not begun; empty once it has.
+    anew: reason why the soak before this one was given up; empty for the first soak.
+    of: uid of the resource, and id of the cluster. A soak of another resource or cluster does not count.
+    began, looked: begin of the soak and time of the last reading, in seconds of the monotonic clock.
+    processes: identity of the observed process by node id; empty text if it is not known. Another one means a restart.
+    leader_epoch: highest epoch of the quorum's leader so far; -1 if it is not known.
     """
 
     changes: tuple[UpdateFeature, ...]
@@ -69,7 +69,7 @@ class Soak(Struct, frozen=True):
             return None
         try:
             return stamp(datetime.fromisoformat(self.started_at) + self.lasts)
-        except OverflowError:  # the time in the status is nonsense
+        except OverflowError:  # a time near the end of the year 9999
             return None
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class Soak(Struct, frozen=True):
 
     def interrupted(self, reason: str) -> Soak:
         """The soak after a reconciliation in which the cluster could not be read: it has to begin anew."""
-        anew = reason if self.started_at is not None else self.anew
+        anew = reason if self.started_at is not None else self.anew  # one that had not begun was not given up either
         return replace(self, started_at=None, remaining=self.lasts, why_not=reason, anew=anew)
 
 
@@ -99,11 +99,13 @@ def soak_of(
 ) -> Soak | None:
     """The soak after this reading; None if no change needs one.
 
-    changes: all pending changes. remembered: the status, with steps that are not settled. monotonic: seconds of the
-    monotonic clock; read_at: its value before the cluster was read. previous_soak: as this process remembers it.
+    changes: all pending changes. remembered: the status, with the intents of steps that are not settled. monotonic:
+        now,
+    in seconds of the monotonic clock; read_at: its value before the cluster was read. previous_soak: the soak after the
+    last reading of this process.
 
-    A node may fail unnoticed while the cluster is being read. So a soak begins at the end of its first reading, and is
-    measured to the beginning of the latest one.
+    A node may fail unnoticed while the cluster is being read. So a soak begins at the end of its first reading, and its
+    duration so far is measured up to the begin of the latest one.
     """
     irreversible = tuple(change for change in changes if change.undo is Undo.IMPOSSIBLE)
     if not irreversible or not desired.finalize_after:
@@ -123,27 +125,27 @@ def soak_of(
             irreversible, lasts, previous_soak.started_at, remaining, "", previous_soak.anew, of, previous_soak.began,
             monotonic, processes, max(epoch, previous_soak.leader_epoch),
         )  # fmt: skip
-    if not had_begun:
+    if not had_begun:  # nothing is given up now: keep the reason of the soak that was given up before
         anew = previous_soak.anew if previous_soak is not None else ""
     started_at = None if why_not else current_stamp
     return Soak(irreversible, lasts, started_at, lasts, why_not, anew, of, monotonic, monotonic, processes, epoch)
 
 
 def with_soak(remembered: Status, soak: Soak | None, *, is_changing: bool = False) -> Status:
-    """The status with the soak, and with the way back while there surely is one. `is_changing`: a step is in flight
-    that may be carried out at any moment, after which there may be no way back.
+    """The status with the soak, and with the way back for as long as there surely is one. `is_changing`: a step is in
+    flight; once it is carried out, which may be at any moment, there may be no way back.
     """
     if soak is None:
         if remembered.soak_started_at is None and remembered.way_back is None:
             return remembered
         return replace(remembered, soak_started_at=None, way_back=None)
-    foreign = remembered.way_back.unknown if remembered.way_back is not None else {}
-    way_back = None if is_changing else WayBack(until=soak.until, how=_how(soak), unknown=foreign)
+    foreign = remembered.way_back.unknown if remembered.way_back is not None else {}  # fields of another release
+    way_back = None if is_changing else WayBack(until=soak.until, how=_way_back_text(soak), unknown=foreign)
     return replace(remembered, soak_started_at=soak.started_at, way_back=way_back)
 
 
 def duration(lasts: timedelta) -> str:
-    """The duration as in a document, such as 36h."""
+    """The duration in the form that a document has, such as 36h: in the largest unit of which it is a multiple."""
     seconds = int(lasts.total_seconds())
     return next(
         f"{seconds // unit}{letter}" for unit, letter in ((3600, "h"), (60, "m"), (1, "s")) if not seconds % unit
@@ -200,7 +202,7 @@ def _leader_epoch(observation: Observation) -> int:
 
 
 def _processes(observation: Observation, previous_soak: Soak | None) -> dict[int, str]:
-    """Identity of the process of each node, by id. If it cannot be read now, the previous one counts."""
+    """Identity of the process of each node, by id. While it cannot be read, the previous one is kept."""
     previous = previous_soak.processes if previous_soak is not None else {}
     nodes = by_id(observation.nodes)
     return {id_: _process(node) or previous.get(id_, "") for id_, node in nodes.items()}
@@ -213,7 +215,8 @@ def _process(node: Node) -> str:
     return f"{node.broker_epoch} {node.incarnation}" if node.incarnation else ""
 
 
-def _how(soak: Soak) -> str:
+def _way_back_text(soak: Soak) -> str:
+    """The way back in words, for the status."""
     levels = ", ".join(_level(change, change.from_level) for change in soak.changes)
     return f"set the document to {levels}, then downgrade Kafka on the nodes; to stay at these levels, suspend"
 

@@ -83,7 +83,7 @@ class LevelsState(StageState, frozen=True):
     def is_due(self) -> bool:
         """Tell whether a level has to be changed, or cannot be read."""
         observation = self.facts.observation
-        # In ZooKeeper mode no level can be finalized, so none is in sync, not even a desired level 0.
+        # In ZooKeeper mode no level can be finalized, so a desired one is never in sync, not even level 0.
         readable = not self.part.desired if observation.in_zookeeper_mode else isinstance(observation.finalized, Known)
         return bool(self.part.changes or self.unknown_features or not readable)
 
@@ -131,6 +131,7 @@ class LevelsState(StageState, frozen=True):
         return self._rejected() if self.is_due else None
 
     def _rejected(self) -> Wait | Stalled | None:
+        """Decision for a dry run that was rejected, or could not be made; None if it was accepted, or none is made."""
         verdict = self.verdict
         if isinstance(verdict, DryRunRejected):
             return Stalled(

@@ -2,9 +2,9 @@
 objection, with advice.
 
 Pure. Called by the command `unregister` before it asks a person, and again before it acts. A broker is judged by its
-own registration and address, even if another process has its id. Kafka 4.4 itself refuses to unregister only the active
-controller. It would unregister a voter, or a running controller, and then not count that node when levels are raised,
-until it registers anew. A value that could not be read is an objection.
+own registration and address, even if another process has its id. The checks are needed because Kafka 4.4 itself refuses
+to unregister only the active controller: it would unregister a voter, or a controller that runs, and then raise levels
+without regard to that node until it registers anew. A value that could not be read is an objection.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from kafkafeatures.core.facts.observation import REPLACED, Known, Node, NodeStat
 from kafkafeatures.core.facts.readings import NO_CONNECTION, FailureKind, Role
 from kafkafeatures.core.facts.releases import CONTROLLER_UNREGISTRATION, format_level
 
-_NOBODY_THERE = (*NO_CONNECTION, FailureKind.WRONG_CLUSTER, *REPLACED)
-"""Failures that show that no such node runs. After any other failure, something at its address accepted the
-connection.
+_NOT_RUNNING = (*NO_CONNECTION, FailureKind.WRONG_CLUSTER, *REPLACED)
+"""Kinds of failures that show that the node does not run at its address. With any other kind, something there accepted
+the connection, which may be the node.
 """
 
 
@@ -75,7 +75,7 @@ def _votes(observation: Observation, node: Node) -> str:
 def _answers(_: Observation, node: Node) -> str:
     if isinstance(node.answer, Known):
         return f"controller {node.id} answers at {node.answer.origin}; stop it first"
-    if node.answer.failure.kind not in _NOBODY_THERE:
+    if node.answer.failure.kind not in _NOT_RUNNING:
         return f"it is unknown whether controller {node.id} runs: {node.answer.failure}"
     return ""
 
@@ -103,3 +103,4 @@ def _level(observation: Observation, node: Node) -> str:
 
 
 _CHECKS: tuple[Callable[[Observation, Node], str], ...] = (_leads, _votes, _answers, _fetches, _level)
+"""Checks of a controller, in order. Each returns its objection; empty for none."""

@@ -29,10 +29,11 @@ _NOT_LEARNED = "not all of the voters support it"
 themselves were checked before.
 """
 _NAMED = re.compile(r"([a-z][a-z0-9._]*) ([0-9]{1,5}) -> ([0-9]{1,5})")
+"""The text of a change, as in the history: "metadata.version 25 -> 29"."""
 
 
 class UpdateFeature(Struct, frozen=True):
-    """Finalize one feature at `to_level`. `from_level`: the level that was read; 0 if the feature is not finalized."""
+    """Step that finalizes one feature at `to_level`. `from_level`: the level that was read; 0 if none is finalized."""
 
     kind: ClassVar[str] = "UpdateFeature"
     recorded_as: ClassVar[str] = ""
@@ -60,7 +61,9 @@ class UpdateFeature(Struct, frozen=True):
 
     @classmethod
     def from_history(cls, action: str) -> UpdateFeature | None:
-        """The change of an entry in the history, by its text, as only that has both levels; None for any other text."""
+        """The change of an entry in the history, by its text (`action`), which alone has both levels; None for any
+        other text.
+        """
         match = _NAMED.fullmatch(action)
         return cls(match[1], int(match[2]), int(match[3])) if match else None
 
@@ -90,7 +93,7 @@ class UpdateFeature(Struct, frozen=True):
 
     @property
     def undo(self) -> Undo:
-        """How the change can be undone: a downgrade by raising again, a raise as in `core/facts/releases.py`."""
+        """Way in which the change can be undone: a downgrade by a raise, a raise as in `core/facts/releases.py`."""
         return Undo.SAFE if self.is_downgrade else undo_of_raise(self.feature, self.from_level, self.to_level)
 
     @property
@@ -167,7 +170,7 @@ class UpdateFeature(Struct, frozen=True):
         return EventRecord(reason, "UpdateFeatures", note, warning, facts) if reason else None
 
 
-_EVENTS: Mapping[str, tuple[str, bool]] = {
+_EVENTS: Mapping[str, tuple[str, bool]] = {  # result -> reason of the Event, and True for a warning
     Result.APPLIED: ("FeatureUpdated", False),
     Result.CORRECTED: ("DriftCorrected", False),
     Result.REJECTED: ("FeatureUpdateRejected", True),
@@ -196,7 +199,7 @@ class ChangeInFlight(InFlight, frozen=True):
         Without an active controller the outcome stays open: a broker that is cut off still shows old levels. A change
         counts as not applied only after two readings under a working quorum, with a dry run answered in between:
         requests that ended in NOT_CONTROLLER, EOF or a time-out were all observed to be applied later. A level that is
-        the same as before may have been changed twice: only the metadata log shows that it was not.
+        the same as before may have been changed twice: only the metadata log shows whether it was.
         """
         earlier, latest, age = looks.earlier, looks.later, looks.known_for(self.at)
         level = latest.level_of(self.step.feature)
@@ -206,7 +209,7 @@ class ChangeInFlight(InFlight, frozen=True):
             return Result.APPLIED
         if earlier.level_of(self.step.feature) != level or not worked_between(earlier, latest):
             return OpenOutcome()
-        # This holds too if somebody else has changed the level meanwhile.
+        # From here on, all nodes agree on a level that is not the desired one. These waits are needed whoever set it.
         if self.via is Via.BROKER and age < BROKER_KEEPS:
             return OpenOutcome("the broker that it was sent to may still deliver it")
         if not self.accepted and age < (delay := looks.on_its_way(self.at)):

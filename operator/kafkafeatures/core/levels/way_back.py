@@ -1,6 +1,7 @@
-"""Ways back from a changed level, and what they lose: for the steps of a plan.
+"""Lines about the way back from a changed level, and what it loses: for the steps of a plan.
 
-Pure. Called by `core/levels/proposal.py`. Whether Kafka allows a downgrade is in `core/facts/releases.py`.
+Pure. Called by `core/levels/proposal.py` and `core/report/levels_document.py`. The rules by which Kafka allows a
+downgrade are in `core/facts/releases.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def way_back_of(change: UpdateFeature) -> str:
 
 
 def _of_metadata_version(change: UpdateFeature, from_level: str, to_level: str) -> str:
-    floor = floor_of(change.to_level)
+    """Line for a raise of metadata.version. `from_level`, `to_level`: with the names of the levels."""
+    floor = floor_of(change.to_level)  # the lowest level that can be reached without a loss
     if floor is None:
         return f"no way back is known: {to_level} is not a level that this version knows"
     lowest = format_level(change.feature, floor)

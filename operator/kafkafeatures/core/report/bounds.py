@@ -31,15 +31,17 @@ from kafkafeatures.core.report.conditions import MAX_MESSAGE
 from kafkafeatures.core.words import cut
 
 MAX_STATUS = 28 * 1024
-"""Bytes of a status. The difference to 32 KiB is for what a step adds before the next status: an intent, a consent, an
-entry of the history.
+"""Most bytes of a status, without intents. The difference to 32 KiB is for what a step adds before the next status: an
+intent, a consent, an entry of the history.
 """
 
 MAX_ROLLING = 31 * 1024
-"""Bytes of a status with its restarts in flight, of which there are 64 at most: then a step adds little more."""
+"""Most bytes of a status together with its restarts in flight. It may be more, as with up to 64 of them in the status a
+further step adds little.
+"""
 
 MAX_FOREIGN = 1024 * 1024
-"""Bytes written by other releases from which on a note is added. etcd takes 1.5 MiB for the whole resource."""
+"""Most bytes written by other releases without a note about them. etcd takes 1.5 MiB for the whole resource."""
 
 
 def bounded(status: Status, features: int) -> Status:
@@ -55,7 +57,7 @@ def bounded(status: Status, features: int) -> Status:
     6. directories of nodes, which this process remembers too;
     7. features, from the end, unmanaged ones first: the others remember the levels that were reached.
     """
-    restarts = _size_of_restarts(status.intents)
+    restarts = _size_of_restarts(status.intents)  # in bytes
     while _too_large(status, restarts):
         if status.blockers or (status.clients is not None and (status.clients.blockers or status.clients.gaps)):
             status = _without_last(status)
@@ -100,6 +102,7 @@ def _without_effects(plan: PlanStatus) -> PlanStatus:
 
 
 def _earlier_revision(rollout: RolloutStatus) -> RevisionStatus | None:
+    """The first revision of the roll that no pod still has to reach; None for none."""
     return next((revision for revision in rollout.revisions if not revision.left), None)
 
 
@@ -122,9 +125,10 @@ def _size_of_restarts(intents: tuple[Intent, ...]) -> int:
 
 
 def _too_large(status: Status, restarts: int) -> bool:
+    """Tell whether the status does not fit, without what other releases wrote. `restarts`: bytes of those in flight."""
     ours = replace(status, intents=()) if status.intents else status
     ours = without_unknown(ours) if has_unknown(ours) else ours
-    return _is_above(_size_at_most(ours), restarts) and _is_above(_size(ours), restarts)
+    return _is_above(_size_at_most(ours), restarts) and _is_above(_size(ours), restarts)  # the fast bound first
 
 
 def _is_above(size: float, restarts: int) -> bool:

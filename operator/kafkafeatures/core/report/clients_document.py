@@ -1,7 +1,8 @@
 """Report of evidence about clients: the condition ClientsCompatible, and `status.clients`.
 
-Pure. Called by `core/report/status.py`. Evidence is read every few minutes, and a quiet resource causes no write: so
-figures that change with each reading are written only together with something else, and else once a day.
+Pure. Called by `core/report/status.py`. Evidence is read every few minutes, but a resource of which nothing changes
+must cause no write. So figures that change with each reading, such as numbers of requests, are written only together
+with another change, or else once a day.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from kafkafeatures.core.facts.node_sets import set_of
 from kafkafeatures.core.facts.observation import Observation
 
 MOST_GAPS = 10
+"""Most gaps in the status, one for each broker."""
 MOST_BLOCKERS = 20
+"""Most API versions in the status that block the release."""
 MOST_IDS = 100
-"""Characters of the ids of brokers."""
+"""Most characters of the ids of brokers in one entry."""
 _DAY = 86_400_000
-_VERDICTS = {
+"""A day in ms."""
+_VERDICTS = {  # any other reason: Unknown
     Reason.NO_BLOCKING_CLIENTS: ClientVerdict.READY,
     Reason.BLOCKING_CLIENTS: ClientVerdict.BLOCKED,
 }
@@ -43,7 +47,7 @@ def clients_reported(
     verdict = _VERDICTS.get(standing.reason, ClientVerdict.UNKNOWN)
     text = f"{standing.message}; {standing.remedy}" if standing.remedy else standing.message
     section = _section(required.release, verdict, standing, now)
-    return {Condition.CLIENTS_COMPATIBLE: (_STATUSES[verdict], standing.reason, text)}, _quiet(
+    return {Condition.CLIENTS_COMPATIBLE: (_STATUSES[verdict], standing.reason, text)}, _without_needless_change(
         section, previous.clients
     )
 
@@ -56,6 +60,7 @@ def clients_unread(previous: Status) -> Conditions:
 
 
 def _section(target: str, verdict: ClientVerdict, standing: ClientsStanding, now: datetime) -> ClientsStatus:
+    """The section as it would be written now. Its times are whole days, so that they change once a day."""
     check = standing.check
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     section = ClientsStatus(
@@ -86,7 +91,7 @@ def _gaps(check: ClientCheck) -> Iterable[ClientGap]:
 
 
 def _blocker(use: ApiUse, check: ClientCheck) -> ClientBlocker:
-    days = max(1.0, (use.until - use.after) / _DAY)
+    days = max(1.0, (use.until - use.after) / _DAY)  # at least one: a short use is no high rate
     return ClientBlocker(
         api=use.api_version.api,
         version=use.version,
@@ -97,19 +102,24 @@ def _blocker(use: ApiUse, check: ClientCheck) -> ClientBlocker:
 
 
 def _shortened(ids: str) -> str:
+    """The ids, cut between two of them."""
     return ids if len(ids) <= MOST_IDS else f"{ids[:MOST_IDS].rpartition(', ')[0]}, ..."
 
 
 def _day(milliseconds: int) -> Stamp:
+    """Begin of the day of a time."""
     return stamp(datetime.fromtimestamp(max(0, milliseconds) // _DAY * _DAY / 1000, UTC))
 
 
 def _day_after(milliseconds: int) -> Stamp:
+    """First begin of a day that is not before a time."""
     return _day(milliseconds + _DAY - 1)
 
 
-def _quiet(section: ClientsStatus, previous: ClientsStatus | None) -> ClientsStatus:
-    """The section of before, if it says the same and is of the same day."""
+def _without_needless_change(section: ClientsStatus, previous: ClientsStatus | None) -> ClientsStatus:
+    """The previous section if it has the same substance and is of the same day, so that nothing is written; else the
+    new one.
+    """
     if previous is None or previous.evaluated_at is None or section.evaluated_at is None:
         return section
     is_of_today = previous.evaluated_at[:10] == section.evaluated_at[:10]
@@ -117,6 +127,7 @@ def _quiet(section: ClientsStatus, previous: ClientsStatus | None) -> ClientsSta
 
 
 def _substance(section: ClientsStatus) -> Mapping[str, object]:
+    """Fields whose change is written at once: not numbers of requests, nor times of single uses and gaps."""
     return {
         "verdict": (section.target, section.verdict, section.ready_from, section.blocker_count),
         "gaps": [(gap.broker, gap.cause) for gap in section.gaps],

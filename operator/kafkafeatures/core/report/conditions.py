@@ -11,7 +11,8 @@ from kafkafeatures.api.status import Status, StatusCondition
 from kafkafeatures.core.engine.stage import Conditions
 from kafkafeatures.core.words import cut
 
-MAX_MESSAGE = 1024  # bytes
+MAX_MESSAGE = 1024
+"""Most bytes of a condition's message."""
 
 _KNOWN = frozenset(Reason)
 """Reasons that this release of the operator knows."""
@@ -21,7 +22,7 @@ def conditions_of(said: Conditions, *, generation: int, previous: Status, at: St
     """Conditions for the status, in the order of `said`.
 
     said: status, reason and message of each condition now; None: the condition is left out.
-    previous: status that has the earlier transition times.
+    previous: status with the transition times of conditions whose status stays the same.
     at: transition time of conditions whose status changed.
     """
     previous_conditions = {condition.type: condition for condition in previous.conditions}
@@ -47,9 +48,8 @@ def conditions_of(said: Conditions, *, generation: int, previous: Status, at: St
 
 
 def still_said(previous: Status, generation: int) -> Conditions:
-    """Previous conditions that stay while the cluster cannot be read: a plan that waits for approval, a level that
-    drifted. A condition with a reason that this release does not know is left out; the release that wrote it adds it
-    again.
+    """Conditions of the previous status that stay while the cluster cannot be read: ApprovalRequired and DriftDetected.
+    A condition with a reason that this release does not know is left out; the release that wrote it adds it again.
     """
     kinds = (Condition.APPROVAL_REQUIRED, Condition.DRIFT_DETECTED)
     return {

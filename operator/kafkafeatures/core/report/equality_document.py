@@ -1,6 +1,7 @@
 """Output of `kafkafeatures migration compare`, as a document and in lines for people.
 
-Pure. Whether ZooKeeper and the metadata log have the same metadata is judged in `core/migration/equality.py`.
+Pure. Called by that command. `core/migration/equality.py` judges whether ZooKeeper and the metadata log have the same
+metadata.
 """
 
 from __future__ import annotations

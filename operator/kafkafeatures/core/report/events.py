@@ -54,7 +54,7 @@ def _rollout(previous_status: Status, next_status: Status) -> Iterator[EventReco
         return
     begins = new.is_in_progress and (old is None or old.id != new.id or not old.is_in_progress)
     remaining = new.total - new.done
-    # If no node remains but those in flight in both statuses, these still belong to the previous roll.
+    # If only nodes remain that were in flight already before, they still belong to the previous roll.
     if begins and remaining > len(_flying(previous_status) & _flying(next_status)):
         yield EventRecord("RolloutStarted", "Roll", f"{remaining} of {new.total} nodes are to be restarted")
     elif old is not None and old.is_in_progress and not new.is_in_progress:
@@ -133,9 +133,10 @@ def _suspended(previous_status: Status, next_status: Status) -> Iterator[EventRe
         yield EventRecord("Resumed", "Resume", "reconciliation resumed")
 
 
-# Reasons that only a resource can have which is not suspended (`core/engine/gates.py`). All others may be those of a
-# suspended one too, as when its cluster is away, or an older resource owns it. So the Event Resumed is never wrong, but
-# it is missing if the first reason after Suspended is one of the others, such as Preflight, WaitingForQuorum or InSync.
+# Reasons that only a resource which is not suspended can have, by the order of `core/engine/gates.py`. A suspended one
+# may have any other reason too, as when its cluster is away, or an older resource owns it. So the Event Resumed is
+# never wrong, but it is missing if another reason comes first after Suspended, such as Preflight, WaitingForQuorum or
+# InSync.
 _NOT_SUSPENDED = frozenset(
     {
         Reason.UPDATING_FEATURES,

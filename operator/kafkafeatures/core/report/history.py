@@ -17,16 +17,17 @@ from kafkafeatures.core.kinds import kind_of
 from kafkafeatures.core.words import cut
 
 MAX_HISTORY = 10
+"""Most entries of the history in a status."""
 MAX_MESSAGE = 512
 """Most bytes of a message: a rejection may bring up to 32 KB from the server."""
 
 _MAY_HAVE_CHANGED = (Result.APPLIED, Result.SUPERSEDED, Result.UNVERIFIED)
 """Results of steps that changed something, or may have: their consent stays spent."""
 _COUNTED = (Result.APPLIED, Result.CORRECTED, Result.UNVERIFIED)
-"""Results that get an entry each time; a failure that repeats gets one."""
+"""Results that get an entry each time. A failure that repeats has a single entry."""
 _ANSWERED = (Result.APPLIED, Result.CORRECTED, Result.REJECTED)
-"""Results known from an answer, which can come while a broker still keeps a copy of the request. Other results are
-given only once no broker can (`BROKER_KEEPS`).
+"""Results that an answer shows, so that a broker may still keep a copy of the request, and deliver it. Any other result
+is given only once no broker can do that (`BROKER_KEEPS`).
 """
 
 
@@ -56,7 +57,7 @@ def with_result(
     repeats = history and replace(history[-1], at=at) == entry
     if recorded_result in _COUNTED or ended.via is Via.PERSON or not repeats:
         history = (*history, entry)  # a person learns the end of each step that was requested
-    elif entry.via:  # the time in which the broker may still forward the request begins anew
+    elif entry.via:  # keep the time of the latest request, which a broker may still forward
         history = (*history[:-1], entry)
     return replace(
         status,
@@ -84,12 +85,13 @@ def _newest(history: tuple[HistoryEntry, ...], age_of: AgeOf) -> tuple[HistoryEn
         return not may_be_forwarded and not counts_as_correction(entry, age_of)
 
     entries = list(history)
-    for dispensable in (_is_one_of_many, is_dispensable):
+    for dispensable in (_is_one_of_many, is_dispensable):  # each time the oldest ones, as many as are too many
         for entry in [entry for entry in entries[:-1] if dispensable(entry)][: max(0, len(entries) - MAX_HISTORY)]:
             entries.remove(entry)
     return tuple(entries[-MAX_HISTORY:])
 
 
 def _is_one_of_many(entry: HistoryEntry) -> bool:
+    """Tell whether the entry is of a kind of steps of which many are in flight at once."""
     kind = kind_of(entry)
     return kind is not None and kind.is_followed

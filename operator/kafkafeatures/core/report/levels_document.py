@@ -39,7 +39,7 @@ def _level(row: LevelEffects, finalized: Mapping[str, int] | None) -> Json:
 
 
 def span_of(releases: list[str]) -> str:
-    """Consecutive releases for people: "3.3 to 3.9", or "4.2 and newer"."""
+    """Consecutive releases for people: "3.3 to 3.9", or "4.2 and newer". `releases`: at least one, the oldest first."""
     first, last = releases[0], releases[-1]
     if first == last:
         return first

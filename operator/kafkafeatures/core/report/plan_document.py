@@ -60,7 +60,7 @@ def plan_verdict(status: Status, generation: int, *, approved: bool = False, sen
         return PlanVerdict.APPROVAL_REQUIRED
     reconciling = true(Condition.RECONCILING)
     if reconciling and not status.plan:
-        # Something could not be read: without an active controller, InSync could not be confirmed.
+        # Levels could not be confirmed: the operator still waits, although nothing is left to do.
         return PlanVerdict.UNKNOWN
     if blocked or ready.reason in (Reason.SUSPENDED, Reason.DRIFTED):
         return PlanVerdict.BLOCKED
@@ -95,13 +95,13 @@ def document_of_status(status: Status, *, name: str, generation: int, approved: 
 
 
 def soak_shape(status: Status) -> Json:
-    """Fields that a document has only where a soak runs, a level has a way back, or a migration is asked for."""
-    soak = {
+    """Fields that a document has only if a soak runs, a level has a way back, or a migration is desired."""
+    fields = {
         "soakStartedAt": status.soak_started_at,
         "wayBack": status.way_back and status.way_back.as_json(),
         "migration": status.migration and status.migration.as_json(),
     }
-    return {name: value for name, value in soak.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def plan_document(
@@ -118,7 +118,7 @@ def plan_document(
     """The document of a plan that was just made.
 
     server: answer of the active controller to the dry run; None for none.
-    status: the whole status, as it would be written.
+    status: the status as a reconciliation would write it.
     """
     document: Json = {
         "apiVersion": API_VERSION,

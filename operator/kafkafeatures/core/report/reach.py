@@ -61,7 +61,7 @@ def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ..
     level = observation.level_of(METADATA_VERSION)
     if level is None or observation.in_zookeeper_mode:
         return "", ""
-    if reason := _held(observation):
+    if reason := _reason_against_changes(observation):
         return f"{_named(level)}; no level can be changed {reason}", ""
     if not level and (vendors := level_of_vendor(observation.known_levels)):
         return f"{vendors}, which is not one of Kafka's features; {METADATA_VERSION} is not used", ""
@@ -72,7 +72,7 @@ def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ..
         return f"{_named(level)}; no live node supports a higher level", ""
     supported = supported_by_all(observation, [METADATA_VERSION])[METADATA_VERSION]
     between = supported.max if supported is not None and level < supported.max < highest else 0
-    counts = _who(
+    counts = _blocking_nodes(
         observation,
         {node.key for blocker in blockers if blocker.feature in ("", METADATA_VERSION) for node in blocker.nodes},
     )
@@ -82,8 +82,10 @@ def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ..
     return (f"{could}: ", f"blocked by {counts}") if counts else (could, "")
 
 
-def _held(observation: Observation) -> str:
-    """Reason why no level can be changed now, whatever nodes support; empty for none, and where files were read."""
+def _reason_against_changes(observation: Observation) -> str:
+    """Reason, for the end of a sentence, why no level can be changed now, whatever nodes support. Empty if one can be,
+    and if the observation was made from files.
+    """
     if observation.source.files:
         return ""
     if isinstance(observation.cluster_id, Unknown) and observation.cluster_id.failure.kind is FailureKind.WRONG_CLUSTER:
@@ -96,8 +98,8 @@ def _held(observation: Observation) -> str:
     return "without an active controller" if failure is not None else ""
 
 
-def _who(observation: Observation, keys: set[NodeKey]) -> str:
-    """Number of blocking nodes, with the number of all nodes, and of blocking ghosts, in words."""
+def _blocking_nodes(observation: Observation, keys: set[NodeKey]) -> str:
+    """Blocking nodes in words: "2 of 7 nodes and 1 ghost". `keys`: keys of these nodes. Ghosts are counted apart."""
     is_ghost = {node.key: node.state is NodeState.GHOST for node in observation.nodes if node.roles}
     ghosts = sum(is_ghost.get(key, False) for key in keys)
     nodes = len(is_ghost) - sum(is_ghost.values())

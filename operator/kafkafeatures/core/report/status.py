@@ -40,6 +40,7 @@ from kafkafeatures.core.report.conditions import conditions_of, still_said
 from kafkafeatures.core.words import cut
 
 MAX_BLOCKERS = 20
+"""Most blockers in a status, which also has their total number."""
 
 
 def status_of(
@@ -86,8 +87,8 @@ def status_of(
         last_handled_reconcile_at=previous.last_handled_reconcile_at,
         unknown=previous.unknown,
     )
-    said_of_clients, section = clients_reported(clients, observation, previous, now)
-    statements.update(said_of_clients)
+    client_conditions, section = clients_reported(clients, observation, previous, now)
+    statements.update(client_conditions)
     status = replace(status, clients=section)
     for stage in stages:
         statements.update(stage.conditions(decision))
@@ -96,8 +97,8 @@ def status_of(
     in_order = {kind: statements[kind] for kind in Condition if kind in statements}
     conditions = conditions_of(in_order, generation=generation, previous=previous, at=stamp(now))
     names = {*observation.feature_names(), *(feature.name for feature in status.features)}
-    there_are = len(names) if observation.shows_levels else len(status.features)
-    return bounded(keeping_unknown(replace(status, conditions=conditions), previous), there_are)
+    feature_count = len(names) if observation.shows_levels else len(status.features)
+    return bounded(keeping_unknown(replace(status, conditions=conditions), previous), feature_count)
 
 
 def _dated(status: Status) -> Status:
@@ -146,7 +147,7 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: St
     """Status where another cluster answers, or one whose id is not known: only conditions change, and a soak ends."""
     stalled = _stalled(decision)
     previous = with_soak(previous, None)  # its own cluster was not read
-    return _facts_of_before(
+    return _with_other_conditions(
         {
             Condition.READY: _ready(decision),
             Condition.RECONCILING: _reconciling(decision),
@@ -167,7 +168,7 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Status
     """Status where nothing could be read: only conditions change, and a soak ends."""
     message, previous = str(failure), with_soak(previous, None)
     reason = _UNREACHABLE.get(failure.kind, Reason.BOOTSTRAP_UNREACHABLE)
-    return _facts_of_before(
+    return _with_other_conditions(
         {
             Condition.READY: ("Unknown", Reason.UNREACHABLE, message),
             Condition.REACHABLE: ("False", reason, message),
@@ -184,7 +185,7 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Status
 def status_of_pending(*, generation: int, at: datetime) -> Status:
     """First status of a resource, before its cluster was read."""
     statements = {Condition.READY: ("Unknown", Reason.PENDING, "not reconciled yet")}
-    return _facts_of_before(statements, generation=generation, previous=EMPTY, at=at)
+    return _with_other_conditions(statements, generation=generation, previous=EMPTY, at=at)
 
 
 def status_of_invalid(reason: Reason, message: str, *, generation: int, previous: Status, at: datetime) -> Status:
@@ -194,7 +195,7 @@ def status_of_invalid(reason: Reason, message: str, *, generation: int, previous
         Condition.STALLED: ("True", reason, message),
         **still_said(previous, generation),
     }
-    return _facts_of_before(statements, generation=generation, previous=previous, at=at)
+    return _with_other_conditions(statements, generation=generation, previous=previous, at=at)
 
 
 def status_of_failed_reconciliation(message: str, *, generation: int, previous: Status, at: datetime) -> Status:
@@ -204,10 +205,13 @@ def status_of_failed_reconciliation(message: str, *, generation: int, previous: 
         Condition.RECONCILING: ("True", Reason.INTERNAL_ERROR, message),
         **still_said(previous, generation),
     }
-    return _facts_of_before(statements, generation=generation, previous=previous, at=at)
+    return _with_other_conditions(statements, generation=generation, previous=previous, at=at)
 
 
-def _facts_of_before(said: Conditions, *, generation: int, previous: Status, at: datetime, subject: str = "") -> Status:
+def _with_other_conditions(
+    said: Conditions, *, generation: int, previous: Status, at: datetime, subject: str = ""
+) -> Status:
+    """The previous status with other conditions. `subject`: what the condition Ready waits for; empty for nothing."""
     conditions = conditions_of(said, generation=generation, previous=previous, at=stamp(at))
     ready = said[Condition.READY]
     since = since_of(ready[1], subject, previous, stamp(at)) if ready else None

@@ -1,6 +1,6 @@
 """Output of `describe --zookeeper`: the metadata that Kafka keeps in ZooKeeper, as a document and in lines for people.
 
-Pure. Called with the values of `core/facts/znodes.py`.
+Pure. Called by the command with the values of `core/facts/znodes.py`, and with an observation if nodes were asked too.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _migration(znode: MigrationZnode) -> Json:
 def _phase(
     zookeeper_reading: ZooKeeperReading, observation: Observation | None
 ) -> Position | Misplaced | Failure | None:
-    """Position of the migration; None without an observation, else the reason why it is not known."""
+    """Position of the migration, or the reason why it is not known; None without an observation of the nodes."""
     if observation is None:
         return None
     facts = facts_of(observation, zookeeper_reading)

@@ -14,7 +14,7 @@ from functools import partial
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.claims import ControllerClaim
-from kafkafeatures.core.facts.partition_source import passing
+from kafkafeatures.core.facts.partition_source import momentary_failure
 from kafkafeatures.core.facts.readings import ClusterProbe, Failure, PartitionsReading, Role
 from kafkafeatures.kafka.base.errors import ErrorCode, KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
@@ -38,17 +38,19 @@ async def ask_elected(
         (Address(broker.host, broker.port) for broker in probe.brokers.brokers if broker.id == claim.node_id), None
     )
     if source is None:
-        return passing(f"broker {claim.node_id}, which is controller by /controller, is not listed by the brokers")
+        return momentary_failure(
+            f"broker {claim.node_id}, which is controller by /controller, is not listed by the brokers"
+        )
     try:
         taken_over = await pool.ask(source, Role.BROKER, ListPartitionReassignmentsRequest())
         if taken_over.error_code == ErrorCode.NOT_CONTROLLER:
-            return passing(f"broker {claim.node_id} is controller by /controller, and does not know it yet")
+            return momentary_failure(f"broker {claim.node_id} is controller by /controller, and does not know it yet")
         answer = await pool.ask(source, Role.BROKER, MetadataRequest(all_topics=True))
         if answer.controller_id != claim.node_id:
             view = (
                 f"takes broker {answer.controller_id} for the controller" if answer.controller_id >= 0 else "knows none"
             )
-            return passing(f"broker {claim.node_id} is controller by /controller, and {view}")
+            return momentary_failure(f"broker {claim.node_id} is controller by /controller, and {view}")
         collected = Collected()
         await run_in_thread(partial(collected.add, answer.topics))
         keep(collected.weight)

@@ -178,4 +178,4 @@ def test_moving_the_partitions_of_the_advice_saves_the_rounds_that_it_promises(
         named = {int(name.removeprefix("t-")) for name in advice.names}
         assert len(named) == advice.partitions
         unmoved = [each for number, each in enumerate(common + replicas) if number not in named]
-        assert planned_rounds(placed(unmoved), range(1, 8), most=most) <= advice.then < advice.rounds
+        assert planned_rounds(placed(unmoved), range(1, 8), most=most) <= advice.rounds_after < advice.rounds

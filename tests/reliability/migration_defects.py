@@ -132,7 +132,12 @@ MIGRATION_DEFECTS = (
         "consent-taken-back",
         "controllers that were asked to lose the flag count as asked although the consent was removed",
         f"{CORE}.finalize",
-        (("    is_begun = ZK_FINALIZE in held_by(migration, plan, consents, desired)\n", "    is_begun = True\n"),),
+        (
+            (
+                "    is_begun = ZK_FINALIZE in spent_on_plan(migration, plan, consents, desired)\n",
+                "    is_begun = True\n",
+            ),
+        ),
         of_migrations=True,
     ),
     Defect(

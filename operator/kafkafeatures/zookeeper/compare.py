@@ -164,7 +164,7 @@ def _judged(comparison: Comparison, image: Image, later: Image) -> Equality | Fa
     moved = comparison.moved_in(Expected(later))
     differences = comparison.differences(but=moved)
     if differences:
-        return Differs(image.offset, differences, comparison.more)
+        return Differs(image.offset, differences, comparison.omitted)
     return Failure(
         FailureKind.STALE,
         "ZooKeeper",

@@ -121,9 +121,9 @@ MIGRATION_DEFECTS = (
         (
             ("    if is_in_dual_write(progress) and not may_begin:\n", "    if False:\n"),
             (
-                "    shut = [blocker.message for blocker in "
+                "    reasons = [blocker.message for blocker in "
                 "without_the_flag(progress.observation, progress.facts.unflagged)]\n",
-                "    shut = list[str]()\n",
+                "    reasons = list[str]()\n",
             ),
         ),
         of_migrations=True,
@@ -214,9 +214,9 @@ MIGRATION_DEFECTS = (
         "dual write counts as kept by a clock that was set forward",
         f"{CORE}.finalize",
         (
-            ("    log_time = min(registration.read_at, wall)\n", "    log_time = wall\n"),
+            ("    log_time = min(registration.read_at, current_time)\n", "    log_time = current_time\n"),
             (
-                "    since = registration.at + (log_delay if log_delay > CLOCK_JUMPED else timedelta(0))\n",
+                "    since = registration.at + (log_delay if log_delay > CLOCK_JUMP else timedelta(0))\n",
                 "    since = registration.at\n",
             ),
         ),

@@ -315,7 +315,7 @@ def test_an_entry_that_the_log_changed_during_the_comparison_is_no_certain_diffe
     later = image_of(*RECORDS, config(TOPIC, "orders", "retention.ms", "9"))
     moved = comparison.moved_in(Expected(later))
     assert moved == {path}
-    assert [difference.kind for difference in comparison.differences(but=moved)] == [Kind.PARTITION]
+    assert [difference.kind for difference in comparison.differences(excluded=moved)] == [Kind.PARTITION]
     assert comparison.moved_in(Expected(image)) == frozenset()
     partition_moved = image_of(*RECORDS, partition(1, 0, 1, 2, 3, leader=2, leaderEpoch=8))
     assert comparison.moved_in(Expected(partition_moved)) == {topic_path("orders")}

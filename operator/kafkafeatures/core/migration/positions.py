@@ -146,6 +146,7 @@ class Misplaced(Struct, frozen=True):
 
 
 FLAG = "zookeeper.metadata.migration.enable"
+"""Setting that makes a broker or controller take part in a migration."""
 S = ZkMigrationState
 PLAIN, FLAGGED, KRAFT = BrokerMode.PLAIN, BrokerMode.FLAGGED, BrokerMode.KRAFT
 
@@ -265,7 +266,9 @@ def facts_of(
         _claim(claim, observation),
         migration.offset if migration is not None else -1,
         brokers,
-        {node.id: flag_of(node) for node in controllers} if state is not None else {},  # none answers
+        {node.id: flag_of(node) for node in controllers}
+        if state is not None
+        else {},  # no state: no controller answers
         migration is not None,
         None if assigned is None else tuple(sorted(assigned - brokers.keys())),
         tuple(id_ for id_, mode in brokers.items() if mode is None and id_ in refused),
@@ -325,6 +328,9 @@ def quorum_uncertainty(position: Position, observation: Observation) -> Failure 
 
 
 def _claim(claim: ControllerClaim | None, observation: Observation) -> ClaimKind:
+    """Kind of the node that claims `/controller`. A KRaft controller must be the active one, at the epoch that was
+    read.
+    """
     if claim is None:
         return ClaimKind.NONE
     if not claim.is_kraft:

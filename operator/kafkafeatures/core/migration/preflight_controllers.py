@@ -112,6 +112,7 @@ def controllers_use_the_same_ensemble(preflight: PreflightInput) -> Iterator[Blo
 
 
 def _connect(value: str) -> tuple[frozenset[str], str]:
+    """Servers and chroot in a value of zookeeper.connect."""
     servers, _, chroot = value.partition("/")
     return frozenset(name.lower() for name in names_in(servers)), chroot.strip("/")
 

@@ -125,7 +125,7 @@ def _steady(lag: int, previous_lag: int | None) -> int | None:
     """
     if lag < 0:
         return None
-    return previous_lag if previous_lag is not None and abs(lag - previous_lag) < 20 else lag
+    return previous_lag if previous_lag is not None and abs(lag - previous_lag) < 20 else lag  # 10 s of an idle log
 
 
 def migration_settled(progress: MigrationProgress | Misplaced | Failure) -> ConditionText:

@@ -70,6 +70,7 @@ def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
     for limit in limits:
         for name in limit.pods & needing:
             covering[name].append(limit.name)
+    # By the names of the budgets, so that each combination is reported once: with its first pod by name.
     clashes = {tuple(sorted(names)): pod for pod, names in sorted(covering.items(), reverse=True) if len(names) > 1}
     for names, pod in clashes.items():
         yield _blocker(

@@ -94,6 +94,7 @@ def disks_now(
                 disks[node.id] = noted - _of_kinds_in(present, noted) | present
             else:
                 lost.append(node)
+        # While a node is in flight, a directory of a kind that was not known before may be new already.
         elif marks := present if node.id not in flying else _of_kinds_in(before, present):
             disks[node.id] = noted | marks
     return NodeDisks(disks, tuple(sorted(lost, key=lambda node: node.key)), frozenset(used))

@@ -54,6 +54,8 @@ def excused_now(
     if state is not ConsentState.MISSING and rollout is not None and rollout.excused is not None:
         revisions = known_revisions(rollout, observation, changes)
         covered = frozenset(target for target, revision in revisions.items() if revision.excused)
+        # After the consent was used, other targets may be due beside the covered ones, and wait until these are
+        # reached. Before, the consent has to cover all that are due; else it is worked out anew.
         is_for_others = due_targets and (covered.isdisjoint(due_targets) if is_spent else not covered >= due_targets)
         if covered and not is_for_others:
             return ExcusedPartitions(rollout.excused, covered), True

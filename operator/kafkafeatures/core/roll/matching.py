@@ -124,7 +124,7 @@ class _Matching:
             and kind_of_replacement(node) is not FailureKind.OTHER_ROLE  # a running node of another role has its id
         ]
         listed = self._advertised(nodes)
-        claimed: dict[str, list[Node]] = defaultdict(list)
+        claimed: dict[str, list[Node]] = defaultdict(list)  # by name of a pod: nodes that advertise it
         for node, names in listed:
             for name in names:
                 claimed[name].append(node)
@@ -211,14 +211,14 @@ class _Matching:
         return self._users[node.proved_at] == 1 or (node.proved_at, node.port) in pod.ports_of_node
 
     def _judge_nodes_without_pod(self, is_due: bool) -> None:
-        """Judge nodes whose listeners lead to no pod. While pods are being created, theirs may be among them. One that
-        does not run is no contradiction as long as no pod needs a restart (`is_due`).
+        """Judge nodes whose listeners lead to no pod. While pods are being created or start, the node's pod may be
+        among them. A node that does not run is no contradiction as long as no pod needs a restart (`is_due`).
         """
         creating = any(len(stateful_set.pods) < stateful_set.replicas for stateful_set in self._reading.stateful_sets)
         starting = any(not is_running(pod) for pod, _ in self._pods.values())
         for node in self._without_pod:
             address = f" ({node.host}:{node.port})" if node.host else ", whose address is not known,"
-            if node.id in self._flying:
+            if node.id in self._flying:  # its next pod has the same name, and is certain even before it runs
                 pod, owner = self._pods.get(self._flying[node.id], (None, None))
                 if pod is not None and owner is not None and not is_running(pod):
                     self.certain[node.id] = pod, owner

@@ -70,7 +70,9 @@ def unstable(question: RestartCheckInput) -> Mapping[int, ReturnedNode]:
 
 
 def counted_as_away(question: RestartCheckInput, id_: int) -> tuple[frozenset[int], str]:
-    """Nodes that count as away while this one is restarted, and the message about them."""
+    """Other nodes that are not up for `stableFor`, and so count as away while this one is restarted; and the message
+    about them, empty if there are none.
+    """
     unstable_ids = frozenset(unstable(question)) - {id_}
     if not unstable_ids:
         return unstable_ids, ""

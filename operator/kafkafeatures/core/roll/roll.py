@@ -164,7 +164,7 @@ def roll_of(
     ended = [intent for intent, _ in (*withdrawn, *over)]
     question = replace(question, in_flight=tuple(restart for restart in in_flight if restart.sent_step not in ended))
     flying = question.flying
-    # A node in flight needs no further restart, unless its next pod is stuck as well.
+    # A node in flight needs no further restart, unless its pod is stuck, so that another one has to replace it.
     needing = {id_: reason for id_, reason in fleet.needing.items() if id_ not in flying or id_ in question.stuck}
     if needing or flying or remembered.disks:  # else no roll is on
         question = replace(question, disks=_disks(question))

@@ -329,6 +329,7 @@ def permitted_roll(facts: StageInput, permit: Permit, *, excused: ExcusedTopics 
 
 
 def _needs_partitions(read_context: ReadContext) -> bool:
+    """Tell whether a node is in flight, or may be restarted next."""
     desired, status = read_context.desired, read_context.status
     if any(intent.kind == RestartNode.kind for intent in status.intents):
         return True

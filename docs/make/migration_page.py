@@ -120,7 +120,7 @@ def _position(row: PositionRow) -> str:
 def _ways() -> Iterator[str]:
     for edge in (*FORWARD, *BACK):
         asks = [f"{'controllers' if edge.restarts is None else edge.restarts.value.lower() + 's'}: {edge.asks}"]
-        git = "; ".join([*(asks if edge.asks is not None else []), *edge.beside]) or "-"
+        git = "; ".join([*(asks if edge.asks is not None else []), *edge.further_actions]) or "-"
         restarted = f"{edge.restarts.value.lower()}s" if edge.restarts is not None else "-"
         deleted = ", ".join(f"`{path}`" for path in edge.deletes) or "-"
         ends = [*dict.fromkeys(map(edge.end_from, edge.start))]

@@ -128,7 +128,11 @@ def rolls(size: Size) -> None:
         against_serial = statistics.median(each[0] / each[2] for each in found)
         against_waves = statistics.median(each[1] / each[2] for each in found)
         told = advice_on_moves(Replication(place(0)), range(brokers), most=most)
-        more = f"; to move {told.partitions} partitions would save {told.rounds - told.then} rounds" if told else ""
+        more = (
+            f"; to move {told.partitions} partitions would save {told.rounds - told.rounds_after} rounds"
+            if told
+            else ""
+        )
         print(
             f"simulated, {brokers} brokers x {size.smaller:,}, {name}, {most} at once: one by one {serial:.0f} min, "
             f"waves {waved:.0f} min, sliding window {slid:.0f} min: {against_serial:.1f}x and {against_waves:.2f}x "

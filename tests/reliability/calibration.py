@@ -146,7 +146,10 @@ DEFECTS = (
         "nodes that are in flight count as there, for partitions and for maxParallel",
         "kafkafeatures.core.roll.check_input",
         (
-            ("        down = (self.flying | self.unavailable | beside) - but\n", "        down = beside - but\n"),
+            (
+                "        down = (self.flying | self.unavailable | beside) - excluded\n",
+                "        down = beside - excluded\n",
+            ),
             ("len(self.flying) + len(self.gone) >= self.cap", "len(self.gone) >= self.cap"),
         ),
         of_rolls=True,

@@ -121,9 +121,9 @@ MIGRATION_DEFECTS = (
         (
             ("    if is_in_dual_write(progress) and not may_begin:\n", "    if False:\n"),
             (
-                "    shut = [blocker.message for blocker in "
+                "    reasons = [blocker.message for blocker in "
                 "without_the_flag(progress.observation, progress.facts.unflagged)]\n",
-                "    shut = list[str]()\n",
+                "    reasons = list[str]()\n",
             ),
         ),
         of_migrations=True,
@@ -132,7 +132,12 @@ MIGRATION_DEFECTS = (
         "consent-taken-back",
         "controllers that were asked to lose the flag count as asked although the consent was removed",
         f"{CORE}.finalize",
-        (("    is_begun = ZK_FINALIZE in held_by(migration, plan, consents, desired)\n", "    is_begun = True\n"),),
+        (
+            (
+                "    is_begun = ZK_FINALIZE in spent_on_plan(migration, plan, consents, desired)\n",
+                "    is_begun = True\n",
+            ),
+        ),
         of_migrations=True,
     ),
     Defect(
@@ -209,9 +214,9 @@ MIGRATION_DEFECTS = (
         "dual write counts as kept by a clock that was set forward",
         f"{CORE}.finalize",
         (
-            ("    log_time = min(registration.read_at, wall)\n", "    log_time = wall\n"),
+            ("    log_time = min(registration.read_at, current_time)\n", "    log_time = current_time\n"),
             (
-                "    since = registration.at + (log_delay if log_delay > CLOCK_JUMPED else timedelta(0))\n",
+                "    since = registration.at + (log_delay if log_delay > CLOCK_JUMP else timedelta(0))\n",
                 "    since = registration.at\n",
             ),
         ),

@@ -162,9 +162,9 @@ def _judged(comparison: Comparison, image: Image, later: Image) -> Equality | Fa
     the round.
     """
     moved = comparison.moved_in(Expected(later))
-    differences = comparison.differences(but=moved)
+    differences = comparison.differences(excluded=moved)
     if differences:
-        return Differs(image.offset, differences, comparison.more)
+        return Differs(image.offset, differences, comparison.omitted)
     return Failure(
         FailureKind.STALE,
         "ZooKeeper",

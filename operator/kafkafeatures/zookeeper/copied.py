@@ -63,7 +63,7 @@ class _Reader:
     def unit(self, path: str) -> Iterator[Read]:
         """Read of one topic, with the partitions that follow, or of one other znode."""
         name = topics.topic_name(path)
-        if not places.can_be(path):
+        if not places.is_possible_path(path):
             self._sink.entries(path, {})
         elif name is None:
             yield Read(path, partial(self._entries, path))

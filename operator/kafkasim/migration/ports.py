@@ -141,7 +141,7 @@ class SimulatedEnsemble:
             return StoreComparison(self._now(), image.offset)
         if self._cluster.stalls():
             return Failure(FailureKind.STALE, "znode /migration", "ZooKeeper is behind the metadata log")
-        differs = Differs(image.offset, differences, comparison.more)
+        differs = Differs(image.offset, differences, comparison.omitted)
         examples = tuple(map(str, differs.examples))
         return StoreComparison(self._now(), image.offset, differs.total, str(differs), examples, digest=differs.digest)
 

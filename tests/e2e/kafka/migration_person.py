@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from kazoo.client import KazooClient
 
-from kafkafeatures.core.migration.edges import RestartBetween
+from kafkafeatures.core.migration.edges import PersonAction
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kafka import by_hand
 from tests.e2e.rig.migrating import MigratingCluster
@@ -42,7 +42,7 @@ class Person(by_hand.Person[Shape]):
         self.cluster.run(id_, how)
 
     def meanwhile(self, says: str) -> None:
-        if RestartBetween.NO_CONTROLLERS.value in says:
+        if PersonAction.NO_CONTROLLERS.value in says:
             for id_ in self.cluster.controllers:
                 if self.cluster.nodes[id_].alive:
                     self.cluster.nodes[id_].stop()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from kafkafeatures.core.migration.edges import RestartBetween
+from kafkafeatures.core.migration.edges import PersonAction
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kubernetes.resources import NS, Resources, allow_restarts
 from tests.e2e.rig.kubernetes.operator import USER, Operator
@@ -150,7 +150,7 @@ def test_a_rollback_waits_for_a_controller_pod_on_a_lost_kubernetes_node(refused
     wait_until("all is copied", lambda: (refused.at("/migration") or {}).get("kraft_metadata_offset", -1) > 0)
     refused.wants("RolledBack")
     wait_until(
-        "Git is asked", lambda: RestartBetween.NO_CONTROLLERS in refused.condition("orders", "Ready").get("message", "")
+        "Git is asked", lambda: PersonAction.NO_CONTROLLERS in refused.condition("orders", "Ready").get("message", "")
     )
     refused.has("controllers", replicas=0)
     refused.cluster.nodes[CONTROLLER].stop()

@@ -13,7 +13,7 @@ from kafkafeatures.cli.shell.output import console
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.migration.demands import SettingDifferences
-from kafkafeatures.core.migration.positions import Position, why_uncertain
+from kafkafeatures.core.migration.positions import Position, quorum_uncertainty
 from kafkafeatures.core.migration.progress import MigrationProgress, progress_of
 from kafkafeatures.core.report.zookeeper_document import zookeeper_document, zookeeper_lines
 from tests.kafkafeatures.core.migrations import cluster
@@ -91,7 +91,7 @@ def test_wrapped_lines_of_the_migration_settings_are_indented(capsys: pytest.Cap
 def test_no_controller_address_is_missing_if_the_quorum_answers(position: Position) -> None:
     """Brokers that know the quorum name its controllers."""
     seen = replace(cluster(position), gaps=(NO_ADDRESS,))
-    assert why_uncertain(position, seen) is None
+    assert quorum_uncertainty(position, seen) is None
     assert list(unseen(needed(seen, Desired.DUAL_WRITE), seen)) == []
 
 

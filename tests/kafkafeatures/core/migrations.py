@@ -40,7 +40,7 @@ from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
 from kafkafeatures.core.migration.demands import known_of
 from kafkafeatures.core.migration.positions import Position
-from kafkafeatures.core.migration.settings import Shape, Wish, required
+from kafkafeatures.core.migration.settings import Requirement, Shape, required
 from kafkafeatures.core.report.status import status_of
 from kafkafeatures.core.roll.drivers import MANUAL, driver_of
 from kafkafeatures.core.roll.restart_node import RestartNode
@@ -81,10 +81,10 @@ def settings(id_: int, shape: Shape) -> Mapping[str, Setting]:
     rules = dict(required(shape, replace(known_settings, node_id=id_, ibp="3.9-IV0")))
     node_settings = preflights.settings()
     for name, rule in rules.items():
-        if rule is Wish.NOT_SET:
+        if rule is Requirement.NOT_SET:
             node_settings[name] = Setting(SettingSource.DEFAULT, preflights.DEFAULTS.get(name))
         else:
-            node_settings[name] = preflights.from_file(OWN.get(name, "here") if rule is Wish.SET else str(rule))
+            node_settings[name] = preflights.from_file(OWN.get(name, "here") if rule is Requirement.SET else str(rule))
     return node_settings
 
 

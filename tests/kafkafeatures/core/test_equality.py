@@ -19,7 +19,7 @@ from kafkafeatures.core.migration.copied.comparison import Comparison
 from kafkafeatures.core.migration.copied.entries import Kind
 from kafkafeatures.core.migration.copied.expected import Expected
 from kafkafeatures.core.migration.copied.names import sanitized
-from kafkafeatures.core.migration.copied.places import can_be, read_entries
+from kafkafeatures.core.migration.copied.places import is_possible_path, read_entries
 from kafkafeatures.core.migration.copied.topics import Topic, read_state, read_topic, topic_name, topic_path
 from kafkafeatures.core.migration.equality import NAMED, Differs, EntryDifference, Equal
 from kafkafeatures.core.report.equality_document import equality_document, equality_lines
@@ -287,7 +287,7 @@ def test_a_quota_that_zookeeper_cannot_hold_is_a_difference_in_each_comparison()
     assert [difference.name for difference in first.differences()] == ["ip 1, user u producer_byte_rate"]
     again = compared(ZNODES, image, first.paths_of(first.differing))
     assert again.differences() == first.differences()
-    assert not can_be("")
+    assert not is_possible_path("")
 
 
 def test_a_user_name_in_the_encoding_of_an_older_kafka_is_equal_and_is_read_again_at_its_own_path() -> None:
@@ -305,7 +305,7 @@ def test_a_user_name_in_the_encoding_of_an_older_kafka_is_equal_and_is_read_agai
     [("/kafka-acl/Topic/a", True), ("/kafka-acl/Topic/", False), ("/a/../b", False), ("/a/\0", False), ("", False)],
 )
 def test_paths_that_are_invalid_in_zookeeper_are_not_read(path: str, can: bool) -> None:
-    assert can_be(path) is can
+    assert is_possible_path(path) is can
 
 
 def test_an_entry_that_the_log_changed_during_the_comparison_is_no_certain_difference() -> None:
@@ -315,7 +315,7 @@ def test_an_entry_that_the_log_changed_during_the_comparison_is_no_certain_diffe
     later = image_of(*RECORDS, config(TOPIC, "orders", "retention.ms", "9"))
     moved = comparison.moved_in(Expected(later))
     assert moved == {path}
-    assert [difference.kind for difference in comparison.differences(but=moved)] == [Kind.PARTITION]
+    assert [difference.kind for difference in comparison.differences(excluded=moved)] == [Kind.PARTITION]
     assert comparison.moved_in(Expected(image)) == frozenset()
     partition_moved = image_of(*RECORDS, partition(1, 0, 1, 2, 3, leader=2, leaderEpoch=8))
     assert comparison.moved_in(Expected(partition_moved)) == {topic_path("orders")}
@@ -324,7 +324,7 @@ def test_an_entry_that_the_log_changed_during_the_comparison_is_no_certain_diffe
 def test_differences_are_kept_up_to_a_limit_and_counted_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparisons, "MOST_KEPT", 3)
     comparison = compared({}, image_of(*RECORDS))
-    assert (len(comparison.differences()), comparison.more > 3) == (3, True)
+    assert (len(comparison.differences()), comparison.omitted > 3) == (3, True)
     assert len(comparison.differing) > 3  # all are read again
 
 

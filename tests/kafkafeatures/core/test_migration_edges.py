@@ -23,7 +23,7 @@ from kafkafeatures.core.migration.edges import (
     UNFLAG_BROKERS,
     Edge,
     NoEdge,
-    RestartBetween,
+    PersonAction,
     next_edge,
 )
 from kafkafeatures.core.migration.positions import BrokerMode, ClaimKind, MigrationEvidence, Position
@@ -167,7 +167,7 @@ def test_the_way_back_of_an_edge_ends_where_the_edges_of_the_rollback_end() -> N
 
 def test_znodes_are_deleted_only_at_positions_after_all_controllers_were_stopped() -> None:
     deleting = [edge for edge in (*FORWARD, *BACK) if edge.deletes]
-    stopping = [edge for edge in BACK if RestartBetween.NO_CONTROLLERS in edge.beside]
+    stopping = [edge for edge in BACK if PersonAction.NO_CONTROLLERS in edge.further_actions]
     without = {edge.end_from(start) for edge in stopping for start in edge.start}
     assert {start for edge in deleting for start in edge.start} == without
     assert not [edge for edge in FORWARD if edge.deletes]

@@ -12,9 +12,9 @@ from kafkafeatures.core.migration.settings import (
     CONNECT,
     PROTOCOLS,
     VOTERS,
+    Requirement,
     SettingFacts,
     Shape,
-    Wish,
     differences,
     lines_of,
     required,
@@ -31,9 +31,9 @@ def settings_of(shape: Shape, known: SettingFacts = KNOWN) -> dict[str, Setting]
     """Build a node whose file has all lines of this shape."""
     rules = required(shape, known)
     return {
-        name: Setting(SettingSource.FILE, "x" if rule is Wish.SET else rule)
+        name: Setting(SettingSource.FILE, "x" if rule is Requirement.SET else rule)
         for name, rule in rules
-        if rule is not Wish.NOT_SET
+        if rule is not Requirement.NOT_SET
     }
 
 

@@ -63,7 +63,7 @@ def test_brokers_without_replicas_fill_the_rounds() -> None:
 def test_a_misplaced_partition_costs_a_round_and_is_in_the_advice() -> None:
     stray = racks(row("stray", 1, 2, 9, number=4))
     assert planned_rounds(stray, range(1, 10)) == 4
-    assert advice_on_moves(stray, range(1, 10)) == Advice(1, ("stray-4",), rounds=4, then=3)
+    assert advice_on_moves(stray, range(1, 10)) == Advice(1, ("stray-4",), rounds=4, rounds_after=3)
 
 
 def test_there_is_no_advice_where_moving_a_few_partitions_would_save_no_round() -> None:
@@ -178,4 +178,4 @@ def test_moving_the_partitions_of_the_advice_saves_the_rounds_that_it_promises(
         named = {int(name.removeprefix("t-")) for name in advice.names}
         assert len(named) == advice.partitions
         unmoved = [each for number, each in enumerate(common + replicas) if number not in named]
-        assert planned_rounds(placed(unmoved), range(1, 8), most=most) <= advice.then < advice.rounds
+        assert planned_rounds(placed(unmoved), range(1, 8), most=most) <= advice.rounds_after < advice.rounds

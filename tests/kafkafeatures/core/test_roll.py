@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.readings import (
     QuorumAnswer,
 )
 from kafkafeatures.core.report.history import with_result
-from kafkafeatures.core.roll.excuses import come_later, excused_by
+from kafkafeatures.core.roll.excuses import excused_by, not_covered
 from kafkafeatures.core.roll.report import rollout_status
 from tests.kafkafeatures.core.fleets import NEW, OLD
 from tests.kafkafeatures.core.replicas import reading, row
@@ -277,14 +277,14 @@ def test_a_consent_for_very_many_topics_covers_exactly_these_topics() -> None:
     every = {f"t{number}": 1 for number in range(600)}
     excused = excused_by(every)
     assert (excused.marks, len(excused.names)) == ("", 5)
-    assert come_later(excused, every) == {}
+    assert not_covered(excused, every) == {}
     fewer = dict(list(every.items())[1:])
-    assert come_later(excused, fewer) == fewer
+    assert not_covered(excused, fewer) == fewer
     few = excused_by(fewer := dict(list(every.items())[:100]))
-    assert come_later(few, {"t1": 1}) == {}
-    assert come_later(few, {**fewer, "x": 2}) == {"x": 2}
-    assert come_later(None, {"x": 2}) == {"x": 2}
-    assert come_later(excused_by({}), {"x": 2}) == {"x": 2}
+    assert not_covered(few, {"t1": 1}) == {}
+    assert not_covered(few, {**fewer, "x": 2}) == {"x": 2}
+    assert not_covered(None, {"x": 2}) == {"x": 2}
+    assert not_covered(excused_by({}), {"x": 2}) == {"x": 2}
 
 
 def test_no_node_is_restarted_while_a_partition_has_no_leader_however_low_its_min_isr_is() -> None:

@@ -21,7 +21,7 @@ from kafkafeatures.core.facts.observation import NodeState, Observation, PastLev
 from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL, Setting, SettingSource
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.report import rollout_status
-from kafkafeatures.core.roll.snapshots import DEFAULT, Left, PlannedAbsence, awaited, known_since
+from kafkafeatures.core.roll.snapshots import DEFAULT_INTERVAL, GivenUp, PlannedAbsence, awaited, known_since
 from tests.kafkafeatures.core.fleets import in_pod
 from tests.kafkafeatures.core.rolls import (
     BROKERS,
@@ -46,7 +46,7 @@ MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 LONG_AGO = NOW - timedelta(days=30)
 RUNS = {METADATA: (7, 33), SHARE: (0, 2)}
 OLDER = {METADATA: (7, 27), SHARE: (0, 1)}
-TWO: Left = {(SHARE, 2): NOW - 10 * MINUTE}
+TWO: GivenUp = {(SHARE, 2): NOW - 10 * MINUTE}
 
 
 def writing_snapshots_every(interval: timedelta | None) -> dict[str, Setting]:
@@ -152,7 +152,7 @@ def test_unread_past_levels_hold_only_controllers_that_go_to_an_older_binary_and
     assert minutes(awaited([controller_to_restart(NOW - 10 * MINUTE)], {}, since, NOW)) == pytest.approx(56)
     assert awaited([controller_to_restart(supports=RUNS)], {}, since, NOW) is None
     assert awaited([controller_to_restart(runs=OLDER, supports=RUNS)], {}, since, NOW) is None
-    assert awaited([controller_to_restart(NOW - MINUTE)], {}, NOW - 2 * DEFAULT, NOW) is None
+    assert awaited([controller_to_restart(NOW - MINUTE)], {}, NOW - 2 * DEFAULT_INTERVAL, NOW) is None
 
 
 def test_a_node_on_the_older_binary_since_its_start_proves_that_no_higher_level_was_finalized() -> None:

@@ -20,7 +20,7 @@ from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.migration.demands import NAMES, SettingDifferences, demands, known_of
 from kafkafeatures.core.migration.edges import TARGETS, NoEdge, next_edge
-from kafkafeatures.core.migration.positions import Misplaced, Position, why_uncertain
+from kafkafeatures.core.migration.positions import Misplaced, Position, quorum_uncertainty
 from kafkafeatures.core.migration.progress import release_of
 from kafkafeatures.core.report.migration_document import settings_document
 from kafkafeatures.core.words import printable
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def unseen(demands: SettingDifferences, observation: Observation) -> Iterator[Failure]:
     """Failures for controllers that the next phase needs and that could not be asked."""
-    if (failure := why_uncertain(demands.position, observation)) is not None:
+    if (failure := quorum_uncertainty(demands.position, observation)) is not None:
         yield failure
     elif demands.position is Position.ZOOKEEPER and any(role is Role.CONTROLLER for role, _, _ in demands.lines):
         yield Failure(FailureKind.UNREACHABLE, "controllers", "none answers", "start them with these lines")
@@ -79,7 +79,7 @@ def draw(out: Console, demands: SettingDifferences) -> None:
         else ""
     )
     line(out, Text(f"The cluster is at {demands.position}{unless}{next_stage}.", "bold"))
-    for ask in edge.beside if edge is not None else ():
+    for ask in edge.further_actions if edge is not None else ():
         line(out, Text(f"Needed besides: {ask.value}."))
     if edge is not None and edge.caution:
         line(out, Text(f"{edge.caution}.", "bold red"))

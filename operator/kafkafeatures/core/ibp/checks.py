@@ -134,15 +134,15 @@ def none_is_ahead(question: IbpCheckInput) -> Iterator[Blocker]:
     brokers = question.progress.known_brokers
     if not brokers:
         return
-    least = min(brokers.values(), key=lambda broker: broker.knows)
+    oldest = min(brokers.values(), key=lambda broker: broker.knows)
     for id_, broker in brokers.items():
-        if least.knows < broker.uses:
+        if oldest.knows < broker.uses:
             by = "" if broker.is_set else ", the default of its Kafka, because its settings do not name one"
             yield Blocker(
                 BlockerKind.WORKLOAD,
-                f"broker {id_} uses {IBP} {broker.uses}{by}, but broker {least.node.id} runs a Kafka that supports at "
-                f"most {least.knows}",
-                f"set {IBP}={least.knows} on broker {id_} in Git, and restart it; raise it once all brokers have the "
+                f"broker {id_} uses {IBP} {broker.uses}{by}, but broker {oldest.node.id} runs a Kafka that supports at "
+                f"most {oldest.knows}",
+                f"set {IBP}={oldest.knows} on broker {id_} in Git, and restart it; raise it once all brokers have the "
                 "newer Kafka",
                 nodes=_nodes(question.progress, id_),
                 reason=Reason.TEMPLATE_AHEAD,

@@ -26,7 +26,7 @@ GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
 
 
 class RollPurpose(Enum):
-    """Purposes of rolls, in the order of the rolls."""
+    """Purposes of the rolls to another version, in the order in which the rolls are made."""
 
     PIN = "set the version that is used now"
     KAFKA = "a newer Kafka"
@@ -108,9 +108,7 @@ class IbpProgress(Struct, frozen=True, dict=True):
         return claim if isinstance(claim, ControllerClaim) else None
 
     def lines(self, id_: int) -> str:
-        """Changes that this broker needs before its next start, for people. Requires that the broker needs a
-        restart.
-        """
+        """Changes that this broker needs before its next start, for people; only for a broker that needs a restart."""
         broker, roll = self.known_brokers[id_], self.needs[id_]
         if roll is RollPurpose.KAFKA:
             last = f" (3.x, at least {self.target.of_release})"

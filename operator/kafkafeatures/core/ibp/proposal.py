@@ -83,13 +83,13 @@ class IbpWork(Struct, frozen=True):
     def steps(self) -> Iterator[StepStatus]:
         """One step for each roll that remains."""
         for roll in self.rolls or ():
-            last = roll is RollPurpose.RAISE
+            raises_version = roll is RollPurpose.RAISE
             yield StepStatus(
                 id="",
                 action=INTER_BROKER_PROTOCOL,
                 detail=self._detail(roll),
-                reversible=not last,
-                undo=(Undo.IMPOSSIBLE if last else Undo.SAFE).value,
+                reversible=not raises_version,
+                undo=(Undo.IMPOSSIBLE if raises_version else Undo.SAFE).value,
                 way_back=_WAY_BACK[roll],
                 state=StepState.PENDING.value,
             )

@@ -12,8 +12,8 @@ from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.facts.settings import IBP
 from kafkafeatures.core.ibp.progress import IbpProgress, RollPurpose
 
-LOOK_AGAIN = 5.0
-"""Seconds until the cluster is read again."""
+DELAY = 5.0
+"""Seconds until the next reconciliation while Git is waited for."""
 
 
 def asked_of_git(progress: IbpProgress) -> Wait:
@@ -24,7 +24,7 @@ def asked_of_git(progress: IbpProgress) -> Wait:
             f"no broker says which {IBP} it uses",
             "grant DescribeConfigs on the cluster, or bring a broker back",
         )
-        return Wait(Reason.WAITING_FOR_GIT, text, delay=LOOK_AGAIN, subject="brokers", remedy=remedy)
+        return Wait(Reason.WAITING_FOR_GIT, text, delay=DELAY, subject="brokers", remedy=remedy)
     title = title_of(nodes)
     if progress.roll is RollPurpose.PIN:
         used = ", ".join(sorted({str(broker.uses) for broker in progress.differing.values()}))
@@ -38,7 +38,7 @@ def asked_of_git(progress: IbpProgress) -> Wait:
     else:
         text = f"set {IBP}={progress.target} in Git, for {title}; the image stays as it is"
     remedy = "roll out the change, and see whether the pods have it: kubectl get statefulset"
-    return Wait(Reason.WAITING_FOR_GIT, text, delay=LOOK_AGAIN, subject=title, remedy=remedy)
+    return Wait(Reason.WAITING_FOR_GIT, text, delay=DELAY, subject=title, remedy=remedy)
 
 
 def asked_of_a_person(progress: IbpProgress, waits: Wait, id_: int) -> Wait:

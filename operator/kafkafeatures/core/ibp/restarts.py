@@ -33,32 +33,35 @@ def permit_for(progress: IbpProgress, *, reads_pods: bool, started: str = "", fl
         only this roll restarts further brokers: the next one begins once every broker has reported that it is over.
     flies: a broker is being restarted.
     """
-    needing, roll_title = {id_: progress.lines(id_) for id_ in progress.differing}, _way(progress, progress.roll)
+    needing, roll_title = {id_: progress.lines(id_) for id_ in progress.differing}, _title(progress, progress.roll)
     if reads_pods and _some_outdated(progress):
         needing = {id_: needing.get(id_, OUTDATED) for id_ in progress.known_brokers}
-    waits = frozenset(progress.unknown)
-    if waits or flies:
+    unknown = frozenset(progress.unknown)
+    if unknown or flies:
         current_title = next(
-            (title for title in _ways(progress) if roll_id(progress.observation, (), title) == started), ""
+            (title for title in _titles(progress) if roll_id(progress.observation, (), title) == started), ""
         )
         if current_title != roll_title:
-            needing, roll_title, waits = {}, current_title or roll_title, waits | progress.differing.keys()
+            # Some broker may still be busy with the roll before, so none is restarted for the next one, and the brokers
+            # that need it do not count as done.
+            needing, roll_title, unknown = {}, current_title or roll_title, unknown | progress.differing.keys()
     claim = progress.claim
     return Permit(
         purpose=roll_title,
         needing=needing,
         last=claim.node_id if claim is not None and not claim.is_kraft else None,
-        unknown=waits,
+        unknown=unknown,
         is_first=len(progress.differing) == len(progress.known_brokers),
         has_quorum=False,
     )
 
 
-def _ways(progress: IbpProgress) -> tuple[str, ...]:
-    return tuple(_way(progress, roll) for roll in (*RollPurpose, None))
+def _titles(progress: IbpProgress) -> tuple[str, ...]:
+    return tuple(_title(progress, roll) for roll in (*RollPurpose, None))
 
 
-def _way(progress: IbpProgress, roll: RollPurpose | None) -> str:
+def _title(progress: IbpProgress, roll: RollPurpose | None) -> str:
+    """Purpose of a roll as text, which identifies it; None: of a roll that only replaces outdated pods."""
     return f"{IBP} {progress.target}: {roll.name if roll is not None else 'pods'}"
 
 

@@ -189,7 +189,7 @@ class IbpState(StageState, frozen=True):
         """The status with the version in use, and with the progress of the restarts."""
         if self.is_in_kraft:
             return status
-        status = replace(status, inter_broker_protocol_version=_said(self.facts.observation, previous))
+        status = replace(status, inter_broker_protocol_version=_version_for_status(self.facts.observation, previous))
         rollout = previous.rollout
         if self.roll is not None:
             rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp, as_planned(self.excused))
@@ -207,7 +207,7 @@ class IbpState(StageState, frozen=True):
         return {Condition.NODES_ROLLED: ("True", Reason.ALL_CURRENT, text)}
 
 
-def _said(observation: Observation, previous: Status) -> str:
+def _version_for_status(observation: Observation, previous: Status) -> str:
     """Version in use; the previous one if none could be read now."""
     return in_use(observation) or previous.inter_broker_protocol_version
 

@@ -55,20 +55,20 @@ from kraftlog.image import ZkMigrationState
 LARGEST_LAG = 10.0
 """Most seconds by which ZooKeeper may be behind the metadata log when a step closes the way back."""
 
-
 Check = Callable[[EdgeCheckInput], Iterator[Blocker]]
 
-NO_OPS = 2
+RECORDS_A_SECOND = 2
 """Records that an idle active controller appends to the metadata log each second (`metadata.max.idle.interval.ms`)."""
 
 
 def lag_of(progress: MigrationProgress, seconds: float | None) -> float | None:
-    """Seconds by which ZooKeeper is behind the metadata log, at most; None: not known. `seconds`: the lag by earlier
-    readings; None: they do not show it. Then the lag follows from the number of records that are not yet written to
-    ZooKeeper, because the log grows by at least `NO_OPS` records a second.
+    """Seconds by which ZooKeeper is behind the metadata log, at most; None: not known. The smaller one of two bounds:
+    `seconds`, the lag by earlier readings (None: they do not show it), and the time in which an idle log grows by the
+    records that are not yet written to ZooKeeper. A log that is not idle grows faster, so the second bound alone counts
+    only if it is small enough for a step.
     """
     unwritten_records = progress.observation.source.offset - 1 - progress.facts.offset
-    by_records = unwritten_records / NO_OPS if progress.observation.source.offset >= 0 else None
+    by_records = unwritten_records / RECORDS_A_SECOND if progress.observation.source.offset >= 0 else None
     if seconds is None or by_records is None:
         return by_records if by_records is not None and by_records <= LARGEST_LAG else seconds
     return min(seconds, by_records)
@@ -152,13 +152,13 @@ def partitions_are_whole(question: EdgeCheckInput) -> Iterator[Blocker]:
         yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{reason}", to_read(partitions))
         return
     late = tuple(node for node in question.progress.observation.nodes if node.id in question.replication.lagging())
-    who, log = (
+    laggards, log = (
         (f": {title_of(late)} {verb(late, 'is', 'are')} not in sync", these(late)) if late else ("", "their brokers")
     )
     until = f"wait until all replicas are in sync; if that lasts, see the log of {log}"
     for (count, names), text, remedy, nodes in (
         (question.replication.reassigning(), "being reassigned", "wait until the reassignment is complete", ()),
-        (question.replication.under_replicated(), f"under-replicated{who}", until, late),
+        (question.replication.under_replicated(), f"under-replicated{laggards}", until, late),
     ):
         if count:
             is_ = "is" if count == 1 else "are"
@@ -326,6 +326,7 @@ def setting_blocker(progress: MigrationProgress, demand: NodeDemand) -> Blocker:
 
 
 def _unknown(question: EdgeCheckInput, demand: NodeDemand) -> Blocker:
+    """Blocker for a node that did not report its settings."""
     title, differs = f"{demand.role.value.lower()} {demand.id}", demand.differs
     message, remedy = (
         (differs.message, differs.action) if isinstance(differs, Failure) else ("not read", f"bring {title} back")

@@ -46,7 +46,7 @@ class Consentable(Struct, frozen=True):
         return request.consent == self.consent and (request.about == self.about or bool(includes_parts))
 
 
-AGAIN = "remove it from consents, apply the document, then add it again"
+RENEW = "remove it from consents, apply the document, then add it again"
 """Remedy for a consent that does not count."""
 
 
@@ -65,7 +65,7 @@ def remaining_blocker(
         remedy = already_used(consentable.consent)
         return Blocker(BlockerKind.CONSENT, consentable.blocker.message, remedy, reason=Reason.CONSENT_SPENT)
     if not any(map(consentable.is_for, requested)):
-        remedy = f"the consent {consentable.consent} does not count, as it was given before this was shown: {AGAIN}"
+        remedy = f"the consent {consentable.consent} does not count, as it was given before this was shown: {RENEW}"
         return replace(consentable.blocker, remedy=f"{consentable.blocker.remedy}; {remedy}")
     return None
 
@@ -94,12 +94,12 @@ def requested_now(
     return (*requests, *(request for consent, request in by_consent.items() if consent in kept_consents))
 
 
-def held(facts: StageInput, desired: Desired) -> frozenset[str]:
+def consents_of_plan(facts: StageInput, desired: Desired) -> frozenset[str]:
     """Consents that were spent on the present plan, if it still leads where the document wants the migration to go."""
-    return held_by(facts.remembered.migration, facts.memory.plan, facts.desired.consents, desired)
+    return spent_on_plan(facts.remembered.migration, facts.memory.plan, facts.desired.consents, desired)
 
 
-def held_by(
+def spent_on_plan(
     migration: MigrationStatus | None, plan: PlanStatus | None, consents: frozenset[str], desired: Desired
 ) -> frozenset[str]:
     """Consents that were spent on this plan, if it still leads to `desired`. `migration`, `plan`: from the status;
@@ -113,7 +113,7 @@ def held_by(
 
 def already_used(consent: str) -> str:
     """Remedy for a consent that was used for something else."""
-    return f"the consent {consent} was already used: {AGAIN}"
+    return f"the consent {consent} was already used: {RENEW}"
 
 
 def with_spent(status: Status, consents: frozenset[str]) -> Status:
@@ -128,7 +128,7 @@ def with_spent(status: Status, consents: frozenset[str]) -> Status:
     )
 
 
-def with_held(status: Status, consents: frozenset[str], *, is_over: bool) -> Status:
+def with_consents_of_plan(status: Status, consents: frozenset[str], *, is_over: bool) -> Status:
     """The status with the consents that the plan has spent; none once the plan is over."""
     if status.migration is None:
         return status

@@ -310,9 +310,10 @@ CONTRADICTIONS = (
 
 def position_of(evidence: MigrationEvidence) -> Position | Misplaced:
     """The only position that fits all evidence; else the contradiction in the evidence, with its remedy."""
-    wrong = next((it for row in CONTRADICTIONS if (it := row.of(evidence)) is not None), None)
-    if wrong is not None:
-        return wrong
+    misplaced = next((contradiction for row in CONTRADICTIONS if (contradiction := row.of(evidence)) is not None), None)
+    if misplaced is not None:
+        return misplaced
+    # A node that does not answer fits any row. If that leaves several positions, its registration decides.
     possible = {row.position for row in ROWS if row.fits(evidence)}
     positions = possible if len(possible) == 1 else {row.position for row in ROWS if row.fits(evidence.as_registered)}
     if len(positions) == 1:

@@ -173,6 +173,7 @@ _REJECTED: Mapping[int, tuple[Reason, bool]] = {
     NO_NODE: (Reason.MIGRATING, False),
     BAD_VERSION: (Reason.MIGRATING, False),
 }
+"""By code: reason of the rejection, and whether a person has to act. Without that, a znode was changed in between."""
 
 
 def _was(znode_content: str) -> str:

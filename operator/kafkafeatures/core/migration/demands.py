@@ -184,6 +184,7 @@ def demands(
         if (shape := SHAPES[end].get(role)) is not None
     )
     roles = {node.role for node in nodes}
+    # On the way to a position with controllers there need not be any yet.
     expected = SHAPES[position] if position in SHAPES else SHAPES[end]
     missing = tuple(_none_known(role) for role in SHAPES[end] if role in expected and role not in roles)
     return SettingDifferences(position, end, edge, setting_facts, nodes, missing)

@@ -17,8 +17,8 @@ from kafkafeatures.core.migration.positions import FLAG, BrokerMode, MigrationEv
 from kafkafeatures.core.migration.settings import Shape
 
 
-class RestartBetween(StrEnum):
-    """Actions on a way that are no change of a setting, and that a person has to take."""
+class PersonAction(StrEnum):
+    """Actions of a person on a way, besides changes of settings."""
 
     NO_CONTROLLERS = "stop the controllers (on Kubernetes: 0 replicas)"
     WIPE = "wipe the controllers' disks"
@@ -31,7 +31,7 @@ class Edge(Struct, frozen=True):
     end: position to which it leads.
     asks: role and mode that nodes must get on this way; None: no settings change.
     restarts: role of the nodes that are restarted; None: no node is restarted.
-    beside: further actions of a person.
+    further_actions: actions of a person, besides changes of settings.
     deletes: znodes that the operator deletes on this way, in one transaction.
     """
 
@@ -39,7 +39,7 @@ class Edge(Struct, frozen=True):
     end: Position
     asks: Shape | None = None
     restarts: Role | None = None
-    beside: tuple[RestartBetween, ...] = ()
+    further_actions: tuple[PersonAction, ...] = ()
     deletes: tuple[str, ...] = ()
 
     @property
@@ -71,6 +71,8 @@ class Edge(Struct, frozen=True):
 
     def __str__(self) -> str:
         """The way for people: where it leads, and what has to be done on it."""
+        # A way from several positions to one end is named by the first of them; where the ends differ too, all are
+        # named.
         ends = tuple(map(self.end_from, self.start))
         leads = f"{self.start[0]} -> {self.end}"
         if len({*ends}) > 1:
@@ -82,7 +84,7 @@ class Edge(Struct, frozen=True):
             does.append(f"restart each {self.restarts.value.lower()} as {self.asks.value}")
         elif self.asks is not None:
             does.append(f"start {self.asks.value.replace('a ', 'each ', 1)}")
-        does += [beside.value for beside in self.beside]
+        does += [action.value for action in self.further_actions]
         if self.deletes:
             does.append(f"delete {' and '.join(self.deletes)}")
         return f"{leads}: {', '.join(does)}"
@@ -103,12 +105,12 @@ FINALIZE = Edge((P.DUAL_WRITE, P.FINALIZING), P.FINALIZED, Shape.CONTROLLER, Rol
 FORWARD = (START_CONTROLLERS, FLAG_BROKERS, MOVE_BROKERS, FINALIZE)
 
 MOVE_BROKERS_BACK = Edge((P.DUAL_WRITE, P.COPIED), P.COPIED, Shape.FLAGGED_BROKER, Role.BROKER)
-STOP_CONTROLLERS = Edge((P.COPIED, P.COPYING), P.NO_CONTROLLER, beside=(RestartBetween.NO_CONTROLLERS,))
+STOP_CONTROLLERS = Edge((P.COPIED, P.COPYING), P.NO_CONTROLLER, further_actions=(PersonAction.NO_CONTROLLERS,))
 RELEASE = Edge((P.NO_CONTROLLER,), P.RELEASED, deletes=("/controller", "/migration"))
 UNFLAG_BROKERS = Edge(
-    (P.RELEASED, P.ZOOKEEPER), P.ZOOKEEPER, Shape.PLAIN_BROKER, Role.BROKER, beside=(RestartBetween.WIPE,)
+    (P.RELEASED, P.ZOOKEEPER), P.ZOOKEEPER, Shape.PLAIN_BROKER, Role.BROKER, further_actions=(PersonAction.WIPE,)
 )
-GIVE_UP = Edge((P.PRE_MIGRATION, P.FLAGGING), P.ZOOKEEPER, beside=(RestartBetween.NO_CONTROLLERS,))
+GIVE_UP = Edge((P.PRE_MIGRATION, P.FLAGGING), P.ZOOKEEPER, further_actions=(PersonAction.NO_CONTROLLERS,))
 WITHDRAW = Edge((P.ZOOKEEPER, P.RELEASED), P.ZOOKEEPER, deletes=("/migration",))
 """Way back after a quorum that never took over was stopped: first of all, its `/migration` is deleted."""
 HALF_DONE = (MOVE_BROKERS, MOVE_BROKERS_BACK)
@@ -123,8 +125,8 @@ TARGETS = {
     Desired.FINALIZED: P.FINALIZED,
     Desired.ROLLED_BACK: P.ZOOKEEPER,
 }
-_WAY = (P.ZOOKEEPER, *(edge.end for edge in FORWARD))
-"""The positions at which a document can ask a migration to stay."""
+_ENDS_FORWARD = (P.ZOOKEEPER, *(edge.end for edge in FORWARD))
+"""ZooKeeper, and the ends of the ways forward, in order."""
 
 
 def next_edge(position: Position, desired: Desired, evidence: MigrationEvidence) -> Edge | NoEdge | None:
@@ -158,8 +160,9 @@ def _forward(position: Position, desired: Desired, evidence: MigrationEvidence) 
             f"the cluster is at {position}, and its rollback must be complete before a migration can start again",
             "set spec.migration.desired to RolledBack until the cluster is in ZooKeeper mode",
         )
+    # No way begins at Finalized; the last one stands for it in the messages below.
     edge = next(edge for edge in FORWARD if position in edge.start) if position is not P.FINALIZED else FINALIZE
-    if _WAY.index(edge.end) > _WAY.index(TARGETS[desired]) or position is P.FINALIZED:
+    if _ENDS_FORWARD.index(edge.end) > _ENDS_FORWARD.index(TARGETS[desired]) or position is P.FINALIZED:
         return NoEdge(
             f"the cluster is at {position}, which is past {desired}",
             "set spec.migration.desired to Finalized, because finalizing is irreversible"

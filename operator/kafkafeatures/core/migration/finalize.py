@@ -26,7 +26,7 @@ from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.desired_state import Migration
 from kafkafeatures.core.facts.observation import Known, LastRegistration, Observation
 from kafkafeatures.core.facts.readings import Role
-from kafkafeatures.core.migration.consents import already_used, held_by
+from kafkafeatures.core.migration.consents import already_used, spent_on_plan
 from kafkafeatures.core.migration.contradictions import with_flags_first
 from kafkafeatures.core.migration.edges import FINALIZE
 from kafkafeatures.core.migration.memory import DualWrite
@@ -44,7 +44,7 @@ def asked_before(
     """
     if migration is None or desired is not Desired.FINALIZED:
         return frozenset()
-    is_begun = ZK_FINALIZE in held_by(migration, plan, consents, desired)
+    is_begun = ZK_FINALIZE in spent_on_plan(migration, plan, consents, desired)
     return frozenset(migration.asked_controllers) if is_begun else frozenset()
 
 
@@ -69,15 +69,15 @@ def with_asked(status: Status, requested: tuple[int, ...]) -> Status:
     return replace(status, migration=replace(status.migration, asked_controllers=requested))
 
 
-CLOCK_JUMPED = timedelta(minutes=1)
-"""Largest difference between the advance of the log's time and that of this process at which no clock counts as set:
-the clocks of controllers differ a little.
+CLOCK_JUMP = timedelta(minutes=1)
+"""Difference between the time that has passed in the log and in this process above which a clock counts as set: the
+clocks of controllers differ a little.
 """
 
 
 def dual_write_of(
     registration: LastRegistration | None,
-    wall: datetime,
+    current_time: datetime,
     monotonic_time: float,
     previous: DualWrite | None,
     migration: MigrationStatus | None,
@@ -85,9 +85,9 @@ def dual_write_of(
     """Beginning and present duration of dual write, by the metadata log; None if the log cannot be read.
 
     registration: last registration of a broker in the log; dual write counts from there.
-    wall: the wall clock of this process. The log's time is never taken to be later, as a controller's clock may have
-        been set forward while no process read the log. If the log's time is behind, the registration counts as that
-        much later, as that clock may be corrected afterwards.
+    current_time: wall clock of this process. The log's time is never taken to be later, as a controller's clock may
+        have been set forward while no process read the log. If the log's time is behind, the registration counts as
+        that much later, as that clock may be corrected afterwards.
     monotonic_time: seconds of the monotonic clock.
     previous: dual write as this process knew it; None: not at all.
     migration: status with the time of the same registration, which is lost once a snapshot replaces that part of the
@@ -95,17 +95,17 @@ def dual_write_of(
     """
     if registration is None:
         return None
-    log_delay = wall - registration.read_at
-    since = registration.at + (log_delay if log_delay > CLOCK_JUMPED else timedelta(0))
-    log_time = min(registration.read_at, wall)
+    log_delay = current_time - registration.read_at
+    since = registration.at + (log_delay if log_delay > CLOCK_JUMP else timedelta(0))
+    log_time = min(registration.read_at, current_time)
     dual_write = DualWrite(
         registration.offset, since, log_time, monotonic_time, monotonic_time, (log_time, monotonic_time)
     )
     if previous is not None and previous.offset == dual_write.offset:
         continued = replace(dual_write, since=previous.since, seen_at=previous.seen_at)
-        earlier, at = previous.measured_from
-        ahead = (log_time - earlier) - timedelta(seconds=monotonic_time - at)
-        if ahead > CLOCK_JUMPED:  # a controller's clock was set
+        earlier_log_time, earlier_monotonic_time = previous.measured_from
+        ahead = (log_time - earlier_log_time) - timedelta(seconds=monotonic_time - earlier_monotonic_time)
+        if ahead > CLOCK_JUMP:  # a controller's clock was set forward: the time that it skipped does not count
             return replace(continued, since=previous.since + ahead)
         return replace(continued, measured_from=previous.measured_from)
     if migration is not None and migration.dual_write_offset == dual_write.offset and migration.dual_write_since:
@@ -194,12 +194,14 @@ def withdrawal_reason(progress: object, blockers: tuple[Blocker, ...], soaks: Wa
         return ""
     if may_begin(progress, blockers, soaks=soaks is not None, is_approved=is_approved):
         return ""
-    shut = [blocker.message for blocker in without_the_flag(progress.observation, progress.facts.unflagged)]
+    reasons = [blocker.message for blocker in without_the_flag(progress.observation, progress.facts.unflagged)]
     if progress.way is FINALIZE:
-        shut += [blocker.message for blocker in blockers if blocker.kind in (BlockerKind.METADATA, BlockerKind.CONSENT)]
-        shut += [soaks.message] if soaks is not None else []
-        shut += [] if is_approved else ["its plan is not approved"]
-    return next(iter(shut), "")
+        reasons += [
+            blocker.message for blocker in blockers if blocker.kind in (BlockerKind.METADATA, BlockerKind.CONSENT)
+        ]
+        reasons += [soaks.message] if soaks is not None else []
+        reasons += [] if is_approved else ["its plan is not approved"]
+    return next(iter(reasons), "")
 
 
 def without_ending(progress: MigrationProgress, remedy: str) -> str:

@@ -59,7 +59,7 @@ def consent_to_loss(progress: MigrationProgress, last: EqualityStatus | None) ->
         return None  # nothing but ZooKeeper was ever written to
     # With another /migration than before, controllers that start again write nothing to ZooKeeper any longer.
     remedy = REMEDY if znode is not None and znode.offset > 0 else ACCEPT
-    reason = _unknown(znode, last)
+    reason = _reason_unproven(znode, last)
     if last is not None and last.differences:
         count = counted(last.differences, "difference")
         text = f"ZooKeeper and the metadata log differed before the controllers stopped: {count}"
@@ -78,7 +78,7 @@ def about_differences(count: int, digest: str) -> str:
     return f"{count} {digest}"
 
 
-def _unknown(znode: MigrationZnode | None, last: EqualityStatus | None) -> str:
+def _reason_unproven(znode: MigrationZnode | None, last: EqualityStatus | None) -> str:
     """Reason why the last comparison does not count; empty if it counts."""
     if last is None or last.differences is None:
         return "ZooKeeper was not compared with the metadata log before the controllers stopped"
@@ -138,10 +138,10 @@ def last_comparison(
         digest=comparison.value.digest,
         written_at=at,
     )
-    return previous if previous is not None and _says_as_much(previous, current) else current
+    return previous if previous is not None and _is_recent_and_same(previous, current) else current
 
 
-def _says_as_much(previous: EqualityStatus, current: EqualityStatus) -> bool:
+def _is_recent_and_same(previous: EqualityStatus, current: EqualityStatus) -> bool:
     """Tell whether the status has the same outcome from moments ago: a status is not written for a newer date alone."""
     is_same = (previous.state, previous.differences, previous.digest) == (
         current.state,

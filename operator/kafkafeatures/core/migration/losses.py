@@ -111,7 +111,9 @@ def losses(question: EdgeCheckInput) -> Iterator[Consentable]:
 
 def given_up(question: EdgeCheckInput) -> frozenset[int]:
     """Ids of brokers that are not expected to come back, as a person has consented to lose their records."""
-    return frozenset(id_ for id_, it in question.lost_brokers.items() if not any(remaining_blockers(question, (it,))))
+    return frozenset(
+        id_ for id_, loss in question.lost_brokers.items() if not any(remaining_blockers(question, (loss,)))
+    )
 
 
 def _lost_brokers(question: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]:
@@ -127,8 +129,8 @@ def _lost_brokers(question: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]
 
 
 def _absent_by_znodes(progress: MigrationProgress) -> tuple[int, ...]:
-    """Ids of brokers that have replicas by the znodes of topics, but are registered nowhere. Without a controller only
-    the znodes show this.
+    """Ids of brokers that have replicas by the znodes of topics, excluded are registered nowhere. Without a controller
+    only the znodes show this.
     """
     survey = progress.observation.surveyed.value if isinstance(progress.observation.surveyed, Known) else None
     assigned = survey.assigned if isinstance(survey, Survey) else frozenset[int]()
@@ -137,20 +139,19 @@ def _absent_by_znodes(progress: MigrationProgress) -> tuple[int, ...]:
 
 def not_back(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Blockers for brokers that are not certain to run in ZooKeeper mode."""
-    yield from (
-        it for _, it in _not_in_zookeeper_mode(question.progress, question.flying, question.progress.facts.absent or ())
-    )
+    absent = question.progress.facts.absent or ()
+    yield from (blocker for _, blocker in _not_in_zookeeper_mode(question.progress, question.flying, absent))
 
 
 def _not_in_zookeeper_mode(
-    progress: MigrationProgress, but: frozenset[int], absent: tuple[int, ...]
+    progress: MigrationProgress, excluded: frozenset[int], absent: tuple[int, ...]
 ) -> Iterator[tuple[int, Blocker]]:
-    """Ids and blockers of brokers that are not certain to run in ZooKeeper mode, without those in `but`. `absent`:
+    """Ids and blockers of brokers that are not certain to run in ZooKeeper mode, without those in `excluded`. `absent`:
     brokers that are registered nowhere.
     """
     for id_, mode in progress.facts.brokers.items():
-        if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in but:
+        if mode not in (BrokerMode.PLAIN, BrokerMode.FLAGGED) and id_ not in excluded:
             nodes = tuple(node for node in progress.observation.nodes if node.id == id_)
             text = f"broker {id_} is not known to run in ZooKeeper mode"
             yield id_, Blocker(BlockerKind.NODE_UNKNOWN, text, f"bring broker {id_} back", nodes=nodes)
-    yield from ((id_, missing_broker(id_)) for id_ in absent if id_ not in but)
+    yield from ((id_, missing_broker(id_)) for id_ in absent if id_ not in excluded)

@@ -15,13 +15,13 @@ from msgspec import Struct
 from kafkafeatures.api.status import EqualityStatus
 from kafkafeatures.core.facts.znodes import StoreComparison
 
-KEEPS = 60.0
-"""Seconds for which end offsets of the metadata log are kept, and for which `/migration` counts as written after a
-change.
+KEPT_FOR = 60.0
+"""Seconds for which end offsets of the metadata log are kept, and after a change for which `/migration` counts as being
+written.
 """
-MOST = 64
+MOST_ENDS = 64
 """Most end offsets of the metadata log that are kept."""
-LATE = 10.0
+LAST_WRITE_WITHIN = 10.0
 """Seconds after which no write of a controller that has stopped arrives in ZooKeeper any more."""
 COMPARED_WITHIN = 120.0
 """Seconds for which a comparison of ZooKeeper with the metadata log counts."""
@@ -122,9 +122,9 @@ class MigrationMemory(Struct, frozen=True):
         cluster: id of the cluster; empty: not read.
         dual_write: dual write by this reading; None: not known.
         """
-        ends = tuple((at, log_end) for at, log_end in self.ends if monotonic_time - at <= KEEPS)
+        ends = tuple((at, log_end) for at, log_end in self.ends if monotonic_time - at <= KEPT_FOR)
         if end >= 0:
-            ends = (*ends, (monotonic_time, end))[-MOST:]
+            ends = (*ends, (monotonic_time, end))[-MOST_ENDS:]
         is_still = self.still_since is not None and self.offset == offset
         return MigrationMemory(
             None if known else (monotonic_time if self.unknown_since is None else self.unknown_since),
@@ -173,8 +173,8 @@ class MigrationMemory(Struct, frozen=True):
         """
         return (
             self.silent_since is not None
-            and self.moved_at - self.silent_since > LATE
-            and monotonic_time - self.moved_at < KEEPS
+            and self.moved_at - self.silent_since > LAST_WRITE_WITHIN
+            and monotonic_time - self.moved_at < KEPT_FOR
         )
 
     def still_for(self, monotonic_time: float) -> float:

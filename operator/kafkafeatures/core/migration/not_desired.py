@@ -33,8 +33,8 @@ NO_CONTROLLER = "NoController"
 """Position at which the quorum is gone, and no broker is the controller yet."""
 UNLED = "while no controller leads, no partition gets a new leader"
 """Loss while the cluster has no controller: it serves what it has, until a leader fails."""
-LOOKS_AGAIN = 10.0
-"""Seconds until the cluster is read again, to see whether the migration has ended."""
+DELAY = 10.0
+"""Seconds until the next reconciliation, which reads whether the migration has ended."""
 REMEDY = (
     "set spec.migration.desired to the phase that the cluster is to reach, or to RolledBack to go back; or finish the "
     "migration by hand"
@@ -103,7 +103,7 @@ class LeftOpen(StageState, frozen=True):
     def next(self) -> Wait:
         """Wait that names the open migration; no step is taken."""
         text = "; ".join(map(str, self.blockers))
-        waits = waits_on(self.blockers[0], Reason.MIGRATING, message=text, delay=LOOKS_AGAIN)
+        waits = waits_on(self.blockers[0], Reason.MIGRATING, message=text, delay=DELAY)
         return replace(waits, blockers=self.blockers)
 
     @property

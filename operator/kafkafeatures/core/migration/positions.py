@@ -116,12 +116,12 @@ class MigrationEvidence(Struct, frozen=True):
         )
 
 
-def _mode_registered(it: BrokerMode | bool | None) -> BrokerMode | None:
-    return it if isinstance(it, BrokerMode) else None
+def _mode_registered(mode_or_flag: BrokerMode | bool | None) -> BrokerMode | None:
+    return mode_or_flag if isinstance(mode_or_flag, BrokerMode) else None
 
 
-def _flag_registered(it: BrokerMode | bool | None) -> bool | None:
-    return it if isinstance(it, bool) else None
+def _flag_registered(mode_or_flag: BrokerMode | bool | None) -> bool | None:
+    return mode_or_flag if isinstance(mode_or_flag, bool) else None
 
 
 class Misplaced(Struct, frozen=True):
@@ -146,6 +146,7 @@ class Misplaced(Struct, frozen=True):
 
 
 FLAG = "zookeeper.metadata.migration.enable"
+"""Setting that makes a broker or controller take part in a migration."""
 S = ZkMigrationState
 PLAIN, FLAGGED, KRAFT = BrokerMode.PLAIN, BrokerMode.FLAGGED, BrokerMode.KRAFT
 
@@ -187,12 +188,12 @@ class PositionRow(Struct, frozen=True):
 ALL, SOME, NO = (True,), (True, False), (False,)
 
 
-def _flags_fit(seen_flags: Iterable[bool | None], required: tuple[bool, ...]) -> bool:
+def _flags_fit(flags_of_controllers: Iterable[bool | None], required: tuple[bool, ...]) -> bool:
     """Tell whether the flags of controllers are as required, as far as they are known. `ALL`: each controller has the
     flag; `NO`: none has it; `SOME`: some have it, others do not.
     """
-    flags = set(seen_flags)
-    if None in flags:
+    flags = set(flags_of_controllers)
+    if None in flags:  # a controller that does not answer may have any flag
         return (flags - {None}) <= set(required)
     return flags == set(required)
 
@@ -265,7 +266,9 @@ def facts_of(
         _claim(claim, observation),
         migration.offset if migration is not None else -1,
         brokers,
-        {node.id: flag_of(node) for node in controllers} if state is not None else {},
+        {node.id: flag_of(node) for node in controllers}
+        if state is not None
+        else {},  # no state: no controller answers
         migration is not None,
         None if assigned is None else tuple(sorted(assigned - brokers.keys())),
         tuple(id_ for id_, mode in brokers.items() if mode is None and id_ in refused),
@@ -311,7 +314,7 @@ WITHOUT_QUORUM = (Position.ZOOKEEPER, Position.NO_CONTROLLER, Position.RELEASED)
 """Positions at which no controller of a quorum runs."""
 
 
-def why_uncertain(position: Position, observation: Observation) -> Failure | None:
+def quorum_uncertainty(position: Position, observation: Observation) -> Failure | None:
     """Failure if it is not certain that no quorum runs: no address of a controller was given and no broker named one,
     so a controller that runs would not have been contacted. None if it is certain, or the position has a quorum.
     """
@@ -325,6 +328,9 @@ def why_uncertain(position: Position, observation: Observation) -> Failure | Non
 
 
 def _claim(claim: ControllerClaim | None, observation: Observation) -> ClaimKind:
+    """Kind of the node that claims `/controller`. A KRaft controller must be the active one, at the epoch that was
+    read.
+    """
     if claim is None:
         return ClaimKind.NONE
     if not claim.is_kraft:

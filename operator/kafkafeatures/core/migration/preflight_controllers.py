@@ -47,7 +47,7 @@ OF_ITS_CLIENT = ("zookeeper.set.acl", "zookeeper.ssl.client.enable")
 (`KafkaZkClient.createZkClient`).
 """
 
-Words: TypeAlias = Callable[[str, str, str, Nodes], tuple[str, str]]
+Wording: TypeAlias = Callable[[str, str, str, Nodes], tuple[str, str]]
 """Function that makes message and remedy from the setting's name, the controller's value, the brokers' value, and the
 controllers.
 """
@@ -112,6 +112,7 @@ def controllers_use_the_same_ensemble(preflight: PreflightInput) -> Iterator[Blo
 
 
 def _connect(value: str) -> tuple[frozenset[str], str]:
+    """Servers and chroot in a value of zookeeper.connect."""
     servers, _, chroot = value.partition("/")
     return frozenset(name.lower() for name in names_in(servers)), chroot.strip("/")
 
@@ -128,13 +129,15 @@ def controllers_decide_as_brokers_did(preflight: PreflightInput) -> Iterator[Blo
     yield from _as_brokers_have_it(preflight, DECIDED, _decides_otherwise)
 
 
-def _as_brokers_have_it(preflight: PreflightInput, names: tuple[str, ...], say: Words) -> Iterator[Blocker]:
+def _as_brokers_have_it(preflight: PreflightInput, names: tuple[str, ...], wording: Wording) -> Iterator[Blocker]:
     for name in names:
         values = sorted({file_value(setting) for _, setting in reported(preflight.brokers, name)})
         for node, setting in reported(preflight.controllers, name):
             if values and [file_value(setting)] != values:
                 of_brokers = " or ".join(value or "unset" for value in values)
-                yield from of_each((node,), BlockerKind.SETTING, say, name, file_value(setting) or "unset", of_brokers)
+                yield from of_each(
+                    (node,), BlockerKind.SETTING, wording, name, file_value(setting) or "unset", of_brokers
+                )
 
 
 def controllers_can_read_passwords(preflight: PreflightInput) -> Iterator[Blocker]:

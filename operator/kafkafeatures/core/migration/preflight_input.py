@@ -94,15 +94,17 @@ def names_in(listed: str) -> tuple[str, ...]:
 def of_each(
     nodes: Iterable[Node],
     kind: BlockerKind,
-    say: Callable[..., tuple[str, str]],
+    wording: Callable[..., tuple[str, str]],
     *words: Hashable,
     failure_kind: FailureKind | None = None,
 ) -> Iterator[Blocker]:
-    """One blocker for each node; alike blockers are later shown as one. `say`: makes message and remedy from `words`
-    and the nodes.
+    """One blocker for each node; alike blockers are later shown as one. `wording`: makes message and remedy from
+    `words` and the nodes.
     """
     for node in nodes:
-        blocker = about_nodes(kind, (node,), partial(say, *words), failure_kind=failure_kind, alike=(say, *words))
+        blocker = about_nodes(
+            kind, (node,), partial(wording, *words), failure_kind=failure_kind, alike=(wording, *words)
+        )
         yield blocker if kind is BlockerKind.NODE_UNKNOWN else replace(blocker, reason=Reason.MIGRATION_BLOCKED)
 
 

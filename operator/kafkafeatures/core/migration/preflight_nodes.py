@@ -1,9 +1,8 @@
 """Preflight of nodes: release, id, inter-broker protocol and disks of each node allow a migration.
 
-Pure. Called through the table of `core/migration/preflight.py`; the functions that
-yield blockers are its checks. Rules: `KafkaConfig.validateValues`, `KafkaServer` and `ActivationRecordsGenerator` of
-Kafka 3.9. There, a node with a wrong setting refuses to start: late, in the middle of a roll, and each broker by
-itself.
+Pure. Called through the table of `core/migration/preflight.py`; the functions that yield blockers are its checks.
+Rules: `KafkaConfig.validateValues`, `KafkaServer` and `ActivationRecordsGenerator` of Kafka 3.9. A node of this release
+with a wrong setting refuses to start, which without the preflight shows only in the middle of a roll.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.preflight_input import PreflightInput, file_value, is_set, names_in, of_each, reported
 
 API_VERSIONS = 18
+"""Key of the request ApiVersions."""
 SINCE_3_9 = 4
 """Version of ApiVersions that came with Kafka 3.9, on brokers in ZooKeeper mode and on controllers alike. No feature
 shows the release, as brokers in ZooKeeper mode report none.
@@ -118,11 +118,14 @@ def every_id_is_set(preflight: PreflightInput) -> Iterator[Blocker]:
     """Each broker sets its id. With the flag, a broker with a generated id does not start, nor does a broker with an id
     above reserved.broker.max.id while ids are generated.
     """
-    generates = {node.id for node, it in reported(preflight.brokers, GENERATED) if file_value(it) == "true"}
+    generates = {node.id for node, setting in reported(preflight.brokers, GENERATED) if file_value(setting) == "true"}
     highest = {
-        node.id: int(file_value(it)) for node, it in reported(preflight.brokers, RESERVED) if file_value(it).isdecimal()
+        node.id: int(file_value(setting))
+        for node, setting in reported(preflight.brokers, RESERVED)
+        if file_value(setting).isdecimal()
     }
     for node, id_ in reported(preflight.brokers, BROKER_ID):
+        # Without a limit that is known, no id counts as above it.
         above = node.id in generates and node.id > highest.get(node.id, node.id)
         if not is_set(id_) or file_value(id_) == "-1":
             yield from of_each((node,), BlockerKind.SETTING, _generated_id, above)

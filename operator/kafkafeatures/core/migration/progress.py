@@ -30,7 +30,7 @@ from kafkafeatures.core.migration.edges import (
     UNFLAG_BROKERS,
     Edge,
     NoEdge,
-    RestartBetween,
+    PersonAction,
     next_edge,
 )
 from kafkafeatures.core.migration.phases import phase_of
@@ -115,7 +115,7 @@ def _route(position: Position, desired: Desired, evidence: MigrationEvidence) ->
     while isinstance(edge := next_edge(position, desired, evidence), Edge):
         yield edge
         position = edge.end_from(position)
-        if edge.deletes or RestartBetween.NO_CONTROLLERS in edge.beside:  # stopped controllers leave /migration
+        if edge.deletes or PersonAction.NO_CONTROLLERS in edge.further_actions:  # stopped controllers leave /migration
             evidence = msgspec.structs.replace(evidence, has_progress=not edge.deletes)
         if edge is UNFLAG_BROKERS:
             evidence = msgspec.structs.replace(evidence, absent=())
@@ -191,6 +191,7 @@ def settings_by_node(observation: Observation, *, is_copied: bool) -> SettingsBy
 
 
 _GRANT = "grant DESCRIBE_CONFIGS on the cluster to the operator's user"
+"""Remedy for brokers, and for controllers after the copy: before it controllers have no ACLs, and need `GRANT`."""
 
 
 def _silent(title: str, answer: object, remedy: str) -> Failure:

@@ -71,14 +71,14 @@ class MigrationWork(Struct, frozen=True):
     def steps(self) -> Iterator[StepStatus]:
         """One step for each way that remains."""
         for edge in self.route or ():
-            last = edge is FINALIZE
+            finalizes = edge is FINALIZE
             yield StepStatus(
                 id="",
                 action=MIGRATION,
                 detail=str(edge),
-                reversible=not last,
-                undo=(Undo.IMPOSSIBLE if last else Undo.SAFE).value,
-                consent=ZK_FINALIZE if last else "",
+                reversible=not finalizes,
+                undo=(Undo.IMPOSSIBLE if finalizes else Undo.SAFE).value,
+                consent=ZK_FINALIZE if finalizes else "",
                 way_back=str(RETURNS[edge]),
                 state=StepState.PENDING.value,
             )

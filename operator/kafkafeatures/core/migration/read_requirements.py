@@ -95,5 +95,6 @@ def _is_due_again(read_context: ReadContext, progress: MigrationProgress, wish: 
         return True
     took = memory.compared.took if memory.compared is not None else 0.0
     soon = memory.has_failed or progress.way is STOP_CONTROLLERS
+    # While it is urgent, at most half of the time is spent on comparisons, which read all of ZooKeeper.
     interval = timedelta(seconds=max(5.0, 2 * took)) if soon else COMPARE_EVERY
     return passed(memory.tried, interval)

@@ -20,7 +20,7 @@ from kafkafeatures.core.migration.edges import RELEASE, WITHDRAW
 from kafkafeatures.core.migration.progress import MigrationProgress
 
 MOST_KEPT = 512
-"""Bytes of `/migration` that a status keeps. Kafka writes about 130."""
+"""Most bytes of `/migration` that a status keeps. Kafka writes about 130."""
 
 HIGHEST_EPOCH = 2**31 - 2
 """Highest epoch that is written: the next controller adds one, and Kafka reads an int."""
@@ -60,10 +60,10 @@ def release(zookeeper_reading: ZooKeeperReading, *, partition_epoch: int) -> Del
     (KAFKA-20488). So `/controller_epoch` is raised above the epochs of all partitions and of the quorum, if it is not
     higher already. All must be read after the last controller has stopped, as each election of the quorum raises them.
     """
-    ground = _ground(zookeeper_reading)
-    if isinstance(ground, Failure):
-        return ground
-    cluster_id, epoch, migration = ground
+    required = _required_znodes(zookeeper_reading)
+    if isinstance(required, Failure):
+        return required
+    cluster_id, epoch, migration = required
     claim = zookeeper_reading.controller
     if isinstance(claim, Failure):
         return claim
@@ -83,10 +83,10 @@ def withdraw(zookeeper_reading: ZooKeeperReading) -> DeleteZnodes | Failure:
     """Step that deletes `/migration` alone, if the quorum has not claimed `/controller`. `/controller_epoch` is not
     changed: a broker that is the controller and finds it changed by another process takes itself for deposed.
     """
-    ground = _ground(zookeeper_reading)
-    if isinstance(ground, Failure):
-        return ground
-    cluster_id, epoch, migration = ground
+    required = _required_znodes(zookeeper_reading)
+    if isinstance(required, Failure):
+        return required
+    cluster_id, epoch, migration = required
     claim = zookeeper_reading.controller
     if isinstance(claim, Failure):
         return claim
@@ -97,7 +97,9 @@ def withdraw(zookeeper_reading: ZooKeeperReading) -> DeleteZnodes | Failure:
     return DeleteZnodes(cluster_id, epoch, _life(migration), znode_content=migration.text)
 
 
-def _ground(zookeeper_reading: ZooKeeperReading) -> tuple[str, ControllerEpoch, MigrationZnode | None] | Failure:
+def _required_znodes(
+    zookeeper_reading: ZooKeeperReading,
+) -> tuple[str, ControllerEpoch, MigrationZnode | None] | Failure:
     """Cluster id, `/controller_epoch` and `/migration`, which each transaction needs; a Failure if one is missing."""
     id_, epoch, migration = (
         zookeeper_reading.cluster_id,

@@ -60,8 +60,10 @@ def with_migration(
         return replace(status, migration=remembered and replace(remembered, equality=equality, voters=voters))
     phase, modes = progress.phase.value, list(progress.facts.brokers.values())
     lag = -1
-    both = progress.facts.state is ZkMigrationState.MIGRATION  # once it is finalized, ZooKeeper is never written again
-    if both and progress.facts.offset > 0 and progress.observation.source.offset > 0:
+    writes_both = (
+        progress.facts.state is ZkMigrationState.MIGRATION
+    )  # once it is finalized, ZooKeeper is never written again
+    if writes_both and progress.facts.offset > 0 and progress.observation.source.offset > 0:
         lag = max(0, progress.observation.source.offset - 1 - progress.facts.offset)
     since, offset = last_status.dual_write_since, last_status.dual_write_offset  # kept while the log does not show it
     if dual_write is not None or modes.count(BrokerMode.KRAFT) < len(modes):
@@ -83,8 +85,8 @@ def with_migration(
         node_seconds=_node_seconds(previous.rollout) or last_status.node_seconds,
         voters=() if is_without_quorum(progress) else voters_of(facts.observation, last_status.voters),
         requested=requested,
-        dual_write_since=since if both else None,
-        dual_write_offset=offset if both else None,
+        dual_write_since=since if writes_both else None,
+        dual_write_offset=offset if writes_both else None,
         asked_controllers=asked,
     )
     until = None
@@ -92,9 +94,9 @@ def with_migration(
         until = previous.way_back.until if previous.way_back is not None else None
         if dual_write is not None or until is None:
             until = held_until(facts.current_time, finalize.hold_left(wish, dual_write), previous.way_back)
-    unflagged = progress.facts.unflagged if both else ()
-    back = way_back(progress.position, wish.desired, equality, until=until, unflagged=unflagged)
-    return replace(status, migration=migration, way_back=back)
+    unflagged = progress.facts.unflagged if writes_both else ()
+    present_way_back = way_back(progress.position, wish.desired, equality, until=until, unflagged=unflagged)
+    return replace(status, migration=migration, way_back=present_way_back)
 
 
 def is_without_quorum(progress: MigrationProgress) -> bool:
@@ -123,7 +125,7 @@ def _steady(lag: int, previous_lag: int | None) -> int | None:
     """
     if lag < 0:
         return None
-    return previous_lag if previous_lag is not None and abs(lag - previous_lag) < 20 else lag
+    return previous_lag if previous_lag is not None and abs(lag - previous_lag) < 20 else lag  # 10 s of an idle log
 
 
 def migration_settled(progress: MigrationProgress | Misplaced | Failure) -> ConditionText:

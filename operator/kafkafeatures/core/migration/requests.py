@@ -21,20 +21,21 @@ from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.waits import NODES_A_SECOND
 
-LOOK_AGAIN = 2.0
-"""Seconds until the cluster is read again: once the controllers have stopped, no partition gets a new leader until the
-cluster is given back to ZooKeeper.
+MIN_DELAY = 2.0
+"""Fewest seconds until the next reconciliation: once the controllers have stopped, no partition gets a new leader until
+the cluster is given back to ZooKeeper.
 """
 NAMED = 3
 """Most nodes that a request names."""
 SEE = "kafkafeatures migration settings shows every line"
+"""Advice for people who change the file of a node, of which a request shows only what differs."""
 SLOW_STOP = "give it 6 minutes to stop before you kill it"
 """Advice for a broker that still follows controllers that are gone: its shutdown waits for them for 5 minutes
 (`KafkaServer.controlledShutdown` of Kafka 3.9).
 """
 
-
-WITHOUT_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
+REMOVE_ZOOKEEPER = "remove both spec.migration and spec.cluster.zookeeper from the document"
+"""Advice once the migration is finalized and ZooKeeper can no longer be reached."""
 
 
 def reached(progress: MigrationProgress, desired: Desired, last_status: MigrationStatus) -> Done:
@@ -43,7 +44,7 @@ def reached(progress: MigrationProgress, desired: Desired, last_status: Migratio
     then = "; before you start the controllers again, wipe their disks" if went_back else ""
     if isinstance(progress.observation.zookeeper, Unknown):
         failure = progress.observation.zookeeper.failure
-        then = f"; {failure.location} is no longer needed ({failure.message}): {WITHOUT_ZOOKEEPER}"
+        then = f"; {failure.location} is no longer needed ({failure.message}): {REMOVE_ZOOKEEPER}"
     return Done(Reason.IN_SYNC, f"the migration is at {progress.phase}{then}")
 
 
@@ -62,7 +63,7 @@ def asked_of_git(progress: MigrationProgress) -> Wait:
             "until each of them has registered",
         )
     # Until the controllers stop, the comparison is repeated, with a steady delay: afterwards none is possible.
-    delay = max(LOOK_AGAIN, len(progress.observation.nodes) / NODES_A_SECOND)
+    delay = max(MIN_DELAY, len(progress.observation.nodes) / NODES_A_SECOND)
     return Wait(
         Reason.WAITING_FOR_GIT,
         message,
@@ -93,6 +94,7 @@ def asked_of_a_person(progress: MigrationProgress, waits: Wait, id_: int) -> Wai
 
 
 def _requests_of(progress: MigrationProgress, edge: Edge) -> Iterator[str]:
+    """Requests to people on this way; none if the nodes have their settings and nothing else is to be done."""
     if edge is START_CONTROLLERS:
         lines = next(lines for role, _, lines in progress.demands.lines if role is Role.CONTROLLER)
         yield f"start the controllers of the quorum with {', '.join(lines.add)}"
@@ -101,8 +103,8 @@ def _requests_of(progress: MigrationProgress, edge: Edge) -> Iterator[str]:
     differing = [demand for demand in progress.differing.values() if not isinstance(demand.differs, Failure)]
     if differing and edge.asks is not None:
         yield f"{_titles(differing)} must become {edge.asks.value}: {_lines(differing[0])}; {SEE}"
-    for beside in edge.beside:
-        yield f"needed: {beside.value}"
+    for action in edge.further_actions:
+        yield f"needed: {action.value}"
     if edge is STOP_CONTROLLERS:  # they may have to start again, if ZooKeeper turns out to lack metadata
         yield "stop all of them without a pause, keep their disks, and start none until that is requested"
 

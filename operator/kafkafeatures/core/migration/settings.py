@@ -27,6 +27,7 @@ SUPER_USERS, ALLOW_EVERYONE = "super.users", "allow.everyone.if.no.acl.found"
 """Kafka does not define them, so a node reports only that they are set, without a value."""
 PRINCIPALS = "User:<each broker>;User:<each controller>;User:<KafkaFeatures>"
 HIDDEN = "(secret)"
+"""Text in place of the value of a secret setting."""
 DECIDED = (
     "create.topic.policy.class.name", "alter.config.policy.class.name", "default.replication.factor", "num.partitions",
     "auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds", "unclean.leader.election.enable",
@@ -50,15 +51,15 @@ class Shape(StrEnum):
     PLAIN_BROKER = "a broker in ZooKeeper mode"
 
 
-class Wish(StrEnum):
-    """Requirement for a setting that is no particular value."""
+class Requirement(StrEnum):
+    """Requirement for a setting that names no value."""
 
     SET = "set"
     NOT_SET = "not set"
 
 
-Rule = Wish | str
-"""`Wish`, or the value itself."""
+Rule = Requirement | str
+"""A `Requirement`, or the value that the setting must have."""
 
 
 class SettingFacts(Struct, frozen=True):
@@ -101,14 +102,14 @@ class SettingDifference(Struct, frozen=True):
     actual: str | None
 
     def __str__(self) -> str:
-        if self.rule is Wish.NOT_SET:
+        if self.rule is Requirement.NOT_SET:
             return f"remove {self.name}"
         current = "not set" if self.actual is None else f"now {self.actual}"
-        return f"set {self.name}" + (f"={self.rule}" if self.rule is not Wish.SET else "") + f" ({current})"
+        return f"set {self.name}" + (f"={self.rule}" if self.rule is not Requirement.SET else "") + f" ({current})"
 
 
-SET, NOT_SET = Wish.SET, Wish.NOT_SET
-C, F, K, N, P = Shape
+SET, NOT_SET = Requirement.SET, Requirement.NOT_SET
+C, F, K, N, P = Shape  # in the order of `Shape`, so N is a controller without ZooKeeper
 
 TABLE: Mapping[str, Mapping[Shape, Rule]] = {
     "process.roles": {C: "controller", F: NOT_SET, K: "broker", N: "controller", P: NOT_SET},
@@ -138,7 +139,10 @@ def required(shape: Shape, setting_facts: SettingFacts) -> Iterator[tuple[str, R
     for name, row in TABLE.items():
         rule = row.get(shape)
         if rule is not None:
-            yield name.format(**values), rule if isinstance(rule, Wish) else rule.format(**values) or Wish.SET
+            yield (
+                name.format(**values),
+                rule if isinstance(rule, Requirement) else rule.format(**values) or Requirement.SET,
+            )
     if shape in (C, N) and setting_facts.listener:  # controllers refuse brokers that lack it
         yield LISTENER, setting_facts.listener
     if shape is F and (entry := _entry_of(setting_facts.quorum_listener)):
@@ -175,12 +179,12 @@ def _value(setting: Setting | None) -> str | None:
 
 
 def _holds(name: str, rule: Rule, value: str | None) -> bool:
-    if rule is Wish.NOT_SET:
-        return not value or (name == FLAG and value == "false")
-    if rule is Wish.SET:
+    if rule is Requirement.NOT_SET:
+        return not value or (name == FLAG and value == "false")  # false is Kafka's default
+    if rule is Requirement.SET:
         return bool(value)
     if name == PROTOCOLS:
-        return _listeners(rule)[-1] in _listeners(value or "")
+        return _listeners(rule)[-1] in _listeners(value or "")  # the rule is "...,NAME:..."
     return value == rule or (value is not None and _release(value) == _release(rule))
 
 
@@ -209,9 +213,9 @@ def lines_of(shape: Shape, setting_facts: SettingFacts) -> Lines:
     """Lines `name=value` for a file, with `...` for a value that people choose and no node has yet."""
     rules = tuple(required(shape, setting_facts))
     add = [
-        f"{name}={setting_facts.values.get(name, '...') if rule is Wish.SET else rule}"
+        f"{name}={setting_facts.values.get(name, '...') if rule is Requirement.SET else rule}"
         for name, rule in rules
-        if rule is not Wish.NOT_SET
+        if rule is not Requirement.NOT_SET
     ]
     if shape in (C, N) and (entry := _entry_of(setting_facts.listener)):
         add.append(f"{PROTOCOLS}={entry}")  # only shown, not checked: a controller that runs has it
@@ -221,4 +225,4 @@ def lines_of(shape: Shape, setting_facts: SettingFacts) -> Lines:
             add.append(f"{SUPER_USERS}={PRINCIPALS}")
         if setting_facts.authorizes and setting_facts.allows_everyone:
             add.append(f"{ALLOW_EVERYONE}=...")
-    return Lines(tuple(add), tuple(name for name, rule in rules if rule is Wish.NOT_SET))
+    return Lines(tuple(add), tuple(name for name, rule in rules if rule is Requirement.NOT_SET))

@@ -1,9 +1,8 @@
 """State of a migration in one reconciliation: its next step, and what prevents it.
 
 Pure. Made by `core/migration/stage.py`, whose docstring has the algorithm; this module puts its parts together. The
-position of the cluster comes from the readings of this reconciliation (`core/migration/positions.py`), never from a
-status. Nodes are restarted by the code of rolls (`core/roll/`), which gets a permit for the nodes to be restarted.
-Settings of nodes are changed by people in Git, never by the operator.
+position of the cluster comes from this reconciliation's readings (`core/migration/positions.py`), never from a status.
+Nodes are restarted by the code of rolls (`core/roll/`) with a permit. The operator changes no settings.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from kafkafeatures.core.facts.znodes import StoreComparison
 from kafkafeatures.core.migration import checks, finalize
 from kafkafeatures.core.migration.check_input import EdgeCheckInput
 from kafkafeatures.core.migration.checks import lag_of
-from kafkafeatures.core.migration.consents import held, with_held, with_spent
+from kafkafeatures.core.migration.consents import consents_of_plan, with_consents_of_plan, with_spent
 from kafkafeatures.core.migration.edges import FINALIZE, RELEASE, STOP_CONTROLLERS, NoEdge
 from kafkafeatures.core.migration.last_comparison import last_comparison, later
 from kafkafeatures.core.migration.losses import given_up, requested_by, with_consentable
@@ -61,7 +60,9 @@ if TYPE_CHECKING:
 class MigrationState(StageState, frozen=True):
     """State of the migration.
 
+    facts, wish: the readings of this reconciliation, and the migration that the document asks for.
     progress: position of the cluster, or the reason why it is not known.
+    memory: memory of this process, with the readings of this reconciliation.
     roll: restarts for the next position; None if there are none, or the document has no driver that restarts nodes.
     excused: topics that all restarts of the migration may make unavailable, by a consent.
     is_approved: exactly this plan was approved.
@@ -104,14 +105,14 @@ class MigrationState(StageState, frozen=True):
     @cached_property
     def blockers(self) -> tuple[Blocker, ...]:
         """All that prevents the next step."""
-        check_input = self._input
+        check_input = self._check_input
         if check_input is None:
             return self._unplaced
         progress = check_input.progress
         if isinstance(progress.edge, NoEdge):
-            refused = progress.edge
-            past = Blocker(BlockerKind.MIGRATION, refused.message, refused.remedy, reason=Reason.MIGRATION_BLOCKED)
-            return (*finalize.unasked(progress, may_begin=False), past)
+            edge = progress.edge
+            no_way = Blocker(BlockerKind.MIGRATION, edge.message, edge.remedy, reason=Reason.MIGRATION_BLOCKED)
+            return (*finalize.unasked(progress, may_begin=False), no_way)
         blockers, flying = checks.blockers(check_input), check_input.flying
         fleet = self.roll.fleet if self.roll is not None else None
         pods = frozenset(restart.step.pod for restart in self.roll.in_flight) if self.roll is not None else frozenset()
@@ -119,6 +120,7 @@ class MigrationState(StageState, frozen=True):
         finalizes = finalize.may_begin(progress, blockers, soaks=soaks, is_approved=self.is_approved)
         unasked = finalize.unasked(progress, may_begin=finalizes)
         is_asked_of_git = ZK_FINALIZE in self._own_consents and not soaks
+        # Controllers may have a new template once Git was asked for it, even if a blocker has come up since.
         begins = finalizes or is_asked_of_git or progress.way is not FINALIZE
         ahead = template_ahead(progress, self.facts.observation, pods, may_begin=begins)
         return (*unasked, *blockers, *ahead, *wrongly_restarted(progress, fleet, flying))
@@ -136,12 +138,11 @@ class MigrationState(StageState, frozen=True):
     @property
     def _flying(self) -> frozenset[int]:
         """Ids of nodes that are being restarted."""
-        return (
-            frozenset(restart.step.node_id for restart in self.roll.in_flight) if self.roll is not None else frozenset()
-        )
+        restarts = self.roll.in_flight if self.roll is not None else ()
+        return frozenset(restart.step.node_id for restart in restarts)
 
     @cached_property
-    def _input(self) -> EdgeCheckInput | None:
+    def _check_input(self) -> EdgeCheckInput | None:
         """Input of the checks; None while the position of the cluster is not known."""
         progress, monotonic = self.progress, self.facts.monotonic
         if not isinstance(progress, MigrationProgress):
@@ -164,7 +165,9 @@ class MigrationState(StageState, frozen=True):
     @property
     def _requested(self) -> tuple[ConsentRequest, ...]:
         """Requests for consents that are needed now; while the position is not known, those of the status."""
-        return self._status.requested if self._input is None else requested_by(self._input, self.facts.stamp)
+        return (
+            self._status.requested if self._check_input is None else requested_by(self._check_input, self.facts.stamp)
+        )
 
     def _compared(self, progress: MigrationProgress) -> StoreComparison | None:
         """The last comparison, if it is recent; before the stop of the controllers, if no later one has failed."""
@@ -180,7 +183,7 @@ class MigrationState(StageState, frozen=True):
     @property
     def _own_consents(self) -> frozenset[str]:
         """Consents that this plan has spent, and can still rely on."""
-        return held(self.facts, self.wish.desired)
+        return consents_of_plan(self.facts, self.wish.desired)
 
     @property
     def blocked(self) -> Wait | Stalled | None:
@@ -204,8 +207,8 @@ class MigrationState(StageState, frozen=True):
 
     @property
     def _away(self) -> Wait | Stalled | None:
-        """Decision of the roll, if the position is unknown only because nodes do not answer during their restart; else
-        None. A roll waits for at most `rollout.nodeTimeout`, but for a person without a limit.
+        """Decision of the roll, if only nodes that are being restarted and do not answer keep the position unknown;
+        else None. A roll waits for at most `rollout.nodeTimeout`, but for a person without a limit.
         """
         if not isinstance(self.progress, Misplaced) or self.roll is None or isinstance(self.roll.decision, Act | None):
             return None
@@ -233,7 +236,7 @@ class MigrationState(StageState, frozen=True):
     def unverified(self) -> tuple[str, ...]:
         """Unverified consents that the next step needs."""
         memory = self.facts.memory
-        used = checks.consents_used(self._input) if self._input is not None else frozenset[str]()
+        used = checks.consents_used(self._check_input) if self._check_input is not None else frozenset[str]()
         of_restarts = unverified_of(self.roll, as_planned(self.excused), self.facts)
         return (*unverified_among(used, memory.unverified, memory.spent), *of_restarts)
 
@@ -248,8 +251,8 @@ class MigrationState(StageState, frozen=True):
         if not isinstance(self.progress, MigrationProgress):
             return self.blocked or blocked(self.blockers)
         quorum = waits_for_quorum(self.progress)
-        flies = self.roll is not None and bool(self.roll.in_flight)
-        if quorum is not None and (self.progress.position is Position.COPYING or not flies):
+        restarts = self.roll is not None and bool(self.roll.in_flight)
+        if quorum is not None and (self.progress.position is Position.COPYING or not restarts):
             return quorum
         deletes = self.progress.way is not None and self.progress.way.deletes  # the deletion does not wait for restarts
         if self.roll is not None and not deletes and (decision := self.roll.decision) is not None:
@@ -271,8 +274,10 @@ class MigrationState(StageState, frozen=True):
     @property
     def meanwhile(self) -> str:
         """Loss while the cluster has no controller: it serves what it has, until a leader fails."""
-        at = self.progress.position.value if isinstance(self.progress, MigrationProgress) else self._status.position
-        return UNLED if at == NO_CONTROLLER else ""
+        position = (
+            self.progress.position.value if isinstance(self.progress, MigrationProgress) else self._status.position
+        )
+        return UNLED if position == NO_CONTROLLER else ""
 
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
@@ -296,11 +301,11 @@ class MigrationState(StageState, frozen=True):
     @property
     def unneeded(self) -> frozenset[int]:
         """Ids of nodes that are not expected to come back: controllers that are to stop, and brokers given up."""
-        if self._input is None:
+        if self._check_input is None:
             return frozenset()
-        facts = self._input.progress.facts
+        facts = self._check_input.progress.facts
         controllers = {*facts.controllers, *(voter.node_id for voter in self._status.voters)}
-        return frozenset(controllers - facts.brokers.keys()) | given_up(self._input)
+        return frozenset(controllers - facts.brokers.keys()) | given_up(self._check_input)
 
     @property
     def stage_memory(self) -> Mapping[str, StageMemory]:
@@ -328,8 +333,8 @@ class MigrationState(StageState, frozen=True):
         return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
 
     def decided(self, decision: Decision, status: Status) -> Status:
-        """The status, to be written before the decision is carried out: consents that a restart or a request to people
-        needs are spent, and controllers that are asked to lose the flag are listed.
+        """The status to be written before the decision is carried out: needed consents are spent, and controllers that
+        are asked to lose the flag are listed.
         """
         status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
         return finalize.with_asked(with_spent(status, self._used(decision)), self._asked_controllers(decision))
@@ -339,9 +344,9 @@ class MigrationState(StageState, frozen=True):
 
     def _used(self, decision: Decision) -> frozenset[str]:
         asks = isinstance(decision, Wait) and decision.reason is Reason.WAITING_FOR_GIT
-        if self._input is None or not (isinstance(decision, Act) or asks):
+        if self._check_input is None or not (isinstance(decision, Act) or asks):
             return frozenset()
-        return checks.consents_used(self._input) | spent_by(decision, self.excused)
+        return checks.consents_used(self._check_input) | spent_by(decision, self.excused)
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with the progress of the migration and of its restarts."""
@@ -349,7 +354,7 @@ class MigrationState(StageState, frozen=True):
             status, self.progress, self.wish, previous, self.facts, flying=self._flying, equality=self.memory.equality,
             dual_write=self.dual_write, requested=self._requested, asked=self._asked_controllers(decision),
         )  # fmt: skip
-        status = with_held(status, self._own_consents | self._used(decision), is_over=not self.is_due)
+        status = with_consents_of_plan(status, self._own_consents | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # the list of restarted nodes is kept while the position is not known
             return replace(status, rollout=without_restarts(previous.rollout, is_known=self._is_rolled))
         rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
@@ -389,6 +394,7 @@ def migration_now(facts: StageInput, part: MigrationProposal, plan: Plan) -> Mig
         equality=last_comparison(progress, facts.observation, last), cluster=cluster, dual_write=dual_write,
     )  # fmt: skip
     approved = not_approved(facts.desired, plan, waits=True) is None
+    # Without the roll at first: its permit depends on `unneeded`, which does not depend on the roll.
     stage = MigrationState(facts, wish, progress, memory, None, part.excused, approved, dual_write)
     roll = permitted_roll(facts, permit_for(progress, stage.unneeded), excused=part.excused)
     return replace(stage, roll=roll) if roll is not None else stage

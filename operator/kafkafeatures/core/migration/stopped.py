@@ -29,6 +29,7 @@ STILL_FOR = 3.0
 STILL_UNPROVEN = 60.0
 """Seconds without a write to `/migration`, if only a person says that all controllers have stopped."""
 REACH = "spec.cluster.bootstrapControllers, the network and TLS between KafkaFeatures and the controllers"
+"""Causes why a controller that runs may not be reached, for remedies."""
 _SURE = f"or, if every controller has certainly stopped, add {ZK_CONTROLLERS_STOPPED} to consents"
 _REFUSE = "its own address (not that of a Service or a tunnel) must then refuse connections, and not only be silent"
 

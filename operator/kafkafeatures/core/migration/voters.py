@@ -32,6 +32,7 @@ def voters_of(observation: Observation, previous: tuple[VoterStatus, ...]) -> tu
 
 
 def _as_it_answers(observation: Observation, id_: int) -> VoterStatus | None:
+    """The voter with the address at which it proved its id in this reconciliation; None if it did not."""
     node = next((node for node in observation.nodes if node.id == id_ and Role.CONTROLLER in node.roles), None)
     if node is None or not node.proved_at or not isinstance(node.answer, Known):
         return None
@@ -62,6 +63,7 @@ def _value(node: Node, name: str) -> str:
 
 
 def _parts(value: str) -> Iterator[VoterStatus]:
+    """Voters in a list of `<id>@<host>:<port>`, or of `<host>:<port>`. Entries with an impossible id are left out."""
     for part in filter(None, map(str.strip, value.split(","))):
         id_, at, address = part.rpartition("@")
         if not at or (id_.isascii() and id_.isdigit() and len(id_) <= MOST_DIGITS):
@@ -98,6 +100,7 @@ def not_proven(
 
 
 def _refuses(observation: Observation, address: str) -> bool:
+    """Tell whether the connection to this address was refused: silence proves nothing."""
     failure = observation.former_controllers.get(address) if address else None
     return failure is not None and failure.kind is FailureKind.NOT_LISTENING
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.demands import SettingDifferences
-from kafkafeatures.core.migration.settings import SettingDifference, Wish
+from kafkafeatures.core.migration.settings import Requirement, SettingDifference
 
 if TYPE_CHECKING:
     from kafkafeatures.api.records import Json
@@ -23,7 +23,7 @@ def settings_document(demands: SettingDifferences) -> Json:
         "position": demands.position.value,
         "next": demands.end.value,
         "reached": demands.edge is None,
-        "besides": [request.value for request in demands.edge.beside] if demands.edge is not None else [],
+        "besides": [request.value for request in demands.edge.further_actions] if demands.edge is not None else [],
         "caution": (demands.edge.caution or None) if demands.edge is not None else None,
         "lines": [
             {"role": role.value, "is": shape.value, "add": list(lines.add), "remove": list(lines.remove)}
@@ -48,6 +48,8 @@ def not_read(failure: Failure) -> Json:
 
 def _difference(difference: SettingDifference) -> Json:
     expected = (
-        {Wish.SET: "...", Wish.NOT_SET: None}[difference.rule] if isinstance(difference.rule, Wish) else difference.rule
+        {Requirement.SET: "...", Requirement.NOT_SET: None}[difference.rule]
+        if isinstance(difference.rule, Requirement)
+        else difference.rule
     )
     return {"name": difference.name, "wanted": expected, "found": difference.actual, "do": str(difference)}

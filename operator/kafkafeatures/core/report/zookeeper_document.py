@@ -12,7 +12,7 @@ from kafkafeatures.core.facts.observation import Node, Observation
 from kafkafeatures.core.facts.readings import Failure, Role
 from kafkafeatures.core.facts.znodes import FeatureZnodeStatus, MigrationZnode, ZooKeeperReading
 from kafkafeatures.core.migration.contradictions import position_of
-from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, why_uncertain
+from kafkafeatures.core.migration.positions import Misplaced, Position, facts_of, quorum_uncertainty
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _phase(
         return None
     facts = facts_of(observation, zookeeper_reading)
     position = facts if isinstance(facts, Failure) else position_of(facts)
-    return (why_uncertain(position, observation) or position) if isinstance(position, Position) else position
+    return (quorum_uncertainty(position, observation) or position) if isinstance(position, Position) else position
 
 
 def zookeeper_lines(

@@ -77,7 +77,7 @@ def refusal_of(question: RestartCheckInput, id_: int, used_consent: str = "") ->
     is_broker = node is not None and Role.BROKER in node.roles
     if is_broker and id_ in question.unavailable:
         return refused_as_unavailable(question, id_)
-    admission = question.admission(but=frozenset({id_}) & question.flying, beside=unstable_ids)
+    admission = question.admission(excluded=frozenset({id_}) & question.flying, beside=unstable_ids)
     if not is_broker or admission is None or admission.allows(id_):
         return budget_allows(question, id_)
     return forbidden_by(question, id_, admission.forbidding(id_))

@@ -15,9 +15,9 @@ from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.facts.replication import NAMED, Replication
 from kafkafeatures.core.roll.planner import MOST_IN_FLIGHT, MOST_PLANNED, classes_of, rounds_of
 
-_FEW = (1, 2, 4, 8, 16)
-"""Numbers of partitions that are tried: conflicts between two brokers that share so many partitions, or fewer, are
-taken to be resolved by moves.
+_MOST_SHARED = (1, 2, 4, 8, 16)
+"""Limits that are tried one after the other: two brokers that share at most so many partitions are taken to have no
+conflict, as these partitions are to be moved.
 """
 
 _MOST_MOVED = 0.01
@@ -31,13 +31,13 @@ class Advice(Struct, frozen=True):
     partitions: number of partitions to move.
     names: the first of them.
     rounds: rounds that the roll takes now.
-    then: rounds that it would take afterwards.
+    rounds_after: rounds that it would take with these partitions on other racks.
     """
 
     partitions: int
     names: tuple[str, ...]
     rounds: int
-    then: int
+    rounds_after: int
 
 
 def advice_on_moves(
@@ -63,19 +63,20 @@ def advice_on_moves(
     shared = np.zeros((count, count), dtype=np.int64)
     for first, second, _ in pairs:
         shared += np.bincount(first * count + second, minlength=shared.size).reshape(shared.shape)
-    shared += shared.T.copy()
+    shared += shared.T.copy()  # a copy, as the view would change while it is added
     rounds_now = rounds_of(shared > 0, classes_of(shared > 0, most), most)
     best: Advice | None = None
-    for few in _FEW if rounds_now > -(-count // most) else ():
-        classes = classes_of(shared > few, most)
+    # With `most` brokers in every round but the last, no move can save a round.
+    for most_shared in _MOST_SHARED if rounds_now > -(-count // most) else ():
+        classes = classes_of(shared > most_shared, most)
         class_of = np.empty(count, dtype=np.int64)
         for number, members in enumerate(classes):
             class_of[members] = number
         rows = np.unique(np.concatenate([rows[class_of[first] == class_of[second]] for first, second, rows in pairs]))
         if len(rows) > max(1, len(replication) * _MOST_MOVED):
-            break
+            break  # with a higher limit even more would move
         apart = class_of[:, None] != class_of[None, :]
         rounds_then = rounds_of((shared > 0) & apart, classes, most)
-        if rounds_then < (best.then if best else rounds_now):
+        if rounds_then < (best.rounds_after if best else rounds_now):
             best = Advice(len(rows), replication.names_of(rows, limit), rounds_now, rounds_then)
     return best

@@ -33,33 +33,37 @@ POLL = 30.0
 
 
 class ClientBreaks(Struct, frozen=True):
-    """Consents that the next restarts rest on, and the targets of these restarts."""
+    """Consents that the next restarts need, and the targets of these restarts."""
 
     consents: frozenset[str] = frozenset()
     targets: frozenset[Target] = frozenset()
 
 
 def clients_survive(question: RestartCheckInput) -> Refusal | None:
-    """No restart takes an API version away that clients use, or of which that is not known."""
+    """No restart removes an API version that clients use, or may use."""
     required = question.desired.clients
     if required is None or not required.holds_roll:
         return None
-    ids = tuple(_taking_away(question))
+    ids = tuple(_may_lose_versions(question))
     if not ids:
         return None
-    other = next((release for id_ in ids if (release := next_release(question, id_)) != required.release), None)
-    if other is not None:
-        return _not_judged(question, ids, other)
+    other_release = next((release for id_ in ids if (release := next_release(question, id_)) != required.release), None)
+    if other_release is not None:
+        return _halt_for_other_release(question, ids, other_release)
     consents = _usable(question, targets_of(question, ids))
     standing = standing_of(question.observation, required.release, required.window, set(map(_version_of, consents)))
     if standing.reason is Reason.NO_BLOCKING_CLIENTS:
         return None
-    return _breaks(question, standing) if standing.reason is Reason.BLOCKING_CLIENTS else _unknown(standing)
+    return (
+        _halt_for_clients(question, standing)
+        if standing.reason is Reason.BLOCKING_CLIENTS
+        else _wait_for_evidence(standing)
+    )
 
 
 def breaks_of(question: RestartCheckInput) -> ClientBreaks:
     """Consents that the next restart uses, if `clients_survive` allows one."""
-    required, ids = question.desired.clients, tuple(_taking_away(question))
+    required, ids = question.desired.clients, tuple(_may_lose_versions(question))
     clients = question.observation.clients
     if required is None or not required.holds_roll or not ids or isinstance(clients, Unknown):
         return ClientBreaks()
@@ -105,13 +109,13 @@ def _usable(question: RestartCheckInput, targets: frozenset[Target]) -> set[str]
 # --- the release of the next image ---
 
 
-def _taking_away(question: RestartCheckInput) -> Iterator[int]:
-    """Nodes that are to be restarted and may accept less afterwards."""
+def _may_lose_versions(question: RestartCheckInput) -> Iterator[int]:
+    """Nodes that are to be restarted and may accept fewer API versions afterwards."""
     for id_ in sorted(question.fleet.needing):
         if id_ in question.flying and id_ not in question.stuck:
             continue
         release = next_release(question, id_)
-        if not release or (_removed_versions(release) and not _runs(question, id_, release)):
+        if not release or (_removed_versions(release) and not _runs_release(question, id_, release)):
             yield id_
 
 
@@ -119,7 +123,7 @@ def _removed_versions(release: str) -> bool:
     return tuple(map(int, release.split("."))) >= FIRST_REMOVALS
 
 
-def _runs(question: RestartCheckInput, id_: int, release: str) -> bool:
+def _runs_release(question: RestartCheckInput, id_: int, release: str) -> bool:
     """Tell whether the live process of this node is of exactly this release, by what it supports."""
     node = question.node(id_)
     if node is None or node.state is not NodeState.LIVE or not isinstance(node.answer, Known):
@@ -154,7 +158,7 @@ def _release_of_template(owner: StatefulSet) -> str:
 # --- refusals ---
 
 
-def _not_judged(question: RestartCheckInput, ids: tuple[int, ...], release: str) -> Refusal:
+def _halt_for_other_release(question: RestartCheckInput, ids: tuple[int, ...], release: str) -> Refusal:
     """Halt where the next image is of another release than the target, or of one that is not known."""
     required = question.desired.clients
     target = required.release if required is not None else ""
@@ -169,15 +173,15 @@ def _not_judged(question: RestartCheckInput, ids: tuple[int, ...], release: str)
     return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy, reason=Reason.ROLLOUT_HALTED))
 
 
-def _breaks(question: RestartCheckInput, standing: ClientsStanding) -> Refusal:
+def _halt_for_clients(question: RestartCheckInput, standing: ClientsStanding) -> Refusal:
     """Halt where clients would break without a consent."""
     check, consents = standing.check, question.desired.consents
     needed = sorted(consent_of(use.api_version) for use in check.breaking()) if check is not None else []
     spent = [consent for consent in needed if consent in question.remembered.status.spent_consents]
-    given = [consent for consent in needed if consent in consents and consent in spent]
+    used = [consent for consent in needed if consent in consents and consent in spent]
     text = f"no node is restarted: {standing.message}"
-    if given:
-        remedy = f"the consent {given[0]} was used by an earlier roll: remove it, apply the document, then add it again"
+    if used:
+        remedy = f"the consent {used[0]} was used by an earlier roll: remove it, apply the document, then add it again"
         return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy, reason=Reason.CONSENT_SPENT))
     missing = [consent for consent in needed if consent not in consents]
     more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
@@ -187,7 +191,7 @@ def _breaks(question: RestartCheckInput, standing: ClientsStanding) -> Refusal:
     return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy))
 
 
-def _unknown(standing: ClientsStanding) -> Refusal:
+def _wait_for_evidence(standing: ClientsStanding) -> Refusal:
     """Wait for evidence."""
     text = f"no node is restarted: whether clients break is not known: {standing.message}"
     remedy = f"{standing.remedy}; or set spec.clientEvidence.policy to Report"

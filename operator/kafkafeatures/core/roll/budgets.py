@@ -17,7 +17,7 @@ from kafkafeatures.core.facts.workloads import Budget, Pod, StatefulSet, Workloa
 from kafkafeatures.core.roll.pods import why_restarted
 from kafkafeatures.core.words import counted
 
-NOT_ASKED = ("Pending", "Succeeded", "Failed")  # as in `canIgnorePDB` of the API server's `eviction.go`
+EVICTED_ANYWAY = ("Pending", "Succeeded", "Failed")  # as in `canIgnorePDB` of the API server's `eviction.go`
 """Phases of pods that are evicted whatever a budget says."""
 
 
@@ -28,7 +28,7 @@ def refused_now(reading: WorkloadsReading, pod: Pod) -> str:
     The API server may allow the eviction of a pod that is not ready, whatever the budget. That is used only for a pod
     whose container does not run: otherwise its node may serve clients.
     """
-    if pod.terminating or pod.phase in NOT_ASKED:
+    if pod.terminating or pod.phase in EVICTED_ANYWAY:
         return ""
     for budget in reading.budgets:
         is_stuck = bool(pod.waiting) and not pod.ready
@@ -45,6 +45,7 @@ def parallelism(reading: WorkloadsReading) -> int | None:
     """Largest number of brokers that the budgets allow to be evicted at once; None if they do not limit it."""
     pods = _pods_of_brokers(reading)
     limits = [budget for budget in reading.budgets if budget.pods & pods]
+    # Below 0: not known. A pod that no budget covers may always be evicted.
     if not pods or any(limit.most < 0 for limit in limits) or pods - {name for limit in limits for name in limit.pods}:
         return None
     return sum(limit.most for limit in limits)
@@ -69,6 +70,7 @@ def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
     for limit in limits:
         for name in limit.pods & needing:
             covering[name].append(limit.name)
+    # By the names of the budgets, so that each combination is reported once: with its first pod by name.
     clashes = {tuple(sorted(names)): pod for pod, names in sorted(covering.items(), reverse=True) if len(names) > 1}
     for names, pod in clashes.items():
         yield _blocker(

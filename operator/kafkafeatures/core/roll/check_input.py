@@ -30,7 +30,7 @@ from kafkafeatures.core.roll.coming_back import RestartState, ReturnPhase
 from kafkafeatures.core.roll.crashes import Crash, crashes
 from kafkafeatures.core.roll.disks import NodeDisks
 from kafkafeatures.core.roll.drivers import Driver, driver_of
-from kafkafeatures.core.roll.excuses import come_later
+from kafkafeatures.core.roll.excuses import not_covered
 from kafkafeatures.core.roll.permit import NO_PERMIT, Permit
 from kafkafeatures.core.roll.pods import Fleet, cannot_run, hangs, while_stopping
 from kafkafeatures.core.roll.proposal import lacking
@@ -86,7 +86,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
     remembered: RollContext
     replication: Replication | None  # all partitions; None where they could not be read
     excused: ExcusedPartitions | None = None  # topics that this roll may make unavailable, by a consent
-    permit: Permit = NO_PERMIT  # of a migration whose next position needs these restarts
+    permit: Permit = NO_PERMIT  # of a migration, or of a change of the inter.broker.protocol.version
     disks: NodeDisks = NodeDisks()
 
     def without(self, restart: Restarting) -> RestartCheckInput:
@@ -101,16 +101,16 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
     def admission(
         self,
         *,
-        but: frozenset[int] = frozenset(),
+        excluded: frozenset[int] = frozenset(),
         beside: frozenset[int] = frozenset(),
         availability: Availability | None = None,
     ) -> Admission | None:
         """Judgement of which brokers may be restarted while others are away: those in flight or unavailable, and
-        `beside`, without `but`. None if the partitions are not known. `availability`: rule, if not the document's.
+        `beside`, but not `excluded`. None if the partitions are not known. `availability`: rule, if not the document's.
         """
         if self.replication is None:
             return None
-        down = (self.flying | self.unavailable | beside) - but
+        down = (self.flying | self.unavailable | beside) - excluded
         chosen = availability or self.desired.rollout.availability
         return self.replication.judge(down, chosen, excused=self.is_excused)
 
@@ -124,7 +124,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         """Number of partitions that are unavailable in any restart of their brokers and that no consent covers, by
         topic.
         """
-        return come_later(self.excused.topics if self.excused is not None else None, self.never_available)
+        return not_covered(self.excused.topics if self.excused is not None else None, self.never_available)
 
     @cached_property
     def never_available(self) -> Mapping[str, int]:
@@ -211,9 +211,9 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
             for stateful_set in {stateful_set.name: stateful_set for stateful_set in self.fleet.sets.values()}.values()
             if (stateful_set.role, stateful_set.image) == (owner.role, owner.image) and stateful_set.image
         ]
-        return self._seen_running(owner.name) or supported_by(owner.release) or self._seen_running(*sets_of_same_image)
+        return self._reported_by(owner.name) or supported_by(owner.release) or self._reported_by(*sets_of_same_image)
 
-    def _seen_running(self, *names: str) -> Mapping[str, VersionRange] | None:
+    def _reported_by(self, *names: str) -> Mapping[str, VersionRange] | None:
         """Levels that a live node of these StatefulSets reports, if it runs the update revision; None if none does."""
         for id_, pod in self.fleet.pods.items():
             current = pod.stateful_set in names and pod.revision == self.fleet.sets[id_].update_revision
@@ -239,8 +239,8 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         """Number of brokers that may be away at once."""
         brokers = sum(Role.BROKER in node.roles for node in self.observation.nodes)
         document_cap = planner.cap(self.desired.rollout.max_parallel, brokers)
-        alone = 1 if self.permit.is_first else document_cap
-        return min(document_cap, self.driver.most or document_cap, alone)
+        permit_cap = 1 if self.permit.is_first else document_cap
+        return min(document_cap, self.driver.most or document_cap, permit_cap)
 
     @cached_property
     def gone(self) -> tuple[int, ...]:
@@ -277,7 +277,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         return left_in(self.observation, tuple(restart.step for restart in self.in_flight), by_hand)
 
     @property
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         """Tell whether the roll in the status continues: one of its unfinished targets is still a target of nodes that
         need a restart, or if there are none, of nodes in flight.
         """
@@ -290,16 +290,16 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         return not unfinished_targets.isdisjoint(to_go or self.remaining_targets)
 
     @property
-    def leads_where_it_did(self) -> bool:
+    def continues_without_new_target(self) -> bool:
         """Tell whether the roll in the status continues without any new target."""
-        revisions = self.revisions
-        return self.goes_on and all(target in revisions and revisions[target].left for target in self.remaining_targets)
+        entries = self.revisions
+        return self.continues and all(target in entries and entries[target].left for target in self.remaining_targets)
 
     @cached_property
     def roll_id(self) -> str:
         """Name of the roll in reports, the same until it is over. No decision depends on it."""
         rollout = self.remembered.status.rollout
-        if rollout is not None and self.goes_on:
+        if rollout is not None and self.continues:
             return rollout.id
         return roll_id(self.observation, self.changes, self.permit.purpose)
 

@@ -35,7 +35,7 @@ from kafkafeatures.core.words import counted
 Check = Callable[[RestartCheckInput], Refusal | None]
 
 
-# --- of any node ---
+# --- checks before any restart ---
 
 
 def driver_allows(question: RestartCheckInput) -> Refusal | None:
@@ -50,7 +50,7 @@ def driver_allows(question: RestartCheckInput) -> Refusal | None:
     return None
 
 
-# --- of one more ---
+# --- checks before one more node is away ---
 
 
 def pods_are_known(question: RestartCheckInput) -> Refusal | None:

@@ -32,23 +32,24 @@ MOST_LAGGING = 12
 once it is in sync with all.
 """
 NAMED = 3
-"""Partitions that a message names."""
+"""Most partitions that a message names."""
 OLD_SESSION = (
     " (if its log ends with NodeExists, its last process was killed: start it again once zookeeper.session.timeout.ms, "
     "18 s by default, is over)"
 )
+"""Hint for a broker in ZooKeeper mode that is not registered: it cannot register while its last session lasts."""
 
 
 class ReturnPhase(Enum):
     """Progress of a restart."""
 
-    UNKNOWN = "not known"
+    UNKNOWN = "not known"  # the pods, the quorum or the partitions could not be read
     REQUESTED = "requested"  # the old pod is still there, and was not asked to stop
     STOPPING = "stopping"
-    STARTING = "starting"
+    STARTING = "starting"  # it has no new process yet that is registered and answers
     RECOVERING = "recovering its log, or catching up with the metadata"  # fenced, and it runs
-    CATCHING_UP = "catching up"
-    BACK = "back"
+    CATCHING_UP = "catching up"  # not fenced, but a replica is not in sync yet, or a voter is behind the leader
+    BACK = "back"  # in sync, as far as it was before
 
 
 class RestartState(Struct, frozen=True):
@@ -140,10 +141,10 @@ class AwayNode(Struct, frozen=True):
         leads = isinstance(observation.quorum, Known) and observation.quorum.value.leader_id == self.node_id
         if Role.CONTROLLER in node.roles and not leads:
             return False
-        voting = (controller for controller in observation.nodes if Role.CONTROLLER in controller.roles)
+        controllers = (controller for controller in observation.nodes if Role.CONTROLLER in controller.roles)
         hosts = {
             plain_host(host)
-            for controller in voting
+            for controller in controllers
             for host, _ in ((controller.host, controller.port), *controller.listeners)
         }
         return any(
@@ -171,7 +172,7 @@ class AwayNode(Struct, frozen=True):
         known.
         """
         if self.pod:
-            state = self._of_pod(observation)
+            state = self._state_by_pod(observation)
             if state is not None:
                 return state
         node = observation.node(self.node_id)
@@ -197,7 +198,7 @@ class AwayNode(Struct, frozen=True):
             how = "fenced: it recovers its log, or catches up"
             silent = "fenced, and does not answer: it recovers its log, or was stopped"
             return RestartState(ReturnPhase.RECOVERING, f"{self.title} is {how if answers else silent}")
-        return self._replicas(node, observation, replication)
+        return self._state_by_replicas(node, observation, replication)
 
     def is_a_new_process(self, observation: Observation) -> bool:
         """Tell whether a new process of the node certainly runs, whatever its partitions are by now."""
@@ -208,7 +209,7 @@ class AwayNode(Struct, frozen=True):
         )
         return is_read and self.state_in(observation, None).phase in (ReturnPhase.UNKNOWN, ReturnPhase.BACK)
 
-    def _of_pod(self, observation: Observation) -> RestartState | None:
+    def _state_by_pod(self, observation: Observation) -> RestartState | None:
         """State that the pod alone proves, if it shows that the node cannot be back; else None."""
         if isinstance(observation.workloads, Unknown) and observation.workloads.failure.kind is FailureKind.NOT_ASKED:
             return None  # the document no longer names a driver that reads pods: only Kafka's answers are left
@@ -242,7 +243,7 @@ class AwayNode(Struct, frozen=True):
             return node.incarnation == self.incarnation
         return not self.pod and self.earlier_support == supported_now(node)
 
-    def _replicas(self, node: Node, observation: Observation, replication: Replication | None) -> RestartState:
+    def _state_by_replicas(self, node: Node, observation: Observation, replication: Replication | None) -> RestartState:
         """State of a new process that is not fenced: whether its metadata and its replicas have caught up."""
         if Role.CONTROLLER in node.roles:
             if isinstance(observation.quorum, Unknown):
@@ -265,18 +266,18 @@ class AwayNode(Struct, frozen=True):
             return RestartState(ReturnPhase.CATCHING_UP, f"{self.title} is not in sync with {some}{note}")
         return RestartState(ReturnPhase.BACK, f"{self.title} is in sync")
 
-    def leaves_in(self, replication: Replication) -> bool:
+    def has_left_isr_in(self, replication: Replication) -> bool:
         """Tell whether the node has left the ISR of a partition that it was in sync with, as a broker does when it
         stops.
         """
         return self._not_back(self.node_id, replication)[0] > 0
 
     def _not_back(self, id_: int, replication: Replication) -> tuple[int, tuple[str, ...]]:
-        """Number and names of partitions that the node is not in sync with, and was before. If it is not known which
-        those were, all count.
+        """Number and names of the partitions that the node was in sync with before its restart, and is not now. If it
+        is not known which it was in sync with, every partition out of sync counts.
         """
         count, names = replication.out_of_sync(id_, MOST_LAGGING)
-        if count > len(self.lagging):  # so some are new
+        if count > len(self.lagging):  # some are new; at most MOST_LAGGING names were read, so which ones is not known
             return count, names
         names = tuple(name for name in names if mark_of(name) not in self.lagging)
         return len(names), names

@@ -50,6 +50,7 @@ def crashes(reading: WorkloadsReading) -> Iterator[Crash]:
 
 
 def _crashed(pod: Pod, current_time: datetime) -> bool:
+    """Tell whether the container of this pod ended by itself, and has not run for STEADY_AFTER since."""
     if pod.terminating or pod.phase not in ("Running", "Pending"):
         return False  # it was asked to end, or is replaced
     if pod.waiting.removeprefix(INIT) == "CrashLoopBackOff":

@@ -42,13 +42,13 @@ MOST_DIRS = 64
 """Most log directories of a node that are remembered. If it has more, none is: a part of them would prove nothing."""
 
 MOST_BYTES = 6 * 1024
-"""Bytes that a status has room for: some 400 brokers with one directory each. Directories of further brokers are kept
-by this process alone.
+"""Bytes of directories that a status has room for: some 400 brokers with one directory each. Directories of further
+brokers are kept by this process alone.
 """
 
 _LOG_DIR, _METADATA_DIR = "d:", "m:"
 """Kinds of directories, as prefixes of their marks."""
-_LINE = re.compile(r"(\d{1,10})((?: [dm]:\S+)+)")
+_STATUS_LINE = re.compile(r"(\d{1,10})((?: [dm]:\S+)+)")
 
 
 class NodeDisks(Struct, frozen=True):
@@ -82,24 +82,27 @@ def disks_now(
     """
     nodes = tuple(nodes)
     disks, lost, used = dict(earlier_disks), list[Node](), set[str]()
-    for node in map(_told_apart(nodes), nodes):
-        before, present = earlier_disks.get(node.id, frozenset()), _noted_of(node)
+    for node in map(_without_shared_metadata_dir(nodes), nodes):
+        before, present = earlier_disks.get(node.id, frozenset()), _to_remember(node)
         noted = disks.get(node.id, frozenset())
         if is_on_new_disk(before, node):
             consent = consent_to_disk(before, node)
             if state_of(consent, consents, spent) is ConsentState.GIVEN:
                 used.add(consent)
+                # Only the kinds that are known now are replaced. `noted` has those of another node with this id as
+                # well.
                 disks[node.id] = noted - _of_kinds_in(present, noted) | present
             else:
                 lost.append(node)
+        # While a node is in flight, a directory of a kind that was not known before may be new already.
         elif marks := present if node.id not in flying else _of_kinds_in(before, present):
             disks[node.id] = noted | marks
     return NodeDisks(disks, tuple(sorted(lost, key=lambda node: node.key)), frozenset(used))
 
 
-def _told_apart(nodes: Iterable[Node]) -> Callable[[Node], Node]:
-    """Function that leaves out the metadata directory of a node if two running nodes share its id, as the leader does
-    not say which of them it belongs to.
+def _without_shared_metadata_dir(nodes: Iterable[Node]) -> Callable[[Node], Node]:
+    """Function that returns a node without its metadata directory if two running nodes share its id: the leader does
+    not say which of them the directory belongs to.
     """
     running = Counter(node.id for node in nodes if node.state is not NodeState.GHOST)
     return lambda node: replace(node, metadata_dir="") if running[node.id] > 1 else node
@@ -119,7 +122,7 @@ def written_disks(earlier_disks: Disks, first: Set[int]) -> tuple[str, ...]:
 
 def read_disks(lines: Iterable[str]) -> Disks:
     """Read the lines of a status, which may have been edited: a line that describes no node is passed over."""
-    matches = (_LINE.fullmatch(line) for line in lines)
+    matches = (_STATUS_LINE.fullmatch(line) for line in lines)
     return {int(line[1]): frozenset(line[2].split()) for line in matches if line is not None}
 
 
@@ -161,8 +164,10 @@ def _judged_by(earlier_directories: frozenset[str], directories: frozenset[str],
     return kinds if Role.CONTROLLER in node.roles else kinds[:1]
 
 
-def _noted_of(node: Node) -> frozenset[str]:
-    """Directories of a node to remember; the metadata directory of a broker only if no log directory is known."""
+def _to_remember(node: Node) -> frozenset[str]:
+    """Present directories of a node that are to be remembered; the metadata directory of a broker only if no log
+    directory is known.
+    """
     present = disks_of(node)
     log_dirs = _of_kind(_LOG_DIR, present)
     return present if Role.CONTROLLER in node.roles or not log_dirs else log_dirs

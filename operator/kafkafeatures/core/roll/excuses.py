@@ -25,13 +25,13 @@ from kafkafeatures.core.roll.drivers import driver_of
 from kafkafeatures.core.roll.targets import ExcusedPartitions, known_revisions
 
 MOST_MARKS = 100
-"""Topics that are remembered one by one: with 64 nodes in flight a status has no room for more."""
+"""Most topics that are remembered one by one: with 64 nodes in flight a status has no room for more."""
 MOST_NAMES = 5
-"""Topics that a plan shows by name."""
-MARK = 6
+"""Most topics that a plan shows by name."""
+MARK_LENGTH = 6
 """Characters of the mark of a topic."""
-MAX_NAME = 64
-"""Characters of a name that a plan shows; Kafka allows 249."""
+SHOWN_LENGTH = 64
+"""Most characters of a name that a plan shows; Kafka allows 249."""
 
 
 def excused_now(
@@ -54,6 +54,8 @@ def excused_now(
     if state is not ConsentState.MISSING and rollout is not None and rollout.excused is not None:
         revisions = known_revisions(rollout, observation, changes)
         covered = frozenset(target for target, revision in revisions.items() if revision.excused)
+        # After the consent was used, other targets may be due beside the covered ones, and wait until these are
+        # reached. Before, the consent has to cover all that are due; else it is worked out anew.
         is_for_others = due_targets and (covered.isdisjoint(due_targets) if is_spent else not covered >= due_targets)
         if covered and not is_for_others:
             return ExcusedPartitions(rollout.excused, covered), True
@@ -95,13 +97,13 @@ def excused_by(unavailable: Mapping[str, int]) -> ExcusedTopics:
     return ExcusedTopics(
         partitions=sum(unavailable.values()),
         topics=len(names),
-        names=tuple(name[:MAX_NAME] for name in names[:MOST_NAMES]),
+        names=tuple(name[:SHOWN_LENGTH] for name in names[:MOST_NAMES]),
         digest=_digest(names),
         marks="".join(sorted(map(_mark, names))) if len(names) <= MOST_MARKS else "",
     )
 
 
-def come_later(excused: ExcusedTopics | None, unavailable: Mapping[str, int]) -> Mapping[str, int]:
+def not_covered(excused: ExcusedTopics | None, unavailable: Mapping[str, int]) -> Mapping[str, int]:
     """Part of `unavailable` that the consent does not cover; all of it if there is no consent, or if the consent is for
     more than `MOST_MARKS` topics and these are no longer exactly the same.
     """
@@ -109,12 +111,12 @@ def come_later(excused: ExcusedTopics | None, unavailable: Mapping[str, int]) ->
         return unavailable
     if excused.topics > MOST_MARKS:
         return {} if _digest(sorted(unavailable)) == excused.digest else unavailable
-    marks = {excused.marks[at : at + MARK] for at in range(0, len(excused.marks), MARK)}
+    marks = {excused.marks[at : at + MARK_LENGTH] for at in range(0, len(excused.marks), MARK_LENGTH)}
     return {name: count for name, count in unavailable.items() if _mark(name) not in marks}
 
 
 def _mark(name: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()).decode()[:MARK]
+    return base64.urlsafe_b64encode(hashlib.sha256(name.encode()).digest()).decode()[:MARK_LENGTH]
 
 
 def _digest(names: Iterable[str]) -> str:

@@ -65,13 +65,13 @@ class Halt(Struct, frozen=True):
 
 
 def nothing_is_halted(question: RestartCheckInput) -> Refusal | None:
-    """No node has failed on the revision that is rolled out without being back, or replaced, since."""
+    """No node has failed in this roll, unless it is back or was replaced since."""
     return next((halt.cause for halt in _halts(question)), None)
 
 
 def is_halted_for(question: RestartCheckInput, id_: int) -> bool:
-    """Tell whether the next pod of a stuck node would be like one that has failed already. Other halts do not stop its
-    restart: another image may be the cure.
+    """Tell whether the next pod of a stuck node would be like one that has failed already, or has not registered its
+    node in time. Other halts do not stop its restart: another image may be the cure.
     """
     late = (
         nodeless
@@ -110,7 +110,7 @@ def back_on_new_disk(question: RestartCheckInput) -> Iterator[Halt]:
 def not_back_in_time(question: RestartCheckInput) -> Iterator[Halt]:
     """Halts by nodes that were restarted, and should be back by now."""
     timeout = question.desired.rollout.node_timeout
-    # Recovery of a log takes as long as it takes; and where the phase is not known, the node may well be back.
+    # The recovery of a log may take hours; and where the phase is not known, the node may be back already.
     patient = (ReturnPhase.BACK, ReturnPhase.RECOVERING, ReturnPhase.REQUESTED, ReturnPhase.UNKNOWN)
     for restart in question.in_flight:
         if question.is_late(restart) and restart.state.phase not in patient:

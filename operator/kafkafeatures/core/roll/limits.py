@@ -32,7 +32,7 @@ class RollLimits(Struct, frozen=True):
 def limits_of(question: RestartCheckInput, needing: frozenset[int]) -> RollLimits:
     """Limits of the roll: those in the status if the same roll continues, as later fewer nodes are left to judge by."""
     rollout = question.remembered.status.rollout
-    if rollout is not None and question.leads_where_it_did and rollout.rounds:
+    if rollout is not None and question.continues_without_new_target and rollout.rounds:
         return RollLimits(rollout.rounds, rollout.notes)
     notes, rounds = list(question.fleet.notes), 0
     if question.has_unknown_binary:
@@ -53,14 +53,15 @@ def limits_of(question: RestartCheckInput, needing: frozenset[int]) -> RollLimit
         )
     if question.replication is not None:
         cap, availability = question.cap, question.desired.rollout.availability
-        of_brokers = planner.planned_rounds(question.replication, brokers, most=cap, availability=availability)
-        rounds = of_brokers + len(needing - brokers)
+        rounds_of_brokers = planner.planned_rounds(question.replication, brokers, most=cap, availability=availability)
+        rounds = rounds_of_brokers + len(needing - brokers)  # controllers restart one after the other
         if len(brokers) > 1:
-            notes.append(f"{len(brokers)} brokers in about {of_brokers} rounds of {cap} at most")
+            notes.append(f"{len(brokers)} brokers in about {rounds_of_brokers} rounds of {cap} at most")
             advice = advice_on_moves(question.replication, brokers, most=cap, availability=availability)
             if advice is not None:
                 moved = format_partitions(advice.partitions, advice.names)
                 notes.append(
-                    f"move {moved} to other racks to restart them in {advice.then} rounds instead of {advice.rounds}"
+                    f"move {moved} to other racks to restart them in {advice.rounds_after} rounds instead of "
+                    f"{advice.rounds}"
                 )
     return RollLimits(rounds, tuple(cut(note, MAX_NOTE) for note in notes[:MOST_NOTES]))

@@ -42,7 +42,7 @@ REGISTERS_WITHIN = timedelta(minutes=5)
 """Time for which a ready pod without a registered node may still be starting."""
 DESCRIBE_CONFIGS = "kafka-acls.sh --add --allow-principal User:NAME --operation DescribeConfigs --cluster"
 NAMED = 3
-"""Names in a message, before "and 5 more"."""
+"""Most names in a message, before "and 5 more"."""
 
 
 def fleet_of(observation: Observation, rollout: Rollout, flying: Mapping[int, str], conditions: Conditions) -> Fleet:
@@ -71,7 +71,7 @@ def fleet_of(observation: Observation, rollout: Rollout, flying: Mapping[int, st
         needing=needing,
         unavailable=frozenset(matching.unavailable()),
         blockers=(*_of_document(reading, rollout, conditions), *of_driver, *matching.blockers),
-        waits=(*_of_controllers(reading), *(matching.waits if is_due else ())),
+        waits=(*_of_unprocessed_templates(reading), *(matching.waits if is_due else ())),
         without_node=tuple(matching.without_node) if is_due else (),
         notes=tuple(conditions.notes(reading, rollout, brokers)),
         withheld={id_: reason for id_ in needing if (reason := conditions.refused_now(reading, pods[id_]))},
@@ -124,14 +124,14 @@ class _Matching:
             and kind_of_replacement(node) is not FailureKind.OTHER_ROLE  # a running node of another role has its id
         ]
         listed = self._advertised(nodes)
-        claimed: dict[str, list[Node]] = defaultdict(list)
+        claimed: dict[str, list[Node]] = defaultdict(list)  # by name of a pod: nodes that advertise it
         for node, names in listed:
             for name in names:
                 claimed[name].append(node)
-        self._homeless: list[Node] = []
+        self._without_pod: list[Node] = []
         for node, names in listed:
             if not names:
-                self._homeless.append(node)
+                self._without_pod.append(node)
             elif len(names) > 1:
                 self._refuse((node,), f"{node.title} advertises addresses of several pods: {_few(sorted(names))}")
             elif len(claimed[names[0]]) == 1:
@@ -140,12 +140,12 @@ class _Matching:
             if len(several) > 1:
                 titles = " and ".join(node.title for node in several[:NAMED])
                 self._refuse(tuple(several), f"{titles} advertise the same pod {name}, but a pod runs one node")
-        self._judge_homeless(is_due)
+        self._judge_nodes_without_pod(is_due)
         self._judge_pods_without_node(set(claimed))
 
     def unavailable(self) -> Iterator[int]:
         """Nodes that have no pod, whose pod is not certain, or whose pod is away."""
-        yield from (node.id for node in self._homeless)
+        yield from (node.id for node in self._without_pod)
         yield from (wait.node.id for wait in self.waits if wait.node is not None)
         yield from (id_ for id_, (pod, _) in self.certain.items() if is_away(pod))
 
@@ -153,7 +153,7 @@ class _Matching:
         """Each node with the pods that its listeners lead to. An address that several pods have leads to none."""
         owners: dict[tuple[str, int], set[str]] = defaultdict(set)
         for name, (pod, _) in self._pods.items():
-            for host in pod.host_names:
+            for host in pod.host_names:  # 0: whatever the port
                 owners[plain_host(host), 0].add(name)
             for host, port in pod.ports_of_node:
                 owners[plain_host(host), port].add(name)
@@ -161,8 +161,9 @@ class _Matching:
         for node in nodes:
             names: set[str] = set()
             is_gone = node.replaced_by is not None and node.state is NodeState.GHOST
-            its_own = set[tuple[str, int]]() if is_gone else {(node.host, node.port), *node.listeners}
-            for host, port in its_own:
+            # What answers at the addresses of this ghost is another node, so they may lead to the pod of that one.
+            addresses = set[tuple[str, int]]() if is_gone else {(node.host, node.port), *node.listeners}
+            for host, port in addresses:
                 for key in ((plain_host(host), 0), (plain_host(host), port)):
                     pods = owners.get(key, set())
                     names |= pods if len(pods) == 1 else set()
@@ -209,15 +210,15 @@ class _Matching:
             return False
         return self._users[node.proved_at] == 1 or (node.proved_at, node.port) in pod.ports_of_node
 
-    def _judge_homeless(self, is_due: bool) -> None:
-        """Judge nodes whose listeners lead to no pod. While pods are being created, theirs may be among them. One that
-        does not run is no contradiction as long as no pod needs a restart (`is_due`).
+    def _judge_nodes_without_pod(self, is_due: bool) -> None:
+        """Judge nodes whose listeners lead to no pod. While pods are being created or start, the node's pod may be
+        among them. A node that does not run is no contradiction as long as no pod needs a restart (`is_due`).
         """
         creating = any(len(stateful_set.pods) < stateful_set.replicas for stateful_set in self._reading.stateful_sets)
         starting = any(not is_running(pod) for pod, _ in self._pods.values())
-        for node in self._homeless:
+        for node in self._without_pod:
             address = f" ({node.host}:{node.port})" if node.host else ", whose address is not known,"
-            if node.id in self._flying:
+            if node.id in self._flying:  # its next pod has the same name, and is certain even before it runs
                 pod, owner = self._pods.get(self._flying[node.id], (None, None))
                 if pod is not None and owner is not None and not is_running(pod):
                     self.certain[node.id] = pod, owner
@@ -293,7 +294,7 @@ def _of_document(reading: WorkloadsReading, rollout: Rollout, conditions: Condit
             )
 
 
-def _of_controllers(reading: WorkloadsReading) -> Iterator[PodObstacle]:
+def _of_unprocessed_templates(reading: WorkloadsReading) -> Iterator[PodObstacle]:
     for stateful_set in reading.stateful_sets:
         if not stateful_set.observed:
             text = f"Kubernetes has not processed the change of StatefulSet {stateful_set.name} yet"

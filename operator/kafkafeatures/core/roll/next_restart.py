@@ -37,10 +37,12 @@ from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting
 
 Next = Act | Wait | Stalled
 
-FEW = 8
-"""Largest number of unstable nodes that are tried as the next one, and of restarts in flight whose lagging partitions a
-status has room for.
+MOST_CANDIDATES = 8
+"""Most unstable nodes that are tried as the next one: for each of them all partitions are judged anew, which takes
+time.
 """
+MOST_WITH_LAGGING = 8
+"""Most restarts in flight whose lagging partitions are remembered: a status has no room for those of more."""
 
 
 def next_restart(question: RestartCheckInput, needing: frozenset[int]) -> Next:
@@ -49,19 +51,19 @@ def next_restart(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     A broker whose pod is not confirmed (`PodObstacle.is_alone`) holds back only brokers that share a partition with it.
     Once nothing else can be restarted, the roll reports that it waits for this broker.
     """
-    alone = next((wait for wait in question.fleet.waits if wait.is_alone), None)
-    if alone is None or needing or question.in_flight:
+    obstacle = next((wait for wait in question.fleet.waits if wait.is_alone), None)
+    if obstacle is None or needing or question.in_flight:
         covered = frozenset(filter(question.is_covered, needing))
         chosen = _chosen(question, covered or needing)
     else:
-        return refusal((*FOR_ANY_NODE, *OF_PODS), question) or unconfirmed(question, alone)
-    if alone is None or question.in_flight or not isinstance(chosen, Wait) or chosen.reason in _NOT_OF_NODES:
+        return refusal((*FOR_ANY_NODE, *OF_PODS), question) or unconfirmed(question, obstacle)
+    if obstacle is None or question.in_flight or not isinstance(chosen, Wait) or chosen.reason in _NOT_OF_NODES:
         return chosen
-    return replace(unconfirmed(question, alone, chosen.message), blockers=chosen.blockers)
+    return replace(unconfirmed(question, obstacle, chosen.message), blockers=chosen.blockers)
 
 
 _NOT_OF_NODES = (Reason.WAITING_FOR_WINDOW, Reason.WAITING_FOR_BUDGET)
-"""Reasons of waits that no node causes, so that they are reported as they are."""
+"""Reasons of waits that no node causes: they are reported as they are, instead of the wait for an unconfirmed pod."""
 
 
 def _chosen(question: RestartCheckInput, needing: frozenset[int]) -> Next:
@@ -80,7 +82,7 @@ def _chosen(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     if budget_wait is not None:
         return budget_wait
     if unsent:
-        return _again(question, next(iter(unsent.values())))
+        return _send_again(question, next(iter(unsent.values())))
     if not needing:
         return refusal(OF_PODS, question) or waiting(question)
     refused = refusal(FOR_ONE_MORE, question)
@@ -102,7 +104,7 @@ def to_free(question: RestartCheckInput, needing: frozenset[int]) -> tuple[int, 
     return tuple(id_ for id_ in stuck if not is_halted_for(question, id_))
 
 
-def _again(question: RestartCheckInput, restart: Restarting) -> Next:
+def _send_again(question: RestartCheckInput, restart: Restarting) -> Next:
     """Next action for a restart whose intent was written and whose old pod still runs: send it once more, or wait.
 
     The eviction may be on its way, so no other node is restarted until that is known. To send it again is safe, because
@@ -171,9 +173,10 @@ def _next_broker(question: RestartCheckInput, needing: frozenset[int]) -> Next:
     recent = unstable(question)
     if recent:  # no other node may go, but a node that does not stay up may need just this restart
         allowed = (id_ for id_ in order if id_ in recent and others_are_stable(question, id_) is None)
-        order = tuple(islice(allowed, FEW))  # for each of them all partitions are judged anew, which takes time
+        order = tuple(islice(allowed, MOST_CANDIDATES))
     if recent and not order:
         return others_are_stable(question) or waiting(question)
+    # An unstable candidate is judged as if the other unstable nodes were away.
     beside = {id_: question.admission(beside=frozenset(recent) - {id_}) or admission for id_ in order if recent}
     behind_since = brokers_behind(question)
     order = tuple(sorted(order, key=lambda id_: id_ not in behind_since))  # a restart may help those that are behind
@@ -205,12 +208,12 @@ def _next_broker(question: RestartCheckInput, needing: frozenset[int]) -> Next:
 def _restart(question: RestartCheckInput, id_: int) -> RestartNode:
     """Step that restarts this node, with what is needed later to tell its next process from the present one."""
     node, pod = question.node(id_), question.fleet.pods.get(id_)
+    in_zookeeper = node is not None and node.czxid >= 0 and not node.runs_in_kraft_mode
     # A node that does not run is out of sync with all its partitions, which says nothing: it has to come back in sync
     # with every one of them.
-    in_zookeeper = node is not None and node.czxid >= 0 and not node.runs_in_kraft_mode
     lives = question.replication is not None and node is not None and node.state is NodeState.LIVE
-    most = MOST_LAGGING if len(question.in_flight) < FEW else 0
-    lagging, names = question.replication.out_of_sync(id_, most) if question.replication and lives else (0, ())
+    most = MOST_LAGGING if len(question.in_flight) < MOST_WITH_LAGGING else 0
+    out_of_sync, names = question.replication.out_of_sync(id_, most) if question.replication and lives else (0, ())
     return RestartNode(
         node_id=id_,
         title=question.title(id_),
@@ -221,8 +224,8 @@ def _restart(question: RestartCheckInput, id_: int) -> RestartNode:
         broker_epoch=node.broker_epoch if node and not in_zookeeper else -1,
         czxid=node.czxid if node and in_zookeeper else -1,
         incarnation=node.incarnation if node and node.broker_epoch < 0 else "",
-        out_of_sync=lagging,
+        out_of_sync=out_of_sync,
         consent=QUORUM_OF_ONE if is_only_voter(question, id_) else "",
-        lagging=frozenset(map(mark_of, names)) if lagging == len(names) else frozenset(),
+        lagging=frozenset(map(mark_of, names)) if out_of_sync == len(names) else frozenset(),  # all of them, or none
         by=question.driver.request,
     )

@@ -15,6 +15,7 @@ from kafkafeatures.core.facts.workloads import Pod, WorkloadsReading
 from kafkafeatures.core.roll.pods import cannot_run, is_outdated
 
 PODS_SHOWN = 3
+"""Most pods that a message names."""
 
 _NO_ANSWER = (*NO_ANSWER, FailureKind.NO_LEADER)
 """Kinds of failures that may be caused by pods that do not run; other kinds are answers of running nodes."""

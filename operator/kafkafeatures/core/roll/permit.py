@@ -25,14 +25,14 @@ if TYPE_CHECKING:  # every document asks whether it has one
 class Permit(Struct, frozen=True):
     """Permission to restart certain nodes on the way of a migration, or to another inter.broker.protocol.version.
 
-    purpose: where the restarts lead; it identifies their roll.
+    purpose: position or version that the restarts lead to, as text; it identifies their roll.
     needing: nodes that have to be restarted, and why.
     last: the node that is restarted after all others; None: any may be.
     is_first: no node has been restarted for this purpose yet, so the first one goes alone.
     unknown: nodes of which it is not known whether they still have to be restarted.
     has_quorum: an active controller of a quorum is needed; False in ZooKeeper mode, which has none.
-    restarts: the way restarts nodes. If not, restarts in flight must be over first, and may have to end without any
-        information about partitions.
+    restarts: False where a way of a migration restarts no node: restarts in flight must be over before it, and may have
+        to end although the partitions cannot be read.
     proven: nodes that certainly run as the way needs them.
     unneeded: nodes that are not expected to come back.
     is_half_done: some nodes are restarted already and the rest has to follow, so a majority of the voters is enough to

@@ -84,8 +84,10 @@ def classes_of(conflicts: Bools, most: int) -> list[list[int]]:
     remaining, degree = np.ones(count, dtype=np.bool_), conflicts.sum(axis=1)
     classes = []
     while remaining.any():
+        # free: brokers that still fit into this class. shared: for each, its conflicts with brokers that do not fit.
         free, shared, members = remaining.copy(), np.zeros(count, dtype=np.int64), list[int]()
         while free.any() and len(members) < most:
+            # The most shared conflicts, and among equal ones the most conflicts, which are at most `count`.
             at = int(np.where(free, shared * (count + 1) + degree, -1).argmax())
             members.append(at)
             free[at] = remaining[at] = False

@@ -78,8 +78,8 @@ def pods_of(reading: WorkloadsReading) -> Pods | None:
         stateful_set.observed and stateful_set.update_revision for stateful_set in reading.stateful_sets
     ):
         return None
-    sets = [*map(_pods_of, reading.stateful_sets), *chain.from_iterable(map(_on_request, reading.stateful_sets))]
-    return {pods_of_set.name: pods_of_set for pods_of_set in sets}
+    entries = [*map(_pods_of, reading.stateful_sets), *chain.from_iterable(map(_on_request, reading.stateful_sets))]
+    return {entry.name: entry for entry in entries}
 
 
 def pods_in(observation: Observation) -> Pods | None:
@@ -112,11 +112,13 @@ def lacking(node: Node, changes: tuple[UpdateFeature, ...]) -> tuple[UpdateFeatu
 
 
 def _pods_of(stateful_set: StatefulSet) -> PodsOfSet:
+    """Pods of this set that do not have its update revision."""
     older = [pod.revision for pod in stateful_set.pods if pod.revision != stateful_set.update_revision]
     return PodsOfSet(stateful_set.name, ", ".join(sorted(set(older))), stateful_set.update_revision, len(older))
 
 
 def _on_request(stateful_set: StatefulSet) -> Iterator[PodsOfSet]:
+    """Each pod of this set whose restart a person requests although it has the update revision."""
     for pod in stateful_set.pods:
         if pod.restart_requested and pod.revision == stateful_set.update_revision:
             yield PodsOfSet(f"{ONE_POD}{pod.name}", "", f"not {pod.uid}", 1)
@@ -178,8 +180,8 @@ class RollProposal(StageProposal, frozen=True):
     excused: topics that this roll may make unavailable, by a consent, and the targets that the consent is for.
     planned: the same topics, as the plan shows them.
     later: rolls that follow once this one is over.
-    is_left: the stage of a migration or of the inter.broker.protocol.version decides on restarts, and its own entry in
-        the plan shows the topics that become unavailable.
+    is_left_to_others: the stage of a migration or of the inter.broker.protocol.version decides on restarts, and its own
+        entry in the plan shows the topics that become unavailable.
     """
 
     kind: ClassVar[str] = ROLL
@@ -188,7 +190,7 @@ class RollProposal(StageProposal, frozen=True):
     excused: ExcusedPartitions | None = None
     planned: ExcusedTopics | None = None
     later: tuple[PlannedStage, ...] = ()
-    is_left: bool = False
+    is_left_to_others: bool = False
 
     @property
     def stages(self) -> tuple[PlannedStage, ...]:
@@ -219,12 +221,14 @@ class RollProposal(StageProposal, frozen=True):
         rolls = [stage for stage in stages if stage.kind == ROLL]
         if any(roll.start.keys() != roll.target.keys() or roll.unknown for roll in rolls):
             return None
-        if not self.is_left and excused_in(stages) != self.planned:
+        if not self.is_left_to_others and excused_in(stages) != self.planned:
             return None
         if self.pods is None:
             return tuple(RollWork(pods_rolled_by(roll, None)) for roll in rolls)
         if not rolls:
             return None if self.stages else ()
+        # The roll in progress leads to the present revisions, and after it the plan has just the rolls that follow. The
+        # last such roll counts: an earlier one to the same revisions is over.
         targets = [roll.target for roll in rolls]
         following = [stage.target for stage in self.later]
         position = next(

@@ -49,7 +49,7 @@ class RollContext(NamedTuple):
 
 
 class UpSince(Struct, frozen=True):
-    """Last return of a node, as this process met it.
+    """Last return of a node (its registration or unfencing), as this process read it.
 
     mark: identity of the return in the metadata log.
     at: monotonic time in seconds at which this process first read it.

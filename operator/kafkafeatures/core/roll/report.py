@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from kafkafeatures.core.roll.roll import Roll
 
 
-MOST = 8
-"""Nodes that are named one by one in a status."""
+MOST_NAMED = 8
+"""Most nodes of one kind that are named one by one in a status."""
 
 
 def workload_statuses(observation: Observation, previous: Status) -> tuple[WorkloadStatus, ...]:
@@ -72,10 +72,12 @@ def rollout_status(
             return None
         if roll.disks.lost:
             previous = replace(previous, total=roll.total, done=roll.done)
-        rollout = replace(previous, revisions=_since(roll, current_stamp), disks=_disks(roll, decision))
+        rollout = replace(previous, revisions=_revisions_of(roll, current_stamp), disks=_disks(roll, decision))
         return _waiting(rollout if roll.is_read else previous, roll, decision)
     if not roll.is_active:
-        return replace(completed(previous), revisions=_since(roll, current_stamp)) if previous is not None else None
+        return (
+            replace(completed(previous), revisions=_revisions_of(roll, current_stamp)) if previous is not None else None
+        )
     goes_on = previous is not None and previous.id == roll.id and previous.is_in_progress
     started_at = (previous.started_at if goes_on and previous is not None else None) or current_stamp
     status = RolloutStatus(
@@ -89,7 +91,7 @@ def rollout_status(
         rounds=roll.limits.rounds,
         notes=roll.limits.notes,
         excused=excused,
-        revisions=_since(roll, current_stamp),
+        revisions=_revisions_of(roll, current_stamp),
         disks=_disks(roll, decision),
         unknown=previous.unknown if previous is not None else {},
     )
@@ -126,7 +128,7 @@ def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
     return written_disks(roll.disks.earlier, first)
 
 
-def _since(roll: Roll, current_stamp: Stamp) -> tuple[RevisionStatus, ...]:
+def _revisions_of(roll: Roll, current_stamp: Stamp) -> tuple[RevisionStatus, ...]:
     """Status of each target, with the time since when nodes may be restarted to it. That time begins anew after a level
     has forbidden the restarts.
     """
@@ -162,7 +164,7 @@ def _waiting(status: RolloutStatus, roll: Roll, decision: Decision) -> RolloutSt
 
 
 def _first_of(nodes: Mapping[int, Stamp]) -> tuple[NodeSince, ...]:
-    return tuple(NodeSince(node_id=id_, since=at) for id_, at in sorted([*nodes.items()][:MOST]))
+    return tuple(NodeSince(node_id=id_, since=at) for id_, at in sorted([*nodes.items()][:MOST_NAMED]))
 
 
 def _waits_for_levels(roll: Roll) -> bool:
@@ -198,3 +200,4 @@ def nodes_rolled(roll: Roll | None, decision: Decision) -> ConditionText:
 
 
 _REASONS = {Stalled: Reason.HALTED, Held: Reason.PAUSED}
+"""Reasons of the condition for decisions that restart nothing."""

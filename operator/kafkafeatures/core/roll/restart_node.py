@@ -32,7 +32,7 @@ long as it is wanted, it is repeated, which begins this time anew.
 """
 
 ROUNDED = timedelta(seconds=2)
-"""Error of an age: a stamp has whole seconds, and is made a moment before its age is computed."""
+"""Largest error of an age: a stamp has whole seconds, and is made a moment before its age is computed."""
 
 
 class RestartNode(AwayNode, frozen=True):
@@ -181,6 +181,7 @@ class RestartNode(AwayNode, frozen=True):
 
 
 _REJECTED: Mapping[int, Reason] = {403: Reason.NOT_AUTHORIZED, 400: Reason.ROLLOUT_HALTED}
+"""Reasons of the rejections that need action, by HTTP status."""
 
 
 class RestartInFlight(InFlight, frozen=True):
@@ -216,19 +217,20 @@ class RestartInFlight(InFlight, frozen=True):
     def followed(self, looks: ObservationPair) -> RestartInFlight:
         """This restart with its three times brought up to date by the later reading."""
         phase = self.step.state_in(looks.later, looks.replication).phase
-        stands = phase is ReturnPhase.REQUESTED or self.step.is_not_wanted(looks.later)
+        may_be_unsent = phase is ReturnPhase.REQUESTED or self.step.is_not_wanted(looks.later)
+        # A phase that is not known does not show that the node has begun to stop, and takes no earlier time back.
         stopping = self.stopping_since if phase is ReturnPhase.UNKNOWN else self.stopping_since or looks.at
         updated = replace(
             self,
             stable_since=_counted_from(self.stable_since, looks) if phase is ReturnPhase.BACK else None,
-            unwanted_since=self.unwanted_since if stands else None,
+            unwanted_since=self.unwanted_since if may_be_unsent else None,
             stopping_since=None if phase is ReturnPhase.REQUESTED else stopping,
         )
         return self.remembering(updated)
 
-    def with_request(self, at: Stamp, *, again: bool) -> RestartInFlight:
-        """This restart after a reconciliation that repeats its eviction (`again`), or does not."""
-        return self.remembering(replace(self, unwanted_since=None if again else self.unwanted_since or at))
+    def with_request(self, at: Stamp, *, repeats: bool) -> RestartInFlight:
+        """This restart after a reconciliation that repeats its eviction (`repeats`), or does not."""
+        return self.remembering(replace(self, unwanted_since=None if repeats else self.unwanted_since or at))
 
     def settle(self, looks: ObservationPair) -> Result | OpenOutcome:
         """Return the outcome by the later reading: the restart is over once its node has been back for `stableFor`.
@@ -253,8 +255,8 @@ class RestartInFlight(InFlight, frozen=True):
             return status
         seconds, earlier_restarts = int(age_of(self.stopping_since or self.at).total_seconds()), rollout.restarted
         average = (rollout.node_seconds * earlier_restarts + seconds) // (earlier_restarts + 1)
-        is_of_it = rollout.started_at is None or self.at >= rollout.started_at
-        nodes = with_node(rollout.nodes, self.step.node_id) if is_of_it else rollout.nodes
+        began_in_roll = rollout.started_at is None or self.at >= rollout.started_at
+        nodes = with_node(rollout.nodes, self.step.node_id) if began_in_roll else rollout.nodes
         targets = targets_of_restart(self.step)
         revisions = tuple(
             replace(revision, nodes=with_node(revision.nodes, self.step.node_id))
@@ -292,8 +294,8 @@ class RestartInFlight(InFlight, frozen=True):
 
 
 def _counted_from(since: Stamp | None, looks: ObservationPair) -> Stamp:
-    """The stamp from which this process counts. A stamp that it has not lived through from the start becomes the
-    present time, so that the status shows what is really counted.
+    """The stamp from which this process counts: `since`, if this process has run since then, else the present time, so
+    that the status shows what is really counted.
     """
     if since is None or looks.age_of(since) - looks.known_for(since) > ROUNDED:
         return looks.at
@@ -301,7 +303,7 @@ def _counted_from(since: Stamp | None, looks: ObservationPair) -> Stamp:
 
 
 def _after(at: Stamp, seconds: Any) -> Stamp:
-    """The stamp so many seconds after `at`. Raises ValueError if there is none."""
+    """The stamp `seconds` after `at`. Raises ValueError if no date can have it."""
     try:
         return stamp(datetime.fromisoformat(at) + timedelta(seconds=read_number(seconds)))
     except OverflowError:

@@ -29,10 +29,10 @@ from kafkafeatures.core.facts.observation import NodeState
 from kafkafeatures.core.roll.check_input import RestartCheckInput
 from kafkafeatures.core.words import format_span
 
-LOOK_AGAIN = 10.0
-"""Largest delay in seconds: another node may come back, or this one end, meanwhile."""
+MAX_DELAY = 10.0
+"""Most seconds until the next reconciliation: another node may come back, or this one end, meanwhile."""
 NAMED = 8
-"""Nodes that a message names."""
+"""Most nodes that a message names."""
 
 
 class ReturnedNode(NamedTuple):
@@ -70,7 +70,9 @@ def unstable(question: RestartCheckInput) -> Mapping[int, ReturnedNode]:
 
 
 def counted_as_away(question: RestartCheckInput, id_: int) -> tuple[frozenset[int], str]:
-    """Nodes that count as away while this one is restarted, and the message about them."""
+    """Other nodes that are not up for `stableFor`, and so count as away while this one is restarted; and the message
+    about them, empty if there are none.
+    """
     unstable_ids = frozenset(unstable(question)) - {id_}
     if not unstable_ids:
         return unstable_ids, ""
@@ -106,13 +108,14 @@ def _wait(question: RestartCheckInput, recent: Mapping[int, ReturnedNode]) -> Wa
         Reason.ROLLING_NODES,
         f"{titles} {has} been up only since {since}; no other node is restarted until {they} {has} been up for "
         f"{stable_for} (spec.rollout.stableFor)",
-        delay=min(max(remaining.total_seconds(), 1.0), LOOK_AGAIN),
+        delay=min(max(remaining.total_seconds(), 1.0), MAX_DELAY),
         subject=question.title(ids[0]),
         remedy=f"if {titles} {ends} fenced again and again, see {log}, and repair or stop {them}",
     )
 
 
 _SEVERAL = "have", "they", "end or are", "their logs", "them"
+"""Words of the message for several nodes."""
 
 
 def _titles(question: RestartCheckInput, ids: Iterable[int]) -> str:

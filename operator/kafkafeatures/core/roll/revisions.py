@@ -32,20 +32,22 @@ def revisions_after(question: RestartCheckInput) -> tuple[RevisionStatus, ...]:
     remaining, present = question.remaining_targets, present_targets(question.observation)
     entries = dict(question.revisions)
     for target in _reached_before(question, present):
-        entries[target] = replace(entries.get(target) or _of(target), reached=True)
+        entries[target] = replace(entries.get(target) or _new_status(target), reached=True)
     for target in remaining:
-        entries.setdefault(target, _of(target))
+        entries.setdefault(target, _new_status(target))
     updated = (
-        _after(question, entry, remaining.get(target, 0), present.get(target)) for target, entry in entries.items()
+        _updated_status(question, entry, remaining.get(target, 0), present.get(target))
+        for target, entry in entries.items()
     )
-    return tuple(_few([entry for entry in updated if entry is not None]))
+    return tuple(_limited([entry for entry in updated if entry is not None]))
 
 
-def _of(target: Target) -> RevisionStatus:
+def _new_status(target: Target) -> RevisionStatus:
+    """The status of a target of which nothing is remembered yet."""
     return RevisionStatus(name=target.name, revision=target.revision)
 
 
-def _after(
+def _updated_status(
     question: RestartCheckInput, entry: RevisionStatus, remaining: int, owner: StatefulSet | None
 ) -> RevisionStatus | None:
     """Status of a target after this reconciliation; None where nothing has to be remembered.
@@ -55,7 +57,7 @@ def _after(
     """
     target, workloads = Target(entry.name, entry.revision), question.observation.workloads
     is_excused = remaining > 0 and question.excused is not None and target in question.excused.targets
-    nodes = _in_vain(question, target, entry.nodes)
+    nodes = _without_reached(question, target, entry.nodes)
     if not remaining and entry.client_breaks:
         entry = replace(entry, client_breaks=())
     if not target.name:  # a level or a way of a migration; one that is over says nothing about the next one
@@ -76,7 +78,7 @@ def _after(
     return replace(entry, left=0, since=None, excused=False) if is_named else None
 
 
-def _in_vain(question: RestartCheckInput, target: Target, nodes: str) -> str:
+def _without_reached(question: RestartCheckInput, target: Target, nodes: str) -> str:
     """Return the nodes that were restarted for this target, without those that certainly have reached it. A node that
     stays in this set and needs the same restart again was restarted in vain (`core/roll/halts.py`).
     """
@@ -102,7 +104,7 @@ def _reached_before(question: RestartCheckInput, present: Mapping[Target, Statef
             yield target
 
 
-def _few(revisions: list[RevisionStatus]) -> Iterator[RevisionStatus]:
+def _limited(revisions: list[RevisionStatus]) -> Iterator[RevisionStatus]:
     """Targets that some pod has still to reach, and the latest earlier ones of each StatefulSet: a status has room for
     few.
     """

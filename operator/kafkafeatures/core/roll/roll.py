@@ -12,7 +12,7 @@ that moment; nothing of it is kept but `status.intents` and `status.rollout`. Th
     Else choose one node, or what is waited for: `next_restart`.
  5. Refuse where no node at all may be restarted: `FOR_ANY_NODE`.
  6. Free a node that is stuck, whose pod cannot run, before all others, as it cannot get worse: `stuck_may_go`.
- 7. Send a restart once more that was decided and may be unsent, if everything still allows it: `_again`.
+ 7. Send a restart once more that was decided and may be unsent, if everything still allows it: `_send_again`.
  8. Refuse where not one more node may be away: `FOR_ONE_MORE`.
  9. Restart controllers before brokers, one at a time and alone: `_next_controller`.
 10. Restart the first broker, in the order that takes the fewest rounds, which all its partitions admit: `_next_broker`.
@@ -112,7 +112,9 @@ class Roll(Struct, frozen=True):
 
     @property
     def is_active(self) -> bool:
-        """Tell whether nodes are being restarted, or have to be, or have lost their disks; or that is not known."""
+        """Tell whether nodes are being restarted, or have to be, or have lost their disks. Also True if the pods could
+        not be read: `decision` then says so.
+        """
         return bool(self.needing or self.in_flight or self.decision or self.disks.lost)
 
     @property
@@ -162,13 +164,16 @@ def roll_of(
     ended = [intent for intent, _ in (*withdrawn, *over)]
     question = replace(question, in_flight=tuple(restart for restart in in_flight if restart.sent_step not in ended))
     flying = question.flying
+    # A node in flight needs no further restart, unless its pod is stuck, so that another one has to replace it.
     needing = {id_: reason for id_, reason in fleet.needing.items() if id_ not in flying or id_ in question.stuck}
     if needing or flying or remembered.disks:  # else no roll is on
         question = replace(question, disks=_disks(question))
+    # Restarts in flight and lost disks are reported first: with `levels_first` there is no decision.
     levels_first = bool(needing) and not (flying or question.disks.lost) and levels_go_first(question)
     ids = frozenset(needing)
     return Roll(
         id=question.roll_id,
+        # Without pods, as where a person restarts the nodes, every node counts.
         total=len((fleet.pods.keys() or {node.id for node in observation.nodes if node.roles}) | flying),
         needing=needing,
         in_flight=question.in_flight,
@@ -252,8 +257,8 @@ def is_withdrawn(
 
 
 def _is_over(question: RestartCheckInput, restart: Restarting) -> Result | None:
-    """Result of a restart that ends on a way that restarts no node; None if it is still waited for. Its node must be in
-    sync if that can be read, but need not stay so for a while.
+    """Result of a restart that ends because the present way of a migration restarts no node (`Permit.restarts`); None
+    if it is still waited for. Its node must be in sync if that can be read, but need not stay so for a while.
     """
     permit, id_ = question.permit, restart.step.node_id
     if permit.restarts:
@@ -285,12 +290,12 @@ def _why_withdrawn(question: RestartCheckInput, restart: Restarting) -> str:
     if node is None or node.state is not NodeState.LIVE:
         return ""  # a person may be restarting it right now
     migrating = no_migration_is_open(question)
-    if migrating is not None or is_unread:
+    if migrating is not None or is_unread:  # without partitions nothing more can be judged
         return migrating.message if migrating is not None else ""
     if (opens := closed_until(question.desired.rollout.windows, question.remembered.current_time)) is not None:
         return opening(opens)
     without_it = question.without(restart)
-    if without_it.replication is not None and restart.step.leaves_in(without_it.replication):
+    if without_it.replication is not None and restart.step.has_left_isr_in(without_it.replication):
         # It is probably being stopped already, so only a danger to min.insync.replicas withdraws the request.
         admission = without_it.admission(availability=Availability.RESPECT_MIN_ISR)
         allowed = admission is None or admission.allows(id_)

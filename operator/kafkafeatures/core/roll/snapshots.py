@@ -37,24 +37,24 @@ from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL
 from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
 from kafkafeatures.core.roll.targets import target_of
 
-DEFAULT = timedelta(hours=1)
-"""Kafka's default of the interval, for a node that does not report its own. It is used only where earlier levels are
-not known; after a level that is known, the interval must be known too.
+DEFAULT_INTERVAL = timedelta(hours=1)
+"""Kafka's default of the interval between two snapshots, for a node that does not report its own. It is used only where
+earlier levels are not known; after a level that is known, the interval must be known too.
 """
 LEAST_MARGIN = timedelta(seconds=30)
 """Smallest margin beyond the interval, else a tenth of it: for catching up before the time begins, and for writing."""
 REGISTERS_WITHIN = timedelta(minutes=1)
 """`initial.broker.registration.timeout.ms`: a broker that cannot register for so long ends."""
-LONGEST = timedelta(days=365)
-"""Largest interval that is counted with, so that no time overflows."""
-LOOK_AGAIN = 60.0
-"""Largest delay in seconds: a node may be restarted meanwhile."""
+LONGEST_INTERVAL = timedelta(days=365)
+"""Largest interval that is counted with: a larger one could make a time that no `datetime` holds."""
+MAX_DELAY = 60.0
+"""Most seconds until the next reconciliation: a node may be restarted meanwhile."""
 RESTARTS_COUNT = timedelta(days=1)
 """Time after a level was given up (or one interval, if that is longer) in which a start of the node delays its
 snapshot. A node that started later than that is taken to have written one before.
 """
 
-Left = Mapping[tuple[str, int], datetime]
+GivenUp = Mapping[tuple[str, int], datetime]
 """Levels that are no longer finalized, by feature and level, with the time at which each was given up."""
 
 
@@ -83,19 +83,19 @@ class PendingSnapshot(Struct, frozen=True):
 
 
 def awaited(
-    going: Iterable[PlannedAbsence], given_up: Left, since: datetime | None, current_time: datetime
+    to_restart: Iterable[PlannedAbsence], given_up: GivenUp, since: datetime | None, current_time: datetime
 ) -> PendingSnapshot | None:
-    """The snapshot that takes longest; None if none has to be waited for.
+    """The awaited snapshot that takes longest; None if none has to be waited for.
 
-    going: nodes that need a restart.
+    to_restart: nodes that need a restart.
     since: time from which `given_up` is complete; None: it has everything since the cluster began.
     current_time: present time by the clock of the other times.
     """
-    controllers = (controller for controller in going if Role.CONTROLLER in controller.node.roles)
+    controllers = (controller for controller in to_restart if Role.CONTROLLER in controller.node.roles)
     snapshots = [
         snapshot
         for controller in controllers
-        if (snapshot := _of_one(controller, given_up, since, current_time)) is not None
+        if (snapshot := _pending_snapshot(controller, given_up, since, current_time)) is not None
     ]
     return max(snapshots, key=lambda snapshot: (snapshot.until is None, snapshot.until or current_time), default=None)
 
@@ -111,7 +111,7 @@ def known_since(since: datetime, running: Iterable[PlannedAbsence]) -> datetime:
         if process.started_at
         and process.node.state is NodeState.LIVE
         and _supports(process.node)
-        and not _goes_back(process)
+        and not _supports_less(process)
     )
     return min((since, *proofs))
 
@@ -119,7 +119,7 @@ def known_since(since: datetime, running: Iterable[PlannedAbsence]) -> datetime:
 def snapshots_are_newer(question: RestartCheckInput) -> Refusal | None:
     """No controller would replay a level that its new binary does not support."""
     past, read_at = question.observation.past_levels, question.pods_read_at
-    given_up_levels: Left = {}
+    given_up_levels: GivenUp = {}
     since: datetime | None = None
     if past is not None:
         given_up_levels, since, read_at = past.given_up_at, past.since, past.at
@@ -127,12 +127,12 @@ def snapshots_are_newer(question: RestartCheckInput) -> Refusal | None:
     needing = question.fleet.needing.keys() - question.stuck
     for name, supports in question.ranges_of_binaries.items():
         running = [PlannedAbsence(node, pods[id_].started_at, supports) for id_ in pods for node in question.nodes(id_)]
-        going = [
+        to_restart = [
             process for process in running if process.node.id in needing and pods[process.node.id].stateful_set == name
         ]
         if past is None:
             since = read_at - _known_for(question, name)
-        snapshot = awaited(going, given_up_levels, since and known_since(since, running), read_at)
+        snapshot = awaited(to_restart, given_up_levels, since and known_since(since, running), read_at)
         if snapshot is None:
             continue
         title, replayed = snapshot.node.title, snapshot.replayed
@@ -141,7 +141,7 @@ def snapshots_are_newer(question: RestartCheckInput) -> Refusal | None:
             remedy = f"set {SNAPSHOT_INTERVAL} on it above 0, and grant DescribeConfigs on the cluster"
             text = f"{text}; when it writes one is not known: {remedy}"
             return Stalled(Reason.ROLLOUT_HALTED, text, subject=snapshot.node.title, remedy=remedy)
-        delay = min(max((snapshot.until - read_at).total_seconds(), 1.0), LOOK_AGAIN)
+        delay = min(max((snapshot.until - read_at).total_seconds(), 1.0), MAX_DELAY)
         return Wait(
             Reason.ROLLING_NODES,
             f"{text}; not before {_time(snapshot.until)}",
@@ -169,7 +169,7 @@ def _time(moment: datetime) -> str:
 
 
 def interval_of(node: Node) -> timedelta | None:
-    """Interval after which a node writes a snapshot; 0: never by time; None: the node did not report it."""
+    """Interval after which a node writes a snapshot; 0: not after any time; None: the node did not report it."""
     setting = node.settings.get(SNAPSHOT_INTERVAL)
     try:
         return None if setting is None else timedelta(milliseconds=int(setting.value or ""))
@@ -177,20 +177,22 @@ def interval_of(node: Node) -> timedelta | None:
         return None
 
 
-def _of_one(
-    absence: PlannedAbsence, given_up: Left, since: datetime | None, current_time: datetime
+def _pending_snapshot(
+    absence: PlannedAbsence, given_up: GivenUp, since: datetime | None, current_time: datetime
 ) -> PendingSnapshot | None:
     """The snapshot that this controller has yet to write; None if it has to write none before its restart."""
     interval, started = interval_of(absence.node), absence.started_at or current_time
-    outside = [(at, key) for key, at in given_up.items() if key[1] not in absence.supports.get(key[0], NOT_SUPPORTED)]
-    if outside:
-        at, (feature, level) = max(outside)
+    unsupported = [
+        (at, key) for key, at in given_up.items() if key[1] not in absence.supports.get(key[0], NOT_SUPPORTED)
+    ]
+    if unsupported:
+        at, (feature, level) = max(unsupported)  # the level that was given up last
         supported = absence.supports.get(feature, NOT_SUPPORTED)
         reason = f"{feature} {format_level(feature, level)} was finalized until {_time(at)}"
         reason += f", and its new image supports {supported}"
         restarts_count = RESTARTS_COUNT
-    elif since is not None and _goes_back(absence):
-        at, interval = since, interval or DEFAULT
+    elif since is not None and _supports_less(absence):
+        at, interval = since, interval or DEFAULT_INTERVAL
         reason = f"levels that were finalized before {_time(at)} are not known"
         reason += ", and its new image supports less than what it runs"
         restarts_count = timedelta(0)
@@ -199,12 +201,13 @@ def _of_one(
     if not interval:
         return PendingSnapshot(absence.node, None, reason)
     duration = _with_margin(interval)
+    # The interval began when the level was given up, or with a later start of the process, if that start still counts.
     until = (started if at < started < at + max(restarts_count, duration) else at) + duration
     return PendingSnapshot(absence.node, until, reason) if until > current_time else None
 
 
 def _with_margin(interval: timedelta) -> timedelta:
-    limited = min(interval, LONGEST)
+    limited = min(interval, LONGEST_INTERVAL)
     return limited + max(limited / 10, LEAST_MARGIN)
 
 
@@ -212,7 +215,7 @@ def _supports(node: Node) -> Mapping[str, VersionRange]:
     return node.answer.value.supported if isinstance(node.answer, Known) else {}
 
 
-def _goes_back(absence: PlannedAbsence) -> bool:
+def _supports_less(absence: PlannedAbsence) -> bool:
     """Tell whether the new binary of a node supports less than its present one."""
     return any(
         supported.max > absence.supports.get(feature, NOT_SUPPORTED).max

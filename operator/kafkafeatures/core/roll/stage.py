@@ -224,9 +224,9 @@ class Rolls:
     def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> RollProposal:
         """The pods that are not at the update revisions of their StatefulSets."""
         if is_left_to_migration(facts.desired, facts.observation):
-            return RollProposal({}, is_left=True)
+            return RollProposal({}, is_left_to_others=True)
         if is_left_to_ibp(facts.desired, facts.observation):
-            return RollProposal(pods_in(without_requests(facts.observation)), is_left=True)
+            return RollProposal(pods_in(without_requests(facts.observation)), is_left_to_others=True)
         desired, replication = facts.desired, facts.replication
         has_consent = replication is not None and SINGLE_REPLICA_TOPICS in desired.consents
         excused, is_known = excused_now(
@@ -269,8 +269,10 @@ def with_requests(roll: Roll, facts: StageInput, decision: Decision, status: Sta
         status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
     for restart in roll.in_flight:
         if restart.may_be_unsent or restart.step.is_not_wanted(facts.observation):
-            again = isinstance(decision, Act) and decision.step == restart.step
-            status = remembering(status, restart.sent_step, restart.sent_step.with_request(facts.stamp, again=again))
+            repeats = isinstance(decision, Act) and decision.step == restart.step
+            status = remembering(
+                status, restart.sent_step, restart.sent_step.with_request(facts.stamp, repeats=repeats)
+            )
     return status
 
 
@@ -287,7 +289,8 @@ def restarted_by(decision: Decision) -> int | None:
 
 
 def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: StageInput) -> tuple[str, ...]:
-    """Consents that remaining restarts use, and that may have been used before the status began.
+    """Consents that remaining restarts use, and that may have been used before the status began: an earlier status,
+    which would show that, may be lost.
 
     `planned`: topics that these restarts make unavailable.
     """
@@ -326,6 +329,7 @@ def permitted_roll(facts: StageInput, permit: Permit, *, excused: ExcusedTopics 
 
 
 def _needs_partitions(read_context: ReadContext) -> bool:
+    """Tell whether a node is in flight, or may be restarted next."""
     desired, status = read_context.desired, read_context.status
     if any(intent.kind == RestartNode.kind for intent in status.intents):
         return True
@@ -351,9 +355,9 @@ def _asks_people(desired: DesiredState, observation: Observation) -> bool:
 
 
 def _waits_for_people(read_context: ReadContext) -> bool:
-    """Tell whether the roll waits for an approval, a window or the end of a suspension, and the status already has what
-    it reports. Memory has room for the partitions of few clusters at a time: one that waits for hours must not keep
-    them from the others.
+    """Tell whether the roll waits for an approval, a window or the end of a suspension, and the status already has its
+    notes, which are worked out from the partitions. Memory has room for the partitions of few clusters at a time: one
+    that waits for hours must not keep them from the others.
     """
     desired, rollout = read_context.desired, read_context.status.rollout
     if rollout is None or not rollout.is_in_progress or not rollout.notes:

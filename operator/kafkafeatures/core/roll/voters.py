@@ -76,7 +76,7 @@ def _missing(question: RestartCheckInput) -> Iterator[tuple[int, str]]:
         if id_ in question.flying:
             continue
         node, pod = question.node(id_), question.fleet.pods.get(id_)
-        reason = _of_pod(pod, question) if pod is not None else ""
+        reason = _reason_by_pod(pod, question) if pod is not None else ""
         if reason:
             yield id_, reason
         elif not is_caught_up(id_, quorum):
@@ -93,7 +93,7 @@ def _crashes(id_: int | None, question: RestartCheckInput) -> bool:
     pod = None if id_ is None or id_ not in question.fleet.needing else question.fleet.pods.get(id_)
     if pod is None or pod.terminating or pod.draining or not pod.restarts:
         return False
-    return bool(pod.waiting) or _within(pod.started_at, question.pods_read_at)
+    return bool(pod.waiting) or _crashed_recently(pod.started_at, question.pods_read_at)
 
 
 def _answers(node: Node) -> bool:
@@ -104,15 +104,16 @@ def _is_unknown_address(node: Node) -> bool:
     return isinstance(node.answer, Unknown) and node.answer.failure.kind is FailureKind.NOT_ASKED
 
 
-def _of_pod(pod: Pod, question: RestartCheckInput) -> str:
+def _reason_by_pod(pod: Pod, question: RestartCheckInput) -> str:
+    """Reason to count a voter as missing, by its pod; empty if the pod shows none."""
     if pod.terminating or pod.draining:
         return f"is about to stop, with its pod {pod.name}"
     if pod.waiting:
         return f"is not there: its pod {pod.name} does not run: {pod.waiting}{pod.restarts_text}"
-    if pod.restarts and _within(pod.started_at, question.pods_read_at):
+    if pod.restarts and _crashed_recently(pod.started_at, question.pods_read_at):
         return f"crashes: the container of its pod {pod.name} was{pod.restarts_text.removeprefix(',')}"
     return ""
 
 
-def _within(started_at: datetime | None, current_time: datetime) -> bool:
+def _crashed_recently(started_at: datetime | None, current_time: datetime) -> bool:
     return started_at is None or current_time - started_at < CRASHES_WITHIN

@@ -8,7 +8,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
-from kafkafeatures.core.migration.edges import RestartBetween
+from kafkafeatures.core.migration.edges import PersonAction
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kubernetes.migrations.migrating import NAME, MigratingResource, of, shown_by_tools
 from tests.e2e.rig.kubernetes.migrating import CHROOT
@@ -30,12 +30,12 @@ def test_a_half_done_migration_is_rolled_back_though_the_operator_is_killed_and_
     migrating.wants("RolledBack")
     migrating.until_said(Shape.FLAGGED_BROKER.value)
     kafka.changes("brokers", Shape.FLAGGED_BROKER)
-    migrating.until_asked(RestartBetween.NO_CONTROLLERS.value)
+    migrating.until_asked(PersonAction.NO_CONTROLLERS.value)
     assert migrating.evicted[4:] == [in_kraft]
     migrating.topic("on-the-way-back")
 
     killed_around_the_transaction(migrating, zookeeper)
-    migrating.until_asked(of(Shape.PLAIN_BROKER), RestartBetween.WIPE.value)
+    migrating.until_asked(of(Shape.PLAIN_BROKER), PersonAction.WIPE.value)
     kafka.format_controllers()
     kafka.changes("brokers", Shape.PLAIN_BROKER)
     migrating.until_in_sync("RolledBack")

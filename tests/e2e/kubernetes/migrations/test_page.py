@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.core.migration.edges import RestartBetween
+from kafkafeatures.core.migration.edges import PersonAction
 from kafkafeatures.core.migration.settings import Shape
 from tests.e2e.kubernetes.migrations.migrating import NAME, TOPIC, TOPICS, MigratingResource, of
 from tests.e2e.kubernetes.migrations.paged import PagedPods, manifests
@@ -69,9 +69,9 @@ def test_a_migration_with_the_manifests_of_the_page_is_rolled_back_and_then_fina
     with document(kafka, observer, operator) as migrating:
         to_the_copy(migrating)
         migrating.wants("RolledBack")
-        migrating.until_asked(RestartBetween.NO_CONTROLLERS.value)
+        migrating.until_asked(PersonAction.NO_CONTROLLERS.value)
         kafka.scales(0)
-        migrating.until_asked(of(Shape.PLAIN_BROKER), RestartBetween.WIPE.value)
+        migrating.until_asked(of(Shape.PLAIN_BROKER), PersonAction.WIPE.value)
         kafka.deletes_volumes("controllers")
         kafka.names("brokers", "brokers-zookeeper")
         migrating.until_in_sync("RolledBack")

@@ -34,25 +34,28 @@ _KINDS = {
 
 
 class Comparison:
-    """A `Sink` (`survey.py`) of one round. `expected`: entries by the metadata log. `only`: paths of the units that are
-    read; None: all.
+    """Receiver of znodes (`Sink` in `survey.py`) for one round.
 
-    differing: differences by unit. more: number of further differences. failures: znodes that could not be read.
+    expected: entries by the metadata log.
+    only: paths of the units that are read; None: all.
+    differing: differences by unit.
+    omitted: number of further differences, which are counted but not kept.
+    failures: znodes that could not be read.
     """
 
     def __init__(self, expected: Expected, only: frozenset[str] | None = None) -> None:
         self._expected, self._only = expected, only
-        self._seen: set[str] = set()
+        self._taken: set[str] = set()  # units of which a znode was read
         self._open: dict[str, tuple[Mapping[int, Placed], set[int]]] = {}  # topics, until all their states were read
-        self._paths: dict[str, str] = {}  # of units at another path than Kafka 3.9 writes to
+        self._paths: dict[str, str] = {}  # path of each unit that is not where Kafka 3.9 writes it
         self._kept = 0
         self.differing: dict[str, list[EntryDifference]] = {}
-        self.more = 0
+        self.omitted = 0
         self.failures: list[Failure] = []
 
     def topic(self, name: str, topic: Topic | ZnodeFinding | None) -> None:
         unit = topic_path(name)
-        self._seen.add(unit)
+        self._taken.add(unit)
         key = EntryKey(Kind.TOPIC, name)
         if isinstance(topic, ZnodeFinding):
             self._unreadable(unit, key, topic)
@@ -83,7 +86,7 @@ class Comparison:
 
     def entries(self, path: str, entries: Entries | ZnodeFinding) -> None:
         unit = usual_path(path)
-        self._seen.add(unit)
+        self._taken.add(unit)
         if unit != path:
             self._paths[unit] = path
         if isinstance(entries, ZnodeFinding):
@@ -111,10 +114,10 @@ class Comparison:
         if self._only is not None:
             return
         for name in self._expected.names:
-            if topic_path(name) not in self._seen:
+            if topic_path(name) not in self._taken:
                 self.topic(name, None)
         for path in self._expected.paths:
-            if path not in self._seen:
+            if path not in self._taken:
                 self.entries(path, {})
 
     def moved_in(self, later: Expected) -> frozenset[str]:
@@ -127,9 +130,9 @@ class Comparison:
         """Paths at which these units are read again."""
         return frozenset(self._paths.get(unit, unit) for unit in units)
 
-    def differences(self, but: Iterable[str] = ()) -> tuple[EntryDifference, ...]:
-        """The differences that were kept, sorted, without those of the units in `but`."""
-        left_out = frozenset(but)
+    def differences(self, excluded: Iterable[str] = ()) -> tuple[EntryDifference, ...]:
+        """The differences that were kept, sorted, without those of the units in `excluded`."""
+        left_out = frozenset(excluded)
         return tuple(
             sorted(
                 difference
@@ -152,7 +155,7 @@ class Comparison:
             self._kept += 1
             of_unit.append(difference)
         else:
-            self.more += 1
+            self.omitted += 1
 
 
 def _partition(topic: str, number: int) -> EntryKey:

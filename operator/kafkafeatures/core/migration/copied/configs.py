@@ -25,7 +25,7 @@ from kafkafeatures.core.migration.copied.entries import (
     Value,
     config_value,
 )
-from kafkafeatures.core.migration.copied.findings import ENDS, ZnodeFinding, look_at, read
+from kafkafeatures.core.migration.copied.findings import EXITS, ZnodeFinding, look_at, read
 from kafkafeatures.core.migration.copied.names import DEFAULT, desanitized, sanitized
 from kraftlog.clients import Entity
 from kraftlog.digests import digest_of
@@ -43,6 +43,7 @@ USER, CLIENT, IP = "user", "client-id", "ip"
 _TYPES = {OF_USERS: USER, OF_CLIENTS: CLIENT, OF_IPS: IP}
 
 _LOST = "the copy would leave it out without an error"
+"""Consequence for the copy if the content is no JSON."""
 _NUMBER = re.compile(r"\s*[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)\s*", re.ASCII)
 """Text that `Double.parseDouble` of Java accepts, without its hexadecimal form."""
 _SCRAM = frozenset({"salt", "stored_key", "server_key", "iterations"})
@@ -97,7 +98,7 @@ def read_configs(path: str, data: bytes) -> Entries | ZnodeFinding:
     name = "" if name == DEFAULT else name
     if broker and name and not (name.isascii() and name.isdigit() and len(name) <= 10):
         return ZnodeFinding(
-            path, f"{name!r} is not the id of a broker", "delete this znode if no broker needs it", ENDS
+            path, f"{name!r} is not the id of a broker", "delete this znode if no broker needs it", EXITS
         )
     settings = _read(path, data)
     if isinstance(settings, ZnodeFinding):
@@ -124,17 +125,17 @@ def read_client(path: str, data: bytes) -> Entries | ZnodeFinding:
             path,
             f"has a quota that is not a number: {error.key}",
             "remove it: kafka-configs.sh --alter --delete-config",
-            ENDS,
+            EXITS,
         )
     except _NoCredential as error:
         return ZnodeFinding(
             path,
             f"has a credential for {error.mechanism} that cannot be read",
             "set the password of this user again: kafka-configs.sh --alter --add-config",
-            ENDS,
+            EXITS,
         )
     except ValueError as error:
-        return ZnodeFinding(path, f"cannot be read: {error}", look_at(path), ENDS)
+        return ZnodeFinding(path, f"cannot be read: {error}", look_at(path), EXITS)
 
 
 def _of_client(path: str, config: Mapping[str, str]) -> Entries:
@@ -160,8 +161,8 @@ def _entity(path: str) -> Entity:
 
 
 def usual_path(path: str) -> str:
-    """Path to which Kafka 3.9 writes the entries of this znode. Another one only if an older release, which encoded
-    names in another way, has written it.
+    """Path to which Kafka 3.9 writes the entries of this znode. It differs from `path` only if an older release, which
+    encoded names in another way, has written the znode.
     """
     if not path.startswith((f"{OF_USERS}/", f"{OF_CLIENTS}/", f"{OF_IPS}/")):
         return path

@@ -74,13 +74,13 @@ class Expected:
         return self._others.get(path, {})
 
     def unit(self, path: str) -> object:
-        """All expected values of a topic, or of another znode, to be compared with those of a later image."""
+        """All expected values of the topic or znode with this path, to be compared with those of a later image."""
         name = topic_name(path)
         return self.entries(path) if name is None else (self.topic(name), dict(self.partitions(name)))
 
 
 def _sorted(partitions: Partitions) -> Iterator[Columns]:
-    """Tables of partitions, one for each number of replicas, each sorted by topic."""
+    """Tables of partitions, one for each number of replicas, each sorted by topic, as `_of_topic` needs it."""
     widths: dict[int, list[Columns]] = {}
     for chunk in partitions.chunks:
         widths.setdefault(chunk.replicas.shape[1], []).append(chunk)

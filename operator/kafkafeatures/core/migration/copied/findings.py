@@ -17,7 +17,7 @@ from kafkafeatures.core.words import printable
 
 T = TypeVar("T")
 
-ENDS = "the controller would exit during the copy"
+EXITS = "the controller would exit during the copy"
 """Consequence of a field that is missing or of another type."""
 NEAR_LIMIT = 900 * 1024
 """Bytes of a znode from which on a change may fail: ZooKeeper accepts requests below 1 MiB (`jute.maxbuffer`), and
@@ -26,17 +26,17 @@ Kafka sends several changes in one.
 
 
 class ZnodeFinding(Struct, frozen=True):
-    """A problem of a znode, with a remedy. `then`: consequence for the copy; empty if that is not known."""
+    """A problem of a znode, with a remedy. `consequence`: the one for the copy; empty if that is not known."""
 
     path: str
     problem: str
     remedy: str
-    then: str = ""
+    consequence: str = ""
 
     @property
     def message(self) -> str:
         """The problem and its consequence."""
-        return f"{self.problem}; {self.then}" if self.then else self.problem
+        return f"{self.problem}; {self.consequence}" if self.consequence else self.problem
 
     def __str__(self) -> str:
         return f"znode {printable(self.path)}: {self.message}; {self.remedy}"
@@ -62,7 +62,7 @@ def read(path: str, data: bytes, parse: Callable[[Any], T], otherwise: str) -> T
     try:
         return parse(document)
     except ValueError as error:  # so is msgspec.ValidationError
-        return ZnodeFinding(path, f"cannot be read: {_why(error)}", look_at(path), ENDS)
+        return ZnodeFinding(path, f"cannot be read: {_why(error)}", look_at(path), EXITS)
 
 
 def too_large(path: str, size: int) -> ZnodeFinding | None:

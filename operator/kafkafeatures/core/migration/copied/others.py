@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, field
 
 from kafkafeatures.core.facts.znodes import Int, Long
 from kafkafeatures.core.migration.copied.entries import Entries, EntryKey, Kind, NextId
-from kafkafeatures.core.migration.copied.findings import ENDS, ZnodeFinding, read
+from kafkafeatures.core.migration.copied.findings import EXITS, ZnodeFinding, read
 from kafkafeatures.core.migration.copied.names import desanitized
 from kraftlog.clients import Token
 
@@ -21,8 +21,11 @@ TOKENS = "/delegation_token/tokens"
 PRODUCER_IDS = "/latest_producer_id_block"
 
 _BY_CONTROLLER = -1
+"""Broker id in a block of producer ids that a controller has written; see `NextId`."""
 _LARGEST = 2**63
+"""Producer ids are below this: Kafka reads them as long."""
 _LOST = "the copy would leave it out without an error"
+"""Consequence for the copy if the content is no JSON."""
 
 Version = Annotated[int, Meta(ge=1, le=3)]
 
@@ -60,7 +63,9 @@ def token_key(id_: str) -> EntryKey:
 
 
 def comparable(token: Token) -> Token:
-    """The token in the form that both sides share: sorted renewers, and the owner as requester if there is none."""
+    """The token in the form in which ZooKeeper and the metadata log can be compared: sorted renewers, and the owner as
+    requester if there is none.
+    """
     return Token(
         token.owner,
         token.requester or token.owner,
@@ -75,7 +80,7 @@ def read_producer_ids(path: str, data: bytes) -> Entries | ZnodeFinding:
     """The next producer id; none for an empty znode, as a broker creates it before any id is needed. A finding if Kafka
     could not copy it. Never raises.
     """
-    return read(path, data, _next_id, ENDS) if data else {}
+    return read(path, data, _next_id, EXITS) if data else {}
 
 
 PRODUCER_ID = EntryKey(Kind.PRODUCER_ID, "")
@@ -103,7 +108,7 @@ def _principal(text: str) -> str:
 def _next_id(document: Any) -> Entries:
     block = msgspec.convert(document, _Block)
     start, stop = _number(block.start), _number(block.end) + 1
-    if not start <= stop < _LARGEST or stop - start > 2**31 - 1:
+    if not start <= stop < _LARGEST or stop - start > 2**31 - 1:  # Kafka reads the length of a block as int
         raise ValueError("a block of producer ids that ends before it begins, or has too many")
     return {PRODUCER_ID: NextId((start, stop) if block.broker == _BY_CONTROLLER else (stop,))}
 

@@ -47,6 +47,6 @@ def clients_of(user_path: str) -> str:
     return f"{user_path}/{CLIENTS_OF_USER}"
 
 
-def can_be(path: str) -> bool:
+def is_possible_path(path: str) -> bool:
     """Tell whether ZooKeeper could have a znode with this path: the metadata log may have names that make no path."""
     return path.startswith("/") and "\0" not in path and not {"", ".", ".."} & set(path.split("/")[1:])

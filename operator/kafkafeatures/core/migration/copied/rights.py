@@ -26,8 +26,10 @@ OPERATIONS = {
     "DescribeConfigs": 10, "AlterConfigs": 11, "IdempotentWrite": 12, "CreateTokens": 13, "DescribeTokens": 14,
 }  # fmt: skip
 PERMISSIONS = {"Deny": 2, "Allow": 3}
+"""Types of resources, operations and permissions, by their names in ZooKeeper, with their codes in the metadata log."""
 
 _LOST = "the copy would leave its ACLs out, also DENY, without an error"
+"""Consequence for the copy if the content is no JSON."""
 
 
 class _Right(Struct, frozen=True):
@@ -96,5 +98,5 @@ def _code(codes: Mapping[str, int], name: str) -> int:
     return code
 
 
-def _named(names: Mapping[str, int], code: int) -> str | None:
-    return next((name for name, of in names.items() if of == code), None)
+def _named(codes: Mapping[str, int], code: int) -> str | None:
+    return next((name for name, code_of_name in codes.items() if code_of_name == code), None)

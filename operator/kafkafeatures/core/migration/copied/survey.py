@@ -61,7 +61,7 @@ class Survey(Struct, frozen=True):
 
 
 class Surveyor:
-    """A `Sink` that makes a `Survey`."""
+    """Receiver of znodes (`Sink`) that makes a `Survey`: the dry run."""
 
     def __init__(self) -> None:
         self._findings: list[ZnodeFinding] = []
@@ -69,7 +69,7 @@ class Surveyor:
         self._counts: dict[Kind, int] = {}
         self._passwords: list[str] = []
         self._assigned: dict[int, str] = {}
-        self._more = 0
+        self._more = 0  # findings that were omitted
         self._controller_epoch = -1
 
     @property

@@ -16,14 +16,16 @@ from msgspec import Meta, Struct, field
 
 from kafkafeatures.core.facts.znodes import Id, Int
 from kafkafeatures.core.migration.copied.entries import Placed
-from kafkafeatures.core.migration.copied.findings import ENDS, ZnodeFinding, read
+from kafkafeatures.core.migration.copied.findings import EXITS, ZnodeFinding, read
 
 TOPICS = "/brokers/topics"
 PENDING_DELETIONS = "/admin/delete_topics"
 """Topics that are named here are not copied."""
 
 _UUID = 16
+"""Bytes of a topic id."""
 _INVENTED = "the copy would write a state with all replicas in sync"
+"""Consequence for the copy if a state is absent, or its content is no JSON."""
 
 
 class Assignment(NamedTuple):
@@ -80,14 +82,14 @@ def state_path(topic: str, partition: int) -> str:
 def read_topic(name: str, data: bytes) -> Topic | ZnodeFinding:
     """The topic in a znode; a finding if Kafka could not copy it. Never raises."""
     path = topic_path(name)
-    topic = read(path, data, partial(_topic, name), ENDS)
+    topic = read(path, data, partial(_topic, name), EXITS)
     if isinstance(topic, Topic) and not topic.id:
         return ZnodeFinding(
             path,
             "has no id of the topic",
             "set inter.broker.protocol.version to 2.8 or newer on all brokers, and restart the one that is controller: "
             "it gives each topic an id",
-            ENDS,
+            EXITS,
         )
     return topic
 

@@ -272,13 +272,13 @@ class Cluster:
         )
 
     async def default_min_insync_replicas(self) -> int | Failure:
-        """The value for topics that set none: the highest of the brokers that answered in the last reading."""
+        """The default of `min.insync.replicas`: the highest of the brokers that answered in the last reading."""
         from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults, answering
 
         return await BrokerDefaults(self._pool).by_asking(answering(self._last.nodes if self._last is not None else ()))
 
     async def settings_of(self, names: frozenset[str]) -> Mapping[tuple[Role, int], NodeSettings | Failure]:
-        """These settings of each node of the last reading, by (role, node id), or the reason why they are unknown."""
+        """These settings of each node of the last reading, by (role, node id); a Failure where they are unknown."""
         from kafkafeatures.kafka.probe.node_settings import settings_of_all
 
         return await settings_of_all(self._pool, self._last.nodes if self._last is not None else (), names)

@@ -2,7 +2,7 @@
 
 Called by `prober.py`. It decides which nodes are asked for the lists and which answers count:
 
-    given          brokers from                    controllers from                leader from
+    configured     brokers from                    controllers from                leader from
     brokers        DescribeCluster, else Metadata  DescribeQuorum v2 (Kafka 3.9+)  DescribeQuorum, passed on
     controllers    the metadata log only           DescribeCluster, endpoint 2     the same, then DescribeQuorum
 
@@ -54,7 +54,7 @@ has a bound.
 """
 
 _BROKERS_TRIED = 2  # to ask for the quorum, besides the broker that gave the list
-_GONE = frozenset({*NO_CONNECTION, FailureKind.DISCONNECTED})
+_GONE = frozenset({*NO_CONNECTION, FailureKind.DISCONNECTED})  # failures of the connection, not of the request
 _LEADER_MOVED = 3  # most searches while the named leader denies that it leads
 _NODE_KIND = {Role.BROKER: ("a broker", "bootstrapServers"), Role.CONTROLLER: ("a controller", "bootstrapControllers")}
 _FLAG = {Role.BROKER: "--bootstrap-server", Role.CONTROLLER: "--bootstrap-controller"}
@@ -121,16 +121,18 @@ _PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # S
 
 
 class Discovery:
-    """A single search. `found` is called with nodes once known; `contacts` and `cluster_ids` grow meanwhile."""
+    """A single search, which `run` makes. `found` is called with nodes once they are known. `contacts` (by role and
+    address) and `cluster_ids` (by the role of the nodes that named them) grow meanwhile.
+    """
 
     def __init__(self, pool: Pool, found: Found = lambda role, hosts: None) -> None:
         self._pool = pool
         self._found = found
         self._broker_race = Race(pool.settings.bootstrap_servers, self._contact_broker)
         self._controller_race = Race(pool.settings.bootstrap_controllers, self._contact_controller)
-        self._answered: list[Race[Any]] = []
+        self._answered: list[Race[Any]] = []  # races with a winner
         self.cluster_ids: dict[Role, set[str]] = {}
-        self._limit = short_timeout(pool)
+        self._short_timeout = short_timeout(pool)
         self.contacts: dict[tuple[Role, Address], Contact] = {}
 
     async def __aenter__(self) -> Self:
@@ -151,9 +153,9 @@ class Discovery:
         controllers, quorum, voters = controller_side.result()
         leaderless = isinstance(controllers, ControllerList) and controllers.active is None
         if isinstance(quorum, Failure) and isinstance(brokers, BrokerList) and not leaderless:
-            through, through_voters = await self._quorum_through_brokers(brokers, listed_by, broker_apis)
-            if isinstance(through, QuorumAnswer) or not self._pool.settings.bootstrap_controllers:
-                quorum, voters = through, through_voters or voters
+            forwarded, named_voters = await self._quorum_through_brokers(brokers, listed_by, broker_apis)
+            if isinstance(forwarded, QuorumAnswer) or not self._pool.settings.bootstrap_controllers:
+                quorum, voters = forwarded, named_voters or voters
             if voters:
                 self._found(Role.CONTROLLER, voters)
                 if isinstance(controllers, Failure):
@@ -264,9 +266,9 @@ class Discovery:
         """The registered controllers with their addresses, from the first voter that answers."""
 
         async def attempt(address: Address) -> ControllerList:
-            api_versions = await self._pool.api_versions(address, Role.CONTROLLER, timeout=self._limit)
+            api_versions = await self._pool.api_versions(address, Role.CONTROLLER, timeout=self._short_timeout)
             contact = self.contacts[Role.CONTROLLER, address] = Contact(Role.CONTROLLER, address, api_versions)
-            listed = await self._list_controllers(contact, self._limit)
+            listed = await self._list_controllers(contact, self._short_timeout)
             if isinstance(listed, Failure):
                 raise Unusable(listed)
             return listed
@@ -298,20 +300,19 @@ class Discovery:
             quorum, voters = await describe_quorum(self._pool, address_of(leader), Role.CONTROLLER)
             if isinstance(quorum, QuorumAnswer) or quorum.kind is not FailureKind.NO_LEADER:
                 return listed, quorum, voters
-            await self._pool.environment.sleep(
-                0.1 * (attempt + 1)
-            )  # it led a moment ago: another controller will know who does now
-            again = await self._who_leads_now(listed, source)
-            if again is None:
+            # It led a moment ago: another controller will know who does now.
+            await self._pool.environment.sleep(0.1 * (attempt + 1))
+            newer_list = await self._who_leads_now(listed, source)
+            if newer_list is None:
                 return listed, quorum, voters
-            listed = again
+            listed = newer_list
         return listed, quorum, voters
 
     async def _who_leads_now(self, listed: ControllerList, source: Contact) -> ControllerList | None:
         """Ask every listed controller, until one names another leader than `listed` does; None if none does."""
 
         async def attempt(address: Address) -> ControllerList:
-            answer = await self._list_controllers(replace(source, address=address), self._limit)
+            answer = await self._list_controllers(replace(source, address=address), self._short_timeout)
             if isinstance(answer, Failure):
                 raise Unusable(answer)
             if answer.active in (None, listed.active):

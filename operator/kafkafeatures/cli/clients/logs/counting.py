@@ -92,7 +92,7 @@ class GroupCounts:
 class HourOfRequests:
     """The requests of an hour in one log. `hour`, `first`, `last`: the begin of the hour, and the times of the first
     and the last request, in ms. `section`: digest of the first line, which is the same whenever this part of the log is
-    read. `lines`: requests. `rejected`: lines with the mark of a request that do not parse as one, or that were too long;
+    read. `lines`: requests. `rejected`: lines that are too long, or have the mark of a request and do not parse as one;
     `other_lines`: lines of other loggers. `size`: bytes of all lines. `levels`: requests by the level of their line.
     """
 

@@ -27,8 +27,8 @@ _CONNECTION = re.compile(r"-(?:\[?([^\[\]]*)\]?):\d{1,5}-\d+(?:-\d+)?$")
 
 
 class RequestGroup(Struct, frozen=True, array_like=True):
-    """What requests that are counted together have in common. All that names the sender is None in a group for requests
-    that are counted without their sender (`counting.py`).
+    """The common fields of requests that are counted together. Those that name the sender are None in a group for
+    requests that are counted without their sender (`counting.py`).
     """
 
     api: str

@@ -135,7 +135,7 @@ def _processes(
     for series in _starts(api, selector, window, step):
         labels = dict(series.labels)
         name = labels.pop("__name__", "")
-        node = labels.pop("id", None) if name.lower() == KAFKA_START else None  # there it is the broker's, from Kafka
+        node = labels.pop("id", None) if name.lower() == KAFKA_START else None  # the broker's id, by Kafka itself
         target = frozenset(labels.items())
         ids.setdefault(target, set()).update(() if node is None else (node,))
         by_target.setdefault(target, {}).setdefault(name, {}).update(series.samples)
@@ -209,7 +209,7 @@ def _refuse_overlaps(processes: Iterable[_Process], step: int) -> None:
         by_broker.setdefault(process.broker, []).append(process)
     for its_processes in by_broker.values():
         for first, second in combinations(its_processes, 2):
-            # The same process may be two targets, with starts that differ by their units alone.
+            # One process may be two targets, whose metrics for its start differ by some seconds.
             is_other = abs(_start_of(first) - _start_of(second)) > MINUTE
             if is_other and min(first.last, second.last) - max(first.first, second.first) > step:
                 raise SeveralClusters(values_of((first.labels, second.labels)))
@@ -231,7 +231,7 @@ def _dated(
     for series in api.query_range(queries.counters(selector, _SPAN), window.begin, window.end, step):
         labels = {name: value for name, value in series.labels.items() if name not in ("__name__", "name")}
         try:
-            key = take_key(series.labels.get("__name__", ""), labels)
+            key = take_key(series.labels.get("__name__", ""), labels)  # removes API and version from `labels`
         except ScrapeRefused:
             continue  # `_whole` meets the same name, and reports it
         counts = dated.setdefault(frozenset(labels.items()), {})
@@ -249,7 +249,7 @@ def _scrapes(
     step: int,
 ) -> Iterator[Scrape]:
     """The scrapes of a process that matter: its first one if it began in the window, those for dates of use, and two of
-    its end with different counts. None if it is in no scrape; raises ScrapeRefused if nothing shows its end.
+    its end with different counts. Nothing if no scrape has it; raises ScrapeRefused if none shows its end.
     """
     end = max(_times(api, process, min(process.last + step, window.end), step), default=None)
     if end is None:

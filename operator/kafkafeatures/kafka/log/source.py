@@ -67,7 +67,8 @@ class LogSource:
 
     async def oldest_snapshot(self, newest: OffsetAndEpoch, start: int) -> OffsetAndEpoch:
         """The snapshot at offset `start`, where the log begins. Its epoch is the lowest one with which the leader still
-        serves records behind it. It is not searched at `start` itself: there the leader refuses higher epochs as well.
+        serves records behind it. It is not searched at `start` itself: there every other epoch, also a higher one, is
+        answered with a snapshot.
         """
         if not 0 < start < newest.offset:
             return newest  # no older one is left, or none is needed

@@ -143,7 +143,7 @@ class Cluster:
 
         reading = asyncio.create_task(self._read_log(controllers_known))
         try:
-            probe = await probe_cluster(self._pool, found=on_found)
+            probe = await probe_cluster(self._pool, report_nodes=on_found)
             if not controllers_known.is_set() or not probe.may_have_a_log:
                 reading.cancel()  # no controller is known, so waiting longer would not help
             outcome = await result_of(reading)

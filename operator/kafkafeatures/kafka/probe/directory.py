@@ -59,7 +59,7 @@ _LEADER_MOVED = 3  # most searches while the named leader denies that it leads
 _NODE_KIND = {Role.BROKER: ("a broker", "bootstrapServers"), Role.CONTROLLER: ("a controller", "bootstrapControllers")}
 _FLAG = {Role.BROKER: "--bootstrap-server", Role.CONTROLLER: "--bootstrap-controller"}
 
-Found = Callable[[Role, tuple[Host, ...]], None]
+ReportNodes = Callable[[Role, tuple[Host, ...]], None]
 """Callback for nodes of a role, as soon as they are known; it may be called several times."""
 
 
@@ -121,13 +121,13 @@ _PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # S
 
 
 class Discovery:
-    """A single search, which `run` makes. `found` is called with nodes once they are known. `contacts` (by role and
-    address) and `cluster_ids` (by the role of the nodes that named them) grow meanwhile.
+    """A single search, which `run` makes. `report_nodes` is called with nodes once they are known. `contacts` (by role
+    and address) and `cluster_ids` (by the role of the nodes that named them) grow meanwhile.
     """
 
-    def __init__(self, pool: Pool, found: Found = lambda role, hosts: None) -> None:
+    def __init__(self, pool: Pool, report_nodes: ReportNodes = lambda role, hosts: None) -> None:
         self._pool = pool
-        self._found = found
+        self._report_nodes = report_nodes
         self._broker_race = Race(pool.settings.bootstrap_servers, self._contact_broker)
         self._controller_race = Race(pool.settings.bootstrap_controllers, self._contact_controller)
         self._answered: list[Race[Any]] = []  # races with a winner
@@ -157,7 +157,7 @@ class Discovery:
             if isinstance(forwarded, QuorumAnswer) or not self._pool.settings.bootstrap_controllers:
                 quorum, voters = forwarded, named_voters or voters
             if voters:
-                self._found(Role.CONTROLLER, voters)
+                self._report_nodes(Role.CONTROLLER, voters)
                 if isinstance(controllers, Failure):
                     controllers = await self._list_from_voters(voters)
         return Directory(self._cluster_id(controllers), brokers, controllers, quorum, voters)
@@ -180,7 +180,7 @@ class Discovery:
             return _no_winner(Role.BROKER, self._broker_race), None, {}
         self._answered.append(self._broker_race)
         contact, brokers = first
-        self._found(Role.BROKER, brokers.brokers)
+        self._report_nodes(Role.BROKER, brokers.brokers)
         return brokers, contact.address, contact.api_versions.api_keys
 
     async def _contact_broker(self, address: Address) -> tuple[Contact, BrokerList]:
@@ -234,11 +234,11 @@ class Discovery:
         self._answered.append(self._controller_race)
         contact, listed = first
         if isinstance(listed, ControllerList):
-            self._found(Role.CONTROLLER, listed.controllers)
+            self._report_nodes(Role.CONTROLLER, listed.controllers)
             return await self._quorum_from_leader(listed, contact)
         quorum, voters = await self._quorum_from_current_leader()
         if voters:
-            self._found(Role.CONTROLLER, voters)
+            self._report_nodes(Role.CONTROLLER, voters)
         return listed, quorum, voters
 
     async def _contact_controller(self, address: Address) -> tuple[Contact, ControllerList | Failure]:
@@ -280,7 +280,7 @@ class Discovery:
                 return combined("controllers, as DescribeQuorum names them", list(race.failures().values()))
         finally:
             await race.close()
-        self._found(Role.CONTROLLER, listed.controllers)
+        self._report_nodes(Role.CONTROLLER, listed.controllers)
         return listed
 
     async def _quorum_from_leader(

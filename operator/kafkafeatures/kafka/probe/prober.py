@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
-from kafkafeatures.kafka.probe.directory import Discovery, Found, address_of
+from kafkafeatures.kafka.probe.directory import Discovery, ReportNodes, address_of
 from kafkafeatures.kafka.probe.misrouted import answer_by_name, looks_at_names
 from kafkafeatures.kafka.probe.one_quorum import of_another_quorum
 from kafkafeatures.kafka.wire.messages import ApiVersionsResponse
@@ -28,10 +28,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterProbe:
+async def probe_cluster(pool: Pool, *, report_nodes: ReportNodes | None = None) -> ClusterProbe:
     """The lists, the quorum, and the answer of every node whose address is known.
 
-    `found` is called with nodes as soon as they are known, so that following the metadata log can begin meanwhile.
+    `report_nodes` is called with nodes as soon as they are known, so that following the log can begin meanwhile.
     Bounded by three request timeouts: lists, nodes, and nodes that had to wait for others; a healthy cluster takes
     milliseconds.
     """
@@ -39,8 +39,8 @@ async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterPro
     prober = NodeProber(pool)
 
     def on_found(role: Role, hosts: tuple[Host, ...]) -> None:
-        if found is not None:
-            found(role, hosts)
+        if report_nodes is not None:
+            report_nodes(role, hosts)
         prober.begin(role, hosts)
 
     try:

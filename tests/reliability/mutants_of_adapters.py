@@ -20,7 +20,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("the level of the connection is not asked", "    if level == change.from_level:\n", "    if True:\n"),
         ("a level that is not shown yet is not asked for", "if not change.is_downgrade or", "if True or"),
         ("what the kernel keeps goes on", "lease.connection.end_by_reset(DELIVERED_WITHIN.total_seconds())", "pass"),
-        ("every error is a no", "    if code in _NO:\n", "    if code != 0:\n"),
+        ("every error is a no", "    if code in _DECIDED_AGAINST:\n", "    if code != 0:\n"),
         ("the next stop is tried as well", "route.stops()[: 1 if route.controller else None]", "route.stops()"),
         ("a downgrade is an upgrade", "SAFE_DOWNGRADE if c.to_level < c.from_level else UPGRADE", "UPGRADE"),
     ),

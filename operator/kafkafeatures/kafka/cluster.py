@@ -143,7 +143,7 @@ class Cluster:
 
         reading = asyncio.create_task(self._read_log(controllers_known))
         try:
-            probe = await probe_cluster(self._pool, found=on_found)
+            probe = await probe_cluster(self._pool, report_nodes=on_found)
             if not controllers_known.is_set() or not probe.may_have_a_log:
                 reading.cancel()  # no controller is known, so waiting longer would not help
             outcome = await result_of(reading)
@@ -272,13 +272,13 @@ class Cluster:
         )
 
     async def default_min_insync_replicas(self) -> int | Failure:
-        """The value for topics that set none: the highest of the brokers that answered in the last reading."""
+        """The default of `min.insync.replicas`: the highest of the brokers that answered in the last reading."""
         from kafkafeatures.kafka.probe.broker_defaults import BrokerDefaults, answering
 
         return await BrokerDefaults(self._pool).by_asking(answering(self._last.nodes if self._last is not None else ()))
 
     async def settings_of(self, names: frozenset[str]) -> Mapping[tuple[Role, int], NodeSettings | Failure]:
-        """These settings of each node of the last reading, by (role, node id), or the reason why they are unknown."""
+        """These settings of each node of the last reading, by (role, node id); a Failure where they are unknown."""
         from kafkafeatures.kafka.probe.node_settings import settings_of_all
 
         return await settings_of_all(self._pool, self._last.nodes if self._last is not None else (), names)

@@ -73,7 +73,7 @@ class PrometheusApi:
         self._transport = transport
 
     def query(self, expression: str, time: int) -> list[Series]:
-        """The series of an expression at a time in ms: one sample of each, or those of a range."""
+        """The series of an expression at a time in ms: each with one sample, or with all of a range selector."""
         return self._ask("query", {"query": expression, "time": _seconds(time)}, ("vector", "matrix"))
 
     def query_range(self, expression: str, begin: int, end: int, step: int) -> list[Series]:

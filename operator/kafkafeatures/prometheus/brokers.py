@@ -25,7 +25,9 @@ _CLUSTER = re.compile(r"(?:.*_)?(?:cluster|namespace|environment|env)(?:_id|_nam
 
 
 class BrokerLabel(Struct, frozen=True):
-    """The label that has the id, as the user names it. `pattern`: with one group, the id; "" if it is all of it."""
+    """The label that has the id, as the user names it. `pattern`: a regular expression whose one group is the id;
+    empty: the whole value is.
+    """
 
     name: str
     pattern: str = ""
@@ -40,7 +42,7 @@ class BrokersNotNamed(Exception):
 
 
 class SeveralClusters(Exception):
-    """Targets are of several clusters. `labels`: those that differ, with their values."""
+    """The targets belong to several clusters. `labels`: those that differ, with their values."""
 
     def __init__(self, labels: Mapping[str, Sequence[str]]) -> None:
         super().__init__("the selector picks brokers of several clusters")
@@ -71,7 +73,7 @@ def refuse_several(targets: Iterable[Labels]) -> None:
 
 
 def values_of(targets: Iterable[Labels]) -> Mapping[str, Sequence[str]]:
-    """The values of each label that has more than one; a target without the label has none."""
+    """The values of each label with which targets differ. Targets without the label do not count."""
     values: dict[str, set[str]] = {}
     for target in targets:
         for name, value in target.items():

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 MAX_FILE = 1024 * 1024
+"""Bytes of a configuration, or of a file that it names."""
 
 
 class HttpConfigRefused(Exception):
@@ -23,7 +24,7 @@ class HttpConfigRefused(Exception):
 
 
 class BasicAuth(Struct, frozen=True, forbid_unknown_fields=True):
-    """A user and a password, one of the two ways."""
+    """A user and a password, which is either here or in a file."""
 
     username: str = ""
     password: str | None = None
@@ -31,7 +32,7 @@ class BasicAuth(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Authorization(Struct, frozen=True, forbid_unknown_fields=True):
-    """A header with credentials, one of the two ways."""
+    """A header with credentials, which are either here or in a file."""
 
     type: str = "Bearer"
     credentials: str | None = None
@@ -116,10 +117,12 @@ def _reason(error: Exception, otherwise: str) -> str:
 
 
 def _no_password() -> str:
+    """Refuse an encrypted key: OpenSSL would ask for its password at the terminal."""
     raise ValueError("encrypted")
 
 
 def _secret(value: str | None, file: str | None, folder: Path, name: str) -> str:
+    """The secret, from the one of its two fields that is set. Raises HttpConfigRefused."""
     if (value is None) == (file is None):
         raise HttpConfigRefused(f"expected either {name} or {name}_file")
     if file is None:

@@ -51,28 +51,34 @@ from kafkafeatures.prometheus.brokers import (
 
 _HOUR = 60 * MINUTE
 _MOST_STEPS = 8000
-"""Prometheus refuses more than 11,000."""
+"""Steps of a query, at most: Prometheus refuses more than 11,000."""
 _MOST_PROCESSES = 1000
-_FINER = 240
-"""Parts of an hour in which a process begins or ends: one that is overlooked between them is a gap, if it matters."""
+"""Processes of all brokers, at most: each costs several requests."""
+_PARTS_OF_STEP = 240
+"""Parts into which a step is divided within which a process begins or ends: 15 seconds of an hour. A process that runs
+only between two of them is overlooked, which leaves a gap if it matters.
+"""
 _MOST_CHANGES = 200
-"""Steps that are looked at so closely, the latest ones."""
+"""Steps that are divided so, at most: the latest ones."""
 _DATES = 35
-"""Scrapes in the window that show when a version was used."""
+"""Times in the window at which counters are read to show when a version was used."""
 _SPAN = f"{MAX_GAP // 1000}s"
+"""Span of range selectors, as PromQL has it."""
 _METRICS = (JVM_START, KAFKA_START, PROCESS_START)
 """Metrics that tell processes apart, the best first: an exporter beside the broker has the last one of its own."""
 
 
 class PrometheusEvidence(Struct, frozen=True):
-    """The scrapes of the brokers of one cluster, and a line for each of which there is none."""
+    """The scrapes of the brokers of one cluster. `problems`: a line for each target or process that was not used."""
 
     scrapes: tuple[Scrape, ...]
     problems: tuple[str, ...]
 
 
 class _Process(Struct, frozen=True):
-    """A process of a target. `start`: as its metric has it; `first`, `last`: times at which it is known to run."""
+    """A process of a target. `metric`: the one that has its start; `start`: the value of that metric, in its unit;
+    `first`, `last`: the first and the last time in ms at which the process is known to run.
+    """
 
     target: frozenset[tuple[str, str]]
     broker: int
@@ -94,7 +100,7 @@ class _Process(Struct, frozen=True):
 
 
 class _WholeScrape(Struct, frozen=True):
-    """The samples of a target at one time. `exposed`: how many there were."""
+    """The samples of a target at one time in ms. `exposed`: how many the exporter sent, None if that is not known."""
 
     time: int
     counters: BrokerCounters
@@ -123,13 +129,13 @@ def read_evidence(
 def _processes(
     api: PrometheusApi, selector: str, label: BrokerLabel | None, window: EvidenceWindow, step: int
 ) -> tuple[list[_Process], list[str]]:
-    """The processes of all brokers, and the targets that are none of a broker."""
+    """(the processes of all brokers, a line for each target whose broker is not known). `step`: in ms."""
     by_target: dict[frozenset[tuple[str, str]], dict[str, dict[int, float]]] = {}
     ids: dict[frozenset[tuple[str, str]], set[str]] = {}
     for series in _starts(api, selector, window, step):
         labels = dict(series.labels)
         name = labels.pop("__name__", "")
-        node = labels.pop("id", None) if name.lower() == KAFKA_START else None
+        node = labels.pop("id", None) if name.lower() == KAFKA_START else None  # the broker's id, by Kafka itself
         target = frozenset(labels.items())
         ids.setdefault(target, set()).update(() if node is None else (node,))
         by_target.setdefault(target, {}).setdefault(name, {}).update(series.samples)
@@ -155,17 +161,17 @@ def _processes(
 def _starts(api: PrometheusApi, selector: str, window: EvidenceWindow, step: int) -> Iterator[Series]:
     """The starts of processes at each step, and more closely in the steps within which one began or ended."""
     expression = queries.starts(selector)
-    begin = window.end - (-(-window.length // step) + 1) * step
+    begin = window.end - (-(-window.length // step) + 1) * step  # whole steps before the end, and one before the window
     coarse = api.query_range(expression, begin, window.end, step)
     yield from coarse
     changes = {time for series in coarse for time in _changes(series.samples, begin, window.end, step)}
     for time in sorted(changes)[-_MOST_CHANGES:]:
-        yield from api.query_range(expression, time, time + step, step // _FINER)
+        yield from api.query_range(expression, time, time + step, step // _PARTS_OF_STEP)
 
 
 def _changes(samples: Sequence[tuple[int, float]], begin: int, end: int, step: int) -> Iterator[int]:
     """Begins of the steps within which a series has another value, begins or ends."""
-    none = float("nan")
+    none = float("nan")  # differs from every start
     for (time, start), (later, later_start) in pairwise([(begin, none), *samples, (end, none)]):
         if start != later_start and time < later:
             yield time
@@ -173,11 +179,14 @@ def _changes(samples: Sequence[tuple[int, float]], begin: int, end: int, step: i
 
 
 def _rank(name: str) -> int:
+    """Place of a metric in `_METRICS`; the lowest is the best."""
     return _METRICS.index(name.lower()) if name.lower() in _METRICS else len(_METRICS)
 
 
 def _broker(target: Labels, ids: set[str], label: BrokerLabel | None) -> int | None:
-    """The id by the label and by Kafka itself, which have to agree."""
+    """The id of a broker. What its label says and what Kafka itself says (`ids`) have to agree; None if they do not, or
+    if nothing shows the id.
+    """
     by_kafka = {broker_id({"broker": text}, None) for text in ids}
     by_label = broker_id(target, label)
     numbers = by_kafka | ({by_label} if by_label is not None or label is not None else set())
@@ -199,28 +208,32 @@ def _refuse_overlaps(processes: Iterable[_Process], step: int) -> None:
     for process in processes:
         by_broker.setdefault(process.broker, []).append(process)
     for its_processes in by_broker.values():
-        for one, other in combinations(its_processes, 2):
-            is_other = abs(_start_of(one) - _start_of(other)) > MINUTE
-            if is_other and min(one.last, other.last) - max(one.first, other.first) > step:
-                raise SeveralClusters(values_of((one.labels, other.labels)))
+        for first, second in combinations(its_processes, 2):
+            # One process may be two targets, whose metrics for its start differ by some seconds.
+            is_other = abs(_start_of(first) - _start_of(second)) > MINUTE
+            if is_other and min(first.last, second.last) - max(first.first, second.first) > step:
+                raise SeveralClusters(values_of((first.labels, second.labels)))
 
 
 def _start_of(process: _Process) -> float:
+    """The start of a process in ms, whatever the unit of its metric is."""
     return process.start * START_UNITS.get(process.metric.lower(), 1)
 
 
 def _dated(
     api: PrometheusApi, selector: str, window: EvidenceWindow
 ) -> Mapping[frozenset[tuple[str, str]], Mapping[int, Mapping[CounterKey, float]]]:
-    """The counters of each target at some times, for dates of use alone: up to five minutes old, and maybe not all."""
+    """By target and time in ms, the counters: up to five minutes old, and maybe not all. They only show when a version
+    was used; nothing is concluded from a counter that is missing.
+    """
     dated: dict[frozenset[tuple[str, str]], dict[int, dict[CounterKey, float]]] = {}
     step = max(_HOUR, window.length // _DATES)
     for series in api.query_range(queries.counters(selector, _SPAN), window.begin, window.end, step):
         labels = {name: value for name, value in series.labels.items() if name not in ("__name__", "name")}
         try:
-            key = take_key(series.labels.get("__name__", ""), labels)
+            key = take_key(series.labels.get("__name__", ""), labels)  # removes API and version from `labels`
         except ScrapeRefused:
-            continue  # the scrapes say so
+            continue  # `_whole` meets the same name, and reports it
         counts = dated.setdefault(frozenset(labels.items()), {})
         for time, count in series.samples:
             if isfinite(count) and count >= 0:
@@ -235,18 +248,21 @@ def _scrapes(
     window: EvidenceWindow,
     step: int,
 ) -> Iterator[Scrape]:
-    """The scrapes of a process. Raises ScrapeRefused if nothing shows its end."""
+    """The scrapes of a process that matter: its first one if it began in the window, those for dates of use, and two of
+    its end with different counts. Nothing if no scrape has it; raises ScrapeRefused if none shows its end.
+    """
     end = max(_times(api, process, min(process.last + step, window.end), step), default=None)
     if end is None:
         return
     latest, *before = reversed(_whole(api, process, end, _SPAN))
     _refuse_incomplete(api, process, latest)
-    fresh = next((scrape for scrape in reversed(before) if _is_later(latest, scrape)), None)
-    if fresh is None:
+    # The oldest within the span with other counts: then the exporter did not just repeat the latest ones.
+    earlier = next((scrape for scrape in reversed(before) if _is_later(latest, scrape)), None)
+    if earlier is None:
         text = f"has no two scrapes with other counts within {MAX_GAP // MINUTE} minutes at its end"
         raise ScrapeRefused(f"{text}: scrape it at least every two minutes")
     dated_from = process.first
-    if _start_of(process) > window.begin - MAX_CLOCK_ERROR:
+    if _start_of(process) > window.begin - MAX_CLOCK_ERROR:  # it began in the window: its first scrape is needed
         begin = min(_times(api, process, process.first, step), default=end)
         for first in _whole(api, process, min(begin + MAX_GAP, end), _SPAN):
             if first.counters.start == latest.counters.start:
@@ -257,12 +273,12 @@ def _scrapes(
         if dated_from + MAX_GAP <= time <= latest.time - _HOUR:
             dates = BrokerCounters(latest.counters.start, counters, False, latest.counters.start_error)
             yield _scrape(process, time, dates)
-    yield _scrape(process, fresh.time, fresh.counters)
+    yield _scrape(process, earlier.time, earlier.counters)
     yield _scrape(process, latest.time, latest.counters)
 
 
 def _is_later(scrape: _WholeScrape, other: _WholeScrape) -> bool:
-    """Tell whether one shows the process of another at a later time."""
+    """True if `scrape` shows the same process as `other`, with a counter that has grown."""
     counts = scrape.counters.counters
     has_grown = any(count < counts.get(key, 0) for key, count in other.counters.counters.items())
     return has_grown and scrape.counters.start == other.counters.start

@@ -55,7 +55,8 @@ def parse_url(text: str) -> SplitResult:
 
 class HttpTransport:
     """Posts forms to one server. `headers`: with the credentials; `context`: of https; `server_name`: the name in its
-    certificate, if that is not the host of the URL; `connect`: opens connections.
+    certificate, if that is not the host of the URL; `connect`: opens connections; `deadline`, `total`: seconds of one
+    request, and of all; `max_answer`: bytes.
     """
 
     def __init__(
@@ -74,11 +75,11 @@ class HttpTransport:
         self._deadline, self._max_answer = deadline, max_answer
         self._total, self._end = total, SYSTEM.monotonic() + total
         self._server_name, self._connect = server_name, connect
-        self._line: _CuttableConnection | None = None
+        self._link: _CuttableConnection | None = None
 
     def __call__(self, path: str, form: bytes) -> HttpAnswer:
         """Send the form; once more if the server closed a connection that was idle. Raises PrometheusFailed."""
-        was_idle = self._line is not None
+        was_idle = self._link is not None
         try:
             return self._send(path, form)
         except ConnectionError as error:
@@ -88,22 +89,25 @@ class HttpTransport:
 
     def close(self) -> None:
         """Close the connection."""
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+        if self._link is not None:
+            self._link.close()
+            self._link = None
 
     def _send(self, path: str, form: bytes) -> HttpAnswer:
-        line = self._line = self._line or _CuttableConnection(self._connection(), self._connect)
+        """Send the form on the open connection, or a new one. It stays open only after a whole answer. Raises
+        PrometheusFailed, and ConnectionError if the server may have closed it while it was idle.
+        """
+        link = self._link = self._link or _CuttableConnection(self._connection(), self._connect)
         is_whole = False
         remaining = self._end - SYSTEM.monotonic()
         try:
-            with line.cut_after(max(0, min(self._deadline, remaining))):
-                answer = self._exchange(line.connection, path, form)
-            is_whole = not line.is_cut
+            with link.cut_after(max(0, min(self._deadline, remaining))):
+                answer = self._exchange(link.connection, path, form)
+            is_whole = not link.is_cut
         except (OSError, http.client.HTTPException, ValueError, PrometheusFailed) as error:
-            if isinstance(error, PrometheusFailed | ConnectionError) and not line.is_cut:
+            if isinstance(error, PrometheusFailed | ConnectionError) and not link.is_cut:
                 raise
-            if not (line.is_cut or isinstance(error, TimeoutError)):  # the socket's own deadline is the same
+            if not (link.is_cut or isinstance(error, TimeoutError)):  # the socket's own deadline is the same
                 raise PrometheusFailed(_cause(error)) from None
         finally:
             if not is_whole:
@@ -173,7 +177,7 @@ class _CuttableConnection:
 
     @contextmanager
     def cut_after(self, seconds: float) -> Iterator[None]:
-        """Cut it if the block takes longer."""
+        """Cut the connection if the block takes longer."""
         timer = threading.Timer(seconds, self._cut)
         timer.daemon = True
         timer.start()
@@ -183,7 +187,7 @@ class _CuttableConnection:
             timer.cancel()
 
     def close(self) -> None:
-        """Close it."""
+        """Close the connection, and our copy of its socket."""
         self.connection.close()
         if self._socket is not None:
             self._socket.close()

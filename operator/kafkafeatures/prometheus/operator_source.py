@@ -1,4 +1,4 @@
-"""Evidence out of a Prometheus for the operator: to addresses that its policy permits, in texts of its own.
+"""Reads evidence from a Prometheus for the operator: at permitted addresses only, and with failures in our own words.
 
 Called in a thread by `reconcile/client_evidence.py`. Who may write a resource chooses the server: so the name is
 resolved once, every address of it has to be permitted, and exactly the permitted one is connected to, with the name of
@@ -37,8 +37,8 @@ class PrometheusSource:
 
     def __init__(self, settings: PrometheusSettings, monotonic: Callable[[], float], *, within: float = WITHIN) -> None:
         self._settings, self._within, self._monotonic = settings, within, monotonic
-        self._peer: tuple[str, int] | None = None
-        self._until, self._status = 0.0, 0
+        self._peer: tuple[str, int] | None = None  # IP address and port that was connected to last
+        self._until, self._status = 0.0, 0  # monotonic end of the reading; HTTP status of the last answer
 
     def read(self, window: EvidenceWindow) -> EvidenceAnswer:
         """The scrapes of all brokers in this window; a Failure where there are none."""
@@ -109,7 +109,7 @@ class PrometheusSource:
         raise failure
 
     def _cause(self, failed: PrometheusFailed) -> Failure:
-        """The kind of failure, in our words. The transport keeps what it failed with as the context."""
+        """The Failure in our words, by the error that the transport had: the cause or the context of `failed`."""
         match failed.__cause__ or failed.__context__:
             case ssl.SSLError():
                 return _failure(FailureKind.TLS, "the TLS handshake with Prometheus failed", _TLS)

@@ -26,20 +26,21 @@ from kafkafeatures.prometheus.api import Labels
 EXPOSED = "scrape_samples_scraped"
 """Number of samples in the answer of a target, which Prometheus writes down at each scrape."""
 _MATCHER = r'\s*(?!(?:__name__|request|version|name)\b)[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*"\s*'
+"""A matcher, of any label but those of metrics."""
 _SELECTOR = re.compile(f"(?:{_MATCHER}(?:,{_MATCHER})*)?")
 _ID = "id"
 """Label that Kafka itself gives `app-info`."""
 
 
 def is_selector(text: str) -> bool:
-    """Tell whether a text is a list of matchers of a target's labels, such as `namespace="kafka",job="brokers"`. Those
-    of metrics are none: they would hide counters.
+    """True if a text is a list of matchers of a target's labels, such as `namespace="kafka",job="brokers"`. Matchers of
+    a metric's name or labels are refused, since they would hide counters.
     """
     return _SELECTOR.fullmatch(text) is not None
 
 
 def starts(selector: str) -> str:
-    """Start times of processes that have request counters."""
+    """Start times of processes, of targets that have request counters at the same time."""
     counters = _of_names(FAMILIES, f'request=~"{CANARY}.*"', selector)
     return (
         f"{_of_names(START_UNITS, selector)} and ignoring ({_ID}) count without (request, version, name) ({counters})"
@@ -61,7 +62,7 @@ def named(name: str, target: Labels, span: str) -> str:
 def scrapes(target: Labels, span: str) -> str:
     """The samples of a target within a span that evidence is made of."""
     names = (*FAMILIES, *START_UNITS, EXPORTER, SCRAPE_ERROR, TOTAL, f"{PURGATORY}.*", f"{ZOOKEEPER}.*", EXPOSED)
-    return f"{_of_names(names, _exactly(target)[1:])}[{span}]"
+    return f"{_of_names(names, _exactly(target)[1:])}[{span}]"  # [1:]: without the first comma
 
 
 def stored(target: Labels) -> str:
@@ -70,11 +71,13 @@ def stored(target: Labels) -> str:
 
 
 def _of_names(names: Iterable[str], *matchers: str) -> str:
+    """A selector of metrics by their names, in any case: exporters write them in small letters or as Kafka does."""
     alternatives = "|".join(sorted(names))
     return "{" + ",".join([f'__name__=~"(?i:{alternatives})"', *filter(str.strip, matchers)]) + "}"
 
 
 def _exactly(target: Labels) -> str:
+    """Matchers of all labels of a target, each after a comma."""
     return "".join(f',{name}="{_quoted(value)}"' for name, value in sorted(target.items()))
 
 

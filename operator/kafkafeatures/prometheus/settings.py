@@ -18,9 +18,11 @@ ADDRESS_FORBIDDEN = Failure(
 
 
 class PrometheusSettings(Struct, frozen=True):
-    """The server, the series of one cluster in it, and the brokers of these series.
+    """A server, and how to find the series of one cluster and its brokers in it.
 
-    tls: of https. authorization: the header that logs in; empty for none. policy: addresses that may be connected to.
+    selector: label matchers that pick the targets of the cluster. broker_label, broker_pattern: the label with the id
+    of the broker, and the part of it that is the id (`BrokerLabel`); empty: labels that are known.
+    tls: for https. authorization: the header that logs in; empty for none. policy: addresses that may be connected to.
     """
 
     url: str

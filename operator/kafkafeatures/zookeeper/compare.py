@@ -33,6 +33,7 @@ from kraftlog.image import Image, ZkMigrationState
 T = TypeVar("T")
 
 ROUNDS = 3
+"""Rounds at most, each over the znodes that differed in the one before."""
 CAUGHT_UP_WITHIN = 15.0
 """Seconds in which ZooKeeper must reach the offset of the log; an idle controller writes the offset twice a second."""
 PAUSE = 0.25
@@ -58,7 +59,7 @@ async def compare(ensemble: Ensemble, log: Log, cluster_id: str, environment: En
     """
     try:
         async with Session(ensemble) as session:
-            outcome = await _Rounds(session, log, environment).of(cluster_id)
+            outcome = await _Rounds(session, log, environment).run(cluster_id)
     except KafkaError as error:
         outcome = to_failure(error, f"ZooKeeper {ensemble}")
     return log.without_secrets(Unknown(outcome) if isinstance(outcome, Failure) else outcome)
@@ -70,7 +71,7 @@ class _Rounds:
     def __init__(self, session: Session, log: Log, environment: Environment) -> None:
         self._session, self._log, self._environment = session, log, environment
 
-    async def of(self, cluster_id: str) -> Equality | Failure:
+    async def run(self, cluster_id: str) -> Equality | Failure:
         """Compare all znodes, then in later rounds only those that differed."""
         image = await self._not_comparable(cluster_id) or await self._image()
         if isinstance(image, Failure):
@@ -95,7 +96,9 @@ class _Rounds:
         raise AssertionError("the last round returns")
 
     async def _compared(self, image: Image, selected: frozenset[str] | None) -> Comparison | Failure:
-        """One round, partly in a thread: with many topics it takes a moment to compute the expected znodes."""
+        """The comparison of one round, of the znodes `selected` or of all. Partly in a thread: with many topics it
+        takes a moment to compute the expected znodes.
+        """
         comparison = await run_in_thread(lambda: Comparison(Expected(image), selected))
         failure = await read_copied(self._session, comparison, selected)
         if failure is not None or comparison.failures:
@@ -134,7 +137,7 @@ class _Rounds:
             written_offset = await self._offset()
             if isinstance(written_offset, Failure):
                 return written_offset
-            if written_offset >= offset - 1:
+            if written_offset >= offset - 1:  # `/migration` has the last record that was written, not the next one
                 return None
             if self._environment.monotonic() >= until:
                 return Failure(

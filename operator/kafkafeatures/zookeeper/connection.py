@@ -95,6 +95,7 @@ class Sockets(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
         )
 
     def _secured(self, raw_socket: socket.socket, host: str) -> socket.socket:
+        """The connection with TLS, if the ensemble has it. Raises KafkaError."""
         if self._ensemble.tls is None:
             return raw_socket
         try:
@@ -116,11 +117,11 @@ class Frames(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._last_moment = threading.Lock()
-        self._held: socket.socket | None = None
-        self._has_begun = False
+        self._lock = threading.Lock()  # the event loop permits and forbids, a thread of kazoo sends
+        self._permitted_socket: socket.socket | None = None  # the connection on which a transaction may leave
+        self._has_begun = False  # kazoo began to write one
 
-    def hold(self) -> None:
+    def permit_transaction(self) -> None:
         """Allow a transaction from now on, but only on the current connection. That connection is set to end by a
         reset, and the kernel drops bytes that the server does not acknowledge in time (`DELIVERED_WITHIN`).
         """
@@ -128,19 +129,19 @@ class Frames(ConnectionHandler):  # type: ignore[misc]  # kazoo has no types
         if link is not None:
             with suppress(OSError):  # it may be closed by now, and then nothing leaves
                 end_by_reset(link, DELIVERED_WITHIN.total_seconds())
-        with self._last_moment:
-            self._held = link
+        with self._lock:
+            self._permitted_socket = link
 
-    def let_go(self) -> bool:
+    def forbid_transactions(self) -> bool:
         """Allow no transaction from now on. Returns True if a byte of one may have left already."""
-        with self._last_moment:
-            self._held = None
+        with self._lock:
+            self._permitted_socket = None
             return self._has_begun
 
     def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:
         if request.type == Transaction.type:
-            with self._last_moment:
-                if self._held is None or self._held is not self._socket:
+            with self._lock:
+                if self._permitted_socket is None or self._permitted_socket is not self._socket:
                     raise ConnectionDropped("a transaction may no longer leave")
                 self._has_begun = True
         super()._submit(request, timeout, xid)

@@ -63,7 +63,7 @@ class _Reader:
     def unit(self, path: str) -> Iterator[Read]:
         """Read of one topic, with the partitions that follow, or of one other znode."""
         name = topics.topic_name(path)
-        if not places.is_possible_path(path):
+        if not places.is_possible_path(path):  # ZooKeeper can have no such znode, so nothing is below it
             self._sink.entries(path, {})
         elif name is None:
             yield Read(path, partial(self._entries, path))
@@ -73,15 +73,16 @@ class _Reader:
     def _names(self, root: str, reads: Callable[[tuple[str, ...]], Iterable[Read]]) -> Read:
         """Read of the names below a path. `reads`: makes the reads that follow from the names."""
 
-        def taken(names: Names) -> None:
+        def take_names(names: Names) -> None:
             if isinstance(names, Failure):
                 self._sink.unread(names)
             else:
                 self._pipeline.add(reads(names or ()))
 
-        return Read(root, None, taken)
+        return Read(root, None, take_names)
 
     def _below(self, root: str, names: tuple[str, ...]) -> Iterator[Read]:
+        """Reads of the znodes with these names below `root`; of a user also its clients, which have a znode each."""
         for name in names:
             path = f"{root}/{name}"
             yield from self.unit(path)
@@ -105,6 +106,7 @@ class _Reader:
         )  # fmt: skip
 
     def _topic(self, name: str) -> Read:
+        """Read of a topic, after which its partitions are read."""
         return Read(topics.topic_path(name), partial(self._take_topic, name))
 
     def _take_topic(self, name: str, data: Data) -> None:
@@ -134,6 +136,7 @@ class _Reader:
         self._sink.entries(path, places.read_entries(path, data))
 
     def _size(self, path: str, data: bytes | None) -> None:
+        """Remark on a znode that is too large to be copied."""
         remark = too_large(path, len(data or b""))
         if remark is not None:
             self._sink.remark(remark)

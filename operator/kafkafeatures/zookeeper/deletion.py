@@ -54,15 +54,15 @@ def operations_of(step: DeleteZnodes, identity: int, parent: str = "/") -> tuple
     epoch = step.epoch
     of_cluster = Operation(CLUSTER_ID, f"READ on {CLUSTER_ID}", lambda it: it.check(CLUSTER_ID, identity))
     if step.raise_to is None:
-        first = Operation(EPOCH, f"READ on {EPOCH}", lambda it: it.check(EPOCH, epoch.version))
+        of_epoch = Operation(EPOCH, f"READ on {EPOCH}", lambda it: it.check(EPOCH, epoch.version))
     else:
         value = str(step.raise_to).encode()
-        first = Operation(EPOCH, f"WRITE on {EPOCH}", lambda it: it.set_data(EPOCH, value, epoch.version))
+        of_epoch = Operation(EPOCH, f"WRITE on {EPOCH}", lambda it: it.set_data(EPOCH, value, epoch.version))
 
     def deletion(path: str, version: int) -> Operation:
         return Operation(path, f"DELETE on {parent}", lambda it: it.delete(path, version))
 
-    return of_cluster, first, *(deletion(path, life.version) for path, life in step.deletes.items())
+    return of_cluster, of_epoch, *(deletion(path, life.version) for path, life in step.deletes.items())
 
 
 @asynccontextmanager
@@ -113,12 +113,12 @@ def outcome(operations: tuple[Operation, ...], results: tuple[object, ...]) -> O
     ]
     if not failed:
         return Applied()
-    by_itself = [
+    causes = [
         (operation, error)
         for operation, error in failed
         if not isinstance(error, RolledBackError | RuntimeInconsistency)
     ]
-    operation, error = (by_itself or failed)[0]
+    operation, error = (causes or failed)[0]  # the others failed only because this one did
     code = int(getattr(error, "code", 0))
     if code == NO_AUTH:
         message = f"not authorized; grant {operation.right} to the user of the digest, or name one that has it"

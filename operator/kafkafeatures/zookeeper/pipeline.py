@@ -30,7 +30,7 @@ TURN, TURN_BYTES = 16, 128 * 1024
 _FIRST = 1024 * 1024  # estimate of the largest answer in bytes, before any has come
 _DECAY = 0.9  # factor by which that estimate shrinks with each answer
 
-_OF_ONE = (FailureKind.AUTHORIZATION, FailureKind.REJECTED)
+_OF_SINGLE_ZNODE = (FailureKind.AUTHORIZATION, FailureKind.REJECTED)
 """Failures of a single znode: others can still be read."""
 
 Data: TypeAlias = bytes | Failure | None
@@ -59,9 +59,9 @@ class Pipeline:
         self._session = session
         self._waiting: list[Iterator[Read]] = []
         self._outstanding = 0
-        self._largest = float(_FIRST)
+        self._largest = float(_FIRST)  # bytes of the largest recent answer, an estimate for those that are outstanding
         self._answered: deque[tuple[Read, IAsyncResult]] = deque()  # written to by threads of kazoo
-        self._any = asyncio.Event()
+        self._any = asyncio.Event()  # an answer has come
         self._loop = asyncio.get_running_loop()
 
     def add(self, reads: Iterable[Read]) -> None:
@@ -81,7 +81,7 @@ class Pipeline:
                 request, done = self._answered.popleft()
                 self._outstanding -= 1
                 outcome = self._session.outcome(request.path, done)
-                if isinstance(outcome, Failure) and outcome.kind not in _OF_ONE:
+                if isinstance(outcome, Failure) and outcome.kind not in _OF_SINGLE_ZNODE:
                     return outcome
                 count, size = count + 1, size + self._take(request, outcome)
                 if count >= TURN or size >= TURN_BYTES:
@@ -90,31 +90,30 @@ class Pipeline:
                     await asyncio.sleep(0)
         return None
 
-    def _take(self, reader: Read, found: Any) -> int:
+    def _take(self, reader: Read, answer: Any) -> int:
         """Pass an answer to its handler; return its size in bytes."""
         size = 0
         if reader.take is not None:
-            data = found if found is None or isinstance(found, Failure) else found[0] or b""
+            data = answer if answer is None or isinstance(answer, Failure) else answer[0] or b""
             size = len(data) if isinstance(data, bytes) else 0
             self._largest = max(float(size), _DECAY * self._largest, 1.0)
             reader.take(data)
         elif reader.take_names is not None:
-            reader.take_names(tuple(sorted(found)) if isinstance(found, list) else found)
+            reader.take_names(tuple(sorted(answer)) if isinstance(answer, list) else answer)
         return size
 
     def _send(self) -> None:
         """Send waiting reads, up to the number that may be outstanding."""
         window = max(LEAST_OUTSTANDING, min(MOST_OUTSTANDING, int(MOST_BYTES / self._largest)))
-        for _ in range(
-            2 * TURN
-        ):  # more than answers are handled in a turn, so that the number of outstanding ones grows
+        # More than the answers that are handled in a turn, so that the number of outstanding reads grows.
+        for _ in range(2 * TURN):
             request = self._next() if self._outstanding < window else None
             if request is None:
                 return
             try:
-                ask = self._session.asks_for if request.take is not None else self._session.asks_for_children
+                ask = self._session.request_znode if request.take is not None else self._session.request_children
                 handle = ask(request.path)
-            except ValueError:  # a path that ZooKeeper has none of
+            except ValueError:  # no znode can have such a path
                 self._take(request, Failure(FailureKind.REJECTED, f"znode {request.path}", "this is not a valid path"))
                 continue
             self._outstanding += 1
@@ -132,7 +131,7 @@ class Pipeline:
     def _is_done(self, reader: Read, done: IAsyncResult) -> None:
         """Note an answer. Called in a thread of kazoo."""
         self._answered.append((reader, done))
-        if len(self._answered) == 1:
+        if len(self._answered) == 1:  # else the event loop was told already
             self._loop.call_soon_threadsafe(self._any.set)
 
     async def _is_answered(self) -> bool:

@@ -56,7 +56,7 @@ async def cluster_znode(session: Session, cluster_id: str) -> Znode | Failure:
 
 
 async def _all(session: Session, ensemble: str, at: datetime) -> ZooKeeperReading | Failure:
-    single = asyncio.gather(
+    single_znodes = asyncio.gather(
         _read(session, CLUSTER_ID, znodes.cluster_id),
         _read(session, "/controller", znodes.controller),
         _read(session, "/controller_epoch", znodes.controller_epoch),
@@ -68,7 +68,7 @@ async def _all(session: Session, ensemble: str, at: datetime) -> ZooKeeperReadin
         session.children("/admin/delete_topics"),
         _read(session, "/admin/reassign_partitions", znodes.reassigns),
     )
-    cluster_id, controller, epoch, migration, feature = await single
+    cluster_id, controller, epoch, migration, feature = await single_znodes
     brokers, deletions, reassigning = await lists
     if brokers is None and cluster_id is None and controller is None:
         return Failure(
@@ -84,6 +84,7 @@ async def _all(session: Session, ensemble: str, at: datetime) -> ZooKeeperReadin
 
 
 async def _read(session: Session, path: str, shape: Callable[[Znode], T]) -> Read[T]:
+    """The content of a znode, decoded by `shape`; None if it is absent."""
     failure = await session.synced(path) if path in SYNCED else None
     return failure or parsed(await session.get(path), shape)
 

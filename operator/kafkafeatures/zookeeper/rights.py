@@ -78,16 +78,16 @@ async def _reading(session: Session) -> ZnodeRight:
 async def _read(session: Session, path: str) -> Failure | None:
     """Read a znode and the first one below it; a Failure if one of them cannot be read."""
     znode = await session.get(path)
-    below = await session.children(path) if not isinstance(znode, Failure) else znode
-    if isinstance(below, Failure):
-        return below
-    first = await session.get(f"{path}/{below[0]}") if below else None
+    child_names = await session.children(path) if not isinstance(znode, Failure) else znode
+    if isinstance(child_names, Failure):
+        return child_names
+    first = await session.get(f"{path}/{child_names[0]}") if child_names else None
     return first if isinstance(first, Failure) else None
 
 
 async def _by_acl(session: Session, ensemble: Ensemble, right: str, path: str, goal: str) -> ZnodeRight:
     """Judge a right by the ACL of a znode: granted, not granted, or not known."""
-    shown_path = (ensemble.chroot or "/") if path == "/" else path
+    shown_path = (ensemble.chroot or "/") if path == "/" else path  # the session's root is the chroot
     acls = await session.acl(path)
     if isinstance(acls, Failure):
         return ZnodeRight(right, shown_path, goal, acls)

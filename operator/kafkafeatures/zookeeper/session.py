@@ -57,7 +57,7 @@ class Session:
             logger=_SILENT,
         )
         self._frames = Frames(self._client, self._client._conn_retry.copy(), logger=_SILENT)
-        self._client._connection = self._frames
+        self._client._connection = self._frames  # kazoo has no public way to replace its handler
 
     async def __aenter__(self) -> Self:
         connected = asyncio.Event()
@@ -142,29 +142,29 @@ class Session:
             return NotSent(reason)
         if not self._client.connected:
             return NotSent(f"ZooKeeper {self._ensemble}: the session has ended meanwhile")
-        self._frames.hold()
-        deadline = asyncio.get_running_loop().call_later(LEAVES_WITHIN, self._frames.let_go)
+        self._frames.permit_transaction()
+        deadline = asyncio.get_running_loop().call_later(LEAVES_WITHIN, self._frames.forbid_transactions)
         answer = None
         try:
             async with asyncio.timeout(self._ensemble.timeout):
                 answer = tuple((await _settled(transaction.commit_async())).get(block=False))
             return answer
         except Exception as error:  # of any kind: there is no answer
-            if not self._frames.let_go():
+            if not self._frames.forbid_transactions():
                 return NotSent(f"ZooKeeper {self._ensemble}: the session has ended meanwhile")
             reason = _name_of(error) if isinstance(error, KazooException) else f"no answer ({type(error).__name__})"
             return OutcomeUnknown(f"ZooKeeper {self._ensemble}: {reason}")
         finally:
             deadline.cancel()
-            self._frames.let_go()
+            self._frames.forbid_transactions()
             if answer is None:
                 self._sockets.end()
 
-    def asks_for(self, path: str) -> IAsyncResult:
+    def request_znode(self, path: str) -> IAsyncResult:
         """Request one znode without waiting; `outcome` returns the answer."""
         return self._client.get_async(path)
 
-    def asks_for_children(self, path: str) -> IAsyncResult:
+    def request_children(self, path: str) -> IAsyncResult:
         """Request the children of a znode without waiting; `outcome` returns the answer."""
         return self._client.get_children_async(path)
 

@@ -236,8 +236,8 @@ class Counting(Session):
 
     outstanding = most = total = 0
 
-    def asks_for(self, path: str) -> IAsyncResult:
-        asked = super().asks_for(path)
+    def request_znode(self, path: str) -> IAsyncResult:
+        asked = super().request_znode(path)
         self.outstanding, self.total = self.outstanding + 1, self.total + 1
         self.most = max(self.most, self.outstanding)
         asked.rawlink(self._done)

@@ -133,7 +133,7 @@ async def test_brokers_that_only_the_metadata_log_names_are_probed_once_in_a_sec
 async def test_the_caller_is_notified_of_each_node_as_it_is_found() -> None:
     heard: list[tuple[Role, int]] = []
     async with whole().pool(settings(servers=(1,))) as pool:
-        await probe_cluster(pool, found=lambda role, found: heard.extend((role, h.id) for h in found))
+        await probe_cluster(pool, report_nodes=lambda role, found: heard.extend((role, h.id) for h in found))
     assert set(heard) == {(Role.BROKER, h.id) for h in BROKERS} | {(Role.CONTROLLER, h.id) for h in CONTROLLERS}
 
 

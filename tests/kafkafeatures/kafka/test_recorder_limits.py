@@ -82,7 +82,7 @@ async def test_a_resource_with_ever_new_cluster_ids_keeps_a_bounded_number_of_re
         await rig.look(whole(2), 2, ("kafka", "bills"))
         for number in range(20):
             await rig.look(whole(2), 2, cluster_id=f"id-{number}")
-    assert len(rig.found("recorder-kafka_orders")) == recordings.MOST
+    assert len(rig.found("recorder-kafka_orders")) == recordings.MAX_RECORDINGS
     assert (tmp_path / "id-19").is_dir()
     assert rig.log("recorder-kafka_bills") == whole(2).data
 
@@ -93,14 +93,14 @@ async def test_a_cluster_that_keeps_contradicting_itself_is_no_longer_recorded(
     async with recording(tmp_path) as rig:
         first = whole(4)
         await rig.look(first, 4)
-        for number in range(2 * recordings.MOST):
+        for number in range(2 * recordings.MAX_RECORDINGS):
             epoch = 10 + number
             data = b"".join(batch(one, no_op(), epoch=epoch) for one in range(4))
             await rig.look(Leader(start=0, data=data, high_watermark=4, snapshots={}, epochs=(epoch,)), 4)
     assert rig.log() == first.data
-    assert len(rig.found("recorder-kafka_orders*")) == recordings.MOST
-    assert rig.heard.gaps == recordings.MOST - 1
-    assert rig.heard.failures == ["limit"] * (recordings.MOST + 1)
+    assert len(rig.found("recorder-kafka_orders*")) == recordings.MAX_RECORDINGS
+    assert rig.heard.gaps == recordings.MAX_RECORDINGS - 1
+    assert rig.heard.failures == ["limit"] * (recordings.MAX_RECORDINGS + 1)
     assert caplog.text.count("contradicted what was recorded 8 times") == 1
 
 

@@ -200,45 +200,45 @@ def came(at: socket.socket) -> bool:
 
 def test_a_transaction_is_sent_on_the_connection_that_held_it() -> None:
     with connected() as (frames, server):
-        frames.hold()
+        frames.permit_transaction()
         frames._submit(TRANSACTION, 1.0, 1)
         assert came(server)
-        assert frames.let_go()
+        assert frames.forbid_transactions()
 
 
 def test_a_transaction_is_never_sent_on_a_later_connection() -> None:
     with connected() as (frames, server), connected() as (later, other):
-        frames.hold()
+        frames.permit_transaction()
         frames._socket = later._socket
         with pytest.raises(ConnectionDropped):
             frames._submit(TRANSACTION, 1.0, 1)
         assert not came(server)
         assert not came(other)
-        assert not frames.let_go()
+        assert not frames.forbid_transactions()
 
 
 def test_a_transaction_is_not_sent_after_its_release_nor_without_a_hold() -> None:
     for ask in (True, False):
         with connected() as (frames, server):
             if ask:
-                frames.hold()
-                assert not frames.let_go()
+                frames.permit_transaction()
+                assert not frames.forbid_transactions()
             with pytest.raises(ConnectionDropped):
                 frames._submit(TRANSACTION, 1.0, 1)
             assert not came(server)
-            assert not frames.let_go()
+            assert not frames.forbid_transactions()
 
 
 def test_a_request_that_only_reads_is_sent_at_any_time() -> None:
     with connected() as (frames, server):
         frames._submit(GetData("/controller", None), 1.0, 1)
         assert came(server)
-        assert not frames.let_go()
+        assert not frames.forbid_transactions()
 
 
 def test_a_transaction_without_a_connection_is_not_sent() -> None:
     with connected() as (frames, _):
         frames._socket = None
-        frames.hold()
+        frames.permit_transaction()
         with pytest.raises(ConnectionDropped):
             frames._submit(TRANSACTION, 1.0, 1)

@@ -1,4 +1,4 @@
-"""`kafkafeatures clients check`: do clients use API versions that a release lacks? By counters of every broker.
+"""`kafkafeatures clients check`: shows whether clients use API versions that a release lacks, by the brokers' counters.
 
 Called by `command.py`. It reads scrapes and asks which brokers are registered; `core/clients/verdict.py` judges.
 Exit code 0: ready, 4: blocked, 5: unknown.
@@ -32,17 +32,17 @@ from kafkafeatures.core.clients.targets import Acceptance, Targets
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
 from kafkafeatures.core.words import printable
 
-CODES = {
+CODES = {  # exit codes
     ClientVerdict.READY: Exit.DONE,
     ClientVerdict.BLOCKED: Exit.BLOCKED,
     ClientVerdict.UNKNOWN: Exit.UNREACHABLE,
 }
-DAYS = 35
+DAYS = 35  # of the window, unless the user sets another
 _HOUR = 3_600_000
 _UNITS = {"h": _HOUR, "d": 24 * _HOUR}
 _LATER = "there are scrapes of a time after the window, which were not looked at; without --at they are"
-_SHOWN = 5
-"""Files, or targets of Prometheus, of which the reason is told."""
+_REASONS_SHOWN = 5
+"""Reasons why a file, or a target of Prometheus, was not read that are shown at most."""
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
@@ -73,7 +73,7 @@ def add_arguments(group: argparse._ActionsContainer) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Judge once, and show it."""
+    """Judge once, and show the verdict in the form that `--output` names."""
     if arguments.release is None:
         raise CommandFailed("clients check: --release is required", Exit.USAGE)
     if arguments.owners is not None and not arguments.request_logs:
@@ -86,14 +86,14 @@ def run(arguments: argparse.Namespace) -> int:
         evidence = _evidence(arguments, window, table)
         owners, logs = read_owners(arguments.owners), read_request_logs(arguments.request_logs)
     except CommandFailed as failed:
-        # 4 says that clients use old versions, and nothing else.
+        # Code 4 must mean that clients use old versions: without a verdict it is 5.
         failed.code = Exit.UNREACHABLE if failed.code in (Exit.BLOCKED, Exit.FAILED) else failed.code
         raise
     if arguments.prometheus:
-        strangers = prometheus.unregistered(
+        unknown_brokers = prometheus.unregistered(
             evidence, None if registered.registry is None else registered.registry.present
         )
-        evidence = replace(evidence, refused=(*strangers, *evidence.refused))
+        evidence = replace(evidence, refused=(*unknown_brokers, *evidence.refused))
     check = check_clients(
         arguments.release, table, evidence.scrapes, registered.registry, window, all_refuse=registered.all_refuse,
         logged=version_uses(logs.uses, window),
@@ -129,13 +129,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _source(arguments: argparse.Namespace, evidence: ScrapeFiles, cluster_id: str) -> str:
-    """Words for the evidence and the cluster: scrapes of another cluster may have the same ids."""
+    """Words that name the evidence and the cluster, so that a user notices scrapes of another cluster."""
     source = printable(arguments.prometheus or str(arguments.evidence))
     folder = f", folder {printable(evidence.cluster)}" if evidence.cluster else ""
     return f"evidence {source}{folder}; cluster {printable(cluster_id) or 'id not known'}"
 
 
 def _evidence(arguments: argparse.Namespace, window: EvidenceWindow, table: Targets) -> ScrapeFiles:
+    """The scrapes, from files or from a Prometheus. Raises CommandFailed."""
     if bool(arguments.prometheus) == (arguments.evidence is not None):
         raise CommandFailed("clients check: expected either --prometheus URL or --evidence DIR", Exit.USAGE)
     if arguments.prometheus:
@@ -145,15 +146,16 @@ def _evidence(arguments: argparse.Namespace, window: EvidenceWindow, table: Targ
 
     @cache
     def matters(key: CounterKey) -> bool:
+        """True if the release may not accept a client's requests of this API and version."""
         return target is None or table.acceptance(target, *key) not in (Acceptance.ACCEPTED, Acceptance.INTERNAL)
 
     return read_scrapes(arguments.evidence, arguments.cluster, window, matters)
 
 
 def _tell_refused(refused: Sequence[str]) -> None:
-    for line in refused[:_SHOWN]:
+    for line in refused[:_REASONS_SHOWN]:
         tell(line)
-    if (omitted := len(refused) - _SHOWN) > 0:
+    if (omitted := len(refused) - _REASONS_SHOWN) > 0:
         tell(f"and {omitted} more were not read; -o json has all of them")
 
 

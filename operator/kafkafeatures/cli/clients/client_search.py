@@ -1,7 +1,8 @@
-"""Clients that request logs have seen at addresses and on connections that are in question.
+"""Searches request logs for clients at given addresses, and for those on given connections.
 
-Called by `rejected.py`. It takes raw logs and those of `clients reduce`; only of lines whose address is in question
-anything is kept, so that memory does not grow with a log. A reduced log has no connections.
+Called by `rejected.py`, with the addresses and connections of refused requests. It takes raw logs and those of
+`clients reduce`, which have no connections. Lines with other addresses are skipped, so that memory does not grow with
+a log.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from kafkafeatures.cli.clients.logs.requests import RequestGroup, RequestRejecte
 from kafkafeatures.core.clients.rejections import Seen, SeenClient, Sightings
 
 MAX_CLIENTS = 1_000
-"""Clients for each address: some make up a client id for each run."""
+"""Clients of one address, at most: some programs make up a client id for each run."""
 UNKNOWN_SOFTWARE = "unknown"
+"""Name that brokers log for software that does not name itself."""
 _PEER = re.compile(rb'"connection\\?":\\?"[^"\\]{3,80}:\d{1,5}-\[?([^"\\\[\]]{3,80}?)\]?:\d{1,5}-[\d-]{1,22}\\?"')
 """The address in a line, also where the line is a text within JSON."""
 
 
 class ClientSearch:
-    """Search for clients at `addresses`, and for those on `connections`."""
+    """A search for clients at `addresses`. `connections`: those of which it notes when a client used them."""
 
     def __init__(self, addresses: Collection[str], connections: Collection[str]) -> None:
         self._addresses = {address.encode() for address in addresses}
@@ -32,13 +34,14 @@ class ClientSearch:
 
     @property
     def seen(self) -> Seen:
+        """By address, the clients that were seen there so far."""
         return self._seen
 
     def read(self, stream: LogStream) -> None:
         """Search a raw log. Raises LogUnreadable, after what could be read."""
         for lines in ContainerLog().batches(stream):
             for line in lines:
-                # From behind: what precedes it are a request and a response, which name anything.
+                # From behind: in front of it are a request and a response, whose texts clients choose.
                 begin = line.rfind(b'"connection')
                 match = _PEER.match(line, begin) if begin >= 0 else None
                 if match and match[1] in self._addresses:
@@ -69,7 +72,9 @@ class ClientSearch:
         sightings.times[request.connection] = min(first, request.time), max(last, request.time)
 
     def _add(self, group: RequestGroup) -> Sightings | None:
-        """The traces of the client that the group is of; None if its address is not in question."""
+        """Add the API and version of a group to its client. Returns what is known of that client; None if its address
+        is not searched for, or has too many clients.
+        """
         address = group.address or ""
         if address.encode() not in self._addresses:
             return None
@@ -86,5 +91,5 @@ class ClientSearch:
 
 
 def is_reduced(path: Path) -> bool:
-    """Tell whether a path is of reduced logs: of a folder of them, or of one by its name."""
+    """True if a path is a folder, which can only have reduced logs, or has the name of a reduced log."""
     return path.is_dir() or path.name.endswith(SUFFIX)

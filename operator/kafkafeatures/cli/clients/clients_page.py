@@ -1,6 +1,6 @@
-"""Clients by the days on which request logs show them, as a part of the page of `clients check`.
+"""A part of the HTML page of `clients check`: for each client, the days on which request logs show it.
 
-Pure. Called by `verdict_page.py`. A day has the colour of the worst that a client sent on it. Names come from clients:
+Pure. Called by `verdict_page.py`. A day is red if the client sent a removed version on it. Names come from clients, so
 they are cut, and shown as text.
 """
 
@@ -23,15 +23,16 @@ CLIENT_STYLE = Html("""
 _KEYS = (("seen", "sent requests that the release accepts"), ("removed", "sent a removed version"))
 _DAY = 86_400_000
 _SHOWN = 200
-"""Clients, those that were seen last first."""
+"""Clients that are drawn at most: those that were seen last."""
 _LONGEST = 120
+"""Characters of a client id that are shown."""
 
 _Days = Mapping[int, bool]
-"""By the number of the day, true if a removed version was sent."""
+"""By the number of the day since 1970: True if a removed version was sent on it."""
 
 
 def clients_by_day(check: ClientCheck, uses: Iterable[LoggedUse], targets: Targets) -> Html:
-    """A track for each client; empty without logs."""
+    """A heading, and a track for each client; nothing without logs."""
     by_client = _by_client(check, uses, targets)
     if not by_client:
         return Html()
@@ -50,7 +51,7 @@ def clients_by_day(check: ClientCheck, uses: Iterable[LoggedUse], targets: Targe
 def _by_client(
     check: ClientCheck, uses: Iterable[LoggedUse], targets: Targets
 ) -> Mapping[str, tuple[int, Mapping[int, bool]]]:
-    """The time at which each client was seen last, and its days."""
+    """By client id: the time in ms at which it was seen last, and its days."""
     target = targets.of(check.release)
     by_client: dict[str, tuple[int, dict[int, bool]]] = {}
     for use in uses:
@@ -65,6 +66,7 @@ def _by_client(
 
 
 def _pieces(days: _Days, check: ClientCheck) -> Iterator[Piece]:
+    """A piece of the track for each day, cut at the ends of the window."""
     for day, is_removed in sorted(days.items()):
         begin, end = max(day * _DAY, check.window.begin), min((day + 1) * _DAY, check.window.end)
         if begin < end:

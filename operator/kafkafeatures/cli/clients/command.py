@@ -1,7 +1,7 @@
-"""`kafkafeatures clients`: clients that break with a release of Kafka, by what brokers counted and logged.
+"""`kafkafeatures clients`: finds clients that break with a release of Kafka, by what brokers counted and logged.
 
-The actions are modules of their own, in the table `ACTIONS`; each adds its flags. What it decides: a flag of one action
-is refused by the others, and never ignored.
+Called by the command line. The actions are modules of their own, in the table `ACTIONS`; each adds its flags. What this
+module decides: a flag of another action is refused, and never ignored.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from kafkafeatures.cli.shell.output import CSV, FORMATS, HTML
 
 
 class ClientsAction(Struct, frozen=True):
-    """An action, its module, and what it does. `operands`: what may follow it; `shared`: the flags of `_add_shared`
-    that it takes, by the name of their value; `forms`: of its output.
+    """An action, its module, and what it does. `operands`: help for the arguments that may follow it, empty if none
+    may; `shared`: the flags of `_add_shared` that it takes, by the name of their value; `forms`: the forms of its
+    output.
     """
 
     module: str
@@ -76,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do it. Raises CommandFailed for a flag of another action."""
+    """Run the action. Raises CommandFailed, also for a flag of another action."""
     action = ACTIONS[arguments.action]
     _refuse_other_flags(arguments, action)
     if arguments.operands and not action.operands:
@@ -89,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that several actions have."""
     parser.add_argument("--cluster", metavar="NAME", help="of several clusters in the evidence, the folder of this one")
     add_connection_flags(parser, "cluster that says which brokers are registered")
     parser.add_argument(
@@ -102,25 +104,27 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
 
 
 def _refuse_other_flags(arguments: argparse.Namespace, action: ClientsAction) -> None:
-    own = {flag.dest for flag in _flags_of(action)} | action.shared
+    permitted = {flag.dest for flag in _flags_of(action)} | action.shared
     for name, other in ACTIONS.items():
         if other is not action:
-            _refuse(arguments, _flags_of(other), own, f"it is a flag of clients {name}")
+            _refuse(arguments, _flags_of(other), permitted, f"it is a flag of clients {name}")
     shared = argparse.ArgumentParser(add_help=False)
     _add_shared(shared)
-    _refuse(arguments, shared._actions, own, "it has no meaning here")  # argparse has no public name for them
+    _refuse(arguments, shared._actions, permitted, "it has no meaning here")  # argparse has no public name for them
 
 
 def _refuse(
-    arguments: argparse.Namespace, flags: list[argparse.Action], own: set[str] | frozenset[str], reason: str
+    arguments: argparse.Namespace, flags: list[argparse.Action], permitted: set[str] | frozenset[str], reason: str
 ) -> None:
+    """Raise CommandFailed for the first of these flags that is set and not permitted."""
     for flag in flags:
-        if flag.dest not in own and getattr(arguments, flag.dest) != flag.default:
+        if flag.dest not in permitted and getattr(arguments, flag.dest) != flag.default:
             text = f"clients {arguments.action}: {flag.option_strings[-1]}: {reason}"
             raise CommandFailed(text, Exit.USAGE)
 
 
 def _flags_of(action: ClientsAction) -> list[argparse.Action]:
+    """The flags that only this action has."""
     parser = argparse.ArgumentParser(add_help=False)
     importlib.import_module(action.module).add_arguments(parser)
     return parser._actions

@@ -1,8 +1,9 @@
-"""Scrapes of brokers in Prometheus' text format: their request counters, and when their processes started.
+"""Reads scrapes of brokers in Prometheus' text format: their request counters, and when their processes started.
 
-Called by `scrapes.py`. The names of exporters are those of `core/clients/exporters.py`. What it decides: a text of
-which a part may be missing is refused, for what is missing could be the counter of an old client. Of a scrape a block
-is in memory; what stands before its value is understood once for all scrapes.
+Called by `scrapes.py`. `core/clients/exporters.py` knows the names that exporters use. What this module decides: a text
+of which a part may be missing is refused, for what is missing could be the counter of an old client. A line begins with
+its "head", the name and labels before the value. Heads repeat in every scrape, so each is parsed once, and only the
+values are read again. One block of a scrape is in memory at a time.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ from kafkafeatures.core.clients.exporters import (
 )
 
 MAX_LINE = 64 * 1024
+"""Bytes of a line."""
 MAX_SCRAPE = 256 * 1024 * 1024
+"""Bytes of a scrape."""
 _BLOCK = 256 * 1024
 _MAX_HEADS = 100_000
-"""Beginnings of lines that are remembered: a broker has hundreds."""
+"""Heads that are remembered at most: a broker has hundreds."""
 
 _PREFIXES = (
     *(b"kafka_network_requestmetrics_requests", b"kafka_network_requestmetrics_count"),
@@ -44,11 +47,13 @@ _PREFIXES = (
 _SAMPLE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?[ \t]+([0-9.eE+-]+|[+-]?Inf|NaN)(?:[ \t]+(-?[0-9.]+))?")
 _LABEL = re.compile(r'[ \t]*([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,|$)')
 _VALUE = re.compile(rb"[0-9]+(?:\.[0-9]+)?(?:E[0-9]+)?")
-"""What nearly all values look like."""
+"""A value as nearly all exporters write it, which `float` reads at once."""
 
 
 class _Head(Struct, frozen=True):
-    """The line before its value. `name`: as it is written; `meaning`: None where it means nothing."""
+    """The part of a line before its value. `name`: of the metric, as it is written; `meaning`: None if the series is
+    not used.
+    """
 
     name: str
     meaning: SeriesMeaning | None
@@ -56,14 +61,16 @@ class _Head(Struct, frozen=True):
 
 @dataclass
 class _PartialText:
-    """Contents up to a line. `is_whole`: a line follows the counters."""
+    """The contents of a scrape up to the current line. `is_whole`: another line followed the request counters, which
+    are one block, so none of them was cut off.
+    """
 
     scrape: PartialScrape = field(default_factory=PartialScrape)
     is_whole: bool = False
 
 
 class ExpositionReader:
-    """Reads scrapes, one after the other, those of one cluster fastest: their lines differ in the values alone."""
+    """Reads scrapes, one after the other. It remembers the heads of lines between them."""
 
     def __init__(self) -> None:
         self._heads: dict[bytes, _Head] = {}
@@ -71,7 +78,7 @@ class ExpositionReader:
     def read(self, stream: BinaryIO) -> BrokerCounters:
         """The counters of a scrape. Raises ScrapeRefused."""
         reading = _PartialText()
-        may_end = False  # in the counters
+        may_end = False  # True: the last line was a counter, so the counters may end here
         for number, line in enumerate(chain.from_iterable(_lines(stream)), 1):
             if line.startswith(_PREFIXES):
                 self._take(reading, line, number)
@@ -86,10 +93,11 @@ class ExpositionReader:
         return reading.scrape.result()
 
     def _take(self, reading: _PartialText, line: bytes, number: int) -> None:
+        """Add the value of a line. Raises ScrapeRefused."""
         begin, *end = line.rsplit(None, 1)
         head = self._heads.get(begin)
         if head is None or not end or not (end[0].isdigit() or _VALUE.fullmatch(end[0])):
-            head, value = self._understood(begin, line.decode(errors="replace").strip(), number)
+            head, value = self._parse_line(begin, line.decode(errors="replace").strip(), number)
         else:
             value = float(end[0])
         meaning, scrape = head.meaning, reading.scrape
@@ -101,8 +109,8 @@ class ExpositionReader:
             raise ScrapeRefused(f"has {head.name} not in one piece (line {number}), so that lines may be missing")
         scrape.add(meaning, value)
 
-    def _understood(self, begin: bytes, line: str, number: int) -> tuple[_Head, float]:
-        """The line before its value, and the value. Raises ScrapeRefused."""
+    def _parse_line(self, begin: bytes, line: str, number: int) -> tuple[_Head, float]:
+        """The head of a line and its value; the head is remembered. Raises ScrapeRefused."""
         parsed = _parsed(line)
         if parsed is None:
             written = re.split(r"[{ \t]", line, maxsplit=1)[0]
@@ -124,27 +132,29 @@ def read_exposition(stream: BinaryIO) -> BrokerCounters:
 
 
 def _lines(stream: BinaryIO) -> Iterator[list[bytes]]:
-    """Every line that has an end, from its first letter on, many at a time; what follows the last one is cut off."""
-    size, rest = 0, b""
+    """The lines of a stream, without indentation, many at a time. A last line without a line end is left out: it may be
+    cut.
+    """
+    size, unfinished = 0, b""
     while block := stream.read(_BLOCK):
         size += len(block)
         if size > MAX_SCRAPE:
             raise ScrapeRefused(f"is larger than {MAX_SCRAPE // 1024 // 1024} MiB")
-        *lines, rest = (rest + block).split(b"\n")
-        if max(map(len, (*lines, rest))) > MAX_LINE:
+        *lines, unfinished = (unfinished + block).split(b"\n")
+        if max(map(len, (*lines, unfinished))) > MAX_LINE:
             raise ScrapeRefused(f"has a line of more than {MAX_LINE // 1024} KiB: it is not a scrape")
         is_indented = any(line[:1].isspace() for line in lines)
         yield [line.lstrip() for line in lines] if is_indented else lines
 
 
 def parse_sample(line: str) -> Sample | None:
-    """A line with a sample; None for one that is none."""
+    """The sample of a line; None if the line is not a sample."""
     parsed = _parsed(line)
     return None if parsed is None else parsed[0]
 
 
 def _parsed(line: str) -> tuple[Sample, bool] | None:
-    """The sample, and True if it has a time of its own."""
+    """(the sample of a line, True if it has a time of its own); None if the line is not a sample."""
     match = _SAMPLE.fullmatch(line)
     if match is None:
         return None

@@ -1,6 +1,7 @@
-"""Flags of `clients check` for a Prometheus, and the evidence out of it.
+"""Flags of `clients check` for a Prometheus, and the evidence that is read from it.
 
-Called by `check.py`. It words the failures of `kafkafeatures.prometheus`, which is imported only where it is used.
+Called by `check.py`. It turns failures of `kafkafeatures.prometheus`, which is imported only when it is used, into
+messages that name the flags.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from kafkafeatures.prometheus.http import HttpTransport
 
 _SHOWN = 12
-"""Labels, or values of one, that are shown."""
+"""Labels, or values of one label, that a message shows."""
 _LONGEST = 60
+"""Characters of a value that are shown."""
 _MOST_PATTERN = 200
+"""Characters of `--broker-pattern`."""
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
@@ -90,15 +93,18 @@ def read_prometheus(arguments: argparse.Namespace, window: EvidenceWindow) -> Sc
 
 
 def unregistered(evidence: ScrapeFiles, registered: Set[int] | None) -> Sequence[str]:
-    """A line about ids that no registered broker has, if some of those are missing: the label may be another one."""
+    """A line about ids that no registered broker has, if registered brokers are missing as well: then the label may not
+    be the one with the ids. `registered`: None if it is not known. Else nothing.
+    """
     ids = {scrape.broker for scrape in evidence.scrapes}
     if not registered or registered <= ids or ids <= registered:
         return ()
-    strangers = ", ".join(map(str, sorted(ids - registered)[:_SHOWN]))
-    return (f"ids in Prometheus that no registered broker has: {strangers}; check --selector and --broker-label",)
+    unknown_ids = ", ".join(map(str, sorted(ids - registered)[:_SHOWN]))
+    return (f"ids in Prometheus that no registered broker has: {unknown_ids}; check --selector and --broker-label",)
 
 
 def _label(arguments: argparse.Namespace) -> BrokerLabel | None:
+    """The label with the ids, by the flags; None if they name none. Raises CommandFailed."""
     from kafkafeatures.prometheus.brokers import BrokerLabel
 
     if not arguments.broker_label:
@@ -116,6 +122,7 @@ def _label(arguments: argparse.Namespace) -> BrokerLabel | None:
 
 
 def _transport(arguments: argparse.Namespace) -> HttpTransport:
+    """The transport to the server, with the login and TLS of `--prometheus-config`. Raises CommandFailed."""
     from kafkafeatures.prometheus.config import HttpConfig, HttpConfigRefused, context_of, headers_of, read_http_config
     from kafkafeatures.prometheus.http import HttpTransport, PrometheusUrlRefused, parse_url
 
@@ -135,6 +142,7 @@ def _transport(arguments: argparse.Namespace) -> HttpTransport:
 
 
 def _differing(labels: Mapping[str, Sequence[str]]) -> str:
+    """The labels that differ between clusters, with their values."""
     texts = [f"{name} is {', '.join(map(_short, values[:_SHOWN]))}" for name, values in labels.items()]
     return "; ".join(texts[:_SHOWN]) or "no label tells them apart"
 

@@ -1,8 +1,8 @@
-"""`kafkafeatures clients reduce`: request logs of a broker, made a thousand times smaller before they travel.
+"""`kafkafeatures clients reduce`: counts the requests in request logs of a broker, in files a thousand times smaller.
 
-Called by `command.py`; runs beside the broker or where its logs are collected. What it decides: which form addresses
-have in what is written, and that a log that cannot be read to its end is named, with the lines until then counted.
-Exit code 0; 4: something was not read, or no request was in it.
+Called by `command.py`; runs beside the broker or where its logs are collected. What it decides: in which form addresses
+of clients are written; and that a log that cannot be read to its end is reported, but counted as far as it was read.
+Exit code 0: done; 4: something was not read, or a log had no request.
 """
 
 from __future__ import annotations
@@ -30,15 +30,17 @@ from kafkafeatures.cli.shell.output import print_document, tell
 from kafkafeatures.core.words import counted, printable
 
 FULL, TRUNCATED, HASHED = "full", "truncated", "hashed"
-_KEPT_BITS = {4: 24, 6: 64}
-"""Bits of a truncated address, by the version of IP."""
+_NETWORK_BITS = {4: 24, 6: 64}
+"""Bits of an address that are written if it is truncated to its network, by the version of IP."""
 _STDIN = "-"
 
 
 @dataclass
 class ReducedLog:
-    """The outcome for one log. `kept`: files that were there and made of more lines of the same log. `problem`: why it
-    was not read to its end, or not written.
+    """The outcome for one log. `lines`: requests, `size`: bytes of the lines, `rejected` and `other_lines`: lines that
+    are not counted, as in `HourOfRequests`. `files`: paths that were written. `kept`: number of files that were left as
+    they are, since they were made of more lines of the same log. `problem`: the reason why the log was not read to its
+    end, or not written.
     """
 
     source: str
@@ -52,7 +54,7 @@ class ReducedLog:
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
-    """Flags for the broker, and what becomes of addresses."""
+    """Flags for the broker, the folder, and the form of addresses."""
     group.add_argument("--broker", type=_broker, metavar="ID", help="the broker that wrote the logs")
     group.add_argument("--to", type=Path, metavar="DIR", help="folder for the reduced files")
     group.add_argument(
@@ -89,7 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def address_form(form: str, salt_file: Path | None) -> Callable[[str], str]:
-    """The function that makes an address what is written of it. Raises CommandFailed."""
+    """The function that returns what is written of an address: all of it, its network, or a hash. Raises
+    CommandFailed.
+    """
     if form == FULL:
         return str
     if form == TRUNCATED:
@@ -104,14 +108,16 @@ def address_form(form: str, salt_file: Path | None) -> Callable[[str], str]:
 
 
 def _network(address: str) -> str:
+    """The network of an address; empty for a text that is not an address."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return ""
-    return str(ipaddress.ip_network((parsed, _KEPT_BITS[parsed.version]), strict=False))
+    return str(ipaddress.ip_network((parsed, _NETWORK_BITS[parsed.version]), strict=False))
 
 
 def _reduce(source: str, arguments: argparse.Namespace, address: Callable[[str], str]) -> ReducedLog:
+    """Count the requests of a log, and write its files. Raises CommandFailed if a file cannot be written."""
     log = ReducedLog("stdin" if source == _STDIN else source)
     counter = RequestCounter(address)
     try:
@@ -127,7 +133,8 @@ def _reduce(source: str, arguments: argparse.Namespace, address: Callable[[str],
         log.problem = f"not read to its end: {_reason(error)}"
     rejected, other_lines = counter.unattributed
     log.rejected, log.other_lines = log.rejected + rejected, log.other_lines + other_lines
-    is_empty_file = source != _STDIN and not log.other_lines and not log.rejected  # a log is, while nothing is logged
+    # Permitted: a log file is empty while nothing is logged. An empty stdin is more likely a mistake.
+    is_empty_file = source != _STDIN and not log.other_lines and not log.rejected
     if not log.lines and not is_empty_file:
         log.problem = log.problem or "no request of a request log in it"
     return log
@@ -138,9 +145,11 @@ def _reason(error: Exception) -> str:
 
 
 def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfRequests]:
-    """The hours of a log, each as soon as no more lines are expected. Raises LogUnreadable, after all of them."""
+    """The hours of a log, each as soon as no more lines of it are expected. Raises LogUnreadable, but only after the
+    hours of all lines that could be read.
+    """
     container_log, problem = ContainerLog(), None
-    size = unreadable = 0
+    size = unreadable = 0  # of the counts, the part that was passed to `counter`
     try:
         for lines in container_log.batches(stream):
             counts = container_log.counts
@@ -156,6 +165,7 @@ def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfReq
 
 
 def _write(hour: HourOfRequests, log: ReducedLog, arguments: argparse.Namespace) -> None:
+    """Write the file of an hour, and add the hour to the outcome `log`."""
     path = None
     try:
         path = write_hour(arguments.to, arguments.broker, hour, arguments.addresses)

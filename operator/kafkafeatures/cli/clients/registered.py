@@ -1,8 +1,9 @@
-"""The registered brokers for `clients check`: by a live cluster, or by the metadata log of one of its nodes.
+"""The registered brokers for `clients check`, from a live cluster or from the metadata log of one of its nodes.
 
-Called by `check.py`. What it decides: a list of brokers that may lack some is none. Brokers in ZooKeeper mode are in no
-metadata log; a cluster tells who is registered now, and not who was; and a log tells nothing of the time before it
-begins, which a note says.
+Called by `check.py`. What it decides: when the brokers are not known, since a list that may lack some must not be used.
+That is so for brokers in ZooKeeper mode, which are in no metadata log; for a window in the past, as a live cluster only
+shows who is registered now; and for a log that ends before the window does. If a log begins within the window, a note
+says that brokers may have been removed before.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class RegisteredBrokers(Struct, frozen=True):
 
 
 def registered_brokers(arguments: argparse.Namespace, window: EvidenceWindow) -> RegisteredBrokers:
-    """The brokers by the flags. Raises CommandFailed."""
+    """The brokers from the source that the flags name; not known if they name none. Raises CommandFailed."""
     is_live = arguments.bootstrap_server or arguments.bootstrap_controller or arguments.config
     if arguments.log is not None and is_live:
         raise CommandFailed("clients check: --log and --bootstrap-server exclude each other", Exit.USAGE)
@@ -64,7 +65,7 @@ def registered_brokers(arguments: argparse.Namespace, window: EvidenceWindow) ->
 
 
 def of_cluster(observation: Observation, window: EvidenceWindow, now: int) -> RegisteredBrokers:
-    """The brokers by a live cluster, at a time in ms."""
+    """The brokers of a live cluster. `now`: the time of the observation, in ms."""
     from kafkafeatures.core.facts.client_standing import refusing_nodes
     from kafkafeatures.core.facts.membership import FENCED_UNSEEN
     from kafkafeatures.core.facts.observation import Known, Unknown
@@ -90,7 +91,7 @@ def of_cluster(observation: Observation, window: EvidenceWindow, now: int) -> Re
 
 
 def of_log(path: Path, window: EvidenceWindow) -> RegisteredBrokers:
-    """The brokers by a metadata log that reaches to the end of the window: later ones may be missing in an older."""
+    """The brokers of a metadata log; not known if it ends before the window: a broker may have registered later."""
     from kafkafeatures.cli.log.paths import log_folder
     from kafkafeatures.cli.log.state import problems_of, restored
     from kafkafeatures.cli.log.words import format_time
@@ -127,31 +128,33 @@ def _registered(
 
 
 class _Registrations:
-    """What a log says about registrations of brokers, up to an image. `since`: in ms, it is complete from then on."""
+    """Registrations of brokers in a log, up to an image. `since`: the time in ms from which on none is missing;
+    `registry`: the result.
+    """
 
     def __init__(self, folder: LogFolder, image: Image, window: EvidenceWindow) -> None:
         from kafkafeatures.cli.log.history import History, HistoryLine, StateOf
 
-        self._running: dict[int, tuple[UUID, RegisteredProcess]] = {}
-        self._removed: dict[int, int] = {}
-        self._joined: dict[int, int] = {}
-        self._known: set[int] = set()
-        self._is_complete = bool(folder.segments) and folder.segments[0].base_offset == 0
+        self._running: dict[int, tuple[UUID, RegisteredProcess]] = {}  # by broker: incarnation id, and its process
+        self._removed: dict[int, int] = {}  # by broker: time in ms
+        self._joined: dict[int, int] = {}  # by broker: time in ms of its first registration of all
+        self._known: set[int] = set()  # brokers that have been registered before
+        self._is_complete = bool(folder.segments) and folder.segments[0].base_offset == 0  # so far nothing is missing
         self.since = 0
         self._first = 0  # time of the first change: the cluster may have begun with it
         for item in History(folder):
             if isinstance(item, HistoryLine):
                 if item.event.effective_offset < image.offset:
-                    self._happened(item.event.change, item.event.effective_ms)
+                    self._add_change(item.event.change, item.event.effective_ms)
             elif isinstance(item, StateOf):
                 if item.offset <= image.offset:
-                    self._state(item.image)
-            else:  # something is missing, and what is known begins anew with a state, or with the end
+                    self._add_state(item.image)
+            else:  # records are missing: the next state (of a snapshot, or `image`) shows what is registered then
                 self._is_complete = False
         if not self._is_complete:
-            self._state(image)
-        # A broker may have been there before: in ZooKeeper mode, or in what is missing. A cluster that is younger than
-        # the window has not been looked at for so long.
+            self._add_state(image)
+        # Joining times are used only if log and cluster reach back to the begin of the window, and the cluster never
+        # was in ZooKeeper mode: else a broker may have been there before its first registration in the log.
         is_first = max(self.since, self._first) <= window.begin and image.zk_migration_state in (None, 0)
         self.registry = BrokerRegistry(
             frozenset(image.brokers),
@@ -160,7 +163,7 @@ class _Registrations:
             {broker: process for broker, (_, process) in self._running.items()},
         )
 
-    def _happened(self, change: Change, time: int) -> None:
+    def _add_change(self, change: Change, time: int) -> None:
         from kraftlog.history import MigrationChange, Registration, Unregistration
 
         self._first = self._first or time
@@ -175,13 +178,15 @@ class _Registrations:
                 self._running.pop(broker, None)
                 self._known.add(broker)
                 self._removed[broker] = time
-            case MigrationChange():  # of brokers that were gone by then there is no record
+            case MigrationChange():  # brokers that were removed in ZooKeeper mode are in no record
                 self.since = time
             case _:
                 pass
 
-    def _state(self, image: Image) -> None:
-        """Take the state behind something that is missing. When what it has came about is not known."""
+    def _add_state(self, image: Image) -> None:
+        """Take in the state behind records that are missing. A broker that is gone or new in it changed at an unknown
+        time: removals count as late as possible, processes as started at any time before.
+        """
         time = image.timestamp_ms
         for broker in self._running.keys() - image.brokers.keys():
             del self._running[broker]

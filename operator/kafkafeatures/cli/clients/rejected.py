@@ -1,8 +1,8 @@
-"""`kafkafeatures clients rejected`: requests that brokers of Kafka 4.x refused, and which clients sent them.
+"""`kafkafeatures clients rejected`: shows requests that brokers of Kafka 4.x refused, and which clients sent them.
 
-Called by `command.py`. It reads server logs, and joins the connections with clients that request logs have seen. A
-client is identified by its connection alone; one that only shares the address is a guess, and is said to be one.
-Exit code 0: none, 4: some, 5: none, but not everything could be read.
+Called by `command.py`. Refused requests are in server logs, which name connections; clients are in request logs. A
+client is certain only if a request log shows it on the refused connection; one that only shares the address is shown as
+a guess. Exit code 0: no request was refused, 4: some were, 5: none, but not everything could be read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LEVELS = (b"INFO", b"WARN", b"ERROR")
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
-    """No flag that other actions do not have."""
+    """Add nothing: this action has only flags that others have as well."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -63,17 +63,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _ServerLog:
-    """A log that is searched for refused requests. `has_levels`: it has a level of Kafka's server log."""
+    """A log that is searched for refused requests. `has_levels`: a level such as WARN occurs in it, so that it may be a
+    server log.
+    """
 
     def __init__(self, refused: RejectedRequests) -> None:
         self._refused = refused
         self.has_bytes = self.has_levels = False
 
     def search(self, stream: LogStream) -> None:
-        """Add what was refused. Raises LogUnreadable, OSError."""
+        """Add the refused requests of a stream. Raises LogUnreadable, OSError."""
         self._refused.add(read_rejections(self._blocks(stream)))
 
     def _blocks(self, stream: LogStream) -> Iterator[bytes]:
+        """The bytes of a stream, block by block."""
         for block in iter(partial(read_block, stream), b""):
             self.has_bytes = True
             self.has_levels = self.has_levels or any(level in block for level in _LEVELS)
@@ -81,7 +84,7 @@ class _ServerLog:
 
 
 def _read(source: str, search: Callable[[LogStream], None], problems: list[str]) -> None:
-    """Search a log. That it cannot be read to its end is one of the problems, and what came before counts. Raises
+    """Search a log. If it cannot be read to its end, a line is added to `problems`, and what was read counts. Raises
     CommandFailed if it cannot be opened.
     """
     name = "stdin" if source == _STDIN else source

@@ -29,7 +29,7 @@ PROVES_NOTHING = (
 HINT = "--request-logs FILE... names the clients: the brokers' request logs at DEBUG, or from before the upgrade."
 TIMES = "Times are in the time zone of the logs."
 _SHOWN = 5
-"""Clients of each address, API and version."""
+"""Clients that are shown of each address, API and version."""
 HEADINGS = {
     JoinKind.CONNECTION: "Clients, by their connections",
     JoinKind.SAME_VERSION: "Guesses: clients at the same address that have sent this version",

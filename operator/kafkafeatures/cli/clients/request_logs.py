@@ -1,6 +1,7 @@
-"""Reduced request logs and owners for `clients check`. Called by `check.py`.
+"""Reads reduced request logs, and the file with the owners of clients, for `clients check`. Called by `check.py`.
 
-What it decides: a file that cannot be read is named and left out: logs only name who sends what.
+What it decides: a reduced log that cannot be read is reported and left out, since logs only name the senders, and the
+verdict does not depend on them.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from kafkafeatures.core.clients.senders import ClientOwner, LoggedUse
 from kafkafeatures.core.words import printable
 
 MAX_OWNERS = 4 * 1024 * 1024
-"""Bytes of a file of owners."""
+"""Bytes of a file of owners, at most."""
 
 
 class RequestLogs(Struct, frozen=True):
-    """What logs show, and a line for each file that was not read."""
+    """Uses of API versions in logs. `refused`: a line for each file that was not read."""
 
     uses: tuple[LoggedUse, ...] = ()
     refused: tuple[str, ...] = ()
@@ -55,7 +56,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _uses(hour: ReducedHour) -> Iterator[LoggedUse]:
-    shows_all = "DEBUG" in hour.levels or "TRACE" in hour.levels
+    """A use for each count of an hour."""
+    shows_all = "DEBUG" in hour.levels or "TRACE" in hour.levels  # at INFO only deprecated versions are logged
     for count in hour.counts:
         group = count.group
         software = " ".join(part for part in (group.software, group.software_version) if part and part != "unknown")
@@ -66,7 +68,7 @@ def _uses(hour: ReducedHour) -> Iterator[LoggedUse]:
 
 
 def read_owners(path: Path | None) -> Sequence[ClientOwner]:
-    """The owners of a file, the first that matches before others. Raises CommandFailed."""
+    """The owners in a file, in its order: the first that matches a client counts. Raises CommandFailed."""
     if path is None:
         return ()
     try:

@@ -1,7 +1,8 @@
-"""Scrapes in files: `CLUSTER/BROKER/TIME.prom` or `BROKER/TIME.prom`, each the answer of an exporter as it was.
+"""Reads scrapes from files `CLUSTER/BROKER/TIME.prom` or `BROKER/TIME.prom`: unchanged answers of exporters.
 
-Called by `check.py`. What it decides: which broker and which time a file is of, by its path, and that files of several
-clusters are never taken for one. A file that cannot be read is named and left out, which makes a gap.
+Called by `check.py` and `clients evidence start`. What it decides: the broker and the time of a file, by its path; and
+that files of several clusters are never taken for one. A file that cannot be read is reported and left out, which makes
+a gap in the evidence.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ SUFFIX = ".prom"
 _BROKER = re.compile(r"[0-9]{1,9}")
 """The id and nothing else: the number of a pod is not always that of its broker."""
 _TIME = re.compile(r"[0-9]{9,11}|[0-9]{12,14}")
-"""In seconds, or in ms."""
+"""A time since 1970, in seconds or in ms."""
 
 
 class ScrapeFiles(Struct, frozen=True):
-    """The scrapes of one cluster, and a line for each file that none could be made of. `cluster`: a folder's name;
-    `is_later`: there are some of a time after the window.
+    """The scrapes of one cluster. `cluster`: the name of its folder; `refused`: a line for each file or target that was
+    not used; `is_later`: there are scrapes of a time after the window, too.
     """
 
     cluster: str
@@ -41,6 +42,8 @@ class ScrapeFiles(Struct, frozen=True):
 
 
 class _ScrapeFile(Struct, frozen=True):
+    """A file by its path. `cluster`: a folder's name, empty if there is none; `time`: in ms."""
+
     path: str
     cluster: str
     broker: int
@@ -50,8 +53,8 @@ class _ScrapeFile(Struct, frozen=True):
 def read_scrapes(
     path: Path, cluster: str | None, window: EvidenceWindow, matters: Callable[[CounterKey], bool]
 ) -> ScrapeFiles:
-    """The scrapes of a folder or a file that a window needs. `cluster`: of several in the folder, this one; `matters`:
-    as of `thinned`. Raises CommandFailed.
+    """The scrapes of a folder or a file that are needed for a window. `cluster`: the one to read of several in the
+    folder; `matters`: True for counters that may not be left out (`thinned`). Raises CommandFailed.
     """
     refused: list[str] = []
     try:
@@ -79,7 +82,7 @@ def read_scrapes(
 
 
 def _files(folder: Path, refused: list[str]) -> Iterator[_ScrapeFile]:
-    """The files below a folder, down to two folders. What is not read is named in `refused`."""
+    """The files in a folder and up to two levels below it. `refused` gets a line for each file that is not read."""
 
     def fail(error: OSError) -> None:
         raise error
@@ -102,7 +105,9 @@ def _files(folder: Path, refused: list[str]) -> Iterator[_ScrapeFile]:
 
 
 def _file(path: str, parts: Sequence[str], refused: list[str]) -> list[_ScrapeFile]:
-    """The file of a scrape, by the last parts of its path; none if it is named in `refused`."""
+    """The file of a scrape, by the last three `parts` of its path; none, with a line in `refused`, if these do not name
+    a broker and a time.
+    """
     broker = _BROKER.fullmatch(parts[-2]) if len(parts) > 1 else None
     time = _TIME.fullmatch(parts[-1].removesuffix(SUFFIX)) if parts[-1].endswith(SUFFIX) else None
     if broker is None or time is None:
@@ -113,7 +118,7 @@ def _file(path: str, parts: Sequence[str], refused: list[str]) -> list[_ScrapeFi
 
 
 def _scrapes(files: Iterable[_ScrapeFile], end: int, reader: ExpositionReader, refused: list[str]) -> Iterator[Scrape]:
-    """The scrapes of files. What is not read is named in `refused`."""
+    """The scrapes of files up to the time `end`. `refused` gets a line for each file that is not read."""
     for file in files:
         if file.time > end:
             refused.append(_not_read(file.path, "its time is after the end of the window"))
@@ -128,7 +133,9 @@ def _scrapes(files: Iterable[_ScrapeFile], end: int, reader: ExpositionReader, r
 
 def _read(file: _ScrapeFile, reader: ExpositionReader) -> Scrape:
     """The scrape of a file. Raises OSError and ScrapeRefused."""
-    descriptor = os.open(file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe has nothing to wait for
+    descriptor = os.open(
+        file.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    )  # so that opening a named pipe does not wait
     with open(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ScrapeRefused("is not a regular file")
@@ -149,5 +156,5 @@ def _not_read(path: str, reason: str) -> str:
 
 
 def _shown(path: str | Path) -> str:
-    """A path as text, also one that is not UTF-8."""
+    """A path as text, whatever bytes it has."""
     return os.fsencode(path).decode(errors="replace")

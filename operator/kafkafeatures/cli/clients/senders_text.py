@@ -1,6 +1,6 @@
-"""The senders of old requests for people and for programs. Called by `check.py` and `verdict_page.py`.
+"""Shows the senders of old requests, to people and to programs. Called by `check.py` and `verdict_page.py`.
 
-What logs hold is not trusted: names are cut, and shown as text.
+Names in logs come from clients, so they are cut, and shown as text.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ SENDER_COLUMNS = (
     "client id", "principal", "address", "software", "versions", "requests", "last (UTC)", "owner", "remedy",
 )  # fmt: skip
 _LONGEST = 120
-"""Bytes of a name; a client id may have 32 KiB."""
+"""Characters of a name that are shown; a client id may have 32 KiB."""
 _ADDRESSES = 3
+"""Addresses of a sender that are shown."""
 
 
 def draw_senders(screen: Console, senders: Sequence[Sender]) -> None:

@@ -1,4 +1,4 @@
-"""Requests that a broker refused for their API version, out of its server log.
+"""Finds requests that a broker refused for their API version, in its server log.
 
 Called by `rejected.py`. A broker of Kafka 4.x writes each of them there, and nowhere else (`SocketServer.scala`):
 
@@ -7,8 +7,8 @@ Called by `rejected.py`. A broker of Kafka 4.x writes each of them there, and no
     org.apache.kafka.common.errors.UnsupportedVersionException: Received request for api with key 0 (Produce) and
         unsupported version 2
 
-and the same again as "Closing socket for ... because of error". The bytes are searched for these words: the layout
-of a line does not matter, and neither does what a collector puts around it.
+and once more as "Closing socket for ... because of error". These words are the markers that the bytes are searched for.
+So the layout of a line does not matter, and neither does what a log collector puts around it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REASONS = (
     re.compile(rb"(?:Unknown API key |Our best guess of the apiKey is: )(?P<key>-?\d{1,5})\b"),
 )  # fmt: skip
 _BEFORE, _AFTER = 512, 2048
-"""Bytes around a marker that are looked at: for the time, and for the connection and the reason."""
+"""Bytes before a marker that are searched for the time, and bytes after it for the connection and the reason."""
 _LINES = 6
 """Lines within which the reason follows: the exception, and its causes."""
 _CONNECTION = re.compile(rb"[0-9A-Za-z.:%_\[\]-]{7,160}")
@@ -40,26 +40,29 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_rejections(blocks: Iterable[bytes]) -> Iterator[RefusedRequest]:
-    """The rejections of a log, in the order of their first lines for each marker; several of one connection."""
-    rest = b""
-    resume = 0  # what lies before was looked at
+    """The rejections of a log, in its order. `blocks`: its bytes, cut anywhere. A rejection comes once for each marker,
+    so several may be of one connection.
+    """
+    unfinished = b""  # the end of the bytes so far, which the next block may complete
+    resume = 0  # the place in these from which on markers are searched for
     for block in blocks:
-        text = rest + block
+        text = unfinished + block
         for begin in _marked(text, resume, len(text) - _AFTER):
             resume = begin + 1
             if rejection := _rejection(text, begin):
                 yield rejection
-        # Up to there every marker was found; one that begins later has its reason in the next block.
+        # Up to there every marker was found. The reason of a later one may be in the next block; its time may lie
+        # `_BEFORE` it.
         complete = max(resume, len(text) - _AFTER)
-        rest = text[max(0, complete - _BEFORE) :]
-        resume = complete - (len(text) - len(rest))
-    for begin in _marked(rest, resume, len(rest)):
-        if rejection := _rejection(rest, begin):
+        unfinished = text[max(0, complete - _BEFORE) :]
+        resume = complete - (len(text) - len(unfinished))
+    for begin in _marked(unfinished, resume, len(unfinished)):
+        if rejection := _rejection(unfinished, begin):
             yield rejection
 
 
 def _marked(text: bytes, begin: int, end: int) -> list[int]:
-    """Places of markers that begin between the two, in ascending order."""
+    """Places of markers that begin from `begin` on and before `end`, in ascending order."""
     places = []
     for marker in MARKERS:
         at = text.find(marker, begin)
@@ -70,7 +73,7 @@ def _marked(text: bytes, begin: int, end: int) -> list[int]:
 
 
 def _rejection(text: bytes, begin: int) -> RefusedRequest | None:
-    """The rejection of which the marker stands there, if the error is one."""
+    """The rejection whose marker is at `begin`; None if it is another error, such as one of TLS."""
     marker = next(each for each in MARKERS if text.startswith(each, begin))
     after = begin + len(marker)
     match = _CONNECTION.match(text, after)
@@ -91,18 +94,20 @@ def _rejection(text: bytes, begin: int) -> RefusedRequest | None:
 
 
 def _api_name(name: str) -> str:
-    """LIST_OFFSETS of Kafka 3.x as ListOffsets."""
+    """The name as Kafka 4.x writes it: ListOffsets for LIST_OFFSETS of Kafka 3.x."""
     return "".join(word.capitalize() for word in name.split("_")) if name.isupper() else name
 
 
 def _time_before(text: bytes, end: int) -> int | None:
-    """The last time that stands in the line before the marker: what a collector adds stands in front."""
+    """The time in the line before the marker. Of several the last: a collector puts its own in front."""
     line = text[max(0, end - _BEFORE) : end].rpartition(b"\n")[2]
     return time_in(line, last=True)
 
 
 def time_in(line: bytes, *, last: bool = False) -> int | None:
-    """A time in ms in the beginning of a line, as if it were UTC. `last`: of several the last one."""
+    """A time in a line in ms, as if it were UTC; None if there is none. `last`: of several times the last, not the
+    first.
+    """
     matches = list(_TIME.finditer(line)) if last else [match for match in (_TIME.search(line),) if match]
     if not matches:
         return None

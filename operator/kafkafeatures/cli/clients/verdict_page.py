@@ -24,7 +24,7 @@ STYLE = STYLE_OF_ROLLS + Html("""
 .track .covered, .key .covered { background: var(--good); height: 45%; }
 .gap { background: repeating-linear-gradient(135deg, var(--bad) 0 5px, var(--box) 5px 7px); }
 """)
-_LOOKS = {ClientVerdict.READY: "good", ClientVerdict.BLOCKED: "bad", ClientVerdict.UNKNOWN: "wait"}
+_STYLES = {ClientVerdict.READY: "good", ClientVerdict.BLOCKED: "bad", ClientVerdict.UNKNOWN: "wait"}
 _KEYS = (("covered", "covered by evidence"), ("gap", "gap: nothing is known"))
 
 
@@ -39,8 +39,8 @@ def verdict_page(
     senders: Sequence[Sender] = (),
     uses: Sequence[LoggedUse] = (),
 ) -> str:
-    """The whole document. `refused`: of files that were not read, the reasons. `source`, `is_past`: as of `scope` and
-    `headline`.
+    """The whole document. `refused`: a line for each file that was not read. `source`, `is_past`: see `scope` and
+    `headline` of `verdict_text.py`.
     """
     title = f"Clients and Kafka {check.release}"
     sections = (
@@ -59,7 +59,7 @@ def _summary(check: ClientCheck, sentences: list[str], title: str) -> Html:
     if check.verdict is not ClientVerdict.READY and check.ready_from is not None:
         sentences.append(earliest(check, check.ready_from))
     box = Html('<p class="box"><strong class="{}">{}</strong><br>{}</p>')
-    return box.format(_LOOKS[check.verdict], text(title), lines(sentences))
+    return box.format(_STYLES[check.verdict], text(title), lines(sentences))
 
 
 def _uses(check: ClientCheck, targets: Targets) -> Iterator[Html]:
@@ -107,6 +107,6 @@ def _pieces(broker: BrokerCoverage, check: ClientCheck) -> Iterator[Piece]:
 
 
 def _covered(broker: BrokerCoverage, check: ClientCheck) -> Html:
-    """The time that is covered; it stays on one line."""
+    """The sum of the covered times, in a style that keeps it on one line."""
     covered = sum((end - begin for style, begin, end in _pieces(broker, check) if style == "covered"), timedelta())
     return Html('<span class="whole">{}</span>').format(format_span(covered))

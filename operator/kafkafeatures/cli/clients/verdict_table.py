@@ -21,8 +21,8 @@ LOG_COLUMNS = (
     "owner",
 )  # fmt: skip
 COUNTER_COLUMNS = ("api", "version", "on_release", "broker", "requests", "after", "until")
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-_LONGEST = 1000
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # a cell that begins so is a formula to spreadsheets
+_LONGEST = 1000  # characters of a cell
 _NOT_ACCEPTED = "not known"
 
 

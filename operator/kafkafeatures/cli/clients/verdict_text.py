@@ -1,4 +1,4 @@
-"""The verdict of `clients check` for people and for programs. Called by `check.py`."""
+"""Shows the verdict of `clients check`, to people and to programs. Called by `check.py` and `verdict_page.py`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def draw(
     screen: Console, check: ClientCheck, targets: Targets, notes: Sequence[str], *, source: str, is_past: bool
 ) -> None:
     """Draw the headline, the versions in use that are not accepted, the gaps, and the earliest time. `source`,
-    `is_past`: as of `scope` and `headline`.
+    `is_past`: see `scope` and `headline`.
     """
     from rich.text import Text
 
@@ -77,7 +77,7 @@ def draw(
 
 
 def headline(check: ClientCheck, *, is_past: bool) -> str:
-    """The verdict as a sentence. `is_past`: there is evidence of a later time, so that the date belongs to it."""
+    """The verdict as a sentence. `is_past`: there is evidence of a later time, so the sentence names its date."""
     texts = {
         ClientVerdict.READY: f"no client used an API version that Kafka {check.release} lacks",
         ClientVerdict.BLOCKED: f"clients use API versions that Kafka {check.release} lacks",
@@ -88,7 +88,7 @@ def headline(check: ClientCheck, *, is_past: bool) -> str:
 
 
 def scope(check: ClientCheck, source: str) -> str:
-    """The window, and how many brokers of which cluster are covered. `source`: of the evidence, and the cluster."""
+    """The window, and how many brokers are covered. `source`: words for the evidence and its cluster."""
     days = format_span(timedelta(milliseconds=check.window.length))
     text = f"{format_minute(check.window.begin)} to {format_minute(check.window.end)} UTC ({days})"
     if check.brokers is not None:
@@ -110,12 +110,12 @@ def _accepted(use: ApiUse, check: ClientCheck, targets: Targets) -> ApiVersions 
 
 
 def _per_day(use: ApiUse) -> int:
-    """Requests a day, rounded up, in the time in which they were counted."""
+    """Requests a day, rounded up, over the time in which they were counted; a shorter time counts as a day."""
     return -(-use.requests * _DAY // max(use.until - use.after, _DAY))
 
 
 def gap_lines(check: ClientCheck) -> Iterator[str]:
-    """A line for each gap, of brokers with equal gaps together."""
+    """A line for each gap; brokers with equal gaps share one."""
     by_gap: dict[tuple[GapCause, str, int, int], list[int]] = {}
     for broker in check.brokers or ():
         for gap in broker.gaps:
@@ -148,7 +148,7 @@ def format_minute(milliseconds: int) -> str:
     """A time in UTC to the minute."""
     try:
         return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M}"
-    except (ValueError, OverflowError, OSError):  # a time that no calendar has
+    except (ValueError, OverflowError, OSError):  # before the year 1, or after 9999
         return str(milliseconds)
 
 

@@ -23,6 +23,7 @@ COPIES = 3
 """Copies of a reply in memory: as it arrives, as a whole, and decoded."""
 
 CHECK = "a real cluster needs far less: check its addresses"
+"""Remedy of each of these errors."""
 
 GiveUp = Callable[[], None]
 
@@ -58,7 +59,7 @@ class Share:
         self.memory = memory
         self.held = 0
         self._give_up = give_up
-        self._kept = 0
+        self._kept = 0  # the part of `held` that `keep` has set; the other part is that of `_replies`
         self._replies: dict[object, GiveUp] = {}
 
     def keep(self, size: int) -> None:
@@ -77,7 +78,7 @@ class Share:
         try:
             yield
         finally:
-            if self._replies.pop(claim, None) is not None:
+            if self._replies.pop(claim, None) is not None:  # else the memory was lost, and is no longer counted
                 self._hold(self.held - COPIES * size)
 
     def too_large(self) -> ResponseTooLarge:
@@ -102,10 +103,10 @@ class Share:
         if count > 0 and self.held + count > limit.per_cluster:
             raise self.too_large()
         while count > 0 and memory.held + count > limit.all_clusters:
-            most = max(memory.shares, key=lambda share: share.held, default=self)
-            if most.held <= self.held + count:
+            largest = max(memory.shares, key=lambda share: share.held, default=self)
+            if largest.held <= self.held + count:
                 raise self.lost()
-            most._lose()
+            largest._lose()
         self._hold(self.held + count)
 
     def _hold(self, size: int) -> None:

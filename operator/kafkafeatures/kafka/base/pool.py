@@ -212,7 +212,7 @@ class Pool:
                 if not entry[1].closed:
                     return entry[1]
                 await entry[1].close()
-                return None
+                return None  # the node has closed it, and so probably the older ones as well
         return None
 
     async def _put_back(self, role: Role, connection: Connection) -> None:

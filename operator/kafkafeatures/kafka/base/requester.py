@@ -47,12 +47,12 @@ class Requester:
 
     def __init__(self, settings: ClusterSettings) -> None:
         servers, controllers = settings.bootstrap_servers, settings.bootstrap_controllers
-        some = ",".join(map(str, (servers or controllers)[:3]))
+        first_servers = ",".join(map(str, (servers or controllers)[:3]))
         security = settings.brokers if servers else settings.controllers
-        words = ["--bootstrap-server" if servers else "--bootstrap-controller", some]
+        words = ["--bootstrap-server" if servers else "--bootstrap-controller", first_servers]
         if security.tls is not None or security.sasl is not None:
             words += ["--command-config", ADMIN_CONFIG]
-        self._is_same = settings.brokers == settings.controllers
+        self._is_same = settings.brokers == settings.controllers  # no settings of its own for the controllers' listener
         self._tool = f"kafka-acls.sh {shlex.join(words)}"
         self._principals = {
             Role.BROKER: _principal(settings.brokers), Role.CONTROLLER: _principal(settings.controllers)

@@ -27,7 +27,9 @@ class Address:
 
 
 def parse_addresses(text: str, location: str) -> tuple[Address, ...]:
-    """Read a list such as "a:9092,[::1]:9093". Raises ValueError that names the part that is none."""
+    """Read a list such as "a:9092,[::1]:9093". Raises ValueError that names the part that is no address. `location`:
+    the field or flag that the text is from, for that message.
+    """
     addresses = []
     for part in (entry.strip() for entry in text.split(",")):
         if not part:

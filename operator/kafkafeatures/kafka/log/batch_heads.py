@@ -19,7 +19,9 @@ _LAST_DELTA = struct.Struct(">i")
 
 
 def heads(data: bytes) -> Iterable[tuple[int, int, int, int]]:
-    """(position, size, last offset, epoch) of every whole batch."""
+    """(position, size, last offset, epoch) of every whole batch. A head has 61 bytes, with the last offset delta at 23;
+    its length field counts neither the base offset nor itself, which are 12 bytes.
+    """
     position = 0
     while position + 61 <= len(data):
         base, length, epoch = _BATCH.unpack_from(data, position)

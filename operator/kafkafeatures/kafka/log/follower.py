@@ -44,7 +44,7 @@ from kafkafeatures.kafka.base.errors import (
 from kafkafeatures.kafka.base.memory_budget import MemoryBudget, Share
 from kafkafeatures.kafka.base.settings import Address
 from kafkafeatures.kafka.log.held import OBSERVED, HeldLog
-from kafkafeatures.kafka.log.leaders import ATTEMPT, MOVED, Connect, Leaders, refused
+from kafkafeatures.kafka.log.leaders import ATTEMPT, MOVED, Connect, Leaders, raise_for_code
 from kafkafeatures.kafka.log.source import PART, snapshot_parts
 from kafkafeatures.kafka.probe.quorum import quorum_of
 from kafkafeatures.kafka.wire.connection import Connection
@@ -62,6 +62,7 @@ MAX_AGE = 3.0
 """Seconds without evidence of a majority until a reading is stale: six NoOps of a healthy controller."""
 
 POLL_MS = 500
+"""Milliseconds for which the leader waits for new records before it answers a Fetch: the interval of the NoOps."""
 
 SNAPSHOT_WITHIN = 1.8
 """Request timeouts that a snapshot may take; fewer than `LOG_TIMEOUTS` of `kafka/cluster.py`, so that the error can say
@@ -85,8 +86,8 @@ class MetadataLog:
 
     `controllers`: addresses to start from; `add_controllers` adds what is learned. `request_timeout` in seconds bounds
     each call of `catch_up` together with the time that a snapshot takes to transfer. `part`, in bytes, is the most that
-    is asked for at once. `share` counts its memory; the owner of the share calls `discard` to get that back. `sections`
-    of the log that the image holds.
+    is asked for at once. `share` counts its memory; the owner of the share calls `discard` to get that back.
+    `sections`: those of the log that the image has.
     """
 
     def __init__(
@@ -105,11 +106,11 @@ class MetadataLog:
         self._timeout = request_timeout
         self._environment, self._monotonic = environment, environment.monotonic
         self._held = HeldLog(share or Share(MemoryBudget(), self.discard), sections)
-        self._link: Connection | None = None
+        self._link: Connection | None = None  # to the leader
         self._leader = LeaderAndEpoch(-1, 0)
-        self._evidence_at: float | None = None
-        self.heard_at = -math.inf  # when the leader of `_leader.epoch` last served us
-        self._ask_all = False
+        self._evidence_at: float | None = None  # monotonic time of the last evidence of a majority in this call
+        self.heard_at = -math.inf  # monotonic time at which the leader of `_leader.epoch` last served us
+        self._ask_all = False  # True: the next search for the leader asks all controllers (step 7)
 
     def add_controllers(self, hosts: Iterable[Host]) -> None:
         """Learn where controllers listen."""
@@ -153,9 +154,9 @@ class MetadataLog:
         """
         self._evidence_at, self._held.high_watermark = None, -1  # what was seen in an earlier call proves nothing now
         self._held.begin()
-        deadline = self._monotonic() + self._timeout
-        until, wait_ms = self._monotonic() + MAX_AGE, 0
-        goal: int | None = None
+        deadline = self._monotonic() + self._timeout  # for finding a leader again after errors
+        stale_at, wait_ms = self._monotonic() + MAX_AGE, 0  # then it is Stale, unless there was progress before
+        goal: int | None = None  # the first high watermark of the current leader
         leader, asked_all = self._leader, False
         while True:
             offset = self._held.offset
@@ -163,7 +164,7 @@ class MetadataLog:
             moved = self._held.offset != offset
             wait_ms = 0 if moved else POLL_MS
             if leader != self._leader:  # the previous leader's high watermark may be outdated
-                leader, goal, until = self._leader, None, self._monotonic() + MAX_AGE
+                leader, goal, stale_at = self._leader, None, self._monotonic() + MAX_AGE
             if goal is None and self._held.high_watermark >= 0:
                 goal = self._held.high_watermark
             if goal is not None and self._held.offset >= goal:
@@ -174,11 +175,11 @@ class MetadataLog:
                     return self._reading()
                 if is_read and not asked_all:
                     asked_all = self._ask_all = True
-                    until = self._monotonic() + MAX_AGE
+                    stale_at = self._monotonic() + MAX_AGE
                     await self.close()
             elif moved:
-                until = self._monotonic() + MAX_AGE  # progress: the goal is not reached yet, so the wait begins anew
-            if self._monotonic() >= until:
+                stale_at = self._monotonic() + MAX_AGE  # progress, though the goal is not reached yet
+            if self._monotonic() >= stale_at:
                 raise _stale()
 
     def leader(self) -> tuple[Connection, LeaderAndEpoch] | None:
@@ -214,7 +215,7 @@ class MetadataLog:
         deadline.
         """
         self._leaders.begin()
-        pause, soon = BETWEEN_ROUNDS, min(deadline, self._monotonic() + NOBODY_WITHIN)
+        pause, early_deadline = BETWEEN_ROUNDS, min(deadline, self._monotonic() + NOBODY_WITHIN)
         while True:
             try:
                 if self._link is None or self._link.closed:
@@ -226,7 +227,7 @@ class MetadataLog:
                     self._leaders.strike(self._link.address, error)
                 await self.close()
                 final = isinstance(error, _FINAL) or self._leaders.given_up
-                if final or self._monotonic() >= (soon if self._leaders.nobody_listens else deadline):
+                if final or self._monotonic() >= (early_deadline if self._leaders.nobody_listens else deadline):
                     raise
             await self._environment.sleep(pause)
             pause = min(2 * pause, SLOWEST_ROUND)
@@ -260,13 +261,14 @@ class MetadataLog:
     # --- records ---
 
     async def _fetch(self, max_wait_ms: int) -> None:
+        """Take in one reply of the leader: records, the name of a snapshot, or that it truncated its log."""
         assert self._link is not None  # noqa: S101 - `_retrying` has just found it
         end = self._held.end
         # the cluster was restored or formatted anew: a leader refuses epochs above its own
         if end.epoch > self._leader.epoch:
             self._held.drop()
             end = OffsetAndEpoch(0, 0)
-        full = self._held.is_full
+        full = self._held.is_full  # then only the high watermark of the reply is wanted
         response: FetchResponse = await self._link.request(
             FetchRequest(
                 cluster_id=self._leaders.cluster_id,
@@ -291,7 +293,9 @@ class MetadataLog:
         await self._held.append(b"" if full else response.records, response.high_watermark)
 
     async def _parts(self, snapshot: OffsetAndEpoch) -> AsyncIterator[FetchSnapshotResponse]:
-        """The parts of a snapshot, in time; an end too soon where it was deleted: the next Fetch names another."""
+        """The parts of a snapshot. They end early if the leader deletes it: its next reply to a Fetch names another
+        one. Raises TimedOut if they take longer than `SNAPSHOT_WITHIN`.
+        """
         assert self._link is not None  # noqa: S101 - `_retrying` has just found it
         until = self._monotonic() + SNAPSHOT_WITHIN * self._timeout
         async for part in snapshot_parts(
@@ -311,7 +315,8 @@ class MetadataLog:
                 )
 
     def _judge(self, response: FetchResponse) -> None:
-        refused(response.error_code)
+        """Raise KafkaError for an error code, after noting what the reply says about the leader and its log."""
+        raise_for_code(response.error_code)
         code = response.partition_error_code
         if code in MOVED:
             leader = response.current_leader
@@ -321,7 +326,7 @@ class MetadataLog:
             raise NoLeader(code, "the leader has changed")
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._held.truncate(0)
-        refused(code)
+        raise_for_code(code)
 
 
 def _stale() -> Stale:

@@ -32,16 +32,16 @@ class HeldLog:
     """The log of one cluster, as far as it was read. `high_watermark` is that of the last answer, or -1 if there was
     none since the log was last dropped.
 
-    `share` counts its memory; the owner of the share calls `give_up` to get that back. `sections` of the log that the
-    image holds.
+    `share` counts its memory; the owner of the share calls `give_up` to get that back. `sections`: those of the log
+    that the image has; the others are skipped.
     """
 
     def __init__(self, share: Share, sections: frozenset[Section] = OBSERVED) -> None:
         self._share = share
         self._sections = sections
         self._replay = self._nothing()
-        self._tail = b""
-        self._given_up = False
+        self._tail = b""  # batches after the high watermark; they begin where the applied records end
+        self._given_up = False  # the memory was taken back since `begin`: the reading that is under way has to fail
         self.high_watermark = -1
 
     @property
@@ -52,7 +52,7 @@ class HeldLog:
     @property
     def end(self) -> OffsetAndEpoch:
         """The position at which the next records begin: the end of the tail."""
-        return end_of(self._tail) or OffsetAndEpoch(self._replay.offset, max(self._replay.epoch, 0))
+        return end_of(self._tail) or OffsetAndEpoch(self._replay.offset, max(self._replay.epoch, 0))  # -1: no record
 
     @property
     def is_full(self) -> bool:
@@ -64,7 +64,7 @@ class HeldLog:
         return self._replay.image()
 
     def hold_partitions(self, hold: bool) -> None:
-        """Keep the partitions too from now on, for which the log is read anew; or keep them no longer."""
+        """Hold partitions as well from now on, and read the log anew for them; or, if `hold` is False, release them."""
         if hold == (Section.PARTITIONS in self._sections):
             return
         self._sections = OBSERVED | {Section.PARTITIONS} if hold else OBSERVED
@@ -105,7 +105,7 @@ class HeldLog:
         try:
             self._keep(2 * len(data))
             for piece in pieces(data):
-                await self._digest(functools.partial(self._replay.append, below=high_watermark), piece)
+                await self._apply(functools.partial(self._replay.append, below=high_watermark), piece)
                 self._keep(2 * len(data))
         except KraftLogError as error:
             self.drop()
@@ -119,7 +119,7 @@ class HeldLog:
             replay = await self._read_snapshot(snapshot, parts)
         except KraftLogError as error:
             raise self._unreadable("snapshot", error) from None
-        finally:
+        finally:  # the memory of a snapshot that was not read to its end is free again
             if not self._given_up:
                 self._share.keep(self._replay.weight + len(self._tail))
         if replay is not None:
@@ -131,12 +131,12 @@ class HeldLog:
     ) -> Replay | None:
         limit = self._share.memory.limits.per_cluster
         reader = SnapshotReader(end_offset=snapshot.offset, epoch=snapshot.epoch, sections=self._sections, limit=limit)
-        remaining = -1
+        remaining = -1  # bytes of the snapshot that did not arrive; -1: not even one part did
         async for part in parts:
             view = memoryview(part.data)
-            step = len(view) if Section.PARTITIONS in self._sections else SLICE
+            step = len(view) if Section.PARTITIONS in self._sections else SLICE  # a thread needs no slices
             for start in range(0, len(view), step):
-                await self._digest(reader.feed, view[start : start + step])
+                await self._apply(reader.feed, view[start : start + step])
                 self._keep(reader.weight + len(self._tail) + 2 * len(part.data))
             remaining = part.size - part.position - len(part.data)
         if remaining:
@@ -146,16 +146,16 @@ class HeldLog:
             await run_in_thread(replay.image)  # the first image sorts the partitions
         return replay
 
-    async def _digest(self, take: Callable[[memoryview], object], piece: memoryview) -> None:
+    async def _apply(self, take: Callable[[memoryview], object], piece: memoryview) -> None:
         """Apply a piece of batches. Only one cluster at a time applies a large piece, and the event loop runs between
         two pieces. If partitions are kept, a thread does it: then a batch has megabytes.
         """
-        if len(piece) < SLICE // 2:
+        if len(piece) < SLICE // 2:  # done sooner than the turn is handed over
             take(piece)
             return
         async with self._share.memory.turn:
             if self._given_up:
-                return
+                return  # the caller calls `_keep` next, which raises
             if Section.PARTITIONS not in self._sections:
                 take(piece)
                 await asyncio.sleep(0)

@@ -17,7 +17,7 @@ from kafkafeatures.kafka.wire.messages import OffsetAndEpoch
 from kraftlog import KraftLogError, TooLargeError
 
 WITHIN = 12
-"""Request timeouts for the whole log: by default a controller keeps some hundred megabytes."""
+"""Time for reading the whole log, in request timeouts: by default a controller keeps some hundred megabytes."""
 
 
 class LogReader(Protocol):
@@ -66,13 +66,13 @@ class LogHistory:
     async def _read(self, source: LogSource) -> None:
         until = source.until
         deadline = self._monotonic() + WITHIN * self._timeout
-        first = await source.fetch(0, 0)
+        first = await source.fetch(0, 0)  # `source.py` says how the beginning is found
         if first.snapshot_id is not None and first.log_start_offset == 0:
             self._reader.skip_first()
         elif first.snapshot_id is not None:
             await self._begin_with_snapshot(source, first.snapshot_id, first.log_start_offset)
         while (offset := self._reader.offset) < until:
-            is_snapshot_end = offset == self._snapshot_id.offset
+            is_snapshot_end = offset == self._snapshot_id.offset  # there the leader accepts only the snapshot's epoch
             reply = await source.fetch(offset, self._snapshot_id.epoch if is_snapshot_end else source.leader_epoch)
             self._reader.append(reply.records, below=min(until, reply.high_watermark))
             if reply.snapshot_id is not None or reply.diverging is not None or self._reader.offset == offset:
@@ -84,7 +84,7 @@ class LogHistory:
                 )
 
     async def _begin_with_snapshot(self, source: LogSource, newest: OffsetAndEpoch, start: int) -> None:
-        for snapshot in (await source.oldest_snapshot(newest, start), newest):
+        for snapshot in (await source.oldest_snapshot(newest, start), newest):  # the oldest one is deleted first
             data, size = bytearray(), -1
             async for part in source.snapshot(snapshot):
                 data += part.data

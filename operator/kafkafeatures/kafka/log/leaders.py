@@ -73,7 +73,8 @@ _DENIED = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUT
 
 
 class Leaders:
-    """The known controllers of one cluster. `timeout` in seconds bounds each request.
+    """The known controllers of one cluster. `timeout` in seconds bounds each request. A controller is given up when it
+    has `STRIKES` strikes.
 
     `cluster_id`, once it is known, goes with every request, so that a node of another cluster refuses it.
     """
@@ -85,50 +86,55 @@ class Leaders:
     def __init__(self, connect: Connect, controllers: Sequence[Address], timeout: float) -> None:
         self._connect = connect
         self._timeout = min(ATTEMPT, timeout)
-        self._named = dict.fromkeys(controllers)
-        self._learned: dict[Address, None] = {}
+        self._configured = dict.fromkeys(controllers)
+        self._learned: dict[Address, None] = {}  # those that nodes named; like `_by_id`, the latest are at the end
         self._by_id: dict[int, Address] = {}
         self._strikes: Counter[Address] = Counter()
-        self._asked: frozenset[Address] = frozenset()
+        self._last_asked: frozenset[Address] = frozenset()
 
     def begin(self) -> None:
-        """Discard which controllers were given up: all of them are asked again."""
+        """Begin a search for the leader: controllers that were given up before are asked again."""
         self._strikes.clear()
 
     def strike(self, address: Address, error: KafkaError) -> None:
-        """Note the error with which a connection to this controller ended; it may be given up for it."""
+        """Note the error that ended a connection to this controller. A refusal gives it up at once; lost connections
+        do after `STRIKES` of them; other errors do not count.
+        """
         if isinstance(error, (*_REFUSALS, *_CUTS)):
             self._strikes[address] += STRIKES if isinstance(error, _REFUSALS) else 1
 
     @property
     def given_up(self) -> bool:
         """True if no controller is left to ask."""
-        return not self._left()
+        return not self._usable()
 
     @property
     def has_unasked(self) -> bool:
         """True if controllers became known since all of them were last asked who leads."""
-        return not self._asked.issuperset(self._left())
+        return not self._last_asked.issuperset(self._usable())
 
-    def _left(self) -> list[Address]:
-        return [address for address in self._named | self._learned if self._strikes[address] < STRIKES]
+    def _usable(self) -> list[Address]:
+        return [address for address in self._configured | self._learned if self._strikes[address] < STRIKES]
 
     def add(self, hosts: Iterable[Host]) -> None:
-        """Learn where controllers listen."""
+        """Learn where controllers listen. A node may name any number of them, so only the first are taken."""
         for host in itertools.islice(hosts, MOST_LEARNED):
             address = Address(host.host, host.port)
             _put_last(self._by_id, host.id, address)
             _put_last(self._learned, address, None)
 
     async def find(self, *, at_least: int, ask_all: bool) -> _Answer:
-        """A connection to the leader, and its epoch, not below `at_least`. Raises KafkaError where there is none."""
-        if not self._named and not self._learned:
+        """Connect to the leader. Returns the connection, and the leader's id and epoch, which is at least `at_least`.
+        `ask_all`: wait for the answers of all controllers, and believe the newest epoch; else believe the first answer.
+        Raises KafkaError if there is none.
+        """
+        if not self._configured and not self._learned:
             raise Unreachable(
                 "no address of a controller is known",
                 remedy="name the controllers: --bootstrap-controller, or spec.cluster.bootstrapControllers",
             )
-        attempts = {address: asyncio.create_task(self._who_leads(address)) for address in self._left()}
-        self._asked = frozenset(attempts)
+        attempts = {address: asyncio.create_task(self._who_leads(address)) for address in self._usable()}
+        self._last_asked = frozenset(attempts)
         tasks = [*attempts.values()]
         errors: list[KafkaError] = []
         connection: Connection | None = None
@@ -145,21 +151,23 @@ class Leaders:
                     if leader.leader_id < 0 or leader.epoch < at_least:
                         await link.close()
                         raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no active controller is known")
-                    connection = await self._to(leader, link, attempts)
+                    connection = await self._connect_to(leader, link, attempts)
                 except KafkaError as error:
                     errors.append(error)
                     continue
                 if connection is not None:
                     return connection, leader
         finally:
-            await _abandon(tasks, keep=connection)
+            await _close_others(tasks, keep=connection)
         self.nobody_listens = all(isinstance(_error_of(task), Unreachable) for task in tasks)
         raise _most_telling(errors)
 
-    async def _to(
+    async def _connect_to(
         self, leader: LeaderAndEpoch, link: Connection, requests: Mapping[Address, asyncio.Task[_Answer]]
     ) -> Connection | None:
-        """The leader itself, by way of `link` to the node that named it. None where its address is not known."""
+        """Connect to the leader. `link`: the connection to the node that named it; it is returned if that node leads,
+        and closed if not. `requests`: those that are under way, by address. None: the leader's address is not known.
+        """
         address = self._by_id.get(leader.leader_id)
         if address == link.address:
             return link
@@ -178,12 +186,6 @@ class Leaders:
             raise NoLeader(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the leader {address} does not answer") from None
 
     async def _who_leads(self, address: Address) -> _Answer:
-        """Ask a controller who leads: it names the leader when it refuses a Fetch with an old epoch.
-
-        A standby refuses it as fenced just as the leader does (Kafka compares epochs before it looks who leads), so
-        the code proves nothing. Where the reply does not say where the leader listens, the node is asked again with
-        the epoch it named: only the leader serves that.
-        """
         try:
             return await self._ask_who_leads(address)
         except KafkaError as error:
@@ -191,13 +193,19 @@ class Leaders:
             raise
 
     async def _ask_who_leads(self, address: Address) -> _Answer:
+        """Ask a controller who leads: it names the leader when it refuses a Fetch with an old epoch.
+
+        A standby refuses it as fenced just as the leader does (Kafka compares epochs before it looks who leads), so
+        the code proves nothing. Where the reply does not say where the leader listens, the node is asked again with
+        the epoch it named: only the leader serves that.
+        """
         link = await self._connect(address)
         try:
             response = await self._peek(link, 0)
             leader = response.current_leader or LeaderAndEpoch(-1, -1)
             if leader.leader_id >= 0 and leader.leader_id not in self._by_id:
-                again = await self._peek(link, leader.epoch)
-                if again.partition_error_code == ErrorCode.NONE:
+                second_reply = await self._peek(link, leader.epoch)
+                if second_reply.partition_error_code == ErrorCode.NONE:
                     self._by_id[leader.leader_id] = address
             return link, leader
         except BaseException:
@@ -205,13 +213,14 @@ class Leaders:
             raise
 
     async def _peek(self, link: Connection, epoch: int) -> FetchResponse:
+        """Send a Fetch of as good as nothing, in the name of this leader epoch. Raises KafkaError."""
         response: FetchResponse = await link.request(
             FetchRequest(self.cluster_id, current_leader_epoch=epoch, max_wait_ms=0, max_bytes=1), timeout=self._timeout
         )
-        refused(response.error_code)
+        raise_for_code(response.error_code)
         self.add(response.nodes)
         if response.partition_error_code not in (*MOVED, ErrorCode.NONE):
-            refused(response.partition_error_code)
+            raise_for_code(response.partition_error_code)
         return response
 
 
@@ -225,13 +234,14 @@ async def _open_link(request: asyncio.Task[_Answer] | None) -> Connection | None
 
 
 def _put_last(latest: dict[K, V], key: K, value: V) -> None:
+    """Put an entry at the end, and remove the first one if there are more than `MOST_LEARNED`."""
     latest.pop(key, None)
     latest[key] = value
     if len(latest) > MOST_LEARNED:
         del latest[next(iter(latest))]
 
 
-def refused(code: int) -> None:
+def raise_for_code(code: int) -> None:
     """Raise what an error code of Fetch or FetchSnapshot means; nothing for 0."""
     if code == ErrorCode.NONE:
         return
@@ -263,7 +273,8 @@ def _epoch_named(task: asyncio.Task[_Answer]) -> int:
     return -1 if task.cancelled() or _error_of(task) else task.result()[1].epoch
 
 
-async def _abandon(tasks: Sequence[asyncio.Task[_Answer]], *, keep: Connection | None) -> None:
+async def _close_others(tasks: Sequence[asyncio.Task[_Answer]], *, keep: Connection | None) -> None:
+    """Cancel the requests that still run, and close the connections of the others, but not `keep`."""
     for task in tasks:
         task.cancel()
     for result in await asyncio.gather(*tasks, return_exceptions=True):

@@ -45,7 +45,7 @@ class LevelHistory:
         former = finalized.former
         if self._known is not None:
             known_cluster, earlier, until = self._known
-            if known_cluster == cluster_id and until <= offset:
+            if known_cluster == cluster_id and until <= offset:  # else the log became shorter
                 former = former.with_earlier(earlier, until)
         self._known = cluster_id, former, offset
         return replace(log, image=replace(log.image, finalized=replace(finalized, former=former)))

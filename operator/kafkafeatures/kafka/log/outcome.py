@@ -45,22 +45,22 @@ async def reading_of(reader: Callable[[], Awaitable[LogReading]], timeout: float
 
 
 async def result_of(reading: asyncio.Task[LogReading | Failure]) -> LogReading | Failure:
-    """The reading of a task; one that was cancelled found no controller to ask."""
+    """The reading of a task; `NO_CONTROLLER` if the task was cancelled, as it is when no controller is found."""
     try:
         return await reading
     except asyncio.CancelledError:
         current = asyncio.current_task()
-        if current is not None and current.cancelling():
+        if current is not None and current.cancelling():  # not the task was cancelled, but the caller
             raise
         return NO_CONTROLLER
 
 
 def says_the_same(earlier: Image, later: Image) -> bool:
     """True if nothing but the end of the log differs: a controller appends NoOp records all the time."""
-    theirs = replace(
+    later_with_same_end = replace(
         later, offset=earlier.offset, epoch=earlier.epoch, timestamp_ms=earlier.timestamp_ms, counts=earlier.counts
     )
     if earlier.partitioned is None or later.partitioned is None:
-        return earlier == theirs
+        return earlier == later_with_same_end
     is_untouched = earlier.partitioned.is_untouched_in(later.partitioned)
-    return is_untouched and replace(earlier, partitioned=None) == replace(theirs, partitioned=None)
+    return is_untouched and replace(earlier, partitioned=None) == replace(later_with_same_end, partitioned=None)

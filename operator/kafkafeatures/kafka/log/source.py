@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Container
 
 from kafkafeatures.kafka.base.errors import ErrorCode, NoLeader, ResponseTooLarge, ServerError
 from kafkafeatures.kafka.base.memory_budget import CHECK
-from kafkafeatures.kafka.log.leaders import ATTEMPT, MOVED, VANISHED, refused
+from kafkafeatures.kafka.log.leaders import ATTEMPT, MOVED, VANISHED, raise_for_code
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import (
     FetchRequest,
@@ -35,7 +35,7 @@ PART = 2 * 1024 * 1024
 """Bytes that are requested at once. A larger batch (up to 8 MiB) comes whole, and alone."""
 
 MAX_SNAPSHOT = 4 * 1024 * 1024 * 1024
-"""Bytes: some thirty million partitions, and more than there is time for."""
+"""Bytes of the largest snapshot that is read: some thirty million partitions, more than can be fetched in time."""
 
 
 class LogSource:
@@ -66,9 +66,12 @@ class LogSource:
         return reply
 
     async def oldest_snapshot(self, newest: OffsetAndEpoch, start: int) -> OffsetAndEpoch:
-        """The snapshot at the beginning of the log: the lowest epoch with which its next record can be asked for."""
+        """The snapshot at offset `start`, where the log begins. Its epoch is the lowest one with which the leader still
+        serves records behind it. It is not searched at `start` itself: there every other epoch, also a higher one, is
+        answered with a snapshot.
+        """
         if not 0 < start < newest.offset:
-            return newest
+            return newest  # no older one is left, or none is needed
         low, high = 0, newest.epoch
         while low < high:
             middle = (low + high) // 2
@@ -109,7 +112,8 @@ async def snapshot_parts(
     """The parts of a snapshot in order, each of up to `most` bytes. They end early if the leader deletes the snapshot
     meanwhile, so callers compare the bytes with `size`.
 
-    `never_had`: error codes with which this leader answers for a snapshot whose epoch was guessed. Raises KafkaError.
+    `never_had`: error codes that also mean that the leader does not have it, for a snapshot whose epoch was searched
+    for. Raises KafkaError.
     """
     position, size = 0, -1
     while position != size:
@@ -134,7 +138,7 @@ def _follows(part: FetchSnapshotResponse, position: int, size: int, most_bytes: 
 
 
 def _judge(reply: FetchResponse | FetchSnapshotResponse) -> None:
-    refused(reply.error_code)
+    raise_for_code(reply.error_code)
     if reply.partition_error_code in MOVED:
         raise NoLeader(reply.partition_error_code, "the leader has changed")
-    refused(reply.partition_error_code)
+    raise_for_code(reply.partition_error_code)

@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 
 class WholeLog:
-    """An async context manager. `timeout`: seconds for each request; reading an image may take `timeouts` times as
-    long.
+    """A follower with all sections of the log, as an async context manager that gives its memory back. `timeout`:
+    seconds for each request; reading an image may take `timeouts` times as long.
     """
 
     def __init__(

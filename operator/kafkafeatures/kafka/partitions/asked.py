@@ -42,10 +42,12 @@ from kafkafeatures.kafka.wire.topic_messages import (
 )
 
 BROKERS_TRIED = 3
+"""Brokers that are asked for the list, one after the other, until one answers."""
 TOPICS_AT_ONCE = 1000
 """Topics in one DescribeConfigs request."""
 
 Keep = Callable[[int], None]
+"""Counts the memory of what was read so far, in bytes. Raises KafkaError if it is too much."""
 
 
 async def ask_for_partitions(
@@ -79,10 +81,11 @@ def _following(quorum: QuorumAnswer | Failure, brokers: Mapping[int, Address]) -
     """
     if isinstance(quorum, Failure) or not quorum.has_majority:
         return []
-    observers = {observer.id: observer for observer in (*quorum.observers, *quorum.voters) if observer.id in brokers}
-    current = [observer for observer in observers.values() if observer.last_fetch_timestamp >= quorum.recent_since]
-    current.sort(key=lambda observer: -observer.log_end_offset)
-    return [brokers[observer.id] for observer in current[:BROKERS_TRIED]]
+    # A combined node fetches as a voter, any other broker as an observer.
+    followers = {follower.id: follower for follower in (*quorum.observers, *quorum.voters) if follower.id in brokers}
+    current = [follower for follower in followers.values() if follower.last_fetch_timestamp >= quorum.recent_since]
+    current.sort(key=lambda follower: -follower.log_end_offset)
+    return [brokers[follower.id] for follower in current[:BROKERS_TRIED]]
 
 
 async def _ask(
@@ -111,15 +114,16 @@ async def completed(
     highest = await defaults.by_asking(brokers)  # also proves that each address leads to the broker of that id
     if isinstance(highest, Failure):
         return highest
-    hidden = await asyncio.gather(
+    doubts = await asyncio.gather(
         *(_hidden(pool, collected, *id_and_address) for id_and_address in sorted(brokers.items()))
     )
-    if failure := next((failure for failure in hidden if failure is not None), None):
+    if failure := next((failure for failure in doubts if failure is not None), None):
         return failure
     return PartitionsReading(await run_in_thread(collected.partitions), highest)
 
 
 async def _pages(pool: Pool, source: Address) -> AsyncIterator[Sequence[TopicAnswer]]:
+    """All topics with their partitions, page by page. A topic whose partitions do not fit continues on the next one."""
     cursor: tuple[str, int] | None = None
     while True:
         try:

@@ -30,7 +30,7 @@ from kraftlog.partition_state import PartitionState, flags_of
 from kraftlog.partition_tables import Int64s, key_of
 from kraftlog.partitions import Columns, Partitions
 
-_TOLD = (
+_LISTED = (
     ErrorCode.NONE,
     ErrorCode.LEADER_NOT_AVAILABLE,
     ErrorCode.REPLICA_NOT_AVAILABLE,
@@ -55,7 +55,7 @@ class Collected:
     def __init__(self) -> None:
         self._state = PartitionState()
         self._numbers: dict[str, tuple[int, bytes]] = {}  # by topic name: (its number in `_state`, its id)
-        self._keys: list[Int64s] = []
+        self._keys: list[Int64s] = []  # of partitions (`key_of`), by call of `add`; after `close` one sorted array
 
     @property
     def weight(self) -> int:
@@ -77,7 +77,7 @@ class Collected:
                 raise Incomplete(_changing(f"the topic {topic.name}: {code_name(topic.error_code)}"))
             number = self._number(topic)
             for partition in topic.partitions:
-                if partition.error_code not in _TOLD:
+                if partition.error_code not in _LISTED:
                     words = f"{topic.name}-{partition.partition}: {code_name(partition.error_code)}"
                     raise Incomplete(_changing(words))
                 rows.setdefault(len(partition.replicas), []).append((number, partition))
@@ -124,6 +124,7 @@ class Collected:
         """End the list of topics: check that each topic has partitions 0 to n, each once. Raises Incomplete."""
         keys = np.sort(np.concatenate([*self._keys, np.empty(0, dtype=np.int64)]))
         self._keys = [keys]
+        # A key is the topic's number in the upper half, and the partition in the lower one.
         first = np.ones(len(keys), dtype=bool)
         first[1:] = keys[1:] >> 32 != keys[:-1] >> 32
         follows = np.concatenate([[-1], keys[:-1]]) + 1
@@ -143,7 +144,7 @@ class Collected:
                 Failure(FailureKind.REJECTED, location, f"DescribeLogDirs: {code_name(answer.error_code)}")
             )
         listed = self._keys[0]
-        unseen: list[str] = []
+        unlisted: list[str] = []
         for directory in answer.directories:
             if directory.error_code:
                 words = f"what it hosts in {printable(directory.path)} is unknown: {code_name(directory.error_code)}"
@@ -151,15 +152,17 @@ class Collected:
             for name, partitions in directory.hosted.items():
                 number_and_id = self._numbers.get(name)
                 if number_and_id is None:
-                    unseen.append(name)
+                    unlisted.append(name)
                     continue
                 keys = np.array([key_of(number_and_id[0], partition) for partition in partitions], dtype=np.int64)
-                at = np.minimum(np.searchsorted(listed, keys), len(listed) - 1)
+                at = np.minimum(
+                    np.searchsorted(listed, keys), len(listed) - 1
+                )  # behind the end: the last, which differs
                 if (listed[at] != keys).any():
-                    unseen.append(name)
-        if unseen:
-            suffix = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
-            words = f"broker {broker} hosts partitions that are not shown to this user: of {min(unseen)}{suffix}"
+                    unlisted.append(name)
+        if unlisted:
+            suffix = f" and {len(unlisted) - 1} more" if len(unlisted) > 1 else ""
+            words = f"broker {broker} hosts partitions that are not shown to this user: of {min(unlisted)}{suffix}"
             raise Incomplete(_hidden(printable(words), location))
 
     def partitions(self) -> Partitions:
@@ -167,6 +170,7 @@ class Collected:
         return self._state.view()
 
     def _number(self, topic: TopicAnswer) -> int:
+        """The topic's number in `_state`, which is new for a new topic. Raises Incomplete if its id has changed."""
         if topic.id is None:
             words = f"the topic {printable(topic.name)} comes without its id"
             raise Incomplete(Failure(FailureKind.UNSUPPORTED, "partitions", words, "use Kafka 3.3 or newer"))
@@ -207,7 +211,7 @@ def _in_sync(partition: PartitionAnswer) -> tuple[int, ...]:
     """
     if not partition.offline:
         return partition.in_sync
-    online_replicas = tuple(each for each in partition.in_sync if each not in partition.offline)
+    online_replicas = tuple(replica for replica in partition.in_sync if replica not in partition.offline)
     return online_replicas if online_replicas or partition.leader >= 0 else partition.in_sync
 
 

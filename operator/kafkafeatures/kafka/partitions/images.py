@@ -14,6 +14,7 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.words import counted
 
 MAX_PARTITION_IMAGES = 2
+"""Images in memory at once, unless the operator's settings say otherwise."""
 
 TURN = 60.0
 """Seconds for which a cluster keeps its image while its roll waits, so that not every reading reads it anew."""
@@ -34,8 +35,8 @@ class PartitionImages:
         monotonic: Callable[[], float],
     ) -> None:
         self._most, self._remedy, self._monotonic = most, remedy, monotonic
-        self._holders: dict[object, float] = {}  # since when
-        self._waiting: dict[object, float] = {}  # in the order of their turns; when each asked last
+        self._holders: dict[object, float] = {}  # by cluster: the monotonic time since when it holds an image
+        self._waiting: dict[object, float] = {}  # the same of when it asked last; in the order of their turns
 
     def take(self, cluster: object) -> Failure | None:
         """Take an image for the cluster, or keep the one that it holds. A Failure if too many clusters hold one."""
@@ -44,6 +45,7 @@ class PartitionImages:
         monotonic_time = self._monotonic()
         self._waiting = {waiter: at for waiter, at in self._waiting.items() if monotonic_time - at < FORGOTTEN_AFTER}
         self._waiting[cluster] = monotonic_time
+        # Free images are reserved for the clusters before it in the queue.
         if len(self._holders) + [*self._waiting].index(cluster) < self._most:
             del self._waiting[cluster]
             self._holders[cluster] = monotonic_time

@@ -40,7 +40,7 @@ class PartitionReader:
 
     async def prepare(self, probe: ClusterProbe, log: LogReading) -> None:
         """Ask brokers for `min.insync.replicas` in advance; the answers are kept until they restart."""
-        if log.image.partitioned is not None:
+        if log.image.partitioned is not None:  # else they are asked with the partitions
             await self._default(probe, log)
 
     async def read(

@@ -29,26 +29,29 @@ class BrokerDefaults:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._in_file: dict[int, tuple[UUID, int]] = {}
+        self._in_file: dict[int, tuple[UUID, int]] = {}  # by broker id: (incarnation id, value in its properties file)
 
     async def by_log(self, image: Image, addresses: Addresses) -> int | Failure:
-        """The highest of the unfenced brokers of an image with partitions."""
-        lives = {id_: broker.incarnation for id_, broker in image.brokers.items() if not broker.fenced}
-        entries = {id_: entry for id_, entry in self._in_file.items() if id_ in lives and entry[0] == lives[id_]}
-        for id_, answer in (await self._ask(lives.keys() - entries.keys(), addresses)).items():
+        """The highest value of all unfenced brokers. `image`: one with partitions, which has dynamic configs too."""
+        incarnations = {id_: broker.incarnation for id_, broker in image.brokers.items() if not broker.fenced}
+        entries = {
+            id_: entry for id_, entry in self._in_file.items() if id_ in incarnations and entry[0] == incarnations[id_]
+        }
+        for id_, answer in (await self._ask(incarnations.keys() - entries.keys(), addresses)).items():
+            # `without_requests`: the value that counts if no request has set a dynamic config.
             value = answer if isinstance(answer, Failure) else _number(answer.without_requests, id_)
             if isinstance(value, Failure):
                 return value
-            entries[id_] = lives[id_], value
+            entries[id_] = incarnations[id_], value
         self._in_file = entries
-        set_ = image.partitions.min_insync_replicas
+        dynamic = image.partitions.min_insync_replicas
         return _highest(
-            set_.brokers.get(id_, in_file if set_.cluster is None else set_.cluster)
+            dynamic.brokers.get(id_, in_file if dynamic.cluster is None else dynamic.cluster)
             for id_, (_, in_file) in entries.items()
         )
 
     async def by_asking(self, addresses: Addresses) -> int | Failure:
-        """The highest of these brokers."""
+        """The highest value of these brokers, each of which is asked."""
         values = []
         for id_, answer in (await self._ask(addresses.keys(), addresses)).items():
             value = answer if isinstance(answer, Failure) else _number(answer.value, id_)

@@ -2,7 +2,7 @@
 
 Called by `prober.py`. It decides which nodes are asked for the lists and which answers count:
 
-    given          brokers from                    controllers from                leader from
+    configured     brokers from                    controllers from                leader from
     brokers        DescribeCluster, else Metadata  DescribeQuorum v2 (Kafka 3.9+)  DescribeQuorum, passed on
     controllers    the metadata log only           DescribeCluster, endpoint 2     the same, then DescribeQuorum
 
@@ -54,12 +54,12 @@ has a bound.
 """
 
 _BROKERS_TRIED = 2  # to ask for the quorum, besides the broker that gave the list
-_GONE = frozenset({*NO_CONNECTION, FailureKind.DISCONNECTED})
+_GONE = frozenset({*NO_CONNECTION, FailureKind.DISCONNECTED})  # failures of the connection, not of the request
 _LEADER_MOVED = 3  # most searches while the named leader denies that it leads
 _NODE_KIND = {Role.BROKER: ("a broker", "bootstrapServers"), Role.CONTROLLER: ("a controller", "bootstrapControllers")}
 _FLAG = {Role.BROKER: "--bootstrap-server", Role.CONTROLLER: "--bootstrap-controller"}
 
-Found = Callable[[Role, tuple[Host, ...]], None]
+ReportNodes = Callable[[Role, tuple[Host, ...]], None]
 """Callback for nodes of a role, as soon as they are known; it may be called several times."""
 
 
@@ -121,16 +121,18 @@ _PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # S
 
 
 class Discovery:
-    """A single search. `found` is called with nodes once known; `contacts` and `cluster_ids` grow meanwhile."""
+    """A single search, which `run` makes. `report_nodes` is called with nodes once they are known. `contacts` (by role
+    and address) and `cluster_ids` (by the role of the nodes that named them) grow meanwhile.
+    """
 
-    def __init__(self, pool: Pool, found: Found = lambda role, hosts: None) -> None:
+    def __init__(self, pool: Pool, report_nodes: ReportNodes = lambda role, hosts: None) -> None:
         self._pool = pool
-        self._found = found
+        self._report_nodes = report_nodes
         self._broker_race = Race(pool.settings.bootstrap_servers, self._contact_broker)
         self._controller_race = Race(pool.settings.bootstrap_controllers, self._contact_controller)
-        self._answered: list[Race[Any]] = []
+        self._answered: list[Race[Any]] = []  # races with a winner
         self.cluster_ids: dict[Role, set[str]] = {}
-        self._limit = short_timeout(pool)
+        self._short_timeout = short_timeout(pool)
         self.contacts: dict[tuple[Role, Address], Contact] = {}
 
     async def __aenter__(self) -> Self:
@@ -151,11 +153,11 @@ class Discovery:
         controllers, quorum, voters = controller_side.result()
         leaderless = isinstance(controllers, ControllerList) and controllers.active is None
         if isinstance(quorum, Failure) and isinstance(brokers, BrokerList) and not leaderless:
-            through, through_voters = await self._quorum_through_brokers(brokers, listed_by, broker_apis)
-            if isinstance(through, QuorumAnswer) or not self._pool.settings.bootstrap_controllers:
-                quorum, voters = through, through_voters or voters
+            forwarded, named_voters = await self._quorum_through_brokers(brokers, listed_by, broker_apis)
+            if isinstance(forwarded, QuorumAnswer) or not self._pool.settings.bootstrap_controllers:
+                quorum, voters = forwarded, named_voters or voters
             if voters:
-                self._found(Role.CONTROLLER, voters)
+                self._report_nodes(Role.CONTROLLER, voters)
                 if isinstance(controllers, Failure):
                     controllers = await self._list_from_voters(voters)
         return Directory(self._cluster_id(controllers), brokers, controllers, quorum, voters)
@@ -178,7 +180,7 @@ class Discovery:
             return _no_winner(Role.BROKER, self._broker_race), None, {}
         self._answered.append(self._broker_race)
         contact, brokers = first
-        self._found(Role.BROKER, brokers.brokers)
+        self._report_nodes(Role.BROKER, brokers.brokers)
         return brokers, contact.address, contact.api_versions.api_keys
 
     async def _contact_broker(self, address: Address) -> tuple[Contact, BrokerList]:
@@ -232,11 +234,11 @@ class Discovery:
         self._answered.append(self._controller_race)
         contact, listed = first
         if isinstance(listed, ControllerList):
-            self._found(Role.CONTROLLER, listed.controllers)
+            self._report_nodes(Role.CONTROLLER, listed.controllers)
             return await self._quorum_from_leader(listed, contact)
         quorum, voters = await self._quorum_from_current_leader()
         if voters:
-            self._found(Role.CONTROLLER, voters)
+            self._report_nodes(Role.CONTROLLER, voters)
         return listed, quorum, voters
 
     async def _contact_controller(self, address: Address) -> tuple[Contact, ControllerList | Failure]:
@@ -264,9 +266,9 @@ class Discovery:
         """The registered controllers with their addresses, from the first voter that answers."""
 
         async def attempt(address: Address) -> ControllerList:
-            api_versions = await self._pool.api_versions(address, Role.CONTROLLER, timeout=self._limit)
+            api_versions = await self._pool.api_versions(address, Role.CONTROLLER, timeout=self._short_timeout)
             contact = self.contacts[Role.CONTROLLER, address] = Contact(Role.CONTROLLER, address, api_versions)
-            listed = await self._list_controllers(contact, self._limit)
+            listed = await self._list_controllers(contact, self._short_timeout)
             if isinstance(listed, Failure):
                 raise Unusable(listed)
             return listed
@@ -278,7 +280,7 @@ class Discovery:
                 return combined("controllers, as DescribeQuorum names them", list(race.failures().values()))
         finally:
             await race.close()
-        self._found(Role.CONTROLLER, listed.controllers)
+        self._report_nodes(Role.CONTROLLER, listed.controllers)
         return listed
 
     async def _quorum_from_leader(
@@ -298,20 +300,19 @@ class Discovery:
             quorum, voters = await describe_quorum(self._pool, address_of(leader), Role.CONTROLLER)
             if isinstance(quorum, QuorumAnswer) or quorum.kind is not FailureKind.NO_LEADER:
                 return listed, quorum, voters
-            await self._pool.environment.sleep(
-                0.1 * (attempt + 1)
-            )  # it led a moment ago: another controller will know who does now
-            again = await self._who_leads_now(listed, source)
-            if again is None:
+            # It led a moment ago: another controller will know who does now.
+            await self._pool.environment.sleep(0.1 * (attempt + 1))
+            newer_list = await self._who_leads_now(listed, source)
+            if newer_list is None:
                 return listed, quorum, voters
-            listed = again
+            listed = newer_list
         return listed, quorum, voters
 
     async def _who_leads_now(self, listed: ControllerList, source: Contact) -> ControllerList | None:
         """Ask every listed controller, until one names another leader than `listed` does; None if none does."""
 
         async def attempt(address: Address) -> ControllerList:
-            answer = await self._list_controllers(replace(source, address=address), self._limit)
+            answer = await self._list_controllers(replace(source, address=address), self._short_timeout)
             if isinstance(answer, Failure):
                 raise Unusable(answer)
             if answer.active in (None, listed.active):

@@ -14,7 +14,7 @@ from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import parse_addresses
 from kafkafeatures.kafka.probe.prober import probe_node
 
-WHERE = "the address of a controller"
+_SUBJECT = "the address of a controller"  # what a text is that proves to be no address
 WITHIN = 3.0
 """Seconds for an answer. Silence is a Failure, and proves nothing. This reading has probed the nodes before, so a short
 limit is enough.
@@ -28,9 +28,9 @@ async def former_controllers(pool: Pool, addresses: Iterable[str]) -> Mapping[st
 
     async def at(text: str) -> Failure | None:
         try:
-            (address,) = parse_addresses(text, WHERE)
+            (address,) = parse_addresses(text, _SUBJECT)
         except ValueError as error:
-            return Failure(FailureKind.UNREACHABLE, WHERE, str(error))
+            return Failure(FailureKind.UNREACHABLE, _SUBJECT, str(error))
         try:
             async with asyncio.timeout(WITHIN):
                 answer = await probe_node(pool, address, Role.CONTROLLER)

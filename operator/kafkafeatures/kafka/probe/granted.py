@@ -51,7 +51,8 @@ class Witness(Struct, frozen=True):
 
 
 class TopicRights(Struct, frozen=True):
-    """`visible`: the number of topics that this user can describe. `hidden`: names of topics that it cannot.
+    """The rights of this user on topics. `visible`: how many topics it can describe. `hidden`: names of those that it
+    cannot.
     `without_configs`: names of topics whose configs it cannot read. `unread`: the reason why more topics may be hidden,
     if any.
     """
@@ -111,8 +112,8 @@ class RightsQuestion(Struct, frozen=True):
         return bool(self.roles.intersection(need.roles)) and not (need.without_log and self.reads_log)
 
     @property
-    def why_not(self) -> str:
-        """The reason why a right is not needed."""
+    def not_needed_because(self) -> str:
+        """The reason why a right does not count here."""
         if self.reads_log:
             return "partitions come from the metadata log"
         return "a cluster in ZooKeeper mode has no controllers, and no levels to raise"
@@ -129,15 +130,17 @@ def judged(
     """The result for all rights, from the answers of nodes and about topics."""
     findings = []
     for resource, right in dict.fromkeys((need.resource, need.right) for need in question.needs):
-        alike = [need for need in question.needs if (need.resource, need.right) == (resource, right)]
-        counting = [need for need in alike if question.counts(need)]
-        finding = RightFinding(resource, right, RightState.NOT_NEEDED, tuple(need.goal for need in counting or alike))
-        if not counting:
-            findings.append(_with(finding, RightState.NOT_NEEDED, question.why_not))
+        needs = [need for need in question.needs if (need.resource, need.right) == (resource, right)]
+        current_needs = [need for need in needs if question.counts(need)]
+        finding = RightFinding(
+            resource, right, RightState.NOT_NEEDED, tuple(need.goal for need in current_needs or needs)
+        )
+        if not current_needs:
+            findings.append(_with(finding, RightState.NOT_NEEDED, question.not_needed_because))
         elif resource is KafkaResource.TOPICS:
             findings.append(_of_topics(finding, topics, witnesses))
         else:
-            roles = [role for role in Role if any(role in need.roles for need in counting) and role in question.roles]
+            roles = [role for role in Role if any(role in n.roles for n in current_needs) and role in question.roles]
             findings.append(_of_cluster(finding, roles, witnesses))
     users = tuple(dict.fromkeys(requester.principal(role) for role in Role))
     commands = tuple(_commands(findings, requester, question.before_copy))
@@ -145,6 +148,7 @@ def judged(
 
 
 def _of_cluster(finding: RightFinding, roles: Sequence[Role], witnesses: Sequence[Witness]) -> RightFinding:
+    """The finding about a right on the cluster: a single refusal counts more than nodes that could not be asked."""
     judges = [witness for witness in witnesses if witness.role in roles and finding.right in witness.rights]
     answers = [(witness, witness.rights[finding.right]) for witness in judges]
     lacking = [witness for witness, answer in answers if answer is False]
@@ -176,6 +180,7 @@ _REACH = {
 
 
 def _of_topics(finding: RightFinding, topics: TopicRights | Failure, witnesses: Sequence[Witness]) -> RightFinding:
+    """The finding about a right on topics. Without any topic it is granted only if no broker has an authorizer."""
     if isinstance(topics, Failure):
         return _with(finding, RightState.UNKNOWN, topics.message, topics.action)
     names = topics.hidden if finding.right is ClusterRight.DESCRIBE else topics.hidden | topics.without_configs

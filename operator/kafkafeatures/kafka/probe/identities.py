@@ -34,11 +34,11 @@ from kraftlog import Image
 
 
 class _SettingsOfProcess(Struct, frozen=True):
-    """Settings that cannot change while the process runs. `life`: its incarnation id. `names`: the settings that need
-    not be asked for again, including those that the node does not have.
+    """Settings that cannot change while the process runs. `incarnation`: its incarnation id, new at each start.
+    `names`: the settings that need not be asked for again, including those that the node does not have.
     """
 
-    life: UUID
+    incarnation: UUID
     names: frozenset[str]
     settings: NodeSettings
 
@@ -60,32 +60,33 @@ class Identities:
         names: frozenset[str],
         doubtful: Set[RegistrationKey] = frozenset(),
     ) -> ClusterProbe:
-        """The probe, with settings and `proved_at` of each node. `names`: settings to read of every node. A node that
-        is `doubtful` (`core/facts/identity.py`) is asked for `process.roles` as well, also if `names` is empty.
+        """The probe, with `settings` and `proved_at` (the IP address of the connection) of each node that answers.
+        `names`: settings to read of every node. A node that is `doubtful` (`core/facts/identity.py`) is asked for
+        `process.roles` as well, also if `names` is empty.
         """
-        lives = {} if isinstance(log, Failure) else _incarnations(log.image)
+        incarnations = {} if isinstance(log, Failure) else _incarnations(log.image)
         roles = frozenset({PROCESS_ROLES})
 
         async def proved(node: ProbedNode) -> ProbedNode:
             demanded = names | roles if (node.role, node.id) in doubtful else names
-            return await self._proved(node, lives, demanded) if demanded else node
+            return await self._proved(node, incarnations, demanded) if demanded else node
 
         return replace(probe, nodes=tuple(await asyncio.gather(*map(proved, probe.nodes))))
 
     async def _proved(
-        self, node: ProbedNode, lives: Mapping[tuple[Role, int], UUID], names: frozenset[str]
+        self, node: ProbedNode, incarnations: Mapping[tuple[Role, int], UUID], names: frozenset[str]
     ) -> ProbedNode:
         if node.id is None or isinstance(node.answer, Failure):
             return node
-        address, life = Address(node.host, node.port), lives.get((node.role, node.id))
+        address, incarnation = Address(node.host, node.port), incarnations.get((node.role, node.id))
         entry = self._known.get((node.role, address))
-        if entry is None or entry.life != life or not names <= entry.names:
+        if entry is None or entry.incarnation != incarnation or not names <= entry.names:
             settings = await self._ask(node.id, node.role, node.answer, address, names)
             if isinstance(settings, Failure):
                 answer = settings if settings.kind is FailureKind.ANOTHER_NODE else node.answer
                 return replace(node, answer=answer, proved_at="", settings={})
-            if life is not None:
-                self._known[node.role, address] = _lasting(life, names, settings)
+            if incarnation is not None:
+                self._known[node.role, address] = _lasting(incarnation, names, settings)
             return replace(node, proved_at=settings.at, settings=settings.of)
         return replace(node, proved_at=entry.settings.at, settings=entry.settings.of)
 
@@ -97,15 +98,16 @@ class Identities:
         return await node_settings(self._pool, role, id_, address, names)
 
 
-def _lasting(life: UUID, names: frozenset[str], node_settings: NodeSettings) -> _SettingsOfProcess:
+def _lasting(incarnation: UUID, names: frozenset[str], node_settings: NodeSettings) -> _SettingsOfProcess:
     """The settings of a node without dynamic ones, which a request may change at any moment."""
     fixed: dict[str, Setting] = {name: setting for name, setting in node_settings.of.items() if setting.is_read_only}
     return _SettingsOfProcess(
-        life, names - (node_settings.of.keys() - fixed.keys()), NodeSettings(node_settings.at, fixed)
+        incarnation, names - (node_settings.of.keys() - fixed.keys()), NodeSettings(node_settings.at, fixed)
     )
 
 
 def _incarnations(image: Image) -> dict[tuple[Role, int], UUID]:
+    """The incarnation ids by which a process is known again; none during a migration (see `Identities`)."""
     if image.is_migrating is not False:
         return {}
     brokers = {(Role.BROKER, id_): broker.incarnation for id_, broker in image.brokers.items()}

@@ -46,6 +46,7 @@ async def answer_by_name(
     async def conversation(lease: Lease) -> ApiVersionsResponse | Failure:
         link = lease.connection
         answer, is_refused = link.api_versions, link.refuses_name
+        # The connection may be an old one, or a new one that began without a name: then the name is sent now.
         if lease.reused or (is_refused is None and looks_at_names(answer.api_keys)):
             answer = await link.request(name)
             is_refused = answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED

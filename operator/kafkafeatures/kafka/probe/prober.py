@@ -19,7 +19,7 @@ from kafkafeatures.core.facts.readings import ClusterProbe, Failure, FailureKind
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.base.settings import Address
-from kafkafeatures.kafka.probe.directory import Discovery, Found, address_of
+from kafkafeatures.kafka.probe.directory import Discovery, ReportNodes, address_of
 from kafkafeatures.kafka.probe.misrouted import answer_by_name, looks_at_names
 from kafkafeatures.kafka.probe.one_quorum import of_another_quorum
 from kafkafeatures.kafka.wire.messages import ApiVersionsResponse
@@ -28,10 +28,10 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterProbe:
+async def probe_cluster(pool: Pool, *, report_nodes: ReportNodes | None = None) -> ClusterProbe:
     """The lists, the quorum, and the answer of every node whose address is known.
 
-    `found` is called with nodes as soon as they are known, so that following the metadata log can begin meanwhile.
+    `report_nodes` is called with nodes as soon as they are known, so that following the log can begin meanwhile.
     Bounded by three request timeouts: lists, nodes, and nodes that had to wait for others; a healthy cluster takes
     milliseconds.
     """
@@ -39,8 +39,8 @@ async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterPro
     prober = NodeProber(pool)
 
     def on_found(role: Role, hosts: tuple[Host, ...]) -> None:
-        if found is not None:
-            found(role, hosts)
+        if report_nodes is not None:
+            report_nodes(role, hosts)
         prober.begin(role, hosts)
 
     try:
@@ -54,12 +54,13 @@ async def probe_cluster(pool: Pool, *, found: Found | None = None) -> ClusterPro
                 nodes += _unidentified_controllers(discovery, probed_addresses, prober)
             two_quorums = await of_another_quorum(pool, directory, nodes)
             addresses = {address for _, address in probed_addresses}
+            # The address of a node that was probed is left out: its answer says more.
             silent = tuple(f for a, f in discovery.bootstrap_failures().items() if a not in addresses)
     finally:
         await prober.cancel()
     return ClusterProbe(
         at=started,
-        cluster_id=two_quorums or directory.cluster_id,
+        cluster_id=two_quorums or directory.cluster_id,  # two quorums: a Failure in place of the id
         brokers=directory.brokers,
         controllers=directory.controllers,
         quorum=directory.quorum,
@@ -111,11 +112,13 @@ class NodeProber:
         self._pool = pool
         self._tasks: dict[tuple[Role, int], asyncio.Task[ProbedNode]] = {}
         self._hosts: dict[tuple[Role, int], Host] = {}
-        self._shared: dict[object, Mapping[Any, Any]] = {}
-        self._as_said: dict[int, tuple[Mapping[Any, Any], Mapping[Any, Any]]] = {}  # by id of the first mapping
+        self._by_content: dict[object, Mapping[Any, Any]] = {}
+        # By `id` of a mapping: (that mapping, so that its id stays in use; the equal mapping that nodes share).
+        self._by_identity: dict[int, tuple[Mapping[Any, Any], Mapping[Any, Any]]] = {}
+        # The response of an address that `Discovery` has connected to: it need not be asked again.
         self.known: Callable[[Role, Address], ApiVersionsResponse | None] = lambda role, address: None
         self.cluster_ids: Mapping[Role, Set[str]] = {}  # by the role of the nodes that gave them
-        self.discovered = asyncio.Event()
+        self.discovered = asyncio.Event()  # set once `Discovery` is done, and its connections are idle
 
     def begin(self, role: Role, hosts: Sequence[Host]) -> None:
         """Start asking those that are not being asked yet."""
@@ -145,9 +148,9 @@ class NodeProber:
         if isinstance(answer, NodeAnswer):
             answer = replace(
                 answer,
-                supported=self._one(answer.supported),
-                finalized=self._one(answer.finalized),
-                apis=self._one(answer.apis),
+                supported=self._shared_map(answer.supported),
+                finalized=self._shared_map(answer.finalized),
+                apis=self._shared_map(answer.apis),
             )
         return ProbedNode(
             host.id if host else None, role, address.host, address.port, answer, self._pool.environment.clock()
@@ -156,6 +159,7 @@ class NodeProber:
     async def _ask(self, role: Role, host: Host) -> ProbedNode:
         address = address_of(host)
         api_versions, cluster_ids = self.known(role, address), self.cluster_ids.get(role, ())
+        # By name if the broker checks names, or may do so, and the name is certain.
         if (
             role is Role.BROKER
             and len(cluster_ids) == 1
@@ -186,11 +190,14 @@ class NodeProber:
         late = Failure(FailureKind.TIMED_OUT, str(address), "no answer while the other nodes were asked")
         return self.record_answer(key[0], host, address, late)
 
-    def _one(self, mapping: Mapping[K, V]) -> Mapping[K, V]:
-        entry = self._as_said.get(id(mapping))
+    def _shared_map(self, mapping: Mapping[K, V]) -> Mapping[K, V]:
+        """The first mapping that was equal to this one. Looked up by identity first, since most nodes' responses come
+        from a cache (`codec.py`), and comparing contents takes longer.
+        """
+        entry = self._by_identity.get(id(mapping))
         if entry is None:
-            entry = mapping, self._shared.setdefault(frozenset(mapping.items()), mapping)
-            self._as_said[id(mapping)] = entry
+            entry = mapping, self._by_content.setdefault(frozenset(mapping.items()), mapping)
+            self._by_identity[id(mapping)] = entry
         return entry[1]
 
 

@@ -75,12 +75,12 @@ def quorum_of(answer: DescribeQuorumResponse) -> QuorumAnswer:
 
 
 async def quorum_again(pool: Pool, probe: ClusterProbe) -> QuorumAnswer | Failure:
-    """The quorum, asked again on the route on which a change would be sent."""
+    """The quorum, asked again on the route on which a change would be sent; unchanged if there is no route."""
     route = route_to_controller(probe)
-    stop = route.controller or next(iter(route.brokers), None)
-    if stop is None:
+    node = route.controller or next(iter(route.brokers), None)
+    if node is None:
         return probe.quorum
-    return (await describe_quorum(pool, Address(stop.host, stop.port), stop.role))[0]
+    return (await describe_quorum(pool, Address(node.host, node.port), node.role))[0]
 
 
 def refused(subject: str, address: Address, code: int, message: str | None) -> Failure:

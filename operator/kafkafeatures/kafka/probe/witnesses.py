@@ -52,6 +52,7 @@ _PERMITTED = (
 """Codes that prove that the request passed the authorizer, which comes before these are decided."""
 
 Answer = bool | Failure
+"""True if a right is granted, False if it is missing, or the reason why that is not known."""
 
 
 async def ask_for_rights(pool: Pool, nodes: Sequence[ProbedNode], question: RightsQuestion) -> RightsReading:
@@ -75,21 +76,21 @@ async def _witness(pool: Pool, node: ProbedNode) -> Witness:
     if isinstance(node.answer, Failure):
         silent = dict.fromkeys(_JUDGED[node.role], node.answer)
         return Witness(node.role, node.id, str(_address(node)), silent, node.answer)
-    answers, settings = await asyncio.gather(_rights(pool, node), _own_settings(pool, node))
-    rights = {right: _configs(settings) if answer is None else answer for right, answer in answers.items()}
+    answers, settings = await asyncio.gather(_rights_on(pool, node), _own_settings(pool, node))
+    rights = {right: _may_read_settings(settings) if answer is None else answer for right, answer in answers.items()}
     return Witness(node.role, node.id, str(_address(node)), rights, _authorizer(settings))
 
 
-async def _rights(pool: Pool, node: ProbedNode) -> dict[ClusterRight, Answer | None]:
-    """By right: True or False, or a Failure; None if only a DescribeConfigs of the node's settings can show it."""
+async def _rights_on(pool: Pool, node: ProbedNode) -> dict[ClusterRight, Answer | None]:
+    """The answer by right; None if only a DescribeConfigs of the node's settings can show it."""
     bits, proven = await _authorized_operations(pool, node)
     judged = _JUDGED[node.role]
     if bits is not None and bits & BITS[ClusterRight.DESCRIBE]:
         return {right: bool(bits & BITS[right]) for right in judged}
-    if bits is not None:
+    if bits is not None:  # without DESCRIBE the bits show nothing else
         proven[ClusterRight.DESCRIBE] = False
     tried = [right for right in judged if right not in proven and right is not ClusterRight.DESCRIBE_CONFIGS]
-    answers = await asyncio.gather(*(_tried(pool, node.role, _address(node), right) for right in tried))
+    answers = await asyncio.gather(*(_try_right(pool, node.role, _address(node), right) for right in tried))
     return {**dict.fromkeys(judged), **proven, **dict(zip(tried, answers, strict=True))}
 
 
@@ -113,7 +114,7 @@ async def _authorized_operations(pool: Pool, node: ProbedNode) -> tuple[int | No
     return answer.operations, {ClusterRight.ALTER: True} if is_controller else {}
 
 
-async def _tried(pool: Pool, role: Role, address: Address, right: ClusterRight) -> Answer:
+async def _try_right(pool: Pool, role: Role, address: Address, right: ClusterRight) -> Answer:
     """True if a request that needs this right gets past the authorizer; a Failure if that is not known."""
     timeout = short_timeout(pool)
     try:
@@ -125,7 +126,7 @@ async def _tried(pool: Pool, role: Role, address: Address, right: ClusterRight) 
                 stale = FetchRequest(current_leader_epoch=0, max_wait_ms=0, max_bytes=1)  # so that no record is sent
                 fetched = await pool.ask(address, role, stale, timeout=timeout)
                 code = fetched.error_code or fetched.partition_error_code
-            case _:  # an update of no feature, and a dry run at that
+            case _:  # ALTER: an update of no feature, as a dry run
                 updated = await pool.ask(address, role, UpdateFeaturesRequest(validate_only=True), timeout=timeout)
                 code = updated.error_code
     except KafkaError as error:
@@ -141,7 +142,7 @@ async def _through_broker(pool: Pool, broker: ProbedNode) -> Witness:
     DESCRIBE_CONFIGS are not among them.
     """
     rights = (ClusterRight.DESCRIBE, ClusterRight.ALTER)
-    answers = await asyncio.gather(*(_tried(pool, Role.BROKER, _address(broker), right) for right in rights))
+    answers = await asyncio.gather(*(_try_right(pool, Role.BROKER, _address(broker), right) for right in rights))
     return Witness(Role.CONTROLLER, None, "", dict(zip(rights, answers, strict=True)), None, f"broker {broker.id}")
 
 
@@ -150,13 +151,15 @@ async def _own_settings(pool: Pool, node: ProbedNode) -> NodeSettings | Failure:
     return await node_settings(pool, node.role, node.id or 0, _address(node), (AUTHORIZER,))
 
 
-def _configs(settings: NodeSettings | Failure) -> Answer:
+def _may_read_settings(settings: NodeSettings | Failure) -> Answer:
+    """The answer for DESCRIBE_CONFIGS. A node with another id has checked the right before it compared the id."""
     if isinstance(settings, NodeSettings) or settings.kind is FailureKind.ANOTHER_NODE:
         return True
     return False if settings.kind is FailureKind.AUTHORIZATION else settings
 
 
 def _authorizer(settings: NodeSettings | Failure) -> str | Failure | None:
+    """The class name of the authorizer; empty: there is none; None: the node does not say."""
     if isinstance(settings, Failure):
         return settings
     setting = settings.of.get(AUTHORIZER)
@@ -183,7 +186,7 @@ async def ask_for_topics(pool: Pool, nodes: Sequence[ProbedNode]) -> TopicRights
     visible = {topic.name: topic.operations or 0 for topic in topics if topic.name not in denied}
     hidden = hosted - visible.keys()
     if hidden:
-        hidden &= (await _on_disks(pool, brokers))[0]
+        hidden &= (await _on_disks(pool, brokers))[0]  # without topics that were deleted meanwhile
     without = {name for name, bits in visible.items() if not bits & BITS[ClusterRight.DESCRIBE_CONFIGS]}
     return TopicRights(len(visible), frozenset(hidden | denied), frozenset(without), unread)
 

@@ -84,7 +84,7 @@ class _State(Struct, frozen=True):
     open: _OpenSegment | None
 
 
-_UNREAD = _State(-1, None, None)
+_UNREAD = _State(-1, None, None)  # no folder has such a time: the files are read first
 
 
 class RecordedLog:
@@ -160,7 +160,7 @@ class RecordedLog:
         """True if the segments since the last snapshot are at least as large as that. So snapshots take no more room
         than the log.
         """
-        sizes = dict(self._names())
+        sizes = dict(self._sizes_by_name())
         snapshots, segments = files.in_order(sizes)
         if not snapshots:
             return True
@@ -177,22 +177,23 @@ class RecordedLog:
 
     def size(self) -> int:
         """Bytes of all its files."""
-        return sum(size for _, size in self._names())
+        return sum(size for _, size in self._sizes_by_name())
 
     def remove_oldest(self) -> int:
-        """Remove the oldest closed segment, if there is a snapshot from which a reader can begin after it, and older
-        snapshots.
+        """Remove the oldest closed segment, and the snapshots that end in it. Nothing is removed unless a later
+        snapshot remains, from which a reader can begin.
 
         Returns the bytes that became free; 0 if nothing may be removed. Raises Busy, OSError.
         """
         if not self._log.is_dir():
             return 0
         with self._locked():
-            sizes = dict(self._names())
+            sizes = dict(self._sizes_by_name())
             snapshots, segments = files.in_order(sizes)
             if not segments or not snapshots:
                 return 0  # by names alone, since this is called for many logs
             state = self._loaded()
+            # bases[1] is where the log begins afterwards: a snapshot at or after it must remain.
             bases = [segment.base_offset for segment in segments] + ([state.open.base] if state.open else [])
             if len(bases) < 2 or not any(snapshot.end_offset >= bases[1] for snapshot in snapshots):
                 return 0
@@ -263,7 +264,7 @@ class RecordedLog:
     def _listed(self) -> list[str]:
         return sorted(os.listdir(self._log)) if self._log.is_dir() else []
 
-    def _names(self) -> tuple[tuple[str, int], ...]:
+    def _sizes_by_name(self) -> tuple[tuple[str, int], ...]:
         return tuple((name, (self._log / name).lstat().st_size) for name in self._listed())
 
     def _stamp(self) -> int:
@@ -281,13 +282,13 @@ class RecordedLog:
         """
         if self._is_as_it_was():
             return self._state
-        listing = self._names()
+        listing = self._sizes_by_name()
         open_segments = sorted(
             (segment for name, size in listing if (segment := _open_of(name, size))), key=lambda segment: segment.base
         )
         end: OffsetAndEpoch | None = None
         opened: _OpenSegment | None = None
-        for segment in open_segments:
+        for segment in open_segments:  # more than one only if another process wrote: all but the last are closed
             last, valid_size = last_batch(self._log / segment.name)
             if last is None:
                 os.unlink(self._log / segment.name)

@@ -91,7 +91,10 @@ class RecordingListener(Protocol):
 
 @dataclass(slots=True)
 class _Recording:
-    """State of a resource between its turns. `logged`: the reason that was logged last."""
+    """State of a resource between its turns. `log`: None until the first turn, and after an error of the disk.
+    `next_at`: the monotonic time before which no turn begins. `turn`: the one in progress. `logged`: the reason that
+    was logged last, "recorded" for a success.
+    """
 
     resource: Resource
     cluster_id: str = ""
@@ -134,6 +137,7 @@ class LogRecorder:
         recording = self._known.setdefault(resource, _Recording(resource))
         monotonic_time = self._monotonic()
         if recording.turn is not None:
+            # The oldest turn of any cluster: if the volume does not answer, it holds the one thread of all.
             if monotonic_time - min(self._begun.values(), default=monotonic_time) > HANGS:
                 self._say(recording, "hangs", f"a turn has not ended for {HANGS:g} s: the volume does not answer")
             return
@@ -193,19 +197,19 @@ class LogRecorder:
                 partial(self._recordings.of, recording.resource, recording.cluster_id)
             )
         try:
-            return await self._take(recording.resource, recording.log, source)
+            return await self._write_committed(recording.resource, recording.log, source)
         except Contradicts as error:
             recording.log = await self._with_files(partial(self._recordings.successor_of, recording.log))
             self._watcher.gap(recording.resource)
             text = "the metadata log contradicts what was recorded, and is recorded anew beside it: %s"
             logger.warning(text, error, extra=recording.labels)
-            return await self._take(recording.resource, recording.log, source)
+            return await self._write_committed(recording.resource, recording.log, source)
 
-    async def _take(self, resource: Resource, log: RecordedLog, source: LogSource) -> bool:
+    async def _write_committed(self, resource: Resource, log: RecordedLog, source: LogSource) -> bool:
         """Write the committed records, as far as there is time in this turn. True: all of them were written."""
-        over = self._monotonic() + TURN
+        turn_ends = self._monotonic() + TURN
         position = await self._with_files(log.position) or await self._begin(log, source)
-        began = relieved = False
+        began_anew = relieved = False  # each at most once in a turn
         while True:
             reply = await _fetched(source, position)
             if reply.diverging is not None:
@@ -214,15 +218,15 @@ class LogRecorder:
             if reply.snapshot_id is not None:
                 if reply.log_start_offset < 0:
                     raise NotWhole("the leader does not say where its log begins")
-                if reply.log_start_offset <= position.offset or began:
+                if reply.log_start_offset <= position.offset or began_anew:
                     raise Contradicts(f"offset {position.offset} of epoch {position.epoch} is not in it")
-                began, position = True, await self._begin(log, source)
+                began_anew, position = True, await self._begin(log, source)  # the records there are removed: a gap
                 continue
             below = min(source.until, reply.high_watermark)
             try:
                 done = await self._with_files(partial(self._append, log, reply.records, position.offset, below))
             except NoRoom:
-                if relieved or not await self._keep_newest(log, source):
+                if relieved or not await self._record_newest_snapshot(log, source):
                     raise
                 relieved = True  # with a new snapshot, older segments can be removed
                 continue
@@ -230,8 +234,8 @@ class LogRecorder:
             if done.gap:
                 self._watcher.gap(resource)
             if done.began and await self._with_files(log.wants_snapshot):
-                await self._keep_newest(log, source)
-            if not done.size or done.end.offset >= source.until or self._monotonic() >= over:
+                await self._record_newest_snapshot(log, source)
+            if not done.size or done.end.offset >= source.until or self._monotonic() >= turn_ends:
                 return done.end.offset >= source.until
             position = done.end
 
@@ -243,29 +247,29 @@ class LogRecorder:
         newest, start = first.snapshot_id, first.log_start_offset
         if newest is None:
             return OffsetAndEpoch(0, 0)
-        if start == 0:
-            await self._keep(log, source, newest)
+        if start == 0:  # the log is whole, but the leader serves it from offset 1 on (`source.py`)
+            await self._record_snapshot(log, source, newest)
             return OffsetAndEpoch(1, source.leader_epoch)
-        for snapshot in (await source.oldest_snapshot(newest, start), newest):
-            if await self._keep(log, source, snapshot):
+        for snapshot in (await source.oldest_snapshot(newest, start), newest):  # the oldest one may just be deleted
+            if await self._record_snapshot(log, source, snapshot):
                 return snapshot
         raise NotWhole("the snapshots of the leader were replaced while they were read")
 
-    async def _keep_newest(self, log: RecordedLog, source: LogSource) -> bool:
+    async def _record_newest_snapshot(self, log: RecordedLog, source: LogSource) -> bool:
         """Record the leader's newest snapshot; False: there is no newer one. With it, older segments can be removed."""
         newest = (await source.fetch(0, 0)).snapshot_id
         snapshots = await self._with_files(log.snapshots)
         if newest is None or (snapshots and newest.offset <= snapshots[-1].end_offset):
             return False
-        return await self._keep(log, source, newest)
+        return await self._record_snapshot(log, source, newest)
 
-    async def _keep(self, log: RecordedLog, source: LogSource, snapshot: OffsetAndEpoch) -> bool:
+    async def _record_snapshot(self, log: RecordedLog, source: LogSource, snapshot: OffsetAndEpoch) -> bool:
         """Record a snapshot. True: it is recorded now, or was before; False: the leader no longer has it."""
         snapshots = await self._with_files(log.snapshots)
         if any((recorded.end_offset, recorded.epoch) == (snapshot.offset, snapshot.epoch) for recorded in snapshots):
             return True
         until, size, received = self._monotonic() + SNAPSHOT_WITHIN, -1, 0
-        new_snapshots: list[NewSnapshot] = []
+        new_snapshots: list[NewSnapshot] = []  # at most one, made in the thread with the first part
 
         def make() -> None:
             self._recordings.make_room(log, size, snapshot=True)
@@ -296,6 +300,7 @@ class LogRecorder:
             self._thread.submit(abandon)
 
     def _append(self, log: RecordedLog, data: bytes, at: int, below: int) -> Appended:
+        """Make room, and append. Runs in the thread, so that no other cluster takes the room in between."""
         self._recordings.make_room(log, len(data))
         done = log.append(data, at=at, below=below)
         self._recordings.wrote(log, done.size)

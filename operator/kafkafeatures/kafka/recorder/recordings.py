@@ -27,7 +27,7 @@ from kafkafeatures.kafka.recorder.recorded_log import Busy, Contradicts, Recorde
 from kraftlog import files
 
 MIB = 1024 * 1024
-MOST = 8
+MAX_RECORDINGS = 8
 """The most recordings of one resource. It has several if its cluster id changed, or its log contradicted an earlier
 recording. For a new one the oldest is removed.
 """
@@ -36,7 +36,7 @@ CLOSE_AT = 64 * MIB
 """Bytes of a segment; an eighth of a resource's limit where that is less."""
 CLOSE_AFTER = 6 * 3600.0
 """Seconds until a segment is closed, and readers can see it. An idle cluster writes 12 MB a day: four files of 3 MB."""
-LOOK_AROUND_EVERY = 3600.0
+MEASURE_EVERY = 3600.0
 """Seconds between two scans of the whole folder: other processes may write to it, and some recordings are abandoned."""
 SPARE = 16 * MIB
 """Bytes of the volume that are left free."""
@@ -65,7 +65,7 @@ class NotRecorded(Exception):
     """The log of a resource is never recorded; the text says why."""
 
 
-class _Found(Struct, frozen=True):
+class _RecordingOnDisk(Struct, frozen=True):
     """A recording on disk. `owner`: the name of the folder without its number. `created_ns`: nanoseconds since 1970."""
 
     path: Path
@@ -90,9 +90,9 @@ class Recordings:
         self._settings = settings
         self._root = Path(settings.folder)
         self._clock, self._monotonic, self._removed = clock, monotonic, removed
-        self._sizes: dict[Path, int] = {}
+        self._sizes: dict[Path, int] = {}  # bytes by folder
         self._of_owner: Counter[str] = Counter()  # sums of `_sizes`
-        self._looked_at: float | None = None
+        self._measured_at: float | None = None
         self.held = 0
         """Bytes of all recordings, as far as it is known."""
 
@@ -102,7 +102,7 @@ class Recordings:
             raise NotRecorded("its cluster id is not of the form of Kafka's: letters, digits, '-' and '_', at most 64")
         with suppress(FileExistsError):
             self._root.mkdir(mode=0o700)  # only this folder: the rest of the volume is not ours
-        self._look_around()
+        self._measure_if_due()
         owner = _owner(resource)
         recordings = [recording for recording in self._by_owner()[owner] if recording.path.parent.name == cluster_id]
         newest = max(recordings, key=lambda recording: recording.number, default=None)
@@ -119,8 +119,10 @@ class Recordings:
         match = _NAME.fullmatch(log.folder.name)
         number = int(match[2] or 0) if match else 0
         owner = match[1] if match else log.folder.name
-        if number + 1 >= MOST:
-            raise NoRoom(f"its log contradicted what was recorded {MOST} times; remove {owner}* under {log.cluster_id}")
+        if number + 1 >= MAX_RECORDINGS:
+            raise NoRoom(
+                f"its log contradicted what was recorded {MAX_RECORDINGS} times; remove {owner}* under {log.cluster_id}"
+            )
         return self._log(self._new(owner, log.cluster_id, number + 1))
 
     def make_room(self, log: RecordedLog, size: int, *, snapshot: bool = False) -> None:
@@ -129,13 +131,13 @@ class Recordings:
         An eighth of each limit is reserved for snapshots: old segments can be removed only if there is a newer
         snapshot.
         """
-        self._look_around()
+        self._measure_if_due()
         owner, limits = _owner_of(log.folder), self._settings
-        parts = 8 if snapshot else 7
-        while self._of_owner[owner] + size > limits.per_cluster * parts // 8:
+        eighths = 8 if snapshot else 7
+        while self._of_owner[owner] + size > limits.per_cluster * eighths // 8:
             if not self._remove_oldest(self._by_owner()[owner], sparing=log.folder):
                 raise NoRoom(f"it takes {limits.per_cluster // MIB} MiB, the limit of one cluster")
-        while self.held + size > limits.all_clusters * parts // 8:
+        while self.held + size > limits.all_clusters * eighths // 8:
             if not self._remove_from_largest(log.folder):
                 raise NoRoom(f"all recordings take {limits.all_clusters // MIB} MiB, the limit of all together")
         while self._free() < size + SPARE:
@@ -156,7 +158,7 @@ class Recordings:
 
     def _new(self, owner: str, cluster_id: str, number: int) -> Path:
         recordings = self._by_owner()[owner]
-        for recording in recordings[: max(0, len(recordings) - MOST + 1)]:
+        for recording in recordings[: max(0, len(recordings) - MAX_RECORDINGS + 1)]:  # + 1: for the new one
             self._drop(self._log(recording.path))
         return self._root / cluster_id / (f"{owner}_{number}" if number else owner)
 
@@ -164,7 +166,7 @@ class Recordings:
         close_at = min(CLOSE_AT, self._settings.per_cluster // 8)
         return RecordedLog(path, path.parent.name, close_at=close_at, close_after=CLOSE_AFTER, clock=self._clock)
 
-    def _found(self) -> Iterator[_Found]:
+    def _on_disk(self) -> Iterator[_RecordingOnDisk]:
         for cluster in _folders(self._root):
             if not _CLUSTER_ID.fullmatch(cluster.name):
                 continue
@@ -173,23 +175,25 @@ class Recordings:
                 with suppress(OSError):  # it is not whole yet, or is being removed
                     if name:
                         made_at = (Path(folder.path) / files.PROPERTIES).lstat().st_mtime_ns
-                        yield _Found(Path(folder.path), name[1], int(name[2] or 0), made_at)
+                        yield _RecordingOnDisk(Path(folder.path), name[1], int(name[2] or 0), made_at)
 
-    def _by_owner(self) -> defaultdict[str, list[_Found]]:
+    def _by_owner(self) -> defaultdict[str, list[_RecordingOnDisk]]:
         """The recordings of each owner, the oldest first."""
         recordings = defaultdict(list)
-        for recording in sorted(self._found(), key=lambda recording: recording.created_ns):
+        for recording in sorted(self._on_disk(), key=lambda recording: recording.created_ns):
             recordings[recording.owner].append(recording)
         return recordings
 
-    def _look_around(self) -> None:
-        """Measure all; and close recordings that are no longer written to, so that they can be read."""
+    def _measure_if_due(self) -> None:
+        """Measure all recordings, at most every `MEASURE_EVERY` seconds, and close segments that are old enough: nobody
+        else closes those of a recording that is no longer written to.
+        """
         monotonic_time = self._monotonic()
-        if self._looked_at is not None and monotonic_time - self._looked_at < LOOK_AROUND_EVERY:
+        if self._measured_at is not None and monotonic_time - self._measured_at < MEASURE_EVERY:
             return
-        self._looked_at = monotonic_time
+        self._measured_at = monotonic_time
         self._sizes, self._of_owner, self.held = {}, Counter(), 0
-        for recording in self._found():
+        for recording in self._on_disk():
             log = self._log(recording.path)
             with suppress(Busy, Contradicts, OSError):
                 log.close_segment()
@@ -211,18 +215,18 @@ class Recordings:
         recordings = self._by_owner()
         return any(self._remove_oldest(recordings[owner], sparing=sparing) for owner, _ in self._of_owner.most_common())
 
-    def _remove_oldest(self, own: list[_Found], *, sparing: Path) -> bool:
+    def _remove_oldest(self, recordings: list[_RecordingOnDisk], *, sparing: Path) -> bool:
         """Removes segments of an owner's oldest recording; all of that recording, where there is a newer one and no
         segment may go alone.
         """
-        for recording in own:
+        for recording in recordings:
             log = self._log(recording.path)
             with suppress(Busy, Contradicts):
                 if freed := log.remove_oldest():
                     self._count(recording.path, -freed)
                     self._removed(freed)
                     return True
-            if recording is not own[-1] and recording.path != sparing and self._drop(log):
+            if recording is not recordings[-1] and recording.path != sparing and self._drop(log):
                 return True
         return False
 

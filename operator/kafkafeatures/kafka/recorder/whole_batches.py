@@ -20,7 +20,7 @@ class NotWhole(Exception):
 
 
 class _Bytes:
-    """The bytes of a file, read when they are needed."""
+    """The bytes of a file, read when they are needed: a slice of it is a read of the file."""
 
     def __init__(self, file: int) -> None:
         self._file, self._size = file, os.fstat(file).st_size
@@ -38,7 +38,7 @@ def whole_batches(data: bytes) -> bytes:
     order.
     """
     walk, end = Walk(data), 0
-    while walk.is_open and (run := walk.run()) is not None:
+    while walk.is_open and (run := walk.run()) is not None:  # a run: batches one after the other, with their damages
         if run.breaks:
             raise NotWhole(next(iter(run.breaks.values()))[0].reason.value)
         end = walk.position
@@ -70,7 +70,7 @@ def last_batch(path: Path) -> tuple[OffsetAndEpoch | None, int]:
     try:
         walk, end, last = Walk(_Bytes(file)), 0, None
         while walk.is_open and (run := walk.run()) is not None:
-            batch_count = min(run.breaks, default=len(run.starts) - 1)
+            batch_count = min(run.breaks, default=len(run.starts) - 1)  # those before the first damaged one
             if batch_count:
                 batch = run.batch(batch_count - 1)
                 end = run.position + run.starts[batch_count]

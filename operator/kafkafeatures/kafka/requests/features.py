@@ -61,7 +61,7 @@ from kafkafeatures.kafka.wire.messages import (
     UpdateFeaturesResponse,
 )
 
-_NO = frozenset(
+_DECIDED_AGAINST = frozenset(
     {
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
         ErrorCode.UNSUPPORTED_VERSION,
@@ -76,7 +76,8 @@ ZooKeeper mode sends it, when a write to ZooKeeper failed or was not seen in tim
 
 
 class AddressRoute(Struct, frozen=True):
-    """Addresses that a change can be sent to. `closed`: the reason why nothing may be sent now. `names`: ApiVersions
+    """Addresses that a change can be sent to. `controller`: the active one, if its address is known. `brokers`: those
+    that would forward it. `closed`: the reason why nothing may be sent now. `names`: ApiVersions
     requests that name the node expected at an address, with which its levels are read right before the change: a node
     of Kafka 4.4 refuses the name of another node (KIP-1242).
     """
@@ -136,7 +137,7 @@ async def _connected(
             reasons.append(str(to_failure(error, str(address))))
             continue
         lease.connection.end_by_reset(DELIVERED_WITHIN.total_seconds())
-        if reason := _moved(change, role, lease.connection.api_versions, address):
+        if reason := _level_changed(change, role, lease.connection.api_versions, address):
             return NotSent(reason)
         name = route.names.get(address, ApiVersionsRequest())
         return PreparedChange(pool, lease.connection, (address, role), change, name)
@@ -166,7 +167,10 @@ class PreparedChange:
         if api_versions.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             requested_node = f"node {self._name.node_id} of cluster {self._name.cluster_id}"
             return NotSent(f"{self._address}: another node answers there by now: it refuses to be {requested_node}")
-        if reason := _moved(self._change, self._role, api_versions, self._address) or await self._raised_meanwhile():
+        if (
+            reason := _level_changed(self._change, self._role, api_versions, self._address)
+            or await self._raised_meanwhile()
+        ):
             return NotSent(reason)
         try:
             reply = await self._link.change(
@@ -186,16 +190,16 @@ class PreparedChange:
         change = self._change
         if not change.is_downgrade or change.feature == KRAFT_VERSION:
             return ""
-        still = UpdateFeaturesRequest(updates=((change.feature, change.from_level, UPGRADE),), validate_only=True)
+        same_level = UpdateFeaturesRequest(updates=((change.feature, change.from_level, UPGRADE),), validate_only=True)
         try:
-            verdict = _verdict(await self._link.request(still, timeout=short_timeout(self._pool)), self._address)
+            verdict = _verdict(await self._link.request(same_level, timeout=short_timeout(self._pool)), self._address)
         except KafkaError as error:
             return self._described(error)
         match verdict:
             case DryRunAccepted():
                 return ""
-            case DryRunRejected(message=why) | DryRunUnavailable(reason=why):
-                return f"{self._address}: {change.feature} may not be at {change.from_level} any more: {why}"
+            case DryRunRejected(message=cause) | DryRunUnavailable(reason=cause):
+                return f"{self._address}: {change.feature} may not be at {change.from_level} any more: {cause}"
             case _:
                 assert_never(verdict)
 
@@ -203,14 +207,14 @@ class PreparedChange:
         return str(to_failure(error, str(self._address)))
 
 
-def _moved(change: UpdateFeature, role: Role, response: ApiVersionsResponse, address: Address) -> str:
+def _level_changed(change: UpdateFeature, role: Role, response: ApiVersionsResponse, address: Address) -> str:
     """The reason why the change must not be sent: the node reports another level than the change starts from. Empty:
     the levels agree, or the node does not report any.
 
     What brokers say of kraft.version differs between releases (KAFKA-18979, KAFKA-18602).
     """
-    unsaid = response.error_code != 0 or response.finalized_features_epoch < 0
-    if unsaid or (change.feature == KRAFT_VERSION and role is Role.BROKER):
+    reports_none = response.error_code != 0 or response.finalized_features_epoch < 0
+    if reports_none or (change.feature == KRAFT_VERSION and role is Role.BROKER):
         return ""
     level = response.finalized_features.get(change.feature, 0)
     if level == change.from_level:
@@ -278,23 +282,26 @@ def outcome(reply: UpdateFeaturesResponse, change: UpdateFeature, address: Addre
         code, message = reply.results[change.feature]
     if code == 0:
         return Applied()
-    if code in _NO:
+    if code in _DECIDED_AGAINST:
         return Rejected(code, _words(code, message))
     return OutcomeUnknown(f"{address}: {_named(code)}: {printable(message or 'no text')}")
 
 
 def _verdict(reply: UpdateFeaturesResponse, address: Address) -> DryRun:
+    """The verdict of a dry run, from the code of the reply and those of its features. A code that the controller did
+    not decide with makes the dry run unavailable, whatever the others are.
+    """
     answers = [(reply.error_code, reply.error_message), *reply.results.values()]
-    bad = [(code, _words(code, message)) for code, message in answers if code != 0]
-    if not bad:
+    errors = [(code, _words(code, message)) for code, message in answers if code != 0]
+    if not errors:
         return DryRunAccepted()
-    for code, message in bad:
-        if code not in _NO:
+    for code, message in errors:
+        if code not in _DECIDED_AGAINST:
             return DryRunUnavailable(f"{address}: {_named(code)}: {message}")
-    code = bad[0][0]
+    code = errors[0][0]
     if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        return DryRunUnavailable(f"{address}: {bad[0][1]}", rights=True)
-    return DryRunRejected(code, "; ".join(message for _, message in bad))
+        return DryRunUnavailable(f"{address}: {errors[0][1]}", rights=True)
+    return DryRunRejected(code, "; ".join(message for _, message in errors))
 
 
 def _words(code: int, message: str | None) -> str:

@@ -30,7 +30,7 @@ async def request_log_level(pool: Pool, broker_id: int, address: Address) -> str
 
 
 async def set_request_log_level(pool: Pool, broker_id: int, address: Address, level: str) -> str | Failure:
-    """Set the level, and return that which the same process gives afterwards."""
+    """Set the level, and return the level that the same process reports afterwards."""
     request = IncrementalAlterConfigsRequest(broker_id, REQUEST_LOGGER, level)
     try:
         async with pool.lease(address, Role.BROKER, fresh=True) as lease:

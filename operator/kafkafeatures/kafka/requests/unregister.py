@@ -25,7 +25,7 @@ from kafkafeatures.kafka.wire.unregister_codec import (
     UnregisterResponse,
 )
 
-TOPIC_RECORD, REMOVE_TOPIC_RECORD = 2, 9
+TOPIC_RECORD, REMOVE_TOPIC_RECORD = 2, 9  # types of records in the metadata log
 
 
 class HostedTopics(Struct, frozen=True):
@@ -85,6 +85,7 @@ def moved_from(answer: MetadataResponse, broker: int) -> tuple[tuple[str, int, t
 
 
 _DONE = (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.CONTROLLER_ID_NOT_REGISTERED)
+"""Codes with which the node is not registered, or not any more."""
 
 
 async def unregister(pool: Pool, route: AddressRoute, role: Role, node_id: int) -> Failure | None:

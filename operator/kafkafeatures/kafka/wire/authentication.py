@@ -22,6 +22,7 @@ from kafkafeatures.kafka.wire.sasl_codec import (
 )
 
 RENEW_AFTER = 0.8
+"""Share of a session's lifetime after which it is renewed."""
 
 
 class Ask(Protocol):
@@ -94,13 +95,13 @@ class Authentication:
         steps = sasl.exchange(self._settings, token)
         answer, lifetime = None, 0.0
         while (to_send := await run_in_thread(partial(sasl.step, steps, answer))) is not None:
-            judged = await self._ask(SaslAuthenticateRequest(to_send))
-            _believe(judged, self._settings)
-            answer, lifetime = judged.auth_bytes, judged.session_lifetime_ms / 1000
+            reply = await self._ask(SaslAuthenticateRequest(to_send))
+            _raise_if_refused(reply, self._settings)
+            answer, lifetime = reply.auth_bytes, reply.session_lifetime_ms / 1000
         return began + RENEW_AFTER * lifetime if lifetime > 0 else None
 
 
-def _believe(answer: SaslAuthenticateResponse, settings: Sasl) -> None:
+def _raise_if_refused(answer: SaslAuthenticateResponse, settings: Sasl) -> None:
     if answer.error_code:
         text = answer.error_message or code_name(answer.error_code)
         raise AuthenticationFailed(

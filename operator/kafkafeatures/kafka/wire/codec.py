@@ -29,7 +29,7 @@ from kafkafeatures.kafka.wire.api import Api, operations, plain
 from kafkafeatures.kafka.wire.frame import MAX_FETCH_FRAME, MAX_SHORT_FRAME, MAX_TOPICS_FRAME
 from kafkafeatures.kafka.wire.lengths import MAX_ITEMS, judge
 
-SAID_ALIKE = 16
+MAX_CACHED_RESPONSES = 16
 """Most different ApiVersions responses in the cache; each has some kilobytes."""
 
 
@@ -70,16 +70,18 @@ def decode_response(api_key: int, version: int, payload: bytes, *, most_items: i
     return correlation_id, _decoded(api_key, version, payload, most_items)
 
 
-@lru_cache(maxsize=SAID_ALIKE)
+@lru_cache(maxsize=MAX_CACHED_RESPONSES)
 def _api_versions_of(version: int, payload: bytes, most_items: int) -> m.ApiVersionsResponse:
     """The response; equal bytes give the same object, since most nodes of a cluster send equal responses."""
-    if payload[:2] == b"\x00\x23":
+    if payload[:2] == b"\x00\x23":  # error 35, UNSUPPORTED_VERSION
         version = 0
+    # Zeros in place of the correlation id, which is left out of the key of the cache.
     answer: m.ApiVersionsResponse = _decoded(m.ApiVersionsRequest.api_key, version, b"\0\0\0\0" + payload, most_items)
     return answer
 
 
 def _decoded(api_key: int, version: int, payload: bytes, most_items: int) -> Any:
+    """Our message from the bytes of a response with its header. Raises what `decode_response` raises."""
     body_type = entity(api_key, version, "Response")
     begin = judge(body_type.__header_schema__, payload)
     end = judge(body_type, payload, begin, most_items=most_items)
@@ -112,6 +114,7 @@ def _serial() -> ModuleType:
 
 @cache
 def _schema(api_key: int, version: int, kind: str) -> ModuleType:
+    """The module with the classes of a message: kio's, or ours for versions that kio does not have."""
     api = api_of(api_key)
     folder = re.sub(r"\B([A-Z])", r"_\1", api.name).lower()
     is_ours = api.module and version >= api.module_from
@@ -164,7 +167,7 @@ def _fetch_snapshot(schema: ModuleType, message: m.FetchSnapshotRequest) -> Any:
 
 
 def _describe_cluster(schema: ModuleType, message: m.DescribeClusterRequest) -> Any:
-    version = int(schema.__name__.split(".")[-2][1:])
+    version = int(schema.__name__.split(".")[-2][1:])  # such as kio.schema.describe_cluster.v1.request
     fields: dict[str, Any] = {"include_cluster_authorized_operations": message.authorized_operations}
     if version >= 1:
         fields["endpoint_type"] = message.endpoint_type

@@ -44,14 +44,14 @@ from kafkafeatures.kafka.base.threads import run_in_thread
 from kafkafeatures.kafka.wire import codec, tls
 from kafkafeatures.kafka.wire.frame import framed, length_of
 from kafkafeatures.kafka.wire.messages import ApiVersionsRequest, ApiVersionsResponse, R, Request
-from kafkafeatures.kafka.wire.opening import OpeningStage, nothing_of_the_api_server, open_streams
+from kafkafeatures.kafka.wire.opening import OpeningStage, hide_api_server, open_streams
 
 FIRST_VERSION = 4
 """Version of ApiVersions for requests that name no node. Later versions add nothing to them, and a node that does not
 know the version would need another request.
 """
 CLOSING_SECONDS = 1.0
-LARGE = 128 * 1024  # bytes of a reply: some milliseconds
+LARGE = 128 * 1024  # bytes of a reply from which on a thread decodes it: it takes some milliseconds
 _RESET = struct.pack("ii", 1, 0)  # struct linger {on, 0 seconds}: close by RST
 
 
@@ -114,7 +114,7 @@ async def connect(
         )
     stage = OpeningStage(timeout, environment.monotonic)
     try:
-        async with asyncio.timeout(timeout), nothing_of_the_api_server(security.policy, stage, address.port):
+        async with asyncio.timeout(timeout), hide_api_server(security.policy, stage, address.port):
             reader, writer = await open_streams(address, security, stage)
             connection = Connection(
                 address,
@@ -179,8 +179,8 @@ class Connection:
         self._timeout, self._client_id = timeout, client_id
         self._recorder, self._meter, self._monotonic = recorder, meter, monotonic
         self._correlation_id = 0
-        self._turn = asyncio.Lock()
-        self._renew_at: float | None = None
+        self._turn = asyncio.Lock()  # held from a request to its response
+        self._renew_at: float | None = None  # monotonic time at which to authenticate again; None: never
         self._renewing = False  # while it is True, the caller's request was not sent yet
 
     async def __aenter__(self) -> Self:
@@ -267,6 +267,9 @@ class Connection:
         return version
 
     async def _negotiate(self, request: ApiVersionsRequest | None) -> ApiVersionsResponse:
+        """The node's ApiVersions. If the node does not know the version, or refuses the name in `request`, it is asked
+        once more, without a name.
+        """
         message, version = (request, request.names_node_from) if request else (ApiVersionsRequest(), FIRST_VERSION)
         response = await self._exchange(message, version)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -299,6 +302,9 @@ class Connection:
         meter: Meter | None = None,
         withheld: Callable[[], str | None] = lambda: None,
     ) -> R:
+        """Send a request and read its response. `meter`: replaces the one of the connection, if the memory is reserved
+        already. `withheld`: see `change`. Any error drops the connection, with `sent` unless nothing was written.
+        """
         if self.closed:
             raise Disconnected("the connection is closed")
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF

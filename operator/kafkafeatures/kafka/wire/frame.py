@@ -27,18 +27,19 @@ MAX_TOPICS_FRAME = 16 * MIB
 MAX_FETCH_FRAME = 32 * MIB
 """Limit in bytes for Fetch and FetchSnapshot: four times the largest batch of a controller."""
 
-_OTHERS = (
+_OTHER_PROTOCOLS = (
     (b"HTTP", "an HTTP server"),
     (b"\x15\x03", "TLS (an alert)"),
     (b"\x16\x03", "TLS (a handshake)"),
     (b"SSH-", "an SSH server"),
     (b"220 ", "a mail or FTP server"),
 )
+"""First bytes of answers in other protocols, each with the name of the protocol."""
 
 
 def length_of(head: bytes, *, most: int) -> int:
     """The length in the four bytes before a frame. Raises NotKafka for an impossible one, or one above `most` bytes."""
-    for first, protocol in _OTHERS:
+    for first, protocol in _OTHER_PROTOCOLS:
         if head.startswith(first):
             raise NotKafka(
                 f"this is {protocol}, not Kafka",

@@ -76,6 +76,7 @@ class _Entity(Struct, frozen=True):
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """(the number at this position, the position after it)."""
     value = shift = 0
     for end in range(at, at + _VARINT_BYTES):
         byte = data[end]
@@ -96,6 +97,8 @@ def _compact(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _legacy(width: struct.Struct) -> Callable[[bytes, int], tuple[int, int]]:
+    """A reader of lengths of fixed size, as messages have them that are not flexible; -1 is null."""
+
     def read(data: bytes, at: int) -> tuple[int, int]:
         (value,) = width.unpack_from(data, at)
         if value < -1:
@@ -126,6 +129,9 @@ def _run(reader: Callable[[bytes, int], tuple[int, int]]) -> _Part:
 
 
 def _array(reader: Callable[[bytes, int], tuple[int, int]], item: _Part | _Entity, name: str) -> _Part:
+    """A field that is an array of `item`. Elements of fixed size are skipped together, since a list of topics may have
+    a hundred thousand.
+    """
     least, each = item.least, item.step
     stride = item.stride if isinstance(item, _Entity) else None
 
@@ -211,6 +217,9 @@ def _tags(location: str, known: Mapping[int, _Part], data: bytes, at: int, room:
 
 
 def _field(kind: type, field: dataclasses.Field[Any], flexible: bool) -> _Part:
+    """The step over a field of the class `kind`, by its annotation and kio's metadata. `flexible`: the message has
+    compact lengths and tagged fields (KIP-482).
+    """
     args = typing.get_args(field.type)
     nullable = isinstance(field.type, types.UnionType) and type(None) in args
     inner = next(arg for arg in args if arg is not type(None)) if nullable else field.type

@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs for a logger of a broker (KIP-412): the messages, and what they are to kio.
+"""IncrementalAlterConfigs for a logger of a broker (KIP-412): our messages, and their translation to and from kio's.
 
-Sent by `kafka/requests/request_log_level.py`. `codec.py`, which has the rules, asks for `APIS` when the first is sent.
+Sent by `kafka/requests/request_log_level.py`. `codec.py` imports `APIS` when the first of these requests is sent.
 """
 
 from __future__ import annotations

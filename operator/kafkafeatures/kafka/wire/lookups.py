@@ -11,6 +11,7 @@ import socket
 from typing import Any
 
 AT_ONCE = 8
+"""Lookups of one cluster at the same time, at most."""
 
 
 class Lookups:

@@ -45,7 +45,7 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"], frozen=True):
     """
 
     api_key: ClassVar[int] = 18
-    names_node_from: ClassVar[int] = 5  # version
+    names_node_from: ClassVar[int] = 5  # the first version with the two fields for it
     client_software_name: str = "kafka-features-operator"
     client_software_version: str = __version__
     cluster_id: str | None = None  # with a node id, or the node refuses the request as invalid
@@ -125,7 +125,7 @@ class DescribeQuorumResponse(Struct, frozen=True):
     high_watermark: int
     voters: tuple[ReplicaState, ...]
     observers: tuple[ReplicaState, ...]
-    nodes: tuple[Host, ...]  # v2: every voter, one entry per listener, the first one kept
+    nodes: tuple[Host, ...]  # v2: every voter, with the first of its listeners
     version: int = 0
 
 
@@ -175,14 +175,17 @@ class OffsetAndEpoch(Struct, frozen=True):
 
 
 class LeaderAndEpoch(Struct, frozen=True):
-    """-1: not known to the answering node."""
+    """The id of the quorum's leader and its epoch; -1 where the answering node does not know it."""
 
     leader_id: int
     epoch: int
 
 
 class FetchResponse(Struct, frozen=True):
-    """`high_watermark` and `log_start_offset` are -1 when unknown. `records`: whole and maybe one cut batch."""
+    """`high_watermark` and `log_start_offset` are -1 when unknown. `diverging`: where the leader's log differs from the
+    position of the request. `snapshot_id`: a snapshot to fetch first, since the leader has no records for that
+    position. `records`: whole batches, and maybe a last one that is cut.
+    """
 
     error_code: int
     partition_error_code: int

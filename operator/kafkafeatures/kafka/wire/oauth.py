@@ -31,10 +31,10 @@ from kafkafeatures.kafka.wire import tls
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.contexts import Contexts
 
-MAX_ANSWER = 256 * 1024
+MAX_ANSWER = 256 * 1024  # bytes that are read
 TIMEOUT_SHARE = 0.8  # of the caller's timeout, so that the caller still gets the reason
 KEEP = 0.5  # part of a token's lifetime for which it is kept; must stay below authentication.RENEW_AFTER
-LONGEST = 3600.0  # seconds of a lifetime that count at most, so that a revoked token is not sent for days
+LONGEST = 3600.0  # seconds: a longer lifetime counts as this one, so that a revoked token is not sent for days
 
 
 class _HeldToken(Struct, frozen=True):
@@ -106,32 +106,32 @@ class _Call:
         self.is_cut = False
         self.peer: tuple[str, int] | None = None  # the address, once there is a connection
         self._lock = threading.Lock()
-        self._line: socket.socket | None = None
+        self._socket: socket.socket | None = None
 
-    def made(self, line: socket.socket) -> socket.socket:
+    def take_over(self, connected: socket.socket) -> socket.socket:
         """Take in the connection of the request. Raises TimeoutError if the request was already ended."""
         with self._lock:
             if self.is_cut:
-                line.close()
+                connected.close()
                 raise TimeoutError
-            self._line = line.dup()  # TLS takes the other one over
-            self.peer = line.getpeername()[:2]
-        return line
+            self._socket = connected.dup()  # TLS takes the other one over
+            self.peer = connected.getpeername()[:2]
+        return connected
 
     def cut(self) -> None:
         """End the request: the thread's socket operation fails at once."""
         with self._lock:
             self.is_cut = True
-            if self._line is not None:
+            if self._socket is not None:
                 with contextlib.suppress(OSError):
-                    self._line.shutdown(socket.SHUT_RDWR)
+                    self._socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connection."""
         with self._lock:
-            if self._line is not None:
-                self._line.close()
-                self._line = None
+            if self._socket is not None:
+                self._socket.close()
+                self._socket = None
 
 
 TOKENS = Tokens(SYSTEM.monotonic)
@@ -150,24 +150,29 @@ class _Https(urllib.request.HTTPSHandler):
 
     def _connection(self, host: str, **options: Any) -> HTTPSConnection:
         connection = HTTPSConnection(host, context=self._tls, **options)
-        connection._create_connection = self._to_permitted  # type: ignore[attr-defined]  # as http.client has it
+        connection._create_connection = self._connect_permitted  # type: ignore[attr-defined]  # as http.client has it
         return connection
 
-    def _to_permitted(self, address: tuple[str, int], *rest: Any) -> socket.socket:
+    def _connect_permitted(self, address: tuple[str, int], *rest: Any) -> socket.socket:
         if self._policy is None:
-            return self._call.made(socket.create_connection(address, *rest))
+            return self._call.take_over(socket.create_connection(address, *rest))
         resolved = [str(entry[4][0]) for entry in socket.getaddrinfo(*address, type=socket.SOCK_STREAM)]
         if not all(self._policy.permits(ip_address, address[1]) for ip_address in resolved):
             raise AddressRefused
-        return self._call.made(socket.create_connection((resolved[0], address[1]), *rest))
+        return self._call.take_over(socket.create_connection((resolved[0], address[1]), *rest))
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A handler that follows no redirect: the request fails with the status of the redirect."""
+
     def redirect_request(self, *args: object) -> None:
         return None
 
 
 def _post(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) -> tuple[str, float]:
+    """Fetch a token: it, and its lifetime in seconds. Blocks. If the event loop ended the request, whatever error that
+    caused is a time-out.
+    """
     try:
         return _ask(client, timeout, call, context)
     except KafkaError:

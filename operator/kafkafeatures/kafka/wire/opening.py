@@ -28,17 +28,17 @@ from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.lookups import Lookups, resolve_number
 from kafkafeatures.kafka.wire.pem import Tls
 
-# of the remaining time, so that a handshake that hangs is reported as such, not as a silent network
 HANDSHAKE_SHARE = 0.9
+"""Share of the remaining time that the TLS handshake may take, so that one that hangs is reported as such, not as a
+silent network.
+"""
 
-
-HAPPY_EYEBALLS = 0.25  # seconds until the next address of a name is tried beside the first (RFC 8305)
+HAPPY_EYEBALLS = 0.25
+"""Seconds until the next address of a name is tried beside the first one (RFC 8305)."""
 
 
 @contextlib.asynccontextmanager
-async def nothing_of_the_api_server(
-    policy: AddressPolicy | None, stage: OpeningStage, port: int
-) -> AsyncIterator[None]:
+async def hide_api_server(policy: AddressPolicy | None, stage: OpeningStage, port: int) -> AsyncIterator[None]:
     """Turn an error that describes a peer other than Kafka into AddressRefused, if the peer may be the API server.
 
     A tenant could otherwise learn by the errors which address the API server has.
@@ -52,7 +52,9 @@ async def nothing_of_the_api_server(
 
 
 class OpeningStage:
-    """The progress of opening a connection, for the message of a time-out. `until` is a monotonic time."""
+    """The progress of opening a connection, for the message of a time-out. `until`: the monotonic time at which the
+    connection must be ready. `name`: the stage: "connect", "negotiate" or "authenticate".
+    """
 
     def __init__(self, timeout: float, monotonic: Callable[[], float]) -> None:
         self.timeout, self._monotonic = timeout, monotonic
@@ -81,7 +83,7 @@ async def open_streams(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect, over TLS where the settings ask for it. Raises KafkaError."""
     context = await security.contexts.context(security.tls) if security.tls is not None else None
-    refused = True
+    all_refused = True
     try:
         policy = security.policy
         hosts = [address.host] if policy is None else await _permitted(address, policy, security.lookups)
@@ -100,7 +102,7 @@ async def open_streams(
             except OSError as error:
                 if isinstance(error, ssl.SSLError) or host == hosts[-1]:
                     raise
-                refused = refused and _is_refused(error)
+                all_refused = all_refused and _is_refused(error)
     except ssl.SSLError as error:
         # Only for the command line: from the operator a tenant could learn which hosts there are in the network.
         names: list[str] = []
@@ -117,7 +119,7 @@ async def open_streams(
     except OSError as error:
         if context is not None and isinstance(error, ConnectionResetError | BrokenPipeError):
             raise tls.closed_in_handshake() from None
-        if refused and _is_refused(error):
+        if all_refused and _is_refused(error):
             raise NotListening from None
         raise Unreachable(error.strerror or str(error), remedy="check host, port and that the node runs") from None
     if security.policy is not None and tls.is_api_server(writer.get_extra_info("peercert")):

@@ -27,7 +27,7 @@ def _ids(brokers: Iterable[Any] | None) -> tuple[int, ...]:
 
 def metadata(schema: ModuleType, message: m.MetadataRequest) -> Any:
     fields = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": message.authorized_operations}
-    if schema.__name__.split(".")[-2] in ("v9", "v10"):
+    if schema.__name__.split(".")[-2] in ("v9", "v10"):  # later versions do not have the field
         fields["include_cluster_authorized_operations"] = False
     return schema.MetadataRequest(topics=None if message.all_topics else (), **fields)
 
@@ -86,16 +86,16 @@ def _topic(topic: Any) -> m.TopicAnswer:
     return m.TopicAnswer(int(topic.error_code), str(topic.name), id_, partitions, bits)
 
 
-def _partition(one: Any) -> m.PartitionAnswer:
+def _partition(answer: Any) -> m.PartitionAnswer:
     return m.PartitionAnswer(
-        int(one.error_code),
-        int(one.partition_index),
-        int(one.leader_id),
-        int(one.leader_epoch),
-        _ids(one.replica_nodes),
-        _ids(one.isr_nodes),
-        _ids(getattr(one, "eligible_leader_replicas", None)),
-        _ids(getattr(one, "offline_replicas", None)),
+        int(answer.error_code),
+        int(answer.partition_index),
+        int(answer.leader_id),
+        int(answer.leader_epoch),
+        _ids(answer.replica_nodes),
+        _ids(answer.isr_nodes),
+        _ids(getattr(answer, "eligible_leader_replicas", None)),
+        _ids(getattr(answer, "offline_replicas", None)),
     )
 
 

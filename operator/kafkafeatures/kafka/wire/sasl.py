@@ -59,7 +59,7 @@ def _scram(sasl: Sasl) -> Exchange:
         ) from None
     try:
         server_first = (yield client.get_client_first().encode()).decode("utf-8", "replace")
-        _bound(sasl, server_first)
+        _check_iterations(sasl, server_first)
         client.set_server_first(server_first)
         server_final = yield client.get_client_final().encode()
         client.set_server_final(server_final.decode("utf-8", "replace"))
@@ -71,7 +71,7 @@ def _scram(sasl: Sasl) -> Exchange:
         ) from None
 
 
-def _bound(sasl: Sasl, server_first: str) -> None:
+def _check_iterations(sasl: Sasl, server_first: str) -> None:
     for digits in _ITERATIONS.findall(server_first):
         if len(digits) > len(str(MOST_ITERATIONS)) or int(digits) > MOST_ITERATIONS:
             raise AuthenticationFailed(

@@ -29,13 +29,13 @@ REMOVED = "***"
 TEXTS = frozenset({"error_message", "partition_error_message", "mechanisms", "results"})
 """Fields of responses that only people read, not the program; of a mapping the values."""
 
-SURE = 6
-"""Least characters of a secret that is removed from names too, unless it is a part of public settings."""
-NAME = 128
+MIN_IN_NAMES = 6
+"""Characters that a secret must have to be removed from names too, unless it is a part of public settings."""
+MAX_CACHED = 128
 """Most characters of a text whose cleaned form is cached, since it may be a name that occurs again."""
 WORD = 4
 """A secret with fewer characters is removed only as a whole word: otherwise parts of many words would go."""
-TOKENS = 4
+MAX_TOKENS = 4
 """Fetched tokens that are remembered: the one in use, and those that a late answer may repeat."""
 
 LONGEST = 4096
@@ -86,25 +86,28 @@ class Secrets:
 
     def removed_from(self, answer: T) -> T:
         """The answer of a peer, or the same object where there is nothing to remove."""
-        collection = self._known
+        known_secrets = self._known
         if not self.known:
             return answer
-        texts, names = collection.cleaners = collection.cleaners or collection.made()
+        texts, names = known_secrets.cleaners = known_secrets.cleaners or known_secrets.make_cleaners()
         cleaned: T = _parts(answer, lambda field: texts if field in TEXTS else names, names)
         return cleaned
 
 
 class _KnownSecrets:
+    """The secrets of a cluster, which the `Secrets` of its listeners share; `cleaners`: None until they are made."""
+
     def __init__(self) -> None:
         self.own: set[str] = set()
         self.public: set[str] = set()
-        self.tokens: deque[str] = deque(maxlen=TOKENS)
+        self.tokens: deque[str] = deque(maxlen=MAX_TOKENS)
         self.cleaners: tuple[_Cleaner, _Cleaner | None] | None = None  # of texts; of names
 
-    def made(self) -> tuple[_Cleaner, _Cleaner | None]:
+    def make_cleaners(self) -> tuple[_Cleaner, _Cleaner | None]:
+        """(cleaner of texts, cleaner of names or None if no secret may be removed from names)."""
         secrets = {*self.own, *self.tokens}
         in_public = " ".join((*self.public, *KAFKAS_FEATURES)).casefold()
-        sure = [secret for secret in secrets if len(secret) >= SURE and secret.casefold() not in in_public]
+        sure = [secret for secret in secrets if len(secret) >= MIN_IN_NAMES and secret.casefold() not in in_public]
         texts = {shape for secret in secrets for shape in _shapes(secret)}
         names = {shape for secret in sure for shape in _shapes(secret)}
         return _Cleaner(texts | _PROOFS), _Cleaner(names) if names else None
@@ -120,10 +123,10 @@ class _Cleaner:
         patterns = sorted((pattern for _, pattern in shapes), key=len, reverse=True)  # the longest first
         self._pattern = re.compile("|".join(patterns), re.IGNORECASE)
         self._longest = len(patterns[0])
-        self._name = lru_cache(maxsize=4096)(self._cleaned)  # most nodes send the same names
+        self._cached = lru_cache(maxsize=4096)(self._cleaned)  # most nodes send the same names
 
     def clean(self, text: str) -> str:
-        return self._name(text) if len(text) <= NAME else self._cleaned(text)
+        return self._cached(text) if len(text) <= MAX_CACHED else self._cleaned(text)
 
     def _cleaned(self, text: str) -> str:
         cut = len(text) > LONGEST
@@ -135,7 +138,7 @@ class _Cleaner:
         return text[: -self._longest] if cut else text  # the cut may be inside of a secret
 
 
-_NO_TEXT = (bytes, int, type(None))  # most of what a peer says
+_NO_TEXT = (bytes, int, type(None))  # most values in an answer are of these types, and need no search
 
 
 def _walk(value: Any, cleaner: _Cleaner | None, names: _Cleaner | None) -> Any:
@@ -162,6 +165,7 @@ def _walk(value: Any, cleaner: _Cleaner | None, names: _Cleaner | None) -> Any:
 
 
 def _parts(value: Any, cleaner_of: Callable[[str], _Cleaner | None], names: _Cleaner | None) -> Any:
+    """The object with its fields cleaned, each by the cleaner that `cleaner_of` its name gives."""
     changed = {}
     ours = isinstance(value, Struct)  # the others are dataclasses of kraftlog
     for name in value.__struct_fields__ if ours else [field.name for field in dataclasses.fields(value)]:
@@ -200,7 +204,7 @@ def _shapes(secret: str) -> Iterator[tuple[str, str]]:
     ):
         yield text, re.escape(text)
     # In base64 within a longer text, such as a message of PLAIN: the secret may begin at one of three positions in a
-    # group of # three bytes.
+    # group of three bytes. Characters that it shares with its neighbours are not part of the pattern.
     for offset in range(3):
         code = base64.b64encode(bytes(offset) + raw).decode().rstrip("=")
         first, last = (0, 2, 3)[offset], len(code) - ((offset + len(raw)) % 3 > 0)

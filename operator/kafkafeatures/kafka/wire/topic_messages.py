@@ -57,6 +57,8 @@ class MetadataRequest(Request["MetadataResponse"], frozen=True, repr_omit_defaul
 
 
 class MetadataResponse(Struct, frozen=True):
+    """The live brokers and the topics that were asked for. `controller_id`: a random broker in KRaft mode; -1: none."""
+
     cluster_id: str | None
     controller_id: int
     brokers: tuple[Host, ...]
@@ -121,7 +123,9 @@ SET_ON_TOPIC = 1  # DescribeConfigsResponse.ConfigSource; core/facts/settings.py
 
 
 class ConfigEntry(NamedTuple):
-    """One key of a resource. `value` None: it has none, or is sensitive. `layers`: source -> value, of all sources."""
+    """The value of one key of a resource; None: it has none, or is sensitive. `source`: where the value is set.
+    `layers`: by source, the values that are set there, of which the one of `source` counts.
+    """
 
     value: str | None
     source: int

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.kafka.base.errors import NotKafka
-from kafkafeatures.kafka.wire.frame import _OTHERS, MAX_FETCH_FRAME, MAX_FRAME, framed, length_of
+from kafkafeatures.kafka.wire.frame import _OTHER_PROTOCOLS, MAX_FETCH_FRAME, MAX_FRAME, framed, length_of
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_every_frame_header_gives_a_length_within_the_limit_or_is_refused(head: 
             length_of(head, most=most)
 
 
-@pytest.mark.parametrize("first", [first for first, _ in _OTHERS])
+@pytest.mark.parametrize("first", [first for first, _ in _OTHER_PROTOCOLS])
 def test_no_answer_of_kafka_can_be_taken_for_another_protocol(first: bytes) -> None:
     """The smallest length that begins with these bytes is above every limit."""
     assert int.from_bytes(first.ljust(4, b"\0"), "big") > MAX_FETCH_FRAME

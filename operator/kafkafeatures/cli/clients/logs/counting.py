@@ -1,10 +1,12 @@
-"""The requests of a log, counted by hour and by who sent them. Called by `reduce.py`.
+"""Counts the requests of a log by hour and by sender. Called by `reduce.py`.
 
-What it decides: how much of a line is looked at. Of most lines only the bytes that say who sent what are cut out, and
-counted: all of a request but its number, the connection, and the client. The first line with such bytes is parsed as a
-whole, and so is a line that is not as Kafka's layouts have it, or that has a space where the request and its response
-are, for it may be one line that was cut off with another one behind it. Memory is bounded: above `MAX_GROUPS` who sent
-a request is no longer told, but never of which version it was.
+A log has millions of lines, and most of them differ from others only in times and numbers. So what this module decides
+is how much of a line is parsed. The bytes that name sender, API and version are cut out of a line by searching: its
+"shape". The first line of a shape is parsed as a whole, further ones are only counted (`_LineShape`), and added to
+their group later (`_settle`). A line is always parsed as a whole if it is not in one of Kafka's layouts, or has a space
+within the request and its response: it may be a line that was cut off, with another one behind it.
+
+Memory is bounded: above `MAX_GROUPS` requests are counted without their sender, but never without their version.
 """
 
 from __future__ import annotations
@@ -17,31 +19,43 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kafkafeatures.cli.clients.logs.events import parse_event
-from kafkafeatures.cli.clients.logs.requests import Address, LoggedRequest, RequestGroup, RequestRejected, parse_request
+from kafkafeatures.cli.clients.logs.requests import (
+    CountedAddress,
+    LoggedRequest,
+    RequestGroup,
+    RequestRejected,
+    parse_request,
+)
 
 HOUR = 3_600_000
 MAX_GROUPS = 100_000
+"""Groups of requests with a sender, in all open hours."""
 MAX_NAMES = 10 * 1024 * 1024
-"""Bytes of all groups: the names in them may be long."""
-MAX_OTHERS = 10_000
+"""Bytes of these groups: the names in them may be long."""
+MAX_WITHOUT_SENDER = 10_000
 """Groups of requests without a sender: Kafka has a thousand APIs and versions."""
 OPEN_HOURS = 3
+"""Hours that are counted at the same time: lines may be a little out of order. Of more, the oldest is complete."""
 
 _MAX_SHAPES, _MAX_SHAPE_BYTES = 10_000, 4 * 1024 * 1024
 _NEW_BATCHES, _WHOLE_BATCHES = 16, 256
-"""After so many batches in which most lines had new bytes, so many are parsed as a whole without a look at these."""
+"""After 16 batches in a row in which most lines had a new shape, the next 256 are parsed as a whole: there, cutting out
+shapes would only cost time.
+"""
 _NUMBERS = b"-0123456789"
-_TIMES = 100
-"""Bytes that the connection and the times of a request have at least."""
-_STAMP, _HOUR_STAMP = 24, 14
-"""Bytes of a time before the level of a line, `[2026-11-28 03:22:46,145` and one more, and of its hour."""
+_MIN_TIMES_BYTES = 100
+"""Bytes from the connection to the security protocol, at least: the connection and several times lie between."""
+_STAMP_BYTES, _HOUR_STAMP_BYTES = 24, 14
+"""Bytes at the begin of a line with its time, `[2026-11-28 03:22:46,145`, and with its hour, `[2026-11-28 03`."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass
 class GroupCounts:
-    """Groups with their counts, in few bytes: each is JSON, and a number in two columns. `size`: bytes of the JSON."""
+    """Groups with their counts, in few bytes: a group is JSON, and its counts are in two columns, at the number of the
+    group. `size`: bytes of the JSON.
+    """
 
     size: int = 0
     _numbers: dict[bytes, int] = field(default_factory=dict)
@@ -58,9 +72,11 @@ class GroupCounts:
             yield key, self._requests[number], self._last[number]
 
     def number_of(self, key: bytes) -> int | None:
+        """The number of a group; None if it has none yet."""
         return self._numbers.get(key)
 
     def new(self, key: bytes) -> int:
+        """Add a group without requests, and return its number."""
         self.size += len(key)
         self._numbers[key] = number = len(self._requests)
         self._requests.append(0)
@@ -74,9 +90,10 @@ class GroupCounts:
 
 @dataclass
 class HourOfRequests:
-    """The requests of an hour in one log. `hour`, `first`, `last`: in ms; `section`: digest of the first line, which
-    is that of every reading of this part of the log. `rejected`: lines that are none of a request and say they are, or
-    that were too long; `other_lines`: those of other loggers. `size`: bytes of the lines.
+    """The requests of an hour in one log. `hour`, `first`, `last`: the begin of the hour, and the times of the first
+    and the last request, in ms. `section`: digest of the first line, which is the same whenever this part of the log is
+    read. `lines`: requests. `rejected`: lines that are too long, or have the mark of a request and do not parse as one;
+    `other_lines`: lines of other loggers. `size`: bytes of all lines. `levels`: requests by the level of their line.
     """
 
     hour: int
@@ -93,7 +110,9 @@ class HourOfRequests:
 
 @dataclass(slots=True)
 class _LineShape:
-    """Lines of equal bytes but for their times and numbers. `stamp`: the bytes of the latest time."""
+    """Lines of one shape. `number`: of their group. `level`: that of the first line, as it is for all. `stamp`: the
+    bytes of the latest time. `lines`: those that are not in the group yet.
+    """
 
     number: int
     level: str
@@ -105,7 +124,7 @@ class _LineShape:
 class RequestCounter:
     """The requests of one log. `address`: the form in which addresses are counted."""
 
-    address: Address
+    address: CountedAddress
     _hours: dict[int, HourOfRequests] = field(default_factory=dict)
     _complete: list[HourOfRequests] = field(default_factory=list)
     _group_total: int = 0
@@ -114,15 +133,17 @@ class RequestCounter:
     _rejected: int = 0
     _other_lines: int = 0
     _shapes: dict[bytes, _LineShape] = field(default_factory=dict)
-    """Shapes of lines in one hour, of which those since the last settling are not in the groups yet."""
+    """By the bytes of a shape, its lines in the hour `_hour` since the last call of `_settle`."""
     _shape_bytes: int = 0
     _begin: bytes = b""
     _end: bytes = b""
-    """Bounds of the times of these lines."""
+    """Bounds of the first bytes of these lines, so that all are of one hour."""
     _hour: HourOfRequests | None = None
     """The hour of the latest line."""
     _new_batches: int = 0
+    """Batches in a row in which most lines had a new shape."""
     _whole_batches: int = 0
+    """Batches that are still to be parsed as a whole."""
 
     def add(self, lines: Iterable[bytes], size: int = 0, rejected: int = 0) -> None:
         """Count a batch of lines, of `size` bytes. `rejected`: further lines that could not be read."""
@@ -140,7 +161,7 @@ class RequestCounter:
             self._rejected = self._other_lines = 0
 
     def complete(self) -> Iterator[HourOfRequests]:
-        """The hours of which no more lines are expected; each only once."""
+        """The hours of which no more lines are expected. Each is returned only once."""
         yield from self._complete
         self._complete.clear()
 
@@ -152,10 +173,11 @@ class RequestCounter:
 
     @property
     def unattributed(self) -> tuple[int, int]:
-        """Rejected lines, and those of other loggers, of a log without any request."""
+        """(rejected lines, lines of other loggers) that belong to no hour, since no request was read with them."""
         return self._rejected, self._other_lines
 
     def _add_batch(self, lines: Iterable[bytes]) -> None:
+        """Count lines by their shapes; parse those that have a new one, or none."""
         shapes, begin, end = self._shapes, self._begin, self._end
         whole = total = 0
         for line in lines:
@@ -163,11 +185,11 @@ class RequestCounter:
             client = line.find(b',"clientId":', 80, 170)
             request = line.find(b'},"request":', client)
             connection = line.rfind(b',"connection":"')
-            protocol = line.find(b',"securityProtocol":', connection + _TIMES)
-            key, stamp = b"", line[:_STAMP]
+            protocol = line.find(b',"securityProtocol":', connection + _MIN_TIMES_BYTES)
+            key, stamp = b"", line[:_STAMP_BYTES]
             if 0 < client < request < connection < protocol and line.find(b" ", request, connection) < 0:
                 remote = line[connection : line.find(b'"', connection + 16)]
-                key = line[_STAMP:client].rstrip(_NUMBERS) + line[client:request] + remote + line[protocol:]
+                key = line[_STAMP_BYTES:client].rstrip(_NUMBERS) + line[client:request] + remote + line[protocol:]
                 shape = shapes.get(key)
                 if shape is not None and begin <= stamp < end:
                     shape.lines += 1
@@ -182,7 +204,7 @@ class RequestCounter:
             self._new_batches, self._whole_batches = 0, _WHOLE_BATCHES
 
     def _add_whole(self, line: bytes, shape: bytes) -> None:
-        """Count a line; `shape`: its bytes without numbers, if it has any."""
+        """Parse a line, and count it. `shape`: remembered for its group; empty: it has none."""
         try:
             request = parse_request(line, self.address)
         except RequestRejected:
@@ -204,7 +226,9 @@ class RequestCounter:
             self._remember(line, shape, number, request.level)
 
     def _number_of(self, group: RequestGroup, counts: GroupCounts) -> int | None:
-        """The number of a group, or of one without a sender if there is no room; None if there is none for that."""
+        """The number of a group; if there is no room for it, the number of the group without a sender; None if there is
+        no room for that either.
+        """
         key = _encode(group)
         number = counts.number_of(key)
         if number is not None:
@@ -212,13 +236,14 @@ class RequestCounter:
         if self._group_total >= MAX_GROUPS or self._name_total + len(key) > MAX_NAMES:
             key = _encode(RequestGroup(group.api, group.version, is_forwarded=group.is_forwarded))
             number = counts.number_of(key)
-            if number is not None or self._group_total >= MAX_GROUPS + MAX_OTHERS:
+            if number is not None or self._group_total >= MAX_GROUPS + MAX_WITHOUT_SENDER:
                 return number
         self._group_total += 1
         self._name_total += len(key)
         return counts.new(key)
 
     def _hour_of(self, request: LoggedRequest, line: bytes) -> HourOfRequests:
+        """The hour of a request, which becomes `_hour`. With a new one, the oldest of too many hours is complete."""
         time = request.time - request.time % HOUR
         if self._hour is None or time != self._hour.hour:
             self._settle()
@@ -234,16 +259,17 @@ class RequestCounter:
         return self._hour
 
     def _remember(self, line: bytes, shape: bytes, number: int, level: str) -> None:
+        """Remember a shape, so that further lines of it are counted without being parsed."""
         is_full = len(self._shapes) >= _MAX_SHAPES or self._shape_bytes + len(shape) > _MAX_SHAPE_BYTES
         if is_full or not self._begin <= line < self._end:
             self._settle()
-            self._begin = line[:_HOUR_STAMP]
+            self._begin = line[:_HOUR_STAMP_BYTES]
             self._end = self._begin + b"\xff"
-        self._shapes[shape] = _LineShape(number, level, line[:_STAMP])
+        self._shapes[shape] = _LineShape(number, level, line[:_STAMP_BYTES])
         self._shape_bytes += len(shape)
 
     def _settle(self) -> None:
-        """Take the lines of all shapes into their groups, and forget the shapes."""
+        """Add the lines of all shapes to their groups, and forget the shapes."""
         if self._hour is not None:
             for shape in self._shapes.values():
                 if shape.lines:
@@ -253,7 +279,7 @@ class RequestCounter:
 
 
 def _settle(shape: _LineShape, hour: HourOfRequests) -> None:
-    event = parse_event(shape.stamp.rstrip() + b" INFO ")
+    event = parse_event(shape.stamp.rstrip() + b" INFO ")  # any level: only the time of the event is used
     time = event.time if event is not None else hour.last
     hour.counts.add(shape.number, shape.lines, time)
     hour.lines += shape.lines

@@ -1,8 +1,7 @@
-"""A log line as an event: time, level, logger and message, in the layouts that Kafka's log4j is set to.
+"""Parses a log line into an event: time, level, logger and message.
 
-Called by `requests.py` for request logs, and by whoever reads the log of a server. Known are the pattern layouts of
-Kafka, Strimzi, Bitnami and Confluent, and the JSON layouts of log4j2. Times without a zone are taken as UTC, which is
-the zone of containers.
+Called by `requests.py` and `counting.py`. It knows the pattern layouts of Kafka, Strimzi, Bitnami and Confluent, and
+the JSON layouts of log4j2. Times without a zone are taken as UTC, which is the zone of containers.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ _decode = msgspec.json.Decoder(_JsonEvent).decode
 
 
 def parse_event(line: bytes) -> LogEvent | None:
-    """The event of a line; None for one that begins none, such as a line of a stack trace."""
+    """The event of a line; None if no event begins with it, as with a line of a stack trace."""
     if line.startswith(b"{"):
         return _of_json(line)
     match = _PATTERN.match(line)
@@ -109,7 +108,7 @@ def _of_json(line: bytes) -> LogEvent | None:
 
 
 def _time(event: _JsonEvent) -> int | None:
-    """In ms; a number is one already."""
+    """The time in ms; None if there is none. Where a layout has a number, that is in ms already."""
     if event.instant is not None:
         return event.instant.epoch_second * 1000 + event.instant.nanos // 1_000_000
     value = event.time_millis or event.at_timestamp or event.timestamp or event.time
@@ -123,6 +122,7 @@ def _time(event: _JsonEvent) -> int | None:
 
 
 def _error(event: _JsonEvent) -> str:
+    """The stack trace or the message of an exception, in any of the layouts; empty if there is none."""
     if event.thrown is not None:
         return f"{event.thrown.name}: {event.thrown.message or ''}"
     if isinstance(event.exception, dict):

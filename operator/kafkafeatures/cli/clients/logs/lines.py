@@ -1,9 +1,9 @@
-"""Lines of a log, out of a file or a pipe, compressed or not, and out of the wrappings of container runtimes.
+"""Reads the lines of a log from a file or a pipe, compressed or not, and out of the formats of container runtimes.
 
-Called by `reduce.py`, and by whoever reads another log of a broker. What it decides: which lines are whole. A line of
-more than `MAX_LINE` is skipped in pieces and counted, so that memory is bounded whatever comes; a last line without an
-end is not a line yet; a part of a line that the runtime cut (CRI, Docker) waits for the others. Lines are bytes, for a
-log may hold any.
+Called by `reduce.py`, `rejected.py` and `client_search.py`. What it decides: which lines are whole. A line of more than
+`MAX_LINE` is skipped in pieces and counted, so that memory is bounded whatever comes; a last line without an end may
+still be written, and is left out; a part of a line that the runtime has cut (CRI, Docker) waits for the other parts.
+Lines are bytes, since a log may hold any.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 MAX_LINE = 2 * 1024 * 1024
-"""Bytes of a line. A request for ten thousand partitions has less, and memory is small."""
+"""Bytes of a line, at most. A request for ten thousand partitions has less."""
 BLOCK = 256 * 1024
 
 _GZIP = b"\x1f\x8b"
@@ -32,7 +32,7 @@ _DOCKER = b'{"log":'
 
 
 class LogStream(Protocol):
-    """A file, a pipe, or what a compressed one holds."""
+    """A file or a pipe, or the uncompressed bytes of one."""
 
     def read(self, size: int, /) -> bytes:
         """At most so many bytes; none at the end."""
@@ -47,8 +47,8 @@ class LogUnreadable(Exception):
 
 @dataclass
 class LineCounts:
-    """`size`: bytes of all that was read; `too_long`: lines that were skipped; `malformed`: wrappings that are
-    none.
+    """Counts of one log. `size`: bytes that were read; `too_long`: lines that were skipped for their length;
+    `malformed`: lines in Docker's format that do not parse.
     """
 
     size: int = 0
@@ -57,7 +57,7 @@ class LineCounts:
 
     @property
     def unreadable(self) -> int:
-        """Lines that were counted and skipped."""
+        """Lines that were skipped."""
         return self.too_long + self.malformed
 
 
@@ -72,8 +72,8 @@ _decode_docker = msgspec.json.Decoder(_DockerLine).decode
 
 
 def open_log(path: Path) -> LogStream:
-    """A regular file, up to its size at this time, out of gzip if it is compressed. Raises LogUnreadable, OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe has nothing to wait for
+    """Open a regular file, to be read up to its current size, and uncompressed. Raises LogUnreadable, OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # so that opening a named pipe does not wait
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
@@ -83,29 +83,31 @@ def open_log(path: Path) -> LogStream:
 
 
 def uncompressed(stream: LogStream) -> LogStream:
-    """The stream itself, or what it holds if it is a gzip stream."""
+    """The stream, uncompressed if it is a gzip stream."""
     ahead = _Ahead(stream)
     return _Uncompressed(ahead) if ahead.peek(2) == _GZIP else ahead
 
 
 @dataclass
 class ContainerLog:
-    """The lines of a log. `counts` holds what was read up to the line that came last."""
+    """Reads the lines of one log, in the format of a container runtime or plain. `counts`: of what was read so far."""
 
     counts: LineCounts = field(default_factory=LineCounts)
     _parts: dict[bytes, list[bytes]] = field(default_factory=dict)
-    """By stream, the parts of a line of which the last one has not come."""
+    """By stream (stdout, stderr), the parts of a line whose last part has not come."""
     _overlong: set[bytes] = field(default_factory=set)
-    """Streams of which the line that comes is longer than allowed already."""
+    """Streams whose current line is longer than allowed already; its further parts are skipped."""
 
     def batches(self, stream: LogStream) -> Iterator[list[bytes]]:
         """Whole lines without their ends, some hundred at once. Raises LogUnreadable."""
         for lines in self._physical(stream):
+            # A line that begins with "[" is Kafka's own, so it is in no format of a runtime: the usual case.
             is_plain = not any([not line.startswith(b"[") for line in lines])  # noqa: C419 - twice as fast as a generator
             yield lines if is_plain else [line for raw in lines if (line := self._unwrap(raw)) is not None]
 
     def _physical(self, stream: LogStream) -> Iterator[list[bytes]]:
-        begin = bytearray()  # of a line of which the end has not come
+        """Lines as the file has them, which a runtime may have wrapped; without those that are too long."""
+        unfinished = bytearray()  # the begin of a line whose end has not come
         is_skipping = False
         while block := read_block(stream):
             self.counts.size += len(block)
@@ -114,15 +116,15 @@ class ContainerLog:
             if lines:
                 if is_skipping:
                     del lines[0]
-                elif begin:
-                    lines[0] = bytes(begin) + lines[0]
-                begin.clear()
+                elif unfinished:
+                    lines[0] = bytes(unfinished) + lines[0]
+                unfinished.clear()
                 is_skipping = False
             if not is_skipping:
-                begin += last
-            if len(begin) > MAX_LINE:
+                unfinished += last
+            if len(unfinished) > MAX_LINE:
                 self.counts.too_long += 1
-                begin.clear()
+                unfinished.clear()
                 is_skipping = True
             if lines:
                 yield lines
@@ -139,6 +141,7 @@ class ContainerLog:
         return self._joined(match[1], line[match.end() :], is_last=match[2] == b"F")
 
     def _docker(self, line: bytes) -> bytes | None:
+        """The line in an entry of Docker's; None if it is not whole yet, or the entry does not parse."""
         try:
             entry = _decode_docker(line)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -148,6 +151,7 @@ class ContainerLog:
         return self._joined(entry.stream[:6].encode(), text.removesuffix(b"\n"), is_last=text.endswith(b"\n"))
 
     def _joined(self, stream: bytes, text: bytes, *, is_last: bool) -> bytes | None:
+        """The whole line, if `text` is the last part of one that is not too long; else None."""
         if is_last and stream not in self._parts and stream not in self._overlong:
             return text
         parts = self._parts.setdefault(stream, [])
@@ -167,7 +171,7 @@ class ContainerLog:
 
 
 class _UpTo:
-    """The first bytes of a file: what is appended later is another reading's."""
+    """The first `size` bytes of a file, so that reading a log ends although the broker appends to it."""
 
     def __init__(self, file: LogStream, size: int) -> None:
         self._file, self._remaining = file, size
@@ -194,14 +198,13 @@ class _Uncompressed(gzip.GzipFile):
 
 
 class _Ahead:
-    """A stream of which the first bytes can be looked at. A read waits until there is as much: small pieces take time
-    and memory.
-    """
+    """A stream whose first bytes can be looked at before they are read."""
 
     def __init__(self, stream: LogStream) -> None:
         self._stream, self._start = stream, b""
 
     def peek(self, size: int) -> bytes:
+        """The next `size` bytes, or all if there are fewer; they are not taken."""
         while len(self._start) < size and (data := self._stream.read(size - len(self._start))):
             self._start += data
         return self._start[:size]

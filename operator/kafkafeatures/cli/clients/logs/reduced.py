@@ -1,10 +1,12 @@
-"""Reduced request logs: a small file for each broker and hour, `BROKER/HOUR-SECTION.jsonl.gz`.
+"""Writes and reads reduced request logs: a small file for each broker and hour, `BROKER/HOUR-SECTION.jsonl.gz`.
 
-Written by `reduce.py`, read by `request_logs.py` and `client_search.py`. The first line says what was read, each
-further one counts requests of one sender, API and version, as an array. What it decides: no line of a log counts twice.
-A file is named by the first line of the part of a log that it was made of, so that another reading of it, of a log
-that has grown or in another wrapping, replaces the file. And of files of one hour and broker whose times overlap only
-the largest count of each sender, API and version is taken, for they may be copies, or a log and a part of it.
+Called by `reduce.py`, `request_logs.py` and `client_search.py`. The first line of a file is its header; each further
+line is an array, with the number of requests of one sender, API and version.
+
+What it decides: no line of a log counts twice. SECTION is a digest of the first log line of the hour. So if the same
+log is reduced again, after it has grown or in the format of another runtime, the new file replaces the old one. Files
+of one broker and hour with different sections may still be copies, or a log and a part of it. So if their times
+overlap, they are merged: for each sender, API and version only the largest count is taken.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.clients.logs.counting import MAX_GROUPS, MAX_OTHERS, HourOfRequests
+from kafkafeatures.cli.clients.logs.counting import MAX_GROUPS, MAX_WITHOUT_SENDER, HourOfRequests
 from kafkafeatures.cli.clients.logs.requests import RequestGroup
 from kafkafeatures.cli.log.words import format_time
 
@@ -30,14 +32,17 @@ SUFFIX = ".jsonl.gz"
 _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d-[0-9a-f]{16}")
 KIND, FORMAT = "RequestLogHour", 1
 COLUMNS = (*RequestGroup.__struct_fields__, "requests", "last")
-_MAX_LINE = 256 * 1024
-_MAX_GROUPS = MAX_GROUPS + MAX_OTHERS
+_MAX_LINE = 256 * 1024  # bytes
+_MAX_GROUPS = MAX_GROUPS + MAX_WITHOUT_SENDER
 _COMPRESSION = 1
 """The lowest level: names repeat so much that the files are small anyway."""
 
 
 class ReducedHeader(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The first line of a file. `size`: bytes of the lines it was made of; `groups`: number of lines that follow."""
+    """The first line of a file. `hour`, `first`, `last`: times in ISO 8601; `lines`, `size`, `levels`, `rejected`,
+    `other_lines`: as in `HourOfRequests`; `groups`: number of lines that follow; `addresses`: the form in which they
+    have addresses, such as hashed; `columns`: names of the elements of these lines.
+    """
 
     kind: str
     format: int
@@ -63,7 +68,7 @@ class _Row(RequestGroup, frozen=True, array_like=True, kw_only=True):
 
 
 class GroupCount(Struct, frozen=True):
-    """Requests of a group in an hour. `last`: the time of the last one in ms."""
+    """The number of requests of a group in an hour. `last`: the time of the last one in ms."""
 
     group: RequestGroup
     requests: int
@@ -91,8 +96,9 @@ _decode_row = msgspec.json.Decoder(_Row).decode
 
 
 def write_hour(folder: Path, broker: int, hour: HourOfRequests, addresses: str) -> Path | None:
-    """Write a file, in the place of one of the same part of a log. None if there is one already that was made of more
-    lines: of a log before it was cut. Raises OSError; ReducedRefused if that one has addresses in another form.
+    """Write the file of an hour, and return its path. An earlier file of the same section is replaced, unless it was
+    made of more lines, which have been removed from the log since: then it stays, and None is returned. Raises OSError;
+    ReducedRefused if a file that stays has addresses in another form.
     """
     path = folder / str(broker) / f"{format_time(hour.hour)[:13]}-{hour.section}{SUFFIX}"
     before = _header_of(path)
@@ -112,7 +118,7 @@ def write_hour(folder: Path, broker: int, hour: HourOfRequests, addresses: str) 
         with partial.open("wb") as file, gzip.GzipFile("", "wb", _COMPRESSION, file, mtime=0) as stream:
             stream.write(_encode(header) + b"\n")
             for group, requests, last in hour.counts.rows():
-                stream.write(b"%b,%d,%d]\n" % (group[:-1], requests, last))
+                stream.write(b"%b,%d,%d]\n" % (group[:-1], requests, last))  # the array of the group, continued
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
@@ -120,7 +126,7 @@ def write_hour(folder: Path, broker: int, hour: HourOfRequests, addresses: str) 
 
 
 def _header_of(path: Path) -> ReducedHeader | None:
-    """The header of a file; None if it is not there, or not one of ours."""
+    """The header of a file; None if there is no such file, or it is not a reduced log."""
     try:
         with gzip.open(path) as stream:
             return _header(stream.readline(_MAX_LINE))
@@ -136,8 +142,8 @@ def find_files(path: Path) -> list[Path]:
 
 
 def read_hour(path: Path) -> ReducedHour:
-    """The whole file. Raises ReducedRefused, OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe has nothing to wait for
+    """Read a whole file. Raises ReducedRefused, OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # so that opening a named pipe does not wait
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ReducedRefused("it is not a regular file")
@@ -158,6 +164,7 @@ def read_hour(path: Path) -> ReducedHour:
 
 
 def _header(line: bytes) -> ReducedHeader:
+    """The header in a line. Raises MsgspecError or ValueError if it is none, ReducedRefused for another format."""
     header = _decode_header(line)
     if header.kind != KIND or header.broker < 0 or header.groups > _MAX_GROUPS:
         raise ValueError
@@ -183,7 +190,7 @@ def _time(text: str) -> int:
 
 
 def merge_hours(hours: Iterable[ReducedHour]) -> Iterator[ReducedHour]:
-    """The hours, those of one broker whose times overlap as one, in which no line counts twice."""
+    """The hours, with those of one broker merged whose times overlap, so that no line counts twice."""
     by_hour: dict[tuple[int, int], list[ReducedHour]] = {}
     for hour in hours:
         by_hour.setdefault((hour.broker, hour.hour), []).append(hour)
@@ -198,7 +205,9 @@ def merge_hours(hours: Iterable[ReducedHour]) -> Iterator[ReducedHour]:
 
 
 def _merged(sections: Sequence[ReducedHour]) -> ReducedHour:
-    """Counts of each sender, API and version, from the section with the most: addresses may differ in form."""
+    """One hour of sections that overlap: the counts of each sender, API and version come from the section with the
+    most. Senders are compared without their addresses, which may have another form in each section.
+    """
     if len(sections) == 1:
         return sections[0]
     largest: dict[RequestGroup, tuple[GroupCount, ...]] = {}

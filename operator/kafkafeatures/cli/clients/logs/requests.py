@@ -1,4 +1,4 @@
-"""A line of Kafka's request log: who sent a request, and of which API and version. Called by `counting.py`.
+"""Parses a line of Kafka's request log: who sent a request, and of which API and version. Called by `counting.py`.
 
 `RequestChannel.scala` writes such a line for each request, at DEBUG, and at INFO for those of deprecated versions:
 `Completed request:` and a JSON object. What it decides: a line is one of a request only if all behind the mark is
@@ -20,15 +20,15 @@ LOGGER = "kafka.request.logger"
 MARK = b"Completed request:"
 
 _API = re.compile(r"[A-Z][A-Z0-9_]{1,60}")
-_HIGHEST = 1000
-"""The highest version that is believed; Kafka has 20. A line with a higher one is not a broker's."""
+_MAX_VERSION = 1000
+"""The highest version of an API that is accepted; Kafka's is 20. No broker writes a line with a higher one."""
 _CONNECTION = re.compile(r"-(?:\[?([^\[\]]*)\]?):\d{1,5}-\d+(?:-\d+)?$")
-"""`LOCAL:PORT-REMOTE:PORT-INDEX`, with the processor before the index since Kafka 4.0."""
+"""REMOTE, at the end of `LOCAL:PORT-REMOTE:PORT-INDEX`. Since Kafka 4.0 the processor is before the index."""
 
 
 class RequestGroup(Struct, frozen=True, array_like=True):
-    """Requests that are counted together. `client_id`, `principal`, `address` and the like: None in a group of
-    requests of which they are not known any more.
+    """The common fields of requests that are counted together. Those that name the sender are None in a group for
+    requests that are counted without their sender (`counting.py`).
     """
 
     api: str
@@ -78,14 +78,15 @@ class RequestRejected(Exception):
     """A line with the mark of a request, whose rest is not one."""
 
 
-Address = Callable[[str], str]
+CountedAddress = Callable[[str], str]
 """Function that returns the part of a client's address that is counted, such as its network; empty for none."""
 
 
-def parse_request(line: bytes, address: Address) -> LoggedRequest | None:
+def parse_request(line: bytes, address: CountedAddress) -> LoggedRequest | None:
     """The request of a line; None for a line of something else. Raises RequestRejected."""
     event = parse_event(line)
     if event is None or not event.message.startswith(MARK):
+        # The mark elsewhere in a line that may be the request logger's: a layout that is not known, or a damaged line.
         if MARK in line and (event is None or event.logger in ("", LOGGER)):
             raise RequestRejected
         return None
@@ -98,11 +99,11 @@ def parse_request(line: bytes, address: Address) -> LoggedRequest | None:
     return LoggedRequest(event.time, event.level, _group(completed, address), completed.connection)
 
 
-def _group(completed: _Completed, address: Address) -> RequestGroup:
+def _group(completed: _Completed, address: CountedAddress) -> RequestGroup:
     header, software = completed.request_header, completed.client_information
     connection, api = _CONNECTION.search(completed.connection), _api(header.request_api_key_name)
     version = header.request_api_version
-    if connection is None or not api or not 0 <= version <= _HIGHEST:
+    if connection is None or not api or not 0 <= version <= _MAX_VERSION:
         raise RequestRejected
     return RequestGroup(
         api,

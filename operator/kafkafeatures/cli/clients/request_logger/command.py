@@ -1,7 +1,7 @@
-"""`kafkafeatures clients evidence start|status|stop`: the request log of brokers, switched on for a time (KIP-412).
+"""`kafkafeatures clients evidence start|status|stop`: switches the request log of brokers on for a time (KIP-412).
 
-Called by `clients/command.py`; a person's command, which nothing of the operator calls. The steps are modules of their
-own beside it; `core/clients/request_logging.py` decides what may be set, and what is restored.
+Called by `clients/command.py`, for a person; the operator does not use it. The steps are modules of their own in this
+folder; `core/clients/request_logging.py` decides what may be set, and what is restored.
 Exit code 0: done, 1: a broker did not take the level, 4: refused, 5: a broker is away, 130: interrupted, and restored.
 """
 
@@ -16,7 +16,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 
 STEPS = ("start", "status", "stop")
 _UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
-_LONGEST = 7 * 86_400
+_LONGEST = 7 * 86_400  # seconds
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
@@ -42,7 +42,7 @@ def add_arguments(group: argparse._ActionsContainer) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start, show or stop it."""
+    """Switch the request log on, show its levels, or restore them."""
     if len(arguments.operands) != 1 or arguments.operands[0] not in STEPS:
         raise CommandFailed(f"clients evidence: expected one of {', '.join(STEPS)}", Exit.USAGE)
     step = arguments.operands[0]
@@ -79,7 +79,7 @@ def _check_flags(arguments: argparse.Namespace) -> None:
 
 
 def _refuse_flags_of_start(arguments: argparse.Namespace, step: str) -> None:
-    """Raise CommandFailed for a flag that only `start` has: what was started is in the state file, as a whole."""
+    """Raise CommandFailed for a flag that only `start` has. The other steps act on all that is in the state file."""
     parser = argparse.ArgumentParser(add_help=False)
     add_arguments(parser)
     for flag in parser._actions:  # argparse has no public name for them

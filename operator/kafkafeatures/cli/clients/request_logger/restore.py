@@ -1,6 +1,7 @@
-"""`clients evidence stop`, and the end of `start`: levels of before, restored where they are still as they were set.
+"""Restores the earlier levels of request logs, for `clients evidence stop` and at the end of `start`.
 
-A broker that is away stays in the file, and the command says how to restore it later.
+Called by `command.py` and `start.py`. A level is restored only if it is still the one that was set. A broker that is
+away stays in the state file, and the command tells how to restore it later.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from kafkafeatures.kafka.requests.request_log_level import request_log_level, se
 
 
 async def stop(pool: Pool, target: LoggingTarget) -> Exit:
-    """Restore what the file has. Exit code 0 if nothing is left in it."""
+    """Restore all levels in the state file. Exit code 0 if none is left to restore."""
     switch = target.file.read()
     if switch is None:
         print(f"nothing to restore: {target.file.path} does not exist")
@@ -25,7 +26,9 @@ async def stop(pool: Pool, target: LoggingTarget) -> Exit:
 
 
 async def restore(pool: Pool, target: LoggingTarget, switch: LoggingSwitch) -> Exit:
-    """Restore what was set and still is. A broker that is away stays in the file."""
+    """Restore the levels of `switch`, and keep in the state file those that could not be restored. Returns the most
+    severe exit code.
+    """
     code = Exit.DONE
     remaining = []
     for broker in switch.brokers:
@@ -43,6 +46,7 @@ async def restore(pool: Pool, target: LoggingTarget, switch: LoggingSwitch) -> E
 
 
 async def _restored(pool: Pool, target: LoggingTarget, broker: SwitchedBroker) -> Exit:
+    """Restore one level, and print the outcome. DONE also means that nothing had to be restored."""
     node = target.brokers.get(broker.broker)
     if node is None or node.port < 0:
         tell(f"broker {broker.broker} is not registered")

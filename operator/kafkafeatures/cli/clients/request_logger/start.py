@@ -1,7 +1,7 @@
-"""`clients evidence start`: the request log of brokers at another level, until the time is over or a signal comes.
+"""`clients evidence start`: sets the request log of brokers to another level until the time is over or a signal comes.
 
-The level of before is on the disk before a broker is told anything. It is restored when the time is over, and at
-Ctrl-C, SIGTERM and SIGHUP; after a crash by `stop`.
+Called by `command.py`. The earlier levels are on disk before any broker is changed. They are restored when the time is
+over, and at Ctrl-C, SIGTERM and SIGHUP; after a crash by `clients evidence stop`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _DEPRECATIONS_COMPLETE = 21
 """metadata.version 3.9-IV0: Kafka 3.9 logs at INFO whatever 4.x removed; earlier releases less."""
 
 _EVER = EvidenceWindow(0, 1 << 62)
+"""A window with all times."""
 _REFUSALS_SHOWN = 5
+"""Files that were not read of which the reason is shown."""
 
 
 async def start(arguments: argparse.Namespace, pool: Pool, target: LoggingTarget) -> Exit:
@@ -73,7 +75,7 @@ async def _switched(pool: Pool, target: LoggingTarget, switch: LoggingSwitch) ->
     """Set the levels, wait, and restore them, whatever happens meanwhile."""
     work = asyncio.ensure_future(_set_and_wait(pool, target, switch))
     loop = asyncio.get_running_loop()
-    # One that is ignored stays so: `nohup` wants it.
+    # A signal that is ignored stays so: `nohup` ignores SIGHUP.
     numbers = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is not signal.SIG_IGN]
     for number in numbers:
         loop.add_signal_handler(number, work.cancel)
@@ -91,7 +93,7 @@ async def _switched(pool: Pool, target: LoggingTarget, switch: LoggingSwitch) ->
 
 
 async def _set_and_wait(pool: Pool, target: LoggingTarget, switch: LoggingSwitch) -> Exit:
-    """Wait only if every broker took the level."""
+    """Set the levels, and wait until the time is over; do not wait if any broker did not take its level."""
     codes = [await _set(pool, target, broker) for broker in switch.brokers]
     code = max(codes, key=SEVERITY.index)
     if code is Exit.DONE:
@@ -122,7 +124,7 @@ def _selected(arguments: argparse.Namespace, target: LoggingTarget) -> dict[int,
 
 
 async def _levels(pool: Pool, nodes: Mapping[int, Node]) -> dict[int, str]:
-    """The level of each. Raises CommandFailed if one cannot be read: then nothing is changed."""
+    """The current level of each broker. Raises CommandFailed if any cannot be read, before anything is changed."""
     levels = await read_levels(pool, nodes)
     for level in levels.values():
         if not isinstance(level, str):
@@ -131,7 +133,7 @@ async def _levels(pool: Pool, nodes: Mapping[int, Node]) -> dict[int, str]:
 
 
 def _tell_expectations(arguments: argparse.Namespace, wanted: str, nodes: Mapping[int, Node]) -> None:
-    """What the log will have, and how much."""
+    """Tell the user what the log may lack at INFO, or how large it becomes at DEBUG."""
     if wanted == INFO:
         for id_, node in nodes.items():
             if _max_of(node) < _DEPRECATIONS_COMPLETE:
@@ -149,7 +151,7 @@ def _tell_expectations(arguments: argparse.Namespace, wanted: str, nodes: Mappin
 
 
 def _rates(arguments: argparse.Namespace) -> dict[int, float]:
-    """Requests a second of each broker, by its last process with two scrapes."""
+    """Requests a second of each broker, as far as the scrapes show it."""
     by_broker: dict[int, list[Scrape]] = {}
     files = read_scrapes(arguments.scrapes, arguments.cluster, _EVER, lambda key: True)
     for line in files.refused[:_REFUSALS_SHOWN]:

@@ -1,7 +1,7 @@
-"""The file that says which request log levels were switched, so that they are restored after a crash as well.
+"""The state file with the levels of request logs that were switched, so that they can be restored after a crash.
 
-Called by `start.py`, which writes it before it changes anything, and by `restore.py`. It belongs to one cluster, by its
-id, and one command at a time may have it.
+Called by `start.py`, which writes it before it changes anything, by `restore.py` and by `status.py`. A file belongs to
+one cluster, by its id, and only one command at a time may change it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafkafeatures.kafka.recorder.durable_files import open_file, sync_folder, w
 
 KIND = "RequestLogging"
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_MAX_SIZE = 1 << 20
+_MAX_SIZE = 1 << 20  # bytes that are read
 
 
 def default_path(cluster_id: str) -> Path:
@@ -34,14 +34,16 @@ def default_path(cluster_id: str) -> Path:
 
 
 class SwitchFile:
-    """The file of one cluster."""
+    """The state file of one cluster."""
 
     def __init__(self, path: Path, cluster_id: str) -> None:
         self.path, self._cluster_id = path, cluster_id
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other commands from the file. Raises CommandFailed while one has it, or if nothing can be written."""
+        """Context in which no other command may change the file. Raises CommandFailed if one is doing so, or if the
+        file cannot be written. The lock is a file beside it, with the process id of the command.
+        """
         lock = self.path.with_name(f"{self.path.name}.lock")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -62,7 +64,7 @@ class SwitchFile:
             os.close(file)
 
     def read(self) -> LoggingSwitch | None:
-        """The switch that is recorded. Raises CommandFailed for a file that is none, or of another cluster."""
+        """The content; None if there is no file. Raises CommandFailed if the file is of another kind or cluster."""
         try:
             with open(self.path, "rb") as stream:
                 data = stream.read(_MAX_SIZE)
@@ -110,7 +112,7 @@ class SwitchFile:
             raise self._not_written(error) from None
 
     def remove(self) -> None:
-        """Nothing is left to restore."""
+        """Remove the file: nothing is left to restore."""
         self.path.unlink(missing_ok=True)
 
     def _not_written(self, error: OSError) -> CommandFailed:
@@ -119,6 +121,7 @@ class SwitchFile:
 
 
 def _parsed(data: bytes) -> LoggingSwitch | None:
+    """The content of a state file; None if the data is something else."""
     try:
         document = json.loads(data)
         if document["kind"] != KIND:

@@ -1,4 +1,7 @@
-"""`clients evidence status`: the level of each broker now, that of before, and what became of it."""
+"""`clients evidence status`: shows the current level of each broker's request log, the earlier one, and the state.
+
+Called by `command.py`. It changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,9 @@ NOT_SWITCHED, UNKNOWN = "NotSwitched", "Unknown"
 
 
 class BrokerLogging(Struct, frozen=True):
-    """A row: the level now and that of before, each empty if it is not known; the state, and the same in words."""
+    """A row. `level`: the current level, `before`: the one before `start`; each empty if it is not known. `state`: a
+    `LevelState`, NOT_SWITCHED or UNKNOWN; `message`: the state in words.
+    """
 
     broker: int
     level: str
@@ -32,7 +37,7 @@ class BrokerLogging(Struct, frozen=True):
 
 
 async def show(form: str, pool: Pool, target: LoggingTarget) -> Exit:
-    """Show it. Exit code 5 if a broker could not be asked."""
+    """Show all brokers. Exit code 5 if one could not be asked."""
     switch = target.file.read()
     levels = await read_levels(pool, {id_: node for id_, node in target.brokers.items() if node.port >= 0})
     rows = list(_rows(switch, target, levels))
@@ -61,6 +66,7 @@ def _rows(
 
 
 def _message(state: LevelState, broker: SwitchedBroker, node: Node | None) -> str:
+    """The state in words. A restart is certain only if both incarnation ids are known, and differ."""
     has_restarted = node is not None and bool(node.incarnation) and node.incarnation != broker.process != ""
     match state:
         case LevelState.SET:

@@ -1,6 +1,6 @@
-"""The cluster whose request log is switched: its brokers now, and the file of what was switched there.
+"""The cluster whose request logs are switched, with its brokers and its state file.
 
-Called by the actions of this folder.
+Called by the modules of the steps in this folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from kafkafeatures.kafka.requests.request_log_level import request_log_level
 
 
 class LoggingTarget(Struct, frozen=True):
-    """`brokers`: by id, those that are registered; `connection_flags`: with which a command reaches the cluster."""
+    """A cluster. `brokers`: its registered brokers by id; `file`: its state file; `connection_flags`: flags with which
+    another command reaches the cluster and the file.
+    """
 
     cluster_id: str
     brokers: Mapping[int, Node]
@@ -33,7 +35,7 @@ class LoggingTarget(Struct, frozen=True):
 
     @property
     def stop_command(self) -> str:
-        """The command that restores the levels."""
+        """The command that restores the levels, to be shown to the user."""
         return f"kafkafeatures clients evidence stop {self.connection_flags.strip()}"
 
 
@@ -50,7 +52,7 @@ def target_of(arguments: argparse.Namespace, observation: Observation) -> Loggin
 
 
 def address_of(node: Node) -> Address:
-    """The address of its listener for clients."""
+    """The address of a broker's listener."""
     return Address(node.host, node.port)
 
 

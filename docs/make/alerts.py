@@ -18,7 +18,9 @@ STALLED = [reason for reason in Reason if Condition.STALLED in reason.conditions
 
 @dataclass(frozen=True)
 class Alert:
-    """`runbook`: a page of docs/runbooks. Texts are of Prometheus' template language."""
+    """An alert rule. `expression`: PromQL. `lasting`: how long it must hold before the alert fires. `runbook`: a page
+    of docs/runbooks. This and the other texts may have templates of Prometheus.
+    """
 
     name: str
     expression: str
@@ -29,19 +31,22 @@ class Alert:
     severity: str = "warning"
 
 
-_OF_PROCESS = {"reconciliations_total", "recorder_held_bytes"}
+_PROCESS_SERIES = {"reconciliations_total", "recorder_held_bytes"}
 """Series of the operator as a whole; the others have the namespace of a resource."""
 
 
 def _series(name: str, **labels: str) -> str:
-    """Series of the operator that this release installed; `~x` for a pattern."""
-    of_namespace = {} if name in _OF_PROCESS else {"namespace": "~@WATCHED@"}
-    chosen = {"job": "@JOB@", **of_namespace, **labels}
-    pairs = (f'{label}{"=~" if value[0] == "~" else "="}"{value.lstrip("~")}"' for label, value in chosen.items())
+    """PromQL that selects a series of the operator that this Helm release installed. `labels`: further values; a value
+    that begins with `~` is a pattern.
+    """
+    namespace = {} if name in _PROCESS_SERIES else {"namespace": "~@WATCHED@"}
+    selected = {"job": "@JOB@", **namespace, **labels}
+    pairs = (f'{label}{"=~" if value[0] == "~" else "="}"{value.lstrip("~")}"' for label, value in selected.items())
     return f"kafkafeatures_{name}{{{','.join(pairs)}}}"
 
 
-def _of(condition: Condition, status: str) -> str:
+def _has_status(condition: Condition, status: str) -> str:
+    """PromQL for the resources whose condition has this status."""
     return f"{_series('condition', type=condition, status=status)} == 1"
 
 
@@ -49,6 +54,7 @@ SUSPENDED = f"{_series('condition_reason', type=Condition.READY, reason=f'~{Reas
 OF_REASON = "{{ $labels.reason }}.md"
 """The page of the reason that a series has."""
 RESOURCE = "{{ $labels.namespace }}/{{ $labels.name }}"
+"""The resource that a series is about."""
 
 ALERTS = (
     Alert(
@@ -78,7 +84,7 @@ ALERTS = (
     ),
     Alert(
         "KafkaFeaturesWaiting",
-        f"{_of(Condition.READY, 'False')} unless on (namespace, name) {_of(Condition.STALLED, 'True')}"
+        f"{_has_status(Condition.READY, 'False')} unless on (namespace, name) {_has_status(Condition.STALLED, 'True')}"
         f" unless on (namespace, name) {_series('approval_pending')} == 1 unless on (namespace, name) {SUSPENDED}",
         "24h",
         "Waiting.md",
@@ -105,7 +111,7 @@ ALERTS = (
     ),
     Alert(
         "KafkaFeaturesUnreachable",
-        _of(Condition.READY, "Unknown"),
+        _has_status(Condition.READY, "Unknown"),
         "15m",
         f"{Reason.UNREACHABLE}.md",
         f"The cluster of {RESOURCE} could not be read for 15 minutes",
@@ -179,7 +185,7 @@ ALERTS = (
 
 
 def alerts() -> str:
-    """One group, as a PrometheusRule holds it."""
+    """The file with all alerts: one group of rules, as a PrometheusRule holds it."""
     rules = [
         {
             "alert": alert.name,

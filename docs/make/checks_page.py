@@ -1,4 +1,6 @@
-"""The reference of Kafka's own checks on the records of a log: made of the table by which the commands judge."""
+"""Makes docs/reference/impossible-records.md, about Kafka's own checks on the records of a log, from the table by which
+the commands judge. Called by `reference.py`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ For a partition without a topic, the image has no check of its own: it throws a 
 
 
 def page(note: str) -> str:
-    """The page of all checks."""
+    """The whole page. `note`: the comment that says that the file is made."""
     head = [
         "# Records at which Kafka stops",
         "",
@@ -38,7 +40,7 @@ def page(note: str) -> str:
 
 
 def _row(check: ReplayCheck) -> str:
-    records = ", ".join(f"`{each}`" for each in check.records)
-    methods = (f"`{each}`" if each else "-" for each in (check.image, check.controller))
-    files = ", ".join(f"`{each}`" for each in check.files)
+    records = ", ".join(f"`{record}`" for record in check.records)
+    methods = (f"`{method}`" if method else "-" for method in (check.image, check.controller))
+    files = ", ".join(f"`{file}`" for file in check.files)
     return f"| {records} | {check.condition} | {' | '.join(methods)} | {files} | {check.releases or '-'} |"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import yaml
 
 CRD = Path(__file__).resolve().parents[2] / "crds" / "kafkafeatures.yaml"
-OF_KUBERNETES = ("apiVersion", "kind", "metadata")
+KUBERNETES_FIELDS = ("apiVersion", "kind", "metadata")
 """Fields of every object: the API server describes them itself, and accepts no description of `metadata`."""
 
 _HEAD = """
@@ -21,7 +21,7 @@ _HEAD = """
 
 
 class Field(NamedTuple):
-    """A field by its path, such as `spec.features.levels[].name`."""
+    """A field: its path, such as `spec.features.levels[].name`, and its schema in the CRD."""
 
     path: str
     schema: Mapping[str, Any]
@@ -41,11 +41,12 @@ def root() -> Mapping[str, Any]:
 
 
 def fields(schema: Mapping[str, Any] | None = None) -> Iterator[Field]:
-    """All fields of the resource, by the CRD or another schema of it, but for those of every object."""
-    return (field for field in _inside(schema or root(), "") if field.path.partition(".")[0] not in OF_KUBERNETES)
+    """All fields of the resource, except those that every object has. `schema`: by default that of the CRD."""
+    return (field for field in _inside(schema or root(), "") if field.path.partition(".")[0] not in KUBERNETES_FIELDS)
 
 
 def _inside(schema: Mapping[str, Any], path: str) -> Iterator[Field]:
+    """The fields in the schema of an object, and in those of its fields and items. `path`: that of the object."""
     for name, inner in schema.get("properties", {}).items():
         inner_path = f"{path}.{name}" if path else name
         yield Field(inner_path, inner, name in schema.get("required", ()))
@@ -54,7 +55,7 @@ def _inside(schema: Mapping[str, Any], path: str) -> Iterator[Field]:
 
 
 def page(note: str) -> str:
-    """The whole page."""
+    """The whole page. `note`: the comment that says that the file is made."""
     all_fields = list(fields())
     spec = [
         _row(field, _type(field.schema), _default(field), _allowed(field.schema))
@@ -85,9 +86,9 @@ def _is_of(field: Field, top: str) -> bool:
 
 
 def _section(top: str, all_fields: list[Field], head: str, rows: list[str]) -> Iterator[str]:
-    about = next(field for field in all_fields if field.path == top)
+    top_field = next(field for field in all_fields if field.path == top)
     line = "|" + "---|" * (head.count("|") - 1)
-    yield from (f"## `{top}`", "", _text(about.schema["description"]), "", head, line, *rows, "")
+    yield from (f"## `{top}`", "", _text(top_field.schema["description"]), "", head, line, *rows, "")
 
 
 def _row(field: Field, *cells: str) -> str:
@@ -116,7 +117,7 @@ def _allowed(schema: Mapping[str, Any]) -> str:
 
 
 def _text(description: str) -> str:
-    """The description as Markdown shows it as it is."""
+    """The description with escapes, so that Markdown shows it unchanged."""
     for mark in "*<_":
         description = description.replace(mark, f"\\{mark}")
     return description.replace("|", "\\|")

@@ -1,4 +1,8 @@
-"""The reference of `kraftlog`: made of what it exports and says of itself, with examples that a test runs."""
+"""Makes docs/reference/kraftlog.md from the names that the library exports and their docstrings, with examples.
+
+Called by `reference.py`. A test runs the examples, and compares what two of them print with `IMAGE_SAYS` and `AT_SAYS`.
+In a text, a name in braces, such as {WALK}, stands for an example.
+"""
 
 from __future__ import annotations
 
@@ -230,7 +234,7 @@ EXPORTS = """
 
 
 def page(note: str) -> str:
-    """The whole page."""
+    """The whole page. `note`: the comment that says that the file is made."""
     after_walk = (
         AFTER_WALK.replace("{PARTITIONED}", PARTITIONED).replace("{READING}", READING).replace("{ARROW}", ARROW)
     )
@@ -242,6 +246,6 @@ def page(note: str) -> str:
 
 
 def _row(name: str, export: object) -> str:
-    """With the first paragraph of its docstring."""
+    """The row of an exported name or a field, with the first paragraph of its docstring."""
     text = " ".join((inspect.getdoc(export) or "").split("\n\n")[0].split())
     return f"| `{name}` | {text} |"

@@ -1,4 +1,4 @@
-"""The reference of levels: made of the table by which plans say what a level does."""
+"""Makes docs/reference/levels.md from the table by which plans say what a level does. Called by `reference.py`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Of a level that is not here nothing is known to this version: Kafka's upgrade no
 
 
 def page(note: str) -> str:
-    """The page of all levels."""
+    """The whole page. `note`: the comment that says that the file is made."""
     text = ["# What each level does", "", note, _HEAD]
     for feature, levels in groupby(levels_document()["levels"], key=lambda level: level["feature"]):
         text += [f"## {feature}", "", "| Level | Kafka | Turns on | Writes, and what to know | Way back | Source |"]

@@ -1,6 +1,6 @@
-"""docs/reference/migration.md: positions of a migration, the transitions between them, and what is refused.
+"""Makes docs/reference/migration.md: positions of a migration, the transitions between them, and what is refused.
 
-Called by `reference.py`. Each row is one of the tables in `core/migration/`, and the picture is drawn of them.
+Called by `reference.py`. The rows and the picture are made from the tables in `core/migration/`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _FLAGS: Mapping[tuple[bool, ...] | None, str] = {
     (False,): "none with the flag",
 }
 _OFFSETS = {None: "any", True: "above 0", False: "absent or -1"}
-_FACTS = MigrationEvidence(ZkMigrationState.MIGRATION, ClaimKind.LEADER, 1, {1: BrokerMode.FLAGGED})
-"""Where the way from `Copied` depends on it: no broker is in KRaft mode."""
+_EVIDENCE = MigrationEvidence(ZkMigrationState.MIGRATION, ClaimKind.LEADER, 1, {1: BrokerMode.FLAGGED})
+"""The evidence that the last table assumes: no broker is in KRaft mode. Only the way from `Copied` depends on it."""
 
 _HEAD = """\
 # Migration from ZooKeeper: positions and transitions
@@ -74,7 +74,7 @@ KRaft mode at `Copied`, and that `/migration` does not exist if there is no quor
 
 
 def page(note: str) -> str:
-    """The whole page."""
+    """The whole page. `note`: the comment that says that the file is made."""
     reasons: dict[str, int] = {}
     answers = "\n".join(_answers(reasons))
     return _HEAD.format(
@@ -90,12 +90,13 @@ def page(note: str) -> str:
 
 
 def _picture() -> Iterator[str]:
+    """Lines of a Mermaid diagram of all transitions."""
     yield "stateDiagram-v2"
     yield f"    [*] --> {Position.ZOOKEEPER}"
-    for edge in FORWARD:  # through all that it begins in
+    for edge in FORWARD:  # one arrow after the other through all positions that it may begin in
         for start, end in pairwise((*edge.start, edge.end)):
             yield f"    {start} --> {end}"
-    for edge in BACK:  # from any that it begins in
+    for edge in BACK:  # an arrow from each position that it may begin in
         for start in edge.start:
             if start is not edge.end_from(start):
                 yield f"    {start} --> {edge.end_from(start)}: back"
@@ -103,6 +104,7 @@ def _picture() -> Iterator[str]:
 
 
 def _position(row: PositionRow) -> str:
+    """The row of a position in the first table."""
     states = " or ".join(f"`{state.name}`" if state is not None else "no quorum answers" for state in row.state)
     claims = "any" if len(row.claim) == len(ClaimKind) else " or ".join(row.claim)
     some_modes = " or ".join(_MODES[mode] for mode in row.some)
@@ -118,6 +120,7 @@ def _position(row: PositionRow) -> str:
 
 
 def _ways() -> Iterator[str]:
+    """The rows of the table of transitions."""
     for edge in (*FORWARD, *BACK):
         asks = [f"{'controllers' if edge.restarts is None else edge.restarts.value.lower() + 's'}: {edge.asks}"]
         git = "; ".join([*(asks if edge.asks is not None else []), *edge.further_actions]) or "-"
@@ -134,10 +137,11 @@ def _ways() -> Iterator[str]:
 
 
 def _answers(reasons: dict[str, int]) -> Iterator[str]:
+    """The rows of the last table. Adds each refusal to `reasons`, with its number in that table."""
     for position in Position:
         cells = []
         for desired in TARGETS:
-            answer = next_edge(position, desired, _FACTS)
+            answer = next_edge(position, desired, _EVIDENCE)
             if isinstance(answer, NoEdge):
                 number = reasons.setdefault(f"{_sentence(answer.message)}: {answer.remedy}.", len(reasons) + 1)
                 cells.append(f"**refused** ({number})")

@@ -1,4 +1,7 @@
-"""The reference of the pipeline's derived tables: made of what each table says of itself."""
+"""Makes docs/reference/pipeline-tables.md, about the pipeline's derived tables, from the text and the columns of each.
+
+Called by `reference.py`.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ copies from a majority of the voters, and from at least two nodes.
 
 
 def page(note: str) -> str:
-    """The page of all tables."""
+    """The whole page. `note`: the comment that says that the file is made."""
     parts = ["# Tables of the pipeline", "", note, _HEAD]
     for table in TABLES.values():
         parts += [f"## {table.name}", "", table.text, "", f"Key: {', '.join(f'`{name}`' for name in table.key)}.", ""]

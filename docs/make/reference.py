@@ -1,7 +1,7 @@
-"""Writes what is made of the code: `make docs`. A test fails while a file is not what this would write.
+"""Writes all files that are made from the code: `make docs` runs it. A test fails while a file has other content.
 
-The reference, the runbooks, the chart's copies of the CRD and of the alerts, the output and the picture in README and
-docs.
+These are the reference, the runbooks, the chart's copies of the CRD and of the alerts, and the output of commands and
+the picture in README and docs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _EXITS = {
 
 
 def reasons() -> str:
-    """Conditions and their reasons."""
+    """The page of conditions and their reasons."""
     rows = [
         f"| `{reason.value}` | {', '.join(reason.conditions)} | {reason.meaning} | {reason.outcome or '-'} |"
         for reason in Reason
@@ -54,7 +54,7 @@ def reasons() -> str:
 
 
 def commands() -> str:
-    """Commands and exit codes."""
+    """The page of commands and exit codes."""
     rows = [f"| `kafkafeatures {name}` | {line} |" for name, (_, line) in COMMANDS.items()]
     codes = [f"| {int(code)} | {text} |" for code, text in _EXITS.items()]
     head = [
@@ -70,11 +70,12 @@ def commands() -> str:
 
 
 def crd() -> str:
-    """A chart can read its own files only."""
+    """The CRD, for a copy in the chart: a chart can read only its own files."""
     return (ROOT / "crds" / "kafkafeatures.yaml").read_text()
 
 
 CHART = "charts/kafka-features-operator"
+# by path from the root: function that makes the content of the file
 PAGES: dict[str, Callable[[], str]] = {
     "docs/reference/reasons.md": reasons,
     "docs/reference/impossible-records.md": partial(checks_page.page, NOTE),

@@ -1,6 +1,5 @@
-"""What the runbooks say of alerts that no condition explains: the operator itself, and its recordings.
-
-As `runbook_texts.py` does for reasons.
+"""Texts of the runbooks for alerts that no reason of a condition explains: about the operator itself, its recordings,
+waits and migrations. `runbook_texts.py` has those for reasons. `runbooks.py` makes the pages.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from docs.make.runbook_marks import Page, page
 
 @dataclass(frozen=True)
 class AlertPage:
-    """`outcome`: what becomes of it if no action is taken."""
+    """The texts of a page. `outcome`: what happens if no action is taken. `meaning`: when the alert fires."""
 
     outcome: str
     meaning: str

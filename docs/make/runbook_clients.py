@@ -1,4 +1,7 @@
-"""What the runbooks say of clients: those that break with the target, and evidence that is missing or old."""
+"""Texts of the runbooks about clients: those that break with the target, and evidence that is missing or old.
+
+Part of `runbook_texts.py`.
+"""
 
 from __future__ import annotations
 

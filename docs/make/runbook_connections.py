@@ -1,4 +1,7 @@
-"""What the runbooks say of connections: nodes that are not reached, or do not accept the operator."""
+"""Texts of the runbooks about connections: nodes that are not reached, or do not accept the operator.
+
+Part of `runbook_texts.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a page of the runbooks is written: Safe, Confirm and Fix in one text, with marks for what many pages say.
+"""Parses the texts of runbooks: Safe, Confirm and Fix in one text, with marks such as <message> for shared passages.
 
 Called by `runbook_texts.py`, `runbook_alerts.py` and the modules beside them.
 """
@@ -12,6 +12,7 @@ from textwrap import dedent
 Page = Mapping[str, str]
 """Safe, Confirm and Fix, each as Markdown."""
 
+# mark -> passage. `|` at the begin of a line stands for a blank, so that `dedent` keeps the indentation of code.
 _SHARED = {
     "<still>": r"""
         The operator sends nothing, and the cluster keeps its levels. The operator checks again at least every
@@ -41,7 +42,7 @@ _SHARED = {
 
 
 def filled(text: str) -> str:
-    """The text with what its marks stand for."""
+    """The text, without common indentation, and with passages in place of marks."""
     text = dedent(text).strip("\n")
     for mark, shared in _SHARED.items():
         text = text.replace(mark, re.sub(r"(?m)^\|", " ", dedent(shared)).strip("\n"))
@@ -49,6 +50,6 @@ def filled(text: str) -> str:
 
 
 def page(text: str) -> Page:
-    """The page as its three parts."""
+    """The page with its three parts, from a text in which each part begins with its name and a colon."""
     parts = re.split(r"(?m)^(Safe|Confirm|Fix): *", filled(text))
     return {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}

@@ -1,4 +1,4 @@
-"""What the runbooks say of migrations from ZooKeeper to KRaft."""
+"""Texts of the runbooks about migrations from ZooKeeper to KRaft. Part of `runbook_texts.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the runbooks say of operators: several of them, an older CRD, a status of another release, failures."""
+"""Texts of the runbooks about operators: several of them, an older CRD, a status of another release, failures.
+
+Part of `runbook_texts.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the runbooks say of rolls: nodes that are restarted, are not, or must not be yet."""
+"""Texts of the runbooks about rolls: nodes that are restarted, nodes that are not, and nodes that must not be yet.
+
+Part of `runbook_texts.py`.
+"""
 
 from __future__ import annotations
 

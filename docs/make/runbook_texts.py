@@ -1,7 +1,7 @@
-"""What the runbooks say, as data: for each reason what is safe meanwhile, how to confirm it, and how to fix it.
+"""Texts of the runbooks: for each reason what is safe meanwhile, how to confirm the cause, and how to fix it.
 
-Markdown, with the marks of `runbook_marks.py`. Here are levels and plans; rolls, connections, migrations and operators
-have modules of their own. `runbooks.py` makes the pages.
+Markdown, with the marks of `runbook_marks.py`. Here are levels and plans; rolls, connections, migrations, operators and
+clients have modules of their own. `runbooks.py` makes the pages.
 """
 
 from __future__ import annotations

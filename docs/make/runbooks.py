@@ -1,7 +1,7 @@
-"""The runbooks: a page for each reason that requires action, and for each alert. `make docs` writes them.
+"""Makes the runbooks: a page for each reason that requires action, and for each alert. Called by `reference.py`.
 
-The meaning of a reason stands in its row in `api/reasons.py`, its remedy in `runbook_texts.py`; both of an alert
-without a reason in `runbook_alerts.py`.
+The meaning of a reason is in `api/reasons.py`, and its remedy in `runbook_texts.py`. An alert without a reason has both
+in `runbook_alerts.py`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from kafkafeatures.api.reasons import Reason
 
 NOTE = "<!-- made by `make docs`; do not edit -->"
 ACTED_ON = [reason for reason in Reason if reason.needs_action]
+"""Reasons that have a page, since somebody has to act."""
 SECTIONS = {"Safe": "Impact", "Confirm": "Confirm", "Fix": "Fix"}
 
 
 def page_of(reason: Reason) -> str:
-    """One page; its head is the row of the reason."""
+    """The page of a reason."""
     conditions = f"condition{'s' if len(reason.conditions) > 1 else ''} {' and '.join(reason.conditions)}"
     head = f"Reason of the {conditions}. {reason.outcome.capitalize()}."
     return _written(reason, head, reason.meaning, PAGES[reason])
@@ -33,6 +34,7 @@ def page_of_alert(title: str) -> str:
 
 
 def _written(title: str, head: str, meaning: str, page: Page) -> str:
+    """The content of a page, with the alerts that lead to it."""
     alerts = [f" Alert: `{alert.name}`." for alert in ALERTS if alert.runbook == f"{title}.md"]
     sections = [f"# {title}", NOTE, head + "".join(alerts), f"## Meaning\n\n{meaning[0].upper()}{meaning[1:]}."]
     sections += [f"## {heading}\n\n{page[name]}" for name, heading in SECTIONS.items()]
@@ -40,7 +42,7 @@ def _written(title: str, head: str, meaning: str, page: Page) -> str:
 
 
 def index() -> str:
-    """All pages, and which alert leads where."""
+    """The page with links to all pages: by reason, and by alert."""
     reasons = [(f"[{reason}]({reason}.md)", ", ".join(reason.conditions), reason.meaning) for reason in ACTED_ON]
     alerts = [(f"`{alert.name}`", _plain(alert.summary), _link(alert.runbook)) for alert in ALERTS]
     return f"""# Runbooks
@@ -66,6 +68,7 @@ On these pages, NAME and NS stand for the resource and its namespace, and OPERAT
 
 
 def _plain(summary: str) -> str:
+    """The summary of an alert with words in place of its templates."""
     text = summary.replace(RESOURCE, "NS/NAME").replace("{{ $labels.namespace }}", "NS")
     return text.replace("{{ $labels.reason }}", "REASON")
 

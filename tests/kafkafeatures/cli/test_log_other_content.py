@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.log.paths import found, log_folder
+from kafkafeatures.cli.log.paths import files_at, log_folder
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.main import main
 from tests.kraftlog.golden import LOGS
@@ -19,7 +19,7 @@ DUMP = "Dumping /kafka/__cluster_metadata-0/00000000000000000000.log\nLog starti
 
 def refused(path: Path) -> str:
     words = []
-    for read in (lambda: [one.opened() for one in found([path], snapshots=False)], lambda: log_folder(path)):
+    for read in (lambda: [one.opened() for one in files_at([path], snapshots=False)], lambda: log_folder(path)):
         with pytest.raises(CommandFailed) as caught:
             read()
         words.append(str(caught.value))

@@ -8,7 +8,7 @@ import pytest
 
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.migration.settings import draw, unseen
+from kafkafeatures.cli.migration.settings import draw, unread_controllers
 from kafkafeatures.cli.shell.output import console
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind
@@ -29,7 +29,7 @@ def needed(seen: Observation, desired: Desired) -> SettingDifferences:
     """The settings to change for the next phase on the way to the desired one."""
     place = progress_of(seen, desired)
     assert isinstance(place, MigrationProgress)
-    return replace(place.demands, missing=tuple(unseen(place.demands, seen)))
+    return replace(place.demands, missing=tuple(unread_controllers(place.demands, seen)))
 
 
 @pytest.mark.parametrize("desired", [Desired.PRE_MIGRATION, Desired.DUAL_WRITE, Desired.ROLLED_BACK])
@@ -92,7 +92,7 @@ def test_no_controller_address_is_missing_if_the_quorum_answers(position: Positi
     """Brokers that know the quorum name its controllers."""
     seen = replace(cluster(position), gaps=(NO_ADDRESS,))
     assert quorum_uncertainty(position, seen) is None
-    assert list(unseen(needed(seen, Desired.DUAL_WRITE), seen)) == []
+    assert list(unread_controllers(needed(seen, Desired.DUAL_WRITE), seen)) == []
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.observation import NOT_SUPPORTED
 from kafkafeatures.core.facts.releases import format_level, format_range
 
-_WHAT_IT_IS = {BlockerKind.GHOST_REGISTRATION.value: "; registered, but not running"}
+_KIND_NOTES = {BlockerKind.GHOST_REGISTRATION.value: "; registered, but not running"}
 """By kind: text after the nodes, if their version ranges do not explain the blocker."""
 
 BLOCKS_SHOWN = 6
@@ -44,7 +44,7 @@ def draw_blockers(console: Console, blockers: Iterable[BlockerStatus]) -> None:
 
 
 def blocker_lines(blockers: Iterable[BlockerStatus]) -> Iterator[str]:
-    """One line for each block, for output that is no terminal."""
+    """One line for each block, with its remedies, for output that is no terminal."""
     for block in blocks(blockers):
         parts = (
             [f"{_head(block[0])}: {', '.join(range_lines(block))}"] if is_about_ranges(block[0]) else messages(block)
@@ -53,8 +53,8 @@ def blocker_lines(blockers: Iterable[BlockerStatus]) -> Iterator[str]:
 
 
 def is_about_ranges(blocker: BlockerStatus) -> bool:
-    """True if nodes do not support a level, and the record has the range: older operators wrote it only into the
-    message.
+    """True if nodes do not support a level, and the record has their range, from which a text can be made. Older
+    operators wrote the range only into the message, so then the message is printed.
     """
     return bool(blocker.nodes and blocker.feature) and None not in (blocker.wanted, blocker.supported_max)
 
@@ -62,23 +62,27 @@ def is_about_ranges(blocker: BlockerStatus) -> bool:
 def _head(first: BlockerStatus) -> str:
     """The nodes of a block, with their release, and the addition for the kind."""
     release = f", Kafka {first.inferred_release}" if first.inferred_release else ""
-    return f"{first.nodes}{release}{_WHAT_IT_IS.get(first.kind, '')}"
+    return f"{first.nodes}{release}{_KIND_NOTES.get(first.kind, '')}"
 
 
 def range_lines(block: Sequence[BlockerStatus]) -> list[str]:
-    """For each feature the range that the nodes support and the required level. Features with equal text share a
-    line.
+    """For each feature of a block the range that its nodes support and the required level. Features with equal text
+    share a line.
     """
-    has: dict[str, list[str]] = {}
+    features: dict[str, list[str]] = {}
     for blocker in block:
         supported, level = VersionRange(blocker.supported_min or 0, blocker.supported_max or 0), blocker.wanted or 0
         range_text = "not supported" if supported == NOT_SUPPORTED else format_range(blocker.feature, supported)
-        has.setdefault(f"{range_text}; {format_level(blocker.feature, level)} is required", []).append(blocker.feature)
-    return [f"{', '.join(names)} {requirement}" for requirement, names in has.items()]
+        features.setdefault(f"{range_text}; {format_level(blocker.feature, level)} is required", []).append(
+            blocker.feature
+        )
+    return [f"{', '.join(names)} {requirement}" for requirement, names in features.items()]
 
 
 def blocks(blockers: Iterable[BlockerStatus]) -> list[Sequence[BlockerStatus]]:
-    """The blockers of the same nodes together, in the order of the first of each."""
+    """The blockers in blocks: those of one kind and of the same nodes together, each without nodes by itself. Blocks
+    are in the order of their first blockers.
+    """
     groups: dict[object, list[BlockerStatus]] = {}
     for number, blocker in enumerate(blockers):
         key = (blocker.kind, blocker.nodes, is_about_ranges(blocker)) if blocker.nodes else number

@@ -15,17 +15,20 @@ from pathlib import Path
 from kafkafeatures.kafka.base.settings import OAuthClient, OAuthToken, Sasl, Security
 from kafkafeatures.kafka.wire.pem import Tls
 
-PROTOCOLS = {
+PROTOCOLS = {  # security.protocol -> (with TLS, with SASL)
     "PLAINTEXT": (False, False),
     "SSL": (True, False),
     "SASL_PLAINTEXT": (False, True),
     "SASL_SSL": (True, True),
 }
 STDIN = Path("-")
+"""The name of standard input as a file."""
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 _JAAS_OPTION = re.compile(r"""([A-Za-z0-9_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
+"""Groups: 1, the name; then the value: 2, in double quotes; 3, in single quotes; 4, without quotes."""
 _PEM = re.compile(r"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----\n?", re.DOTALL)
+"""A PEM block. Group 1: its kind."""
 
 
 _UNDERSTOOD = frozenset(
@@ -41,9 +44,10 @@ _WITHOUT_MEANING = frozenset(
     "ssl.keymanager.algorithm ssl.trustmanager.algorithm ssl.secure.random.implementation "
     "sasl.client.callback.handler.class".split()
 )
-_MISSPELT = 0.8
+_MIN_SIMILARITY = 0.8
 """Similarity (difflib, 0 to 1) from which on an unknown name counts as a misspelt known one."""
-_OF_KAFKAS_LOGIN = ("sasl.login.", "sasl.kerberos.", "sasl.oauthbearer.")
+_LOGIN_PREFIXES = ("sasl.login.", "sasl.kerberos.", "sasl.oauthbearer.")
+"""Beginnings of properties that only tune logins of the Java client: they are ignored too."""
 
 
 class ConfigInvalid(ValueError):
@@ -78,7 +82,7 @@ def security_of(properties: dict[str, str], location: str) -> Security:
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
         raise ConfigInvalid(f"{location}: invalid security.protocol: expected one of {', '.join(PROTOCOLS)}")
-    _refuse_what_would_matter(properties, location)
+    _refuse_unsupported(properties, location)
     with_tls, with_sasl = PROTOCOLS[protocol]
     return Security(
         tls=tls_of(properties, location) if with_tls else None,
@@ -86,28 +90,31 @@ def security_of(properties: dict[str, str], location: str) -> Security:
     )
 
 
-def _refuse_what_would_matter(properties: dict[str, str], location: str) -> None:
+def _refuse_unsupported(properties: dict[str, str], location: str) -> None:
+    """Raise ConfigInvalid for unknown properties that would change the connection, and for names that are probably
+    misspelt. Other unknown properties, such as a consumer's, are ignored.
+    """
     for name in properties:
-        if name in _UNDERSTOOD or name in _WITHOUT_MEANING or name.startswith(_OF_KAFKAS_LOGIN):
+        if name in _UNDERSTOOD or name in _WITHOUT_MEANING or name.startswith(_LOGIN_PREFIXES):
             continue
-        close = difflib.get_close_matches(name.lower(), (*_UNDERSTOOD, *_WITHOUT_MEANING), 1, _MISSPELT)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        similar = difflib.get_close_matches(name.lower(), (*_UNDERSTOOD, *_WITHOUT_MEANING), 1, _MIN_SIMILARITY)
+        hint = f"; did you mean {similar[0]}?" if similar else ""
         if name.startswith(("security.", "ssl.", "sasl.")):
             raise ConfigInvalid(f"{location}: unsupported property {name}; it would change the connection{hint}")
-        if close:
+        if similar:
             raise ConfigInvalid(f"{location}: unknown property {name}{hint}")
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Java's properties format: comments, `=`, `:` or blank between key and value, continued lines, escapes."""
+    """Parse Java's properties format: comments, `=`, `:` or blank between key and value, continued lines, escapes."""
     properties: dict[str, str] = {}
-    logical = ""
+    logical = ""  # the line so far, with the lines that continue it
     for line in text.splitlines():
         part = line.lstrip() if logical else line.strip()
         if not logical and (not part or part[0] in "#!"):
             continue
         logical += part.rstrip("\n")
-        if (len(logical) - len(logical.rstrip("\\"))) % 2:
+        if (len(logical) - len(logical.rstrip("\\"))) % 2:  # an even number of backslashes is of escaped ones
             logical = logical[:-1]
             continue
         match = re.match(r"((?:[^\\\s=:]|\\.)+)\s*[=:]?\s*(.*)", logical, re.DOTALL)
@@ -121,12 +128,12 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f"}
 
 
 def _unescape(text: str) -> str:
-    def one(match: re.Match[str]) -> str:
+    def character(match: re.Match[str]) -> str:
         if match[1]:
             return chr(int(match[1], 16))
         return _ESCAPES.get(match[2], match[2])
 
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", one, text, flags=re.DOTALL)
+    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|(.))", character, text, flags=re.DOTALL)
 
 
 def tls_of(properties: dict[str, str], location: str, prefix: str = "") -> Tls:
@@ -136,9 +143,9 @@ def tls_of(properties: dict[str, str], location: str, prefix: str = "") -> Tls:
     if properties.get(algorithm, "https").lower() != "https":
         raise ConfigInvalid(f"{location}: {algorithm} must be https: host names are always verified")
     ca = _pem(properties, location, f"{ssl}truststore")
-    store = _pem(properties, location, f"{ssl}keystore")
-    chain = properties.get(f"{ssl}keystore.certificate.chain") or store
-    key = properties.get(f"{ssl}keystore.key") or store
+    keystore = _pem(properties, location, f"{ssl}keystore")  # one file with both the certificates and the key
+    chain = properties.get(f"{ssl}keystore.certificate.chain") or keystore
+    key = properties.get(f"{ssl}keystore.key") or keystore
     for text, kind, name in ((chain, "CERTIFICATE", "certificate.chain"), (key, "PRIVATE KEY", "key")):
         if text and not _blocks(text, kind):
             raise ConfigInvalid(f"{location}: {ssl}keystore.{name} contains no PEM {kind.lower()}")
@@ -150,7 +157,10 @@ def tls_of(properties: dict[str, str], location: str, prefix: str = "") -> Tls:
     )
 
 
-def _pem(properties: dict[str, str], where: str, store: str) -> str | None:
+def _pem(properties: dict[str, str], source: str, store: str) -> str | None:
+    """The PEM text of a store: in the properties themselves, or in the file that they name; None without either.
+    `source` names the file of the properties in errors.
+    """
     inline = properties.get(f"{store}.certificates")
     if inline:
         return inline
@@ -161,15 +171,16 @@ def _pem(properties: dict[str, str], where: str, store: str) -> str | None:
     try:
         data = Path(location).read_bytes()
     except OSError as error:
-        raise ConfigInvalid(f"{where}: {store}.location {location}: {error.strerror}") from None
+        raise ConfigInvalid(f"{source}: {store}.location {location}: {error.strerror}") from None
     if kind not in ("", "PEM") or b"-----BEGIN" not in data:
         raise ConfigInvalid(
-            f"{where}: {store}.location {location} is not PEM; convert it, for example with keytool and openssl pkcs12"
+            f"{source}: {store}.location {location} is not PEM; convert it, for example with keytool and openssl pkcs12"
         )
     return data.decode("ascii", "replace")
 
 
 def _blocks(text: str, kind: str) -> list[str]:
+    """The PEM blocks whose kind ends like this, as "PRIVATE KEY" and "RSA PRIVATE KEY" do."""
     return [match[0].rstrip("\n") + "\n" for match in _PEM.finditer(text) if match[1].endswith(kind)]
 
 
@@ -193,25 +204,29 @@ def _sasl(properties: dict[str, str], location: str) -> Sasl:
 
 
 def _jaas(text: str) -> dict[str, str]:
+    """The options in a `sasl.jaas.config`, by name."""
     return {
         match[1]: re.sub(r"\\(.)", r"\1", match[2] or match[3] or match[4] or "")
         for match in _JAAS_OPTION.finditer(text)
     }
 
 
-def _oauth(properties: dict[str, str], options: dict[str, str], where: str) -> OAuthToken | OAuthClient:
+def _oauth(properties: dict[str, str], options: dict[str, str], source: str) -> OAuthToken | OAuthClient:
+    """The token in a file, if the token endpoint is a `file:` URL; else the client that gets a token there. `source`
+    names the file of the properties in errors.
+    """
     url = properties.get("sasl.oauthbearer.token.endpoint.url", "")
     if url.startswith("file:"):
         location = url.removeprefix("file://").removeprefix("file:")
         try:
             return OAuthToken(Path(location).read_text(encoding="ascii").strip())
         except (OSError, UnicodeDecodeError):
-            raise ConfigInvalid(f"{where}: the token file {location} cannot be read") from None
+            raise ConfigInvalid(f"{source}: the token file {location} cannot be read") from None
     client_id = options.get("clientId") or properties.get("sasl.oauthbearer.client.credentials.client.id")
     secret = options.get("clientSecret") or properties.get("sasl.oauthbearer.client.credentials.client.secret")
     if not url or not client_id or not secret:
         raise ConfigInvalid(
-            f"{where}: OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, and clientId and clientSecret in "
+            f"{source}: OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, and clientId and clientSecret in "
             "sasl.jaas.config"
         )
     return OAuthClient(
@@ -219,5 +234,5 @@ def _oauth(properties: dict[str, str], options: dict[str, str], where: str) -> O
         client_id=client_id,
         client_secret=secret,
         scope=options.get("scope") or properties.get("sasl.oauthbearer.scope"),
-        tls=tls_of(properties, where),
+        tls=tls_of(properties, source),
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
 """Provider, path (may be left out) and key, as in `ConfigTransformer.java`."""
-_LEFT = re.compile(r"""(?:^|["'=\s])\\*\$\{""")
+_UNRESOLVED = re.compile(r"""(?:^|["'=\s])\\*\$\{""")
 """A remaining `${` at the beginning of a value or of a JAAS option. A backslash before it does not help: JAAS removes
 it.
 """
@@ -27,6 +27,7 @@ class ProviderError(ValueError):
 
 
 Reader = Callable[[str, str, Mapping[str, str]], str]
+"""Function of a provider that reads a value by path, key and the provider's parameters."""
 
 
 def resolved(properties: Mapping[str, str], parse: Callable[[str], dict[str, str]]) -> dict[str, str]:
@@ -56,12 +57,13 @@ def resolved(properties: Mapping[str, str], parse: Callable[[str], dict[str, str
                 raise ProviderError(f"{key}: provider {provider}: {error}") from None
 
         values[key] = _REFERENCE.sub(read, value)
-        if _LEFT.search(_REFERENCE.sub("", value)):
+        if _UNRESOLVED.search(_REFERENCE.sub("", value)):
             raise ProviderError(f"{key} begins with ${{ and names no provider: expected ${{provider:path:key}}")
     return values
 
 
 def _reader(name: str, properties: Mapping[str, str], parse: Callable[[str], dict[str, str]]) -> Reader:
+    """The function of the provider with this name. Raises ProviderError unless its class is supported."""
     declared = properties.get(f"{_PROVIDERS}.{name}.class", "")
     kind = declared.removeprefix(_PACKAGE)
 
@@ -93,12 +95,13 @@ def _reader(name: str, properties: Mapping[str, str], parse: Callable[[str], dic
 
 
 def _parameters(name: str, properties: Mapping[str, str]) -> Mapping[str, str]:
+    """The properties `config.providers.NAME.param.*`, without that prefix."""
     prefix = f"{_PROVIDERS}.{name}.param."
     return {key.removeprefix(prefix): value for key, value in properties.items() if key.startswith(prefix)}
 
 
 def _allowed(path: str, parameters: Mapping[str, str]) -> Path:
-    """The path, where `allowed.paths` (since Kafka 3.8) does not forbid it."""
+    """The path of a reference. Raises ProviderError if it is empty, or if `allowed.paths` (Kafka 3.8) forbids it."""
     allowed = [
         Path(entry.strip()).resolve() for entry in parameters.get("allowed.paths", "").split(",") if entry.strip()
     ]
@@ -111,6 +114,7 @@ def _allowed(path: str, parameters: Mapping[str, str]) -> Path:
 
 
 def _text(path: Path) -> str:
+    """The content of a file. Raises ProviderError if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

@@ -1,5 +1,5 @@
-"""Connection flags of all commands: parses them into settings, opens the cluster, and makes errors for unreachable
-ones.
+"""Connection flags of all commands: parses them into settings, opens the cluster, and makes the errors for a cluster
+that cannot be reached. Used by every command that connects to Kafka.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ T = TypeVar("T")
 
 DEFAULT_TIMEOUT = 10.0
 MIN_TIMEOUT, MAX_TIMEOUT = 0.1, 300.0
+"""Seconds that `--request-timeout` takes; the default is DEFAULT_TIMEOUT."""
 
 
 def add_connection_flags(parser: argparse.ArgumentParser, heading: str = "cluster") -> None:
@@ -69,7 +70,7 @@ def add_zookeeper_flags(parser: argparse.ArgumentParser, help_line: str) -> None
 
 def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     """The settings of a cluster, from the flags and the files that they name. Raises CommandFailed."""
-    brokers, of_controllers, properties = _configs(arguments)
+    broker_security, controller_security, properties = _configs(arguments)
     if not arguments.bootstrap_server and not arguments.bootstrap_controller:
         arguments.bootstrap_server = properties.get("bootstrap.servers")
         arguments.bootstrap_controller = properties.get("bootstrap.controllers")
@@ -88,8 +89,8 @@ def settings_from_flags(arguments: argparse.Namespace) -> ClusterSettings:
     return ClusterSettings(
         bootstrap_servers=servers,
         bootstrap_controllers=controllers,
-        brokers=brokers,
-        controllers=of_controllers,
+        brokers=broker_security,
+        controllers=controller_security,
         request_timeout=arguments.request_timeout,
     )
 
@@ -102,12 +103,13 @@ def security_from_flags(arguments: argparse.Namespace) -> tuple[Security, Securi
 def _configs(arguments: argparse.Namespace) -> tuple[Security, Security, Mapping[str, str]]:
     """The security for brokers, and for controllers; and the properties in the file of `--config`."""
     brokers, properties = _security(arguments.config)
-    of_controllers = arguments.controller_config not in (None, arguments.config)  # stdin can be read only once
-    return brokers, _security(arguments.controller_config)[0] if of_controllers else brokers, properties
+    # The same file is not read twice, since it may be stdin.
+    has_controller_file = arguments.controller_config not in (None, arguments.config)
+    return brokers, _security(arguments.controller_config)[0] if has_controller_file else brokers, properties
 
 
 def cluster_of(settings: ClusterSettings) -> Cluster:
-    """The live cluster. Its requests are shown if the user asked for that."""
+    """The cluster, not connected yet. Its requests are shown if the user asked for that (`-v`)."""
     from kafkafeatures.kafka.cluster import Cluster
 
     return Cluster(settings, environment=SYSTEM, recorder=_recorder())
@@ -121,6 +123,7 @@ def pool_of(settings: ClusterSettings) -> Pool:
 
 
 def _recorder() -> KafkaRequests | None:
+    """The object that shows requests; None without `-v`."""
     from kafkafeatures.cli.shell.requests import are_shown
 
     if not are_shown():
@@ -184,9 +187,9 @@ async def look(
 ) -> Observation:
     """Read a cluster once, and return the observation.
 
-    `in_zookeeper_mode`: names of settings for which it is read again if it has brokers in ZooKeeper mode. `zookeeper`:
-    an earlier reading of the ensemble. `partitions`: read every partition, too. `settings_of_nodes`: names of settings
-    to read of every node.
+    `in_zookeeper_mode`: names of settings that are only needed of brokers in ZooKeeper mode; if there are such brokers,
+    the cluster is read a second time, with these settings. `zookeeper`: an earlier reading of the ensemble.
+    `partitions`: read every partition, too. `settings_of_nodes`: names of settings to read of every node.
     """
     from kafkafeatures.core.facts.observe import observe
 
@@ -199,6 +202,7 @@ async def look(
 
 
 def _security(path: Path | None) -> tuple[Security, Mapping[str, str]]:
+    """The security in a file of client properties, and all its properties; no security without a file."""
     if path is None:
         return Security(), {}
     from kafkafeatures.cli.cluster.client_config import STDIN, ConfigInvalid, read_properties, security_of
@@ -218,6 +222,7 @@ def _security(path: Path | None) -> tuple[Security, Mapping[str, str]]:
 
 
 def _check(security: Security, location: str) -> None:
+    """Raise CommandFailed if certificates or keys cannot be used: later that would look like an unreachable node."""
     from kafkafeatures.kafka.base.errors import TlsFailed
 
     try:

@@ -1,4 +1,5 @@
-"""`kafkafeatures describe`: every feature on every node of a cluster, and what blocks them. Changes nothing.
+"""`kafkafeatures describe`: shows every feature on every node of a cluster, and what prevents higher levels. Changes
+nothing.
 
 With `--from` it reads a node's metadata log from files instead of a cluster.
 
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
 
 _TITLE = "kafkafeatures describe: features of a Kafka cluster, and what blocks a raise"
 
-_LATEST_MS = 4_102_444_800_000  # the year 2100; later time stamps are damaged
+_LATEST_MS = 4_102_444_800_000
+"""The year 2100, in ms since 1970. Time stamps in a log that are later are damaged, and Python cannot format the
+largest ones.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,13 +70,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.zookeeper_config is not None and arguments.zookeeper is None:
         raise CommandFailed("--zookeeper-config says how to speak to --zookeeper; give that as well", Exit.USAGE)
     if arguments.explain_levels:
-        return _levels(arguments)
+        return _describe_levels(arguments)
     if arguments.files is not None:
-        return _of_files(arguments)
+        return _describe_files(arguments)
     # Before the cluster: the phase of a migration needs a metadata log that is newer than the znodes.
-    znodes = None if arguments.zookeeper is None else _zookeeper(arguments)
+    znodes = None if arguments.zookeeper is None else _read_zookeeper(arguments)
     if znodes is not None and not arguments.bootstrap_server and not arguments.bootstrap_controller:
-        return _of_zookeeper(arguments, znodes)
+        return _describe_zookeeper(arguments, znodes)
     observation = on_cluster(look(settings_from_flags(arguments), frozenset({IBP}), znodes))
     api_names = None
     if arguments.apis:
@@ -106,13 +110,13 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.DONE if znodes is None or not znodes.failures else Exit.FAILED
 
 
-def _zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
+def _read_zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading:
     from kafkafeatures.cli.cluster import ensemble
 
     return ensemble.read(ensemble.named(arguments))
 
 
-def _of_zookeeper(arguments: argparse.Namespace, zookeeper_reading: ZooKeeperReading) -> int:
+def _describe_zookeeper(arguments: argparse.Namespace, zookeeper_reading: ZooKeeperReading) -> int:
     """Print what was read from ZooKeeper only. Exit code 1 if some of it could not be read."""
     if arguments.apis:
         raise CommandFailed("--apis needs a cluster; give --bootstrap-server as well", Exit.USAGE)
@@ -129,8 +133,8 @@ def _of_zookeeper(arguments: argparse.Namespace, zookeeper_reading: ZooKeeperRea
     return Exit.FAILED if zookeeper_reading.failures else Exit.DONE
 
 
-def _levels(arguments: argparse.Namespace) -> int:
-    """Print what every known level does; needs no cluster."""
+def _describe_levels(arguments: argparse.Namespace) -> int:
+    """Print what every known level does; with a cluster also which of them are finalized."""
     from kafkafeatures.core.report.levels_document import levels_document
 
     finalized = None
@@ -148,7 +152,7 @@ def _levels(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _of_files(arguments: argparse.Namespace) -> int:
+def _describe_files(arguments: argparse.Namespace) -> int:
     """Print the state by a metadata log on disk. Exit code 1 if records are missing, so that it may be wrong."""
     if arguments.bootstrap_server or arguments.bootstrap_controller:
         raise CommandFailed("--from reads files instead of a cluster; give it without --bootstrap-*", Exit.USAGE)

@@ -1,4 +1,7 @@
-"""Output forms for people: a command's drawing on the terminal, or the same as an SVG picture or an HTML page."""
+"""Output forms for people: a command's drawing on the terminal, or the same as an SVG picture or an HTML page.
+
+Called by `describe`, `plan` and other commands with `-o svg` and `-o html`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def show(form: str, draw: Callable[[Console], None], title: str) -> None:
-    """Draw it on the terminal (`table`), or write it to stdout as a picture (`svg`) or a page (`html`)."""
+    """Call `draw` for the terminal (`table`), or write what it draws to stdout as a picture (`svg`) or a page (`html`).
+    `title`: of the picture or page.
+    """
     if form == "table":
         draw(console())
         return

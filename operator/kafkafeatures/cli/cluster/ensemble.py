@@ -1,4 +1,7 @@
-"""`describe --zookeeper`: reads once what Kafka keeps in ZooKeeper, and prints it. Imported only with that flag."""
+"""Reads once what Kafka keeps in ZooKeeper, and prints it.
+
+Called by `describe` and other commands with the flag `--zookeeper`, and imported only then.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,14 @@ from kafkafeatures.core.words import printable
 from kafkafeatures.zookeeper.ensemble import Ensemble, parse_connect
 from kafkafeatures.zookeeper.reader import read_zookeeper
 
-_TITLE = 13
-"""Width of the titles, in columns."""
+_TITLE_COLUMNS = 13
+"""Columns of the titles."""
 
 
 def named(arguments: argparse.Namespace) -> Ensemble:
-    """The ensemble of the flags. Raises CommandFailed for a text that is no ensemble."""
+    """The ensemble that the flags name. Raises CommandFailed if the addresses or the file of `--zookeeper-config` are
+    not valid.
+    """
     try:
         servers, chroot = parse_connect(arguments.zookeeper, "--zookeeper")
     except ValueError as error:
@@ -44,9 +49,9 @@ def read(ensemble: Ensemble) -> ZooKeeperReading:
 
 def draw(console: Console, zookeeper_reading: ZooKeeperReading, observation: Observation | None = None) -> None:
     """Print the reading, and below it what could not be read, with remedies. `observation`: of the cluster, made after
-    it.
+    the reading; with it the phase of a migration is printed too.
     """
     for title, text in zookeeper_lines(zookeeper_reading, observation):
-        hanging(console, Text(printable(text)), indent=_TITLE, first=Text(f"{title:<{_TITLE}}", "bold"))
+        hanging(console, Text(printable(text)), indent=_TITLE_COLUMNS, first=Text(f"{title:<{_TITLE_COLUMNS}}", "bold"))
     for failure in zookeeper_reading.failures:
         line(console, Text(f"Not read: {printable(str(failure))}", "red"))

@@ -16,10 +16,11 @@ from kafkafeatures.core.facts.observation import Observation, Unknown, supported
 from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.kafka.base.settings import Address, ClusterSettings, Security
 
-_NAME = re.compile(r"[a-z0-9._-]{1,64}")
+_FEATURE_NAME = re.compile(r"[a-z0-9._-]{1,64}")
 DEFAULT_NAME = "kafka"
+"""Name of the resource, unless `--name` gives another."""
 _LOGIN, _CA, _CLIENT = "kafka-login", "kafka-ca", "kafka-client"
-_KEYS = {_LOGIN: "username, password", _CA: "ca.crt", _CLIENT: "tls.crt, tls.key"}
+_SECRET_KEYS = {_LOGIN: "username, password", _CA: "ca.crt", _CLIENT: "tls.crt, tls.key"}
 """Secrets that a document names, and their keys (docs/how-to/connect.md)."""
 
 
@@ -30,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_name_flag(parser: argparse.ArgumentParser) -> None:
-    """`--name`, of the document that is made."""
+    """Add `--name`: the name of the document that is made."""
     parser.add_argument(
         "--name", type=resource_name, default=DEFAULT_NAME, help="name of the resource (default: %(default)s)"
     )
@@ -68,15 +69,20 @@ def _secrets_in(cluster: dict[str, Any]) -> list[str]:
         for reference in part.values()
         if isinstance(reference, dict)
     )
-    return [f"{name} ({_KEYS[name]})" for name in names]
+    return [f"{name} ({_SECRET_KEYS[name]})" for name in names]
 
 
 def _not_finalized(observation: Observation) -> Iterator[str]:
     """Lines of YAML for features that every node supports and that are not finalized, to be printed as comments."""
     finalized = observation.known_levels
     unfinalized = [name for name in observation.feature_names() if not finalized.get(name) and name != KRAFT_VERSION]
-    plain = filter(_NAME.fullmatch, unfinalized)  # names come from nodes: one with a line break would end the comment
-    ranges = {name: it for name, it in supported_by_all(observation, plain).items() if it is not None and it.max > 0}
+    # Names come from nodes: one with a line break would end the comment.
+    valid_names = filter(_FEATURE_NAME.fullmatch, unfinalized)
+    ranges = {
+        name: supported
+        for name, supported in supported_by_all(observation, valid_names).items()
+        if supported is not None and supported.max > 0
+    }
     if ranges:
         yield "Not finalized; remove the comment signs of a level to name it:"
     for name, supported in ranges.items():

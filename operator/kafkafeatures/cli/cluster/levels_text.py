@@ -12,11 +12,12 @@ from kafkafeatures.cli.shell.indented import hanging
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.report.levels_document import span_of
 
-_LINES = {"turnsOn": "turns on: ", "writes": "writes: ", "note": "note: ", "wayBack": ""}
+_LABELS = {"turnsOn": "turns on: ", "writes": "writes: ", "note": "note: ", "wayBack": ""}
+"""Fields of a level that have a line each, if they are not empty, with the text before them."""
 
 
 def draw(console: Console, levels: Iterable[Json]) -> None:
-    """Print the levels, grouped by feature."""
+    """Print the levels (entries of `levels_document`, grouped by feature), each feature under a heading."""
     feature = ""
     for level in levels:
         if level["feature"] != feature:
@@ -27,7 +28,7 @@ def draw(console: Console, levels: Iterable[Json]) -> None:
         hanging(console, Text(f"{title}  Kafka {span_of(level['releases'])}{mark}"), indent=4, first=Text("  "))
         if not level["turnsOn"]:
             hanging(console, Text("turns on nothing by itself", "dim"), indent=6)
-        for name, label in _LINES.items():
+        for name, label in _LABELS.items():
             if level[name]:
                 source = f" ({level['source']})" if name == "turnsOn" else ""
                 hanging(console, Text(f"{label}{level[name]}{source}", "dim"), indent=6)

@@ -48,6 +48,7 @@ UNKNOWN_CELL, ABSENT_CELL, BLOCKS = "?", "-", " !"
 INFERRED = "Kafka: the release is inferred from the ranges"
 LEGEND = "! blocks a raise to the highest level of a live node; - not supported"
 _STATE_WIDTH = 12
+"""Columns of a node's state, before the text about it."""
 
 
 def draw(console: Console, observation: Observation, *, blockers: bool = True, flags: str = "") -> None:
@@ -58,9 +59,9 @@ def draw(console: Console, observation: Observation, *, blockers: bool = True, f
     highest = highest_levels(observation)
     all_blockers = blockers_of(observation, highest, flags or ANY_CLUSTER)
     _quorum_lost(console, observation)
-    could, blocked = headline(observation, highest.get(METADATA_VERSION, 0), all_blockers)
-    if could:
-        line(console, Text.assemble((could, "bold"), (blocked, "bold red")))
+    possible, blocked = headline(observation, highest.get(METADATA_VERSION, 0), all_blockers)
+    if possible:
+        line(console, Text.assemble((possible, "bold"), (blocked, "bold red")))
     _cluster(console, observation)
     _features(console, observation, highest)
     _protocol(console, observation)
@@ -88,7 +89,9 @@ def draw_apis(console: Console, observation: Observation, api_names: dict[int, s
 
 
 def _quorum_lost(console: Console, observation: Observation) -> None:
-    """Print a first line if there is no active controller: then nothing can be changed."""
+    """Print a first line if no active controller is known: without one nothing can be changed. Files and clusters in
+    ZooKeeper mode have none anyway.
+    """
     active = observation.active_controller
     if observation.source.files or isinstance(active, Known) or observation.in_zookeeper_mode:
         return
@@ -103,6 +106,7 @@ def _quorum_lost(console: Console, observation: Observation) -> None:
 
 
 def _cluster(console: Console, observation: Observation) -> None:
+    """Print the cluster with the number of its nodes, and the source of all facts."""
     mode = observation.mode.value.value if isinstance(observation.mode, Known) else "mode unknown"
     id_ = observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "id unknown"
     nodes = ", ".join(_counts(observation)) or "no nodes"
@@ -151,8 +155,8 @@ def _observers(console: Console, observation: Observation) -> None:
     """Print controllers that are observers: they do not count for a majority, which people may expect."""
     if without_vote := observers(observation):
         console.print()
-        is_none = verb(without_vote, "is not a voter, and counts", "are not voters, and count")
-        text = Text(f"{title_of(without_vote)}: {is_none} for no majority")
+        predicate = verb(without_vote, "is not a voter, and counts", "are not voters, and count")
+        text = Text(f"{title_of(without_vote)}: {predicate} for no majority")
         hanging(console, text, indent=_STATE_WIDTH, first=Text(f"{'Observer':<{_STATE_WIDTH}}", "bold yellow"))
         remedy(console, observer_remedy(without_vote, quorum_mode(observation)), indent=_STATE_WIDTH)
 
@@ -170,8 +174,8 @@ def _protocol(console: Console, observation: Observation) -> None:
 
 
 def _apart(console: Console, observation: Observation, flags: str = "", blocking: set[NodeKey] | None = None) -> None:
-    """Print nodes that are not live, with what is known about them ("story"); equal ones share a line. The remedy of a
-    ghost that blocks is printed with the blockers.
+    """Print nodes that are not live, with what is known about them ("story"); nodes with equal state and story share a
+    line. `blocking`: nodes of blockers, which are printed with their remedies, so that a ghost's is not printed here.
     """
     stories: dict[tuple[NodeState, tuple[Role, ...], str, str], list[Node]] = {}
     for node in observation.nodes:
@@ -181,16 +185,18 @@ def _apart(console: Console, observation: Observation, flags: str = "", blocking
     if stories:
         console.print()
     for state in NodeState:
-        for (_, _, story, by), nodes in ((key, tuple(nodes)) for key, nodes in stories.items() if key[0] is state):
+        for (_, _, story, registration), nodes in (
+            (key, tuple(nodes)) for key, nodes in stories.items() if key[0] is state
+        ):
             address = f" {nodes[0].host}:{nodes[0].port}" if len(nodes) == 1 and nodes[0].port >= 0 else ""
-            text = Text(f"{title_of(nodes)}{address}: {in_its_place(nodes) or story}{by}")
+            text = Text(f"{title_of(nodes)}{address}: {in_its_place(nodes) or story}{registration}")
             hanging(console, text, indent=_STATE_WIDTH, first=Text(f"{state.value:<{_STATE_WIDTH}}", "bold red"))
             if flags and state is NodeState.GHOST and not {node.key for node in nodes} <= (blocking or set()):
                 remedy(console, ghost_remedy(nodes, flags, observation.finalized), indent=_STATE_WIDTH)
 
 
 def _registration(node: Node) -> str:
-    """Release and range in the registration of a node that does not answer."""
+    """Text with the release and range in the registration of a node that does not answer; empty for other nodes."""
     release, versions = inferred_release(node), node.known_range_of(METADATA_VERSION)
     if isinstance(node.answer, Known) or not node.registered or versions is None:
         return ""
@@ -204,6 +210,7 @@ def _ghost_story(node: Node) -> str:
     return "fenced, and does not answer: stopped or removed"
 
 
+# text about a node by its state
 _STORIES: dict[NodeState, Callable[[Node], str]] = {
     NodeState.LIVE: lambda _: "",
     NodeState.FENCED: lambda node: (
@@ -246,17 +253,18 @@ def _title(console: Console, text: str) -> None:
 
 
 def _features(console: Console, observation: Observation, highest: dict[str, int]) -> None:
+    """Print the table of features. `highest`: by feature the highest level that a live node supports."""
     rows = []
     if any(map(inferred_release, observation.nodes)):
         rows.append(MatrixRow("Kafka (inferred from the ranges)", _release_cell, short="Kafka", note=INFERRED))
-    for name, best in highest.items():
+    for name, highest_level in highest.items():
         short = name.removesuffix(".version").replace(".", "\n")
         level = UNKNOWN_CELL
         if isinstance(observation.finalized, Known):
             levels = observation.finalized.value
-            in_zookeeper = format_level(name, levels.get(name, 0))
-            level = in_zookeeper if observation.in_zookeeper_mode else format_in_kraft(name, levels)
-        rows.append(MatrixRow(name, partial(_feature_cell, observation, name, best), level, short))
+            level_in_zookeeper = format_level(name, levels.get(name, 0))
+            level = level_in_zookeeper if observation.in_zookeeper_mode else format_in_kraft(name, levels)
+        rows.append(MatrixRow(name, partial(_feature_cell, observation, name, highest_level), level, short))
         if name == METADATA_VERSION:
             rows.append(MatrixRow("up to", _name_cell, is_below=True))
     _table(console, observation, ("FEATURE", "FINALIZED"), rows)
@@ -265,6 +273,7 @@ def _features(console: Console, observation: Observation, highest: dict[str, int
 def _table(
     console: Console, observation: Observation, corner: tuple[str, str], rows: Sequence[MatrixRow], *, turn: bool = True
 ) -> None:
+    """Print the rows with a column for each group of live nodes, and the legend if a cell blocks."""
     groups = grouped_nodes([node for node in observation.nodes if is_counted_on(observation, node)], rows)
     if not groups:
         console.print(Text("No live node.", "red"))
@@ -286,12 +295,15 @@ def _name_cell(node: Node) -> Text:
     return Text(level_name(METADATA_VERSION, supported.value.max) if isinstance(supported, Known) else "")
 
 
-def _feature_cell(observation: Observation, name: str, best: int, node: Node) -> Text:
+def _feature_cell(observation: Observation, name: str, highest_level: int, node: Node) -> Text:
+    """The range that a node supports, marked if it blocks the highest level. A level that the node reports, and that is
+    not the finalized one, is added: the node has not read the latest record yet.
+    """
     supported = node.range_of(name)
     if isinstance(supported, Unknown):
         return Text(UNKNOWN_CELL, "yellow")
     text = ABSENT_CELL if supported.value == NOT_SUPPORTED else str(supported.value)
-    if supported.value.max < best:
+    if supported.value.max < highest_level:
         return Text(f"{text}{BLOCKS}", "bold red")
     if isinstance(observation.finalized, Known) and isinstance(node.answer, Known) and node.runs_in_kraft_mode:
         level = observation.finalized.value.get(name, 0)

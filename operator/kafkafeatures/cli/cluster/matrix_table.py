@@ -22,8 +22,8 @@ from kafkafeatures.core.facts.observation import Node
 
 class MatrixRow(Struct, frozen=True):
     """A row of the table: a feature, an API, or the release. cell: makes the text for a node. level: the finalized
-    level. short: a shorter title for the turned table, and note: a line that explains it. is_below: belongs to the row
-    above, so it has no column of its own in the turned table.
+    level. short: a shorter title for the turned table. note: a line below that table, which explains the short title.
+    is_below: the row belongs to the one above it, so it has no column of its own in the turned table.
     """
 
     title: str
@@ -35,14 +35,14 @@ class MatrixRow(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """Nodes with the same role and the same cells."""
+    """Nodes with the same role and the same cells. cells: one for each row of the table."""
 
     nodes: tuple[Node, ...]
     cells: tuple[Text, ...]
 
     @property
     def role(self) -> str:
-        """BROKER or BROKERS, with their number if not all ids are listed."""
+        """BROKER, CONTROLLER or NODE (both roles), or the plural, with a number of nodes if not all ids are listed."""
         word = self.nodes[0].roles[0].value.upper() if len(self.nodes[0].roles) == 1 else "NODE"
         title = word if len(self.nodes) == 1 else f"{word}S"
         return f"{len(self.nodes)} {title}" if "..." in self.ids else title
@@ -65,7 +65,7 @@ def grouped_nodes(nodes: Sequence[Node], rows: Sequence[MatrixRow]) -> list[Grou
         key = (node.roles, *(cell.plain for cell in row))
         nodes_by_key.setdefault(key, []).append(node)
         cells[key] = row
-    return [Group(tuple(those), cells[key]) for key, those in nodes_by_key.items()]
+    return [Group(tuple(alike), cells[key]) for key, alike in nodes_by_key.items()]
 
 
 def draw_table(
@@ -74,13 +74,13 @@ def draw_table(
     """Print the table. `corner`: the titles of the first two columns. `turn`: allow the other layouts if it is too
     wide.
     """
-    table = _upright(corner, rows, groups)
+    table = _nodes_as_columns(corner, rows, groups)
     if not turn or natural_width(console, table) <= console.width:
         console.print(table)
         return
-    table = _turned(corner, rows, groups)
+    table = _nodes_as_rows(corner, rows, groups)
     if least_width(console, table) > console.width:
-        _lined(console, corner, rows, groups)
+        _features_as_lines(console, corner, rows, groups)
         return
     console.print(table)
     for row in rows:
@@ -88,7 +88,7 @@ def draw_table(
             line(console, Text(row.note, "dim"))
 
 
-def _upright(corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group]) -> Table:
+def _nodes_as_columns(corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column(corner[0], no_wrap=True)
     if corner[1]:
@@ -101,7 +101,7 @@ def _upright(corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequenc
     return table
 
 
-def _turned(corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group]) -> Table:
+def _nodes_as_rows(corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("NODES")
     for row in rows:
@@ -125,7 +125,9 @@ def _joined(rows: Sequence[MatrixRow], cells: Sequence[Text]) -> list[Text]:
     return columns
 
 
-def _lined(console: Console, corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group]) -> None:
+def _features_as_lines(
+    console: Console, corner: tuple[str, str], rows: Sequence[MatrixRow], groups: Sequence[Group]
+) -> None:
     width = max(len(group.title) for group in groups)
     for index, row in enumerate(rows):
         level = f"  {corner[1].lower()} {row.level}" if row.level else ""
@@ -137,7 +139,7 @@ def _lined(console: Console, corner: tuple[str, str], rows: Sequence[MatrixRow],
 
 
 def _folded(ids: str, width: int = 18) -> str:
-    """Long lists of ids in several lines, so that a column stays narrow."""
+    """A list of ids in lines of at most `width` characters, so that a column stays narrow."""
     lines = [""]
     for part in ids.split(", "):
         glue = ", " if lines[-1] else ""

@@ -38,8 +38,8 @@ _WORDS = re.compile(r"\S+(?: \S+)*")
 def as_svg(draw: Callable[[Console], None], title: str) -> str:
     """SVG of the output of `draw`."""
     lines = _drawn(draw)
-    wide = 2 * _EDGE + _CELL * _columns(lines)
-    high = 2 * _EDGE + _LINE * len(lines)
+    width = 2 * _EDGE + _CELL * _columns(lines)
+    height = 2 * _EDGE + _LINE * len(lines)
     style = f":root {{ color-scheme: light dark; }}\ntext {{ font: {_FONT}; white-space: pre; }}\n"
     style += _rules("text", "fill", "rect {{ fill: {page}; stroke: {line}; }}")
     texts = []
@@ -49,18 +49,22 @@ def as_svg(draw: Callable[[Console], None], title: str) -> str:
             for start, text, kind in _runs(line)
             for words in _WORDS.finditer(text)
         )
+        # 15: pixels from the upper edge of a line to the baseline of its text
         texts += [f'<text y="{_EDGE + _LINE * number + 15}">{runs}</text>'] if runs else []
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {wide:.0f} {high}" width="{wide:.0f}"'
-        f' height="{high}">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width:.0f} {height}" width="{width:.0f}"'
+        f' height="{height}">\n'
         f"<title>{escape(title)}</title>\n<style>\n{style}</style>\n"
-        f'<rect x="0.5" y="0.5" width="{wide - 1:.0f}" height="{high - 1}" rx="6"/>\n' + "\n".join(texts) + "\n</svg>\n"
+        f'<rect x="0.5" y="0.5" width="{width - 1:.0f}" height="{height - 1}" rx="6"/>\n'
+        + "\n".join(texts)
+        + "\n</svg>\n"
     )
 
 
 def as_html(draw: Callable[[Console], None], title: str) -> str:
     """HTML page with the output of `draw`; its text can be selected and copied."""
     text_lines = _drawn(draw)
+    # A character is about 0.61 of the font's size wide: the widest line fits a narrow screen, in 14 px at most.
     size = f"clamp(1px, calc((100vw - {2 * _EDGE}px) / {_columns(text_lines) * 0.61:.1f}), 14px)"
     style = f":root {{ color-scheme: light dark; }}\nbody {{ margin: {_EDGE}px; }}\n"
     style += f"pre {{ font: {_FONT}; font-size: {size}; line-height: 1.43; overflow-x: auto; }}\n"
@@ -100,6 +104,7 @@ def _runs(line: Text) -> Iterator[tuple[int, str, str]]:
 
 
 def _classes(style: Style) -> Iterator[str]:
+    """The names of the CSS classes for a style."""
     if style.color is not None and style.color.number in _COLOURS:
         yield _COLOURS[style.color.number]
     yield from (name for name, has in (("bold", style.bold), ("dim", style.dim)) if has)

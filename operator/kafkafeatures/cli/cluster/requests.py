@@ -1,4 +1,7 @@
-"""`-v` for Kafka: prints the name and the address of each request, when it is sent and when it is answered."""
+"""`-v` for Kafka: prints the name and the address of each request, when it is sent and when it is answered.
+
+Made by `connect.py`, which gives it to the connections.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ class KafkaRequests:
 
     def __init__(self) -> None:
         self._open: dict[tuple[Address, bytes], list[tuple[str, float]]] = {}
-        """Connections to an address have the same correlation ids; what a lost one asked is left in it."""
+        """Requests without a response, by address and correlation id: (name, when it was sent in monotonic seconds).
+        Several connections to an address use the same ids, so the value is a list; the newest counts. Requests of a
+        connection that was lost stay in it.
+        """
 
     def sent(self, address: Address, frame: bytes) -> None:
         """Print a request. A frame begins with its length, the api key, the version, and a correlation id."""

@@ -24,7 +24,9 @@ from kafkafeatures.kafka.cluster import Cluster
 from kafkafeatures.kafka.requests.unregister import HostedTopics
 
 TOPICS_SHOWN = 5
-LOOKS, PAUSE = 20, 0.25  # seconds between them
+"""Most names of topics in a message."""
+LOOKS, PAUSE = 20, 0.25
+"""Readings that are made until the registration is gone, and the seconds between them."""
 _GONE = {
     Role.BROKER: "is fenced, does not answer and hosts no replica",
     Role.CONTROLLER: "is not a voter, does not answer and does not fetch the metadata log",
@@ -51,13 +53,13 @@ def run(arguments: argparse.Namespace) -> int:
     node_id = arguments.controller if arguments.broker is None else arguments.broker
     settings = settings_from_flags(arguments)
     if not arguments.yes:
-        _ask(on_cluster(_look_at(settings, role, node_id)), role)
+        _ask(on_cluster(_read_node(settings, role, node_id)), role)
     on_cluster(_unregister(settings, role, node_id))
     print(f"{role.value.lower()} {node_id} is no longer registered")
     return Exit.DONE
 
 
-async def _look_at(settings: ClusterSettings, role: Role, node_id: int) -> Node:
+async def _read_node(settings: ClusterSettings, role: Role, node_id: int) -> Node:
     async with cluster_of(settings) as cluster:
         return await _checked(cluster, role, node_id)
 
@@ -84,24 +86,25 @@ async def _checked(cluster: Cluster, role: Role, node_id: int) -> Node:
     if node is None:
         raise CommandFailed(f"no broker {node_id} is registered; list them with describe", Exit.BLOCKED)
     if role is Role.BROKER:
-        await _hosts_nothing(cluster, node)
+        await _check_hosts_nothing(cluster, node)
     return node
 
 
-async def _hosts_nothing(cluster: Cluster, node: Node) -> None:
+async def _check_hosts_nothing(cluster: Cluster, node: Node) -> None:
+    """Raise CommandFailed if the broker may come back, or if it hosts replicas or that could not be read."""
     if reason := not_a_ghost_broker(node):
         raise CommandFailed(reason, Exit.BLOCKED)
     hosted = await cluster.topics_on(node.id)
     if isinstance(hosted, Failure):
         raise failed(hosted)
     if hosted.topics:
-        raise CommandFailed(_why_not(node, hosted), Exit.BLOCKED)
+        raise CommandFailed(_refusal(node, hosted), Exit.BLOCKED)
 
 
-def _why_not(node: Node, hosted: HostedTopics) -> str:
-    """The refusal of a broker that hosts replicas. Prints a reassignment file for them."""
-    moved = {name for name, _, _ in hosted.moves}
-    stranded = [name for name in hosted.topics if name not in moved]
+def _refusal(node: Node, hosted: HostedTopics) -> str:
+    """The refusal of a broker that hosts replicas. Prints a reassignment file for those that can be moved."""
+    movable = {name for name, _, _ in hosted.moves}
+    stranded = [name for name in hosted.topics if name not in movable]
     text = f"broker {node.id} hosts replicas of {_shown(hosted.topics)}"
     if hosted.moves:
         print(_reassignment(hosted))
@@ -129,6 +132,7 @@ def _reassignment(hosted: HostedTopics) -> str:
 
 
 def _ask(node: Node, role: Role) -> None:
+    """Ask the person at the terminal. Raises CommandFailed unless the id of the node is typed."""
     if not sys.stdin.isatty():
         raise CommandFailed("not a terminal; use --yes to skip confirmation", Exit.USAGE)
     tell(f"{role.value.lower()} {node.id} ({node.host}:{node.port}) {_GONE[role]}.")

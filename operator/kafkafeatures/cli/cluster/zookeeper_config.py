@@ -34,11 +34,14 @@ def access_of(path: Path | None) -> tuple[Tls | None, Digest | None]:
     source = "stdin" if path == STDIN else str(path)
     try:
         with open(0, closefd=False, encoding="utf-8") if path == STDIN else path.open(encoding="utf-8") as file:
-            ours = ("zookeeper.", "config.providers")
-            properties = {name: value for name, value in parse_properties(file.read()).items() if name.startswith(ours)}
+            # Other properties may refer to providers that exist on the broker alone.
+            prefixes = ("zookeeper.", "config.providers")
+            properties = {
+                name: value for name, value in parse_properties(file.read()).items() if name.startswith(prefixes)
+            }
             tls, digest = read_access(resolve(properties, source), source)
         if tls is not None:
-            contexts.context(tls)
+            contexts.context(tls)  # raises TlsFailed for certificates and keys that cannot be used
     except ConfigInvalid as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
     except TlsFailed as error:
@@ -54,10 +57,10 @@ def read_access(properties: dict[str, str], location: str) -> tuple[Tls | None, 
     for name, value in properties.items():
         if name.startswith((SSL, DIGEST, "zookeeper.sasl.")) and name not in _UNDERSTOOD and value.lower() != "false":
             raise ConfigInvalid(f"{location}: unsupported property {name}; it would change the connection")
-    secured = properties.get(ENABLE, "false").lower() == "true"
-    if not secured and any(name.startswith(SSL) and name != ENABLE for name in properties):
+    with_tls = properties.get(ENABLE, "false").lower() == "true"
+    if not with_tls and any(name.startswith(SSL) and name != ENABLE for name in properties):
         raise ConfigInvalid(f"{location}: {SSL}* is given, and {ENABLE} is not true; set it, or remove them")
     if (USER in properties) is not (PASSWORD in properties):
         raise ConfigInvalid(f"{location}: {USER} and {PASSWORD} belong together; one of them is missing")
     digest = Digest(properties[USER], properties[PASSWORD]) if USER in properties else None
-    return tls_of(properties, location, "zookeeper.") if secured else None, digest
+    return tls_of(properties, location, "zookeeper.") if with_tls else None, digest

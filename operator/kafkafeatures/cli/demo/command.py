@@ -27,7 +27,9 @@ from kafkafeatures.cli.demo.text import not_the_story, show, tell, title, turn_t
 from kafkafeatures.cli.shell.exit_codes import Exit
 
 _START_SECONDS = 15.0
+"""Time limit for each answer of the simulator, the first of which comes when it has started."""
 
+# flags of the simulator for the clusters of the stories
 _MIXED = ("--release", "4.2", "--old-broker", "2=4.0", "--ghost-broker", "4=4.0", "--metadata-version", "25")
 _OLD = ("--release", "3.9")
 _RAISED = ("--release", "4.2", "--metadata-version", "29", "--feature", "share.version=1")
@@ -45,6 +47,7 @@ spec:
       - {name: share.version, level: 1}
 """
 _CONSENT = "share.version:1->0"
+"""The consent for the downgrade in the story `back`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Tell the story. Raises CommandFailed (exit 1) when a step does something else than the story says."""
-    began, ours = time.monotonic(), _as_typed()
+    began, program = time.monotonic(), _as_typed()
     if arguments.story == _FLEET:
         from kafkafeatures.cli.demo.fleet import tell_the_fleet
 
@@ -80,10 +83,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.story == _FIRST:
         tell("The same for a cluster of your own, in this shell. Both commands only read:")
         flag = "--bootstrap-server HOST:PORT"
-        show(f"  {ours} describe {flag}\n  {ours} check --release 4.2 {flag}\n")
+        show(f"  {program} describe {flag}\n  {program} check --release 4.2 {flag}\n")
     stories = ", ".join(f"{name} ({topic})" for name, topic in MORE.items() if name != arguments.story)
     took = time.monotonic() - began
-    tell(f"Done after {took:.0f} s; the simulated cluster is stopped. More: {ours} demo --story NAME, with {stories}.")
+    tell(
+        f"Done after {took:.0f} s; the simulated cluster is stopped. More: {program} demo --story NAME, with {stories}."
+    )
     return Exit.DONE
 
 
@@ -95,6 +100,7 @@ def _as_typed() -> str:
 
 
 def _tell_over_the_wire(chosen: Sequence[str]) -> None:
+    """Play these stories one after the other, on one simulated cluster that the commands connect to."""
     cluster = _OLD if _CLIENTS in chosen else _MIXED if {_FIRST, "cure"} & {*chosen} else _RAISED
     with tempfile.TemporaryDirectory(prefix="kafkafeatures-demo-") as folder, _simulator(cluster) as simulator:
         tell(
@@ -111,8 +117,8 @@ def _upgrade(stage: Demonstration, simulator: Simulator) -> None:
     """Story `upgrade`: Kafka's own refusal, all blockers with their remedies, the remedies carried out, and the
     raise.
     """
-    servers = _one(simulator)
-    on_it = ("--release", "4.2", "--bootstrap-server", servers)
+    servers = _first_broker(simulator)
+    flags = ("--release", "4.2", "--bootstrap-server", servers)
     tell(
         "Kafka was upgraded to 4.2, the finalized levels are still those of 4.0. `kafka-features.sh upgrade "
         "--release-version 4.2` is refused, with the first reason that the controller finds:"
@@ -121,27 +127,29 @@ def _upgrade(stage: Demonstration, simulator: Simulator) -> None:
     tell(json.loads(stage.quiet(plan, code=Exit.BLOCKED))["serverVerdict"]["message"], indent="  ")
     tell("Here are all of them, each with what to do:")
     blockers = ("GhostRegistration: broker 4", "NodeRange: broker 2", "upgrade Kafka on broker 2")
-    stage.run(("check", *on_it), code=Exit.BLOCKED, shows=blockers)
+    stage.run(("check", *flags), code=Exit.BLOCKED, shows=blockers)
 
     turn_the_page()
     tell("Broker 4 no longer exists, and is unregistered. Broker 2 gets Kafka 4.2 (here: a command to the simulator).")
-    _nothing_blocks(stage, simulator)
+    _remove_blockers(stage, simulator)
     tell("Now the levels can be raised; each is read back from every node.")
     raised = ("metadata.version 25 -> 29", "share.version 0 -> 1", "InSync")
-    stage.run(("upgrade", *on_it, "--yes"), code=Exit.DONE, shows=raised, into="status.yaml")
-    _finalized(stage, servers, {"metadata.version": 29, "share.version": 1})
+    stage.run(("upgrade", *flags, "--yes"), code=Exit.DONE, shows=raised, into="status.yaml")
+    _check_finalized(stage, servers, {"metadata.version": 29, "share.version": 1})
 
 
-def _nothing_blocks(stage: Demonstration, simulator: Simulator) -> None:
-    """The ghost is unregistered, and the old broker upgraded."""
-    unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", _one(simulator))
+def _remove_blockers(stage: Demonstration, simulator: Simulator) -> None:
+    """Unregister the ghost, and upgrade the old broker."""
+    unregister = ("unregister", "--broker", "4", "--yes", "--bootstrap-server", _first_broker(simulator))
     stage.run(unregister, code=Exit.DONE, shows=("broker 4 is no longer registered",))
     simulator.do("upgrade broker 2 4.2")
 
 
 def _cure(stage: Demonstration, simulator: Simulator) -> None:
-    """An old broker and a ghost registration block the raise; both are removed, and the levels are raised."""
-    servers = _one(simulator)
+    """Story `cure`: an old broker and a ghost registration block the raise; both are removed, and the levels are
+    raised.
+    """
+    servers = _first_broker(simulator)
     title("Raise a release")
     tell(
         "All nodes run Kafka 4.2 except broker 2, which was forgotten at 4.0. Broker 4 was removed long ago but is "
@@ -156,18 +164,20 @@ def _cure(stage: Demonstration, simulator: Simulator) -> None:
     stage.run(plan, code=Exit.BLOCKED, shows=("GhostRegistration: broker 4", "NodeRange: broker 2", "Plan: Blocked"))
 
     tell("Unregister the ghost, and upgrade broker 2. (Here: a command to the simulator.)")
-    _nothing_blocks(stage, simulator)
+    _remove_blockers(stage, simulator)
 
     tell("The plan has no blockers now. A step that is not safe to undo is marked; naming a level exactly approves it.")
     stage.run(plan, code=Exit.DONE, shows=("Plan: Changes", "downgrade may lose metadata"))
     raised = ("metadata.version 25 -> 29", "share.version 0 -> 1", "InSync")
     stage.run(("apply", "-f", document.name), code=Exit.DONE, shows=raised, into="status.yaml")
-    _finalized(stage, servers, {"metadata.version": 29, "share.version": 1})
+    _check_finalized(stage, servers, {"metadata.version": 29, "share.version": 1})
 
 
 def _back(stage: Demonstration, simulator: Simulator) -> None:
-    """Downgrade: refused without consent, done with it, and the same consent is refused the second time."""
-    servers = _one(simulator)
+    """Story `back`: a downgrade is refused without a consent, done with it, and the same consent is refused the second
+    time.
+    """
+    servers = _first_broker(simulator)
     title("Downgrade")
     raised = _DOCUMENT % simulator.greeting
     lowered = raised.replace("share.version, level: 1", "share.version, level: 0")
@@ -181,7 +191,7 @@ def _back(stage: Demonstration, simulator: Simulator) -> None:
     stage.show(consent)
     stage.write("levels.yaml", lowered + consent)
     stage.run(apply, code=Exit.DONE, shows=("share.version 1 -> 0", "InSync"), into="status.yaml")
-    _finalized(stage, servers, {"share.version": 0})
+    _check_finalized(stage, servers, {"share.version": 0})
 
     tell("Raised again. The consent is still in Git, but a consent can be used once: a second revert is refused.")
     stage.write("levels.yaml", raised + consent)
@@ -189,11 +199,11 @@ def _back(stage: Demonstration, simulator: Simulator) -> None:
     stage.write("levels.yaml", lowered + consent)
     stage.run(apply, code=Exit.BLOCKED, shows=("was already used",), into="status.yaml")
     stage.write("levels.yaml", raised)
-    _finalized(stage, servers, {"share.version": 1})
+    _check_finalized(stage, servers, {"share.version": 1})
 
 
 def _drift(stage: Demonstration, simulator: Simulator) -> None:
-    """A level that had been reached is changed outside KafkaFeatures: it is reported, not fought over."""
+    """Story `drift`: a level that had been reached is changed outside KafkaFeatures: it is reported, and not undone."""
     title("Drift")
     stage.write("levels.yaml", _DOCUMENT % simulator.greeting)
     apply = ("apply", "-f", "levels.yaml")
@@ -203,18 +213,19 @@ def _drift(stage: Demonstration, simulator: Simulator) -> None:
     simulator.do("set share.version 0")
     tell("The drift is reported. Nothing is changed back unless the document says drift.onDrift: Correct.")
     stage.run(apply, code=Exit.BLOCKED, shows=("Drifted", "from 1 to 0"), into="status.yaml")
-    _finalized(stage, _one(simulator), {"share.version": 0})
+    _check_finalized(stage, _first_broker(simulator), {"share.version": 0})
 
 
 def _clients(stage: Demonstration, simulator: Simulator) -> None:
-    """Old clients are found by the counters of brokers, before an upgrade."""
+    """Story `clients`: old clients are found by the counters of brokers, before an upgrade."""
     from kafkafeatures.cli.demo.clients import tell_of_clients
 
-    tell_of_clients(stage, _one(simulator))
+    tell_of_clients(stage, _first_broker(simulator))
 
 
 _FIRST, _ROLL, _MIGRATE, _CLIENTS, _FLEET, _ALL = "upgrade", "roll", "migrate", "clients", "fleet", "all"
 LONGER = ("cure", "back", "drift")
+"""Stories of `all`, besides `roll`; each goes on from where the one before it ended."""
 STORIES = {_FIRST: _upgrade, "cure": _cure, "back": _back, "drift": _drift, _CLIENTS: _clients}
 MORE = {
     "cure": "the same with a plan",
@@ -228,12 +239,12 @@ MORE = {
 """Topics of the stories other than the first one."""
 
 
-def _one(simulator: Simulator) -> str:
+def _first_broker(simulator: Simulator) -> str:
     """The address of the first broker, as bootstrap server."""
     return str(simulator.greeting["bootstrapServers"]).split(",")[0]
 
 
-def _finalized(stage: Demonstration, servers: str, expected: dict[str, int]) -> None:
+def _check_finalized(stage: Demonstration, servers: str, expected: dict[str, int]) -> None:
     """Check the finalized levels in the JSON of `describe`. Raises CommandFailed if they differ."""
     output = stage.quiet(("describe", "--bootstrap-server", servers, "-o", "json"))
     levels = {feature["name"]: feature.get("finalized") for feature in json.loads(output)["features"]}
@@ -263,6 +274,7 @@ class Simulator(Struct, frozen=True):
 
 @contextmanager
 def _simulator(cluster: Sequence[str]) -> Iterator[Simulator]:
+    """A simulator that runs while this is entered. `cluster`: its flags."""
     command = [sys.executable, "-m", "kafkasim", "--exit-with-stdin", *cluster]
     with subprocess.Popen(  # noqa: S603 - our own simulator
         command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, process_group=0

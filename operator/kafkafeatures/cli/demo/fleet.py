@@ -23,6 +23,7 @@ output: tables
 spark: {enabled: false}
 """
 _RELEASE = "4.2"
+"""The target of the gate."""
 
 
 def tell_the_fleet() -> None:
@@ -44,14 +45,14 @@ def tell_the_fleet() -> None:
         write_fleet(Path(folder) / "fleet", SMALL, until_ms=int(time.time() * 1000))
         stage.show_file(stage.write("pipeline.yaml", _CONFIG))
         tell("Make tables of them. So few need no Spark; without the last line they are read on Spark, with Java 17.")
-        words = ("--config", "pipeline.yaml")
-        stage.run(("pipeline", "run", *words), code=Exit.DONE, shows=(f"{SMALL.clusters} clusters",))
+        config_flag = ("--config", "pipeline.yaml")
+        stage.run(("pipeline", "run", *config_flag), code=Exit.DONE, shows=(f"{SMALL.clusters} clusters",))
 
         tell(f"May they be taken to {_RELEASE}? A line for each cluster, and an exit code for a pipeline.")
-        command = ("pipeline", "gate", *words, "--release", _RELEASE)
+        command = ("pipeline", "gate", *config_flag, "--release", _RELEASE)
         stage.run((*command, "-o", "text"), code=Exit.BLOCKED, shows=("blocked", "ready"))
 
-        document = json.loads(stage.quiet(command, code=Exit.BLOCKED))
+        document = json.loads(stage.quiet(command, code=Exit.BLOCKED))  # to find a cluster that is ready
         ready = next((cluster["cluster"] for cluster in document["clusters"] if cluster["verdict"] == "ready"), None)
         if ready is None:
             raise not_the_story("no cluster is ready")
@@ -60,6 +61,6 @@ def tell_the_fleet() -> None:
         stage.run(cluster_command, code=Exit.DONE, shows=(f"{ready}: ready",))
 
         tell("And as pages for people: ghost registrations, drift, a migration that is stuck, rolls.")
-        command = ("pipeline", "report", *words, "--release", _RELEASE)
+        command = ("pipeline", "report", *config_flag, "--release", _RELEASE)
         stage.run((*command, "--html", str(pages)), code=Exit.DONE, shows=("fleet.html",))
     tell(f"Open {pages / 'fleet.html'} in a browser. Only these pages stay.")

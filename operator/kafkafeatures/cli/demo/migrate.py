@@ -113,7 +113,7 @@ class _MigrationScene(Scene):
         self._cluster = MigratingCluster(now_ms=BEGINS_MS, random=rng, topics=_TOPICS)
         self._kafka, self._network = kafka_of(self._cluster)
         self._person = Person(self._cluster)
-        self._seen = frozenset[str]()
+        self._shown_subjects = frozenset[str]()
         super().__init__(_DOCUMENT, state)
 
     @property
@@ -129,17 +129,20 @@ class _MigrationScene(Scene):
             effects=self.effects.append, zookeeper=SimulatedEnsemble(self._cluster),
         )  # fmt: skip
 
-    def looked(self, previous_status: Status, done: Reconciliation) -> None:
+    def after_reconciliation(self, previous_status: Status, done: Reconciliation) -> None:
+        """Let the person do what the message of Ready asks for."""
         ready = done.status.condition(Condition.READY)
         self._person.does("" if ready is None else ready.message)
 
     def is_shown(self, message: str, reason: str | None) -> bool:
-        """True if the message is shown: restarts are shown once for each subject that they are about."""
+        """True if the message is shown: of those that ask for the same of each node only the first; and no mere
+        progress.
+        """
         match = ASKED.search(message)
         if match is None and reason in (Reason.ROLLING_NODES, Reason.PREFLIGHT, Reason.MIGRATING):
             return False
         subject = match[3] if match is not None else message.partition(", of which")[0]
-        is_new, self._seen = subject not in self._seen, self._seen | {subject}
+        is_new, self._shown_subjects = subject not in self._shown_subjects, self._shown_subjects | {subject}
         return is_new
 
     # --- what people do ---
@@ -175,7 +178,9 @@ class _MigrationScene(Scene):
     # --- what is checked ---
 
     def must_be_controlled_by(self, role: Role) -> None:
-        """Raise an error unless this role is the controller, and all topics are there."""
+        """Raise CommandFailed unless the controller is a broker, or the quorum if `role` is CONTROLLER, and all topics
+        are there.
+        """
         by_quorum = self._cluster.is_led_by_quorum
         topics = {
             partition.topic for partition in (self._cluster.deciding.partitions() if self._cluster.deciding else ())
@@ -184,6 +189,7 @@ class _MigrationScene(Scene):
             raise not_the_story(f"controlled by the quorum: {by_quorum}; topics: {sorted(topics)}")
 
     def must_be_finalized(self) -> None:
+        """Raise CommandFailed unless the quorum is the controller, and no broker runs in ZooKeeper mode."""
         self.must_be_controlled_by(Role.CONTROLLER)
         if any(self._cluster.zookeeper.nodes[Role.BROKER, broker_id].running for broker_id in self._cluster.broker_ids):
             raise not_the_story("a broker still runs in ZooKeeper mode")

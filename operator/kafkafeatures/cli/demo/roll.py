@@ -31,11 +31,11 @@ from kafkasim.releases import Release, release_named
 from kafkasim.statefulsets import BudgetPlan, SetPlan, addresses
 from kafkasim.world import World
 
-_OLD, _NEW, _BROKEN = "kafka:4.1.2", "kafka:4.4.0", "kafka:broken"
+_OLD_IMAGE, _NEW_IMAGE, _BROKEN_IMAGE = "kafka:4.1.2", "kafka:4.4.0", "kafka:broken"
 _CONTROLLERS, _BROKERS = (101, 102, 103), (1, 2, 3)
 _SETS = (
-    SetPlan("controller", "controllers", _CONTROLLERS, _OLD),
-    SetPlan("broker", "brokers", _BROKERS, _OLD),
+    SetPlan("controller", "controllers", _CONTROLLERS, _OLD_IMAGE),
+    SetPlan("broker", "brokers", _BROKERS, _OLD_IMAGE),
 )
 _MIN_IN_SYNC = 2
 _TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2)), _MIN_IN_SYNC),)
@@ -78,18 +78,18 @@ async def _tell(scene: _RollScene) -> None:
         "New images are pushed to Git: for the controllers Kafka 4.4; for the brokers, by mistake, one that ends as "
         "soon as it starts. Controllers go first, one at a time, the leader of the quorum last."
     )
-    scene.set_images(controller=_NEW, broker=_BROKEN)
+    scene.set_images(controller=_NEW_IMAGE, broker=_BROKEN_IMAGE)
     await scene.until(lambda status: status.is_stalled(Reason.ROLLOUT_HALTED))
     scene.must_have_restarted(_CONTROLLERS)
     scene.draw()
 
     tell("One broker is down, and no other one is touched. The image of the brokers is reverted in Git.")
-    scene.set_images(broker=_OLD)
+    scene.set_images(broker=_OLD_IMAGE)
     await scene.until(_is_rolled)
     scene.must_have_restarted(_BROKERS[:1])
 
     tell("All nodes are back. Kafka 4.4 for the brokers is pushed to Git, and this image starts.")
-    scene.set_images(broker=_NEW)
+    scene.set_images(broker=_NEW_IMAGE)
     await scene.until(lambda status: _is_rolled(status) and bool(status.soak_started_at))
     scene.must_have_restarted(_BROKERS)
 
@@ -147,7 +147,8 @@ class _RollScene(Scene):
             effects=self.effects.append, workloads=SimulatedWorkloads(self._pods),
         )  # fmt: skip
 
-    def looked(self, previous_status: Status, done: Reconciliation) -> None:
+    def after_reconciliation(self, previous_status: Status, done: Reconciliation) -> None:
+        """Record restarts that are over, and the fewest in-sync replicas so far."""
         self.fewest_in_sync = min(self.fewest_in_sync, *self._in_sync())
         events = events_between(previous_status, done.status)
         self._restarted += [self._pods.node_of(event.facts.pod) for event in events if event.reason == RESTARTED]
@@ -170,7 +171,7 @@ class _RollScene(Scene):
             self._pods.set_image(stateful_set, image)
         show("")
         self._world.advance(self._world.now_ms + 1000)
-        self._restarted.clear()
+        self._restarted.clear()  # `must_have_restarted` counts from here on
 
     # --- what is shown of it, and checked ---
 
@@ -186,17 +187,17 @@ class _RollScene(Scene):
         show("")
 
     def must_have_restarted(self, nodes: Sequence[int]) -> None:
-        """Raise an error unless exactly these nodes were restarted since the last change of images, each once."""
+        """Raise CommandFailed unless exactly these nodes were restarted since the last change of images, each once."""
         if sorted(self._restarted) != sorted(nodes):
             raise not_the_story(f"restarted were {self._restarted}, not {list(nodes)}")
 
     def must_have_served(self) -> None:
-        """Raise an error unless every partition always had its `min.insync.replicas`."""
+        """Raise CommandFailed unless every partition always had its `min.insync.replicas`."""
         if self.fewest_in_sync < _MIN_IN_SYNC:
             raise not_the_story(f"a partition had {self.fewest_in_sync} in-sync replicas")
 
     def must_have_finalized(self, release: Release) -> None:
-        """Raise an error unless the simulated cluster itself has the level of this release finalized."""
+        """Raise CommandFailed unless the simulated cluster itself has the level of this release finalized."""
         level = self._world.image.features[METADATA_VERSION]
         if level != release.bootstrap_level:
             raise not_the_story(f"{METADATA_VERSION} is {level}, not {release.bootstrap_level}")

@@ -36,21 +36,26 @@ from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 
 BEGINS_MS = 1_800_000_000_000
+"""Simulated time at which each story begins, in ms since 1970."""
 _LONGEST_MS = 6 * 3_600_000
+"""Simulated time after which a wait has failed."""
 _CHECK_EVERY = 60.0
+"""Seconds until the next reconciliation, if the last one does not say when."""
 
 
 class Scene(ABC):
-    """A simulated world with one resource. `document`: its YAML, as in Git. `effects`: the steps that were sent."""
+    """A simulated world with one resource. `document`: its YAML, as in Git. `state`: the file of its status. `effects`:
+    the steps that were sent.
+    """
 
     def __init__(self, document: str, state: Path) -> None:
         self.ages = Ages(self.monotonic)
         self.effects: list[EffectRecord] = []
         self._document: dict[str, Any] = yaml.safe_load(document)
         self._state = state
-        self._last = EMPTY
+        self._last = EMPTY  # the status after the last reconciliation
         self._generation = 0
-        self._shown = ""
+        self._shown = ""  # the message of Ready that was handled last
 
     @property
     @abstractmethod
@@ -65,25 +70,27 @@ class Scene(ABC):
     def context(self, store: FileStore) -> ReconcileContext:
         """The context of a reconciliation: the ports of this simulation."""
 
-    def looked(self, previous_status: Status, done: Reconciliation) -> None:  # noqa: B027 - a scene may need nothing here
-        """Called after each reconciliation, to record what the story checks."""
+    def after_reconciliation(self, previous_status: Status, done: Reconciliation) -> None:  # noqa: B027 - may do nothing
+        """Called after each reconciliation, to record what the story checks, or to play people."""
 
     def is_shown(self, message: str, reason: str | None) -> bool:
         """True if this message of Ready is printed."""
         return True
 
     async def until(self, reached: Callable[[Status], bool]) -> None:
-        """Reconcile and print changes until `reached` is true of the status; if that is stalled, print the remedies."""
-        most = self.now_ms + _LONGEST_MS
+        """Reconcile and print changes until `reached` is true of the status; if that is stalled, print the remedies.
+        Raises CommandFailed if it is not reached in time. The document is read anew, since people may have changed it.
+        """
+        deadline = self.now_ms + _LONGEST_MS
         with FileStore(read_document(self._document), self._state) as store:
             context = self.context(store)
-            while self.now_ms < most:
+            while self.now_ms < deadline:
                 resource = await store.read()
                 done = await reconcile(context, resource)
                 self._generation = resource.generation
                 self._print(resource.status, done)
                 self._last = done.status
-                self.looked(resource.status, done)
+                self.after_reconciliation(resource.status, done)
                 if reached(done.status):
                     stalled = done.status.condition(Condition.STALLED)
                     for blocker in done.status.blockers:
@@ -104,7 +111,7 @@ class Scene(ABC):
 
     @property
     def time(self) -> str:
-        """Since the beginning, by the clock of the simulated world."""
+        """The simulated time since the beginning, as text."""
         return str(timedelta(seconds=(self.now_ms - BEGINS_MS) // 1000))
 
     def approve(self) -> None:
@@ -116,17 +123,19 @@ class Scene(ABC):
         self._document["spec"]["approval"] = approval
 
     def _print(self, previous_status: Status, done: Reconciliation) -> None:
+        """Print new Events, and the message of Ready if it changed and no step was sent, which has Events."""
         for event in events_between(previous_status, done.status):
             self._line(event.reason, event.note, "red" if event.warning else "bold")
         ready = done.status.condition(Condition.READY)
         if ready is None or ready.message == self._shown or isinstance(done.decision, Act):
             return
         self._shown = ready.message
-        is_told = done.status.condition(Condition.STALLED) is not None  # then an Event has printed it
-        if not is_told and self.is_shown(ready.message, ready.reason):
+        is_in_event = done.status.condition(Condition.STALLED) is not None  # then an Event has printed it
+        if not is_in_event and self.is_shown(ready.message, ready.reason):
             self._line("", ready.message, "dim")
 
     def _line(self, reason: str, text: str, style: str) -> None:
+        """Print a line that begins with the simulated time. `style`: of the reason, or of the text without one."""
         row = Table.grid(padding=(0, 1))
         row.add_column(no_wrap=True)
         row.add_column(overflow="fold")

@@ -18,7 +18,9 @@ from kafkafeatures.cli.demo.text import not_the_story, show, width
 from kafkafeatures.cli.shell.exit_codes import Exit
 
 _COMMAND_SECONDS = 120.0
+"""Time limit of a command."""
 _SOURCE_ROOT = Path(__file__).parents[2]
+"""The folder that the commands import the package from, so that they are those of this installation."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -28,7 +30,7 @@ class Demonstration(Struct, frozen=True):
     folder: Path
 
     def run(self, words: Sequence[str], *, code: Exit, shows: Sequence[str], into: str | None = None) -> None:
-        """Show a command and its output; CommandFailed unless it ends with `code` and shows these words.
+        """Show a command and its output. Raises CommandFailed unless it ends with `code` and shows these words.
 
         `into`: a file for the standard output, as a shell would redirect it.
         """
@@ -49,14 +51,14 @@ class Demonstration(Struct, frozen=True):
             raise not_the_story(f"`{words[0]}` does not mention {', '.join(missing)}")
 
     def quiet(self, words: Sequence[str], *, code: Exit = Exit.DONE) -> str:
-        """The standard output of a command that is not shown."""
+        """Run a command without showing it. Returns its standard output."""
         done = self._execute(words, subprocess.PIPE)
         if done.returncode != code:
             raise not_the_story(f"`{words[0]}` ended with {done.returncode}: {done.stderr.strip()}")
         return done.stdout
 
     def write(self, name: str, text: str) -> Path:
-        """A file in the folder."""
+        """Write a file into the folder. Returns its path."""
         path = self.folder / name
         path.write_text(text)
         return path
@@ -66,7 +68,7 @@ class Demonstration(Struct, frozen=True):
         show(f"$ cat {path.name}\n{path.read_text()}")
 
     def show(self, text: str) -> None:
-        """A few lines of a document."""
+        """Show a text, such as a few lines of a document."""
         show(text)
 
     def _execute(self, words: Sequence[str], errors: int) -> subprocess.CompletedProcess[str]:
@@ -82,7 +84,9 @@ class Demonstration(Struct, frozen=True):
 
 
 def environment() -> dict[str, str]:
-    """Ours, with the width of our terminal, and with its colours where it has any."""
+    """The environment for commands: that of this process, with the width of its terminal, and with colours if it has
+    any.
+    """
     variables = dict(os.environ)
     variables["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_SOURCE_ROOT), variables.get("PYTHONPATH"))))
     variables["COLUMNS"] = str(width())

@@ -11,6 +11,7 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import clean_stdout
 
 _WIDEST, _WIDEST_TEXT = 100, 80
+"""Most columns of the output of commands, and of paragraphs."""
 
 
 def width() -> int:
@@ -42,5 +43,5 @@ def show(text: str) -> None:
 
 
 def not_the_story(reason: str) -> CommandFailed:
-    """Something else happened than the walkthrough says."""
+    """The error for anything that happened otherwise than the walkthrough says."""
     return CommandFailed(f"the demo did not work as expected: {reason}; please report it", Exit.FAILED)

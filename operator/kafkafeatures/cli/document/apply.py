@@ -108,11 +108,14 @@ def apply_all(arguments: argparse.Namespace, documents: Sequence[Document]) -> i
 
 
 def _ends_in_words(arguments: argparse.Namespace) -> bool:
+    """True if the command ends with a summary for people, and no status document."""
     return arguments.output is None and sys.stdout.isatty()
 
 
 def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Json | None]:
-    """Carry out one document. Returns it with its status if that is to be printed."""
+    """Carry out one document. Returns the exit code, and the document with its status, or None if that is not printed:
+    on a terminal, where lines for people end the command.
+    """
     resource = document.resource
     with ExitStack() as stack:
         with document_errors(document.file):
@@ -123,7 +126,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
             stable_for = resource.spec.rollout.stable_for_seconds
             if driver.asks_people and arguments.timeout <= stable_for:
                 tell(_NEVER_STABLE.format(document, format_span(timedelta(seconds=stable_for))))
-            store = stack.enter_context(document.store(arguments, again=True))
+            store = stack.enter_context(document.store(arguments, reads_again=True))
         has_hash = bool(resource.spec.approval.plan_hash)
         permission, progress = Permission(store, arguments, approved_in_document=has_hash), _Progress()
         while True:
@@ -137,29 +140,29 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
             ) as question:  # the question is asked without a connection; afterwards everything is read anew
                 try:
                     permission.ask(question)
-                except BaseException:  # no, or Ctrl-C
+                except BaseException:  # the answer was no, or Ctrl-C
                     if not progress.has_sent:
-                        document.remove_made()  # nothing was sent: the files that `upgrade` wrote are of no use
+                        document.remove_created_files()  # nothing was sent: files that `upgrade` wrote are of no use
                     raise
         state = store.state
         if code is Exit.APPROVAL and document.created_files and not progress.has_sent:
-            document.remove_made()
+            document.remove_created_files()
             state = None
     to_approve = ""
     permission.show(last.status)
     if code is Exit.APPROVAL and last.status.plan:
         to_approve = how_to_approve(arguments, document, last.status.plan.hash)
     _last_words(last, code, to_approve)
-    refused = code in (Exit.APPROVAL, Exit.BLOCKED)
+    is_refused = code in (Exit.APPROVAL, Exit.BLOCKED)
     ending = f"{document}: {last.status.reason(Condition.READY)}{': blocked' if code is Exit.BLOCKED else ''}"
-    if refused and not progress.has_sent:
+    if is_refused and not progress.has_sent:
         ending += "; nothing was changed"
     if _ends_in_words(arguments):
         if progress.summary:
             print(progress.summary)
         print(f"{ending}; status kept in {state}" if state else ending)
         return code, None
-    if refused:
+    if is_refused:
         tell(ending)
     return code, {
         "apiVersion": API_VERSION,
@@ -179,6 +182,9 @@ async def _until_settled(
     progress: _Progress,
     permission: Permission,
 ) -> tuple[Reconciliation, Exit]:
+    """Reconcile repeatedly, for `timeout` seconds at most. Returns the last reconciliation, and the exit code. Raises
+    ConfirmationRequired if a person has to be asked first; then the caller asks, and calls this again.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
     last = None
@@ -207,7 +213,7 @@ async def _until_settled(
             except TimeoutError:
                 if last is not None and last.status == (await store.read()).status:
                     return last, Exit.UNREACHABLE  # no step was begun since, so the last result still holds
-                state = progress.said or "the cluster did not answer in time"
+                state = progress.last_line or "the cluster did not answer in time"
                 raise CommandFailed(f"{TIMED_OUT}: {state}", Exit.UNREACHABLE) from None
             if store.changed_because:
                 progress.tell(last)
@@ -219,7 +225,7 @@ async def _until_settled(
             if code is not None:
                 return last, code
             pause = min(last.requeue_after if last.requeue_after is not None else 1.0, deadline - loop.time())
-            if pause <= 0 and loop.time() >= deadline:
+            if pause <= 0 and loop.time() >= deadline:  # a pause of 0 before the deadline continues at once
                 return last, Exit.UNREACHABLE
             await asyncio.sleep(max(pause, 0.0))
 
@@ -237,7 +243,7 @@ class _Progress:
 
     def __init__(self) -> None:
         self.ages = Ages(SYSTEM.monotonic)
-        self.said = ""
+        self.last_line = ""
         self.has_sent = False
         self._was_read = False
         self._live: LiveSteps | None = None
@@ -269,9 +275,9 @@ class _Progress:
         line = _line(last, code)
         if self._live is not None and self._live.ended(last):
             return
-        if line and line != self.said:
+        if line and line != self.last_line:
             (tell if self._live is None else self._live.say)(line)
-            self.said = line
+            self.last_line = line
 
     @property
     def summary(self) -> str:
@@ -295,7 +301,7 @@ class _Progress:
             case Wait(condition=(Condition.APPROVAL_REQUIRED, _)):
                 return Exit.APPROVAL  # waiting does not help; the soak time so far is kept in the state file
             case Act() | Wait() as decision:
-                self._was_read = True
+                self._was_read = True  # from now on a failure to read may pass
                 return None if _may_pass(decision) else Exit.BLOCKED
 
 
@@ -345,8 +351,8 @@ def _last_words(last: Reconciliation, code: Exit, to_approve: str) -> None:
         if decision.blockers:
             _tell_blockers(decision.blockers)
         if code is Exit.APPROVAL:
-            changed = last.status.reason(Condition.APPROVAL_REQUIRED) == Reason.PLAN_CHANGED
-            waits = "the approval is for another plan; this one" if changed else "a plan"
-            tell(f"kafkafeatures: {waits} is waiting for approval; to approve: {to_approve}")
+            is_changed = last.status.reason(Condition.APPROVAL_REQUIRED) == Reason.PLAN_CHANGED
+            plan = "the approval is for another plan; this one" if is_changed else "a plan"
+            tell(f"kafkafeatures: {plan} is waiting for approval; to approve: {to_approve}")
     if code is Exit.UNREACHABLE:
         tell(f"kafkafeatures: {TIMED_OUT}")

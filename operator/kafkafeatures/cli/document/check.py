@@ -1,5 +1,5 @@
-"""`kafkafeatures check`: is every node healthy, and can the cluster be raised to a release? For scripts. Changes
-nothing.
+"""`kafkafeatures check`: tells scripts whether every node is healthy, and whether the cluster can be raised to a
+release. Changes nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.facts.observation import Observation
 
 JUNIT = "junit"
+"""Value of `-o`: a JUnit report (XML), which CI servers show as test results."""
 CODES = {CheckVerdict.READY: Exit.DONE, CheckVerdict.BLOCKED: Exit.BLOCKED, CheckVerdict.UNKNOWN: Exit.UNREACHABLE}
 
 
@@ -49,6 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         return check_rights(arguments)
     levels = bundle(arguments.release or "") or {}
+    # Settings of nodes that are prerequisites of the levels; no finalized level is known yet, so of all of them.
     settings = settings_of(changes_between(levels, {}))
     settings |= {MIN_INSYNC_REPLICAS} if ELIGIBLE_LEADER_REPLICAS in levels else set()
     observation = on_cluster(look(settings_from_flags(arguments), partitions=True, settings_of_nodes=settings))
@@ -106,12 +108,12 @@ def _document(check: Check, observation: Observation, release: str | None) -> di
 
 
 def _junit(check: Check, observation: Observation, release: str | None) -> str:
-    """One case for each node, and one for the cluster, as CI servers read them."""
+    """A JUnit report with one case for each node, one for the cluster, and one for each thing that was not read."""
     suite = ElementTree.Element("testsuite", name="kafkafeatures check")
-    of_cluster = [blocker for blocker in check.blockers if not blocker.nodes]
-    cases = [(f"cluster, for Kafka {release}" if release else "cluster", of_cluster)]
+    cluster_blockers = [blocker for blocker in check.blockers if not blocker.nodes]
+    cases = [(f"cluster, for Kafka {release}" if release else "cluster", cluster_blockers)]
     cases += [
-        (node.title, [blocker for blocker in check.blockers if node.key in {it.key for it in blocker.nodes}])
+        (node.title, [blocker for blocker in check.blockers if node.key in {blocked.key for blocked in blocker.nodes}])
         for node in observation.nodes
         if node.roles
     ]

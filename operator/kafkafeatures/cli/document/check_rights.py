@@ -1,6 +1,6 @@
-"""`kafkafeatures check --rights`: which rights this user has in Kafka, ZooKeeper and Kubernetes. Changes nothing.
+"""`kafkafeatures check --rights`: shows which rights this user has in Kafka, ZooKeeper and Kubernetes. Changes nothing.
 
-Exit code 0 if all rights that the purpose needs are granted, 5 if one is missing or unknown. Rights in Kafka are judged
+Exit code 0 if all rights that the purpose needs are granted, 5 if any is missing or unknown. Rights in Kafka are judged
 by `kafka/probe/granted.py`, those in ZooKeeper by `zookeeper/rights.py`, those in Kubernetes by its API server.
 """
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from kafkafeatures.core.facts.znodes import ZooKeeperReading
     from kafkafeatures.kafka.base.settings import ClusterSettings
 
-_TITLE = 11
-"""Columns of the states."""
+_STATE_COLUMNS = 11
+"""Columns of the state of a right in the table."""
 _WORDS = {
     RightState.GRANTED: ("granted", "green"),
     RightState.MISSING: ("missing", "red"),
@@ -48,7 +48,9 @@ _WORDS = {
 
 
 class RightRow(Struct, frozen=True):
-    """A line of the output: a right in Kafka, ZooKeeper or Kubernetes."""
+    """A line of the output: a right in a `system` (Kafka, ZooKeeper or Kubernetes) on a resource or on znodes, and the
+    purposes that it is needed for. message: why it is missing or unknown.
+    """
 
     system: str
     right: str
@@ -63,15 +65,23 @@ def check_rights(arguments: argparse.Namespace) -> int:
     """Read all rights, and print which are granted, missing or unknown."""
     mode, driver = arguments.mode or "levels", driver_named(arguments.driver or NOBODY.name) or NOBODY
     settings = settings_from_flags(arguments)
-    zookeeper = _zookeeper(arguments) if arguments.zookeeper is not None else NOT_ASKED
-    observation, reading = on_cluster(_of_kafka(settings, zookeeper, mode, driver))
+    zookeeper = _read_zookeeper(arguments) if arguments.zookeeper is not None else NOT_ASKED
+    observation, reading = on_cluster(_read_kafka(settings, zookeeper, mode, driver))
     rows = [
         *(
-            RightRow("Kafka", it.right.name, it.resource, it.state, it.needed_for, it.message, it.remedy)
-            for it in reading.findings
+            RightRow(
+                "Kafka",
+                finding.right.name,
+                finding.resource,
+                finding.state,
+                finding.needed_for,
+                finding.message,
+                finding.remedy,
+            )
+            for finding in reading.findings
         ),
-        *(_of_zookeeper(arguments, observation, mode) if mode in ("ibp", "migrate") else ()),
-        *(_of_kubernetes(arguments, driver) if driver.reads_pods else ()),
+        *(_zookeeper_rows(arguments, observation, mode) if mode in ("ibp", "migrate") else ()),
+        *(_kubernetes_rows(arguments, driver) if driver.reads_pods else ()),
     ]
     verdict = verdict_of(row.state for row in rows)
     purpose = f"mode {mode}" + (f", driver {driver.name}" if driver is not NOBODY else "")
@@ -84,16 +94,17 @@ def check_rights(arguments: argparse.Namespace) -> int:
     return Exit.DONE if verdict is RightState.GRANTED else Exit.UNREACHABLE
 
 
-def _zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading | Failure:
+def _read_zookeeper(arguments: argparse.Namespace) -> ZooKeeperReading | Failure:
     from kafkafeatures.cli.cluster.ensemble import named
     from kafkafeatures.zookeeper.reader import read_zookeeper
 
     return on_loop(read_zookeeper(named(arguments), lambda: datetime.now(UTC)))
 
 
-async def _of_kafka(
+async def _read_kafka(
     settings: ClusterSettings, zookeeper: ZooKeeperReading | Failure, mode: str, driver: Driver
 ) -> tuple[Observation, RightsReading]:
+    """The state of the cluster, and the rights in it."""
     async with cluster_of(settings) as cluster:
         readings = await cluster.read()
     observation = observe(*readings, zookeeper=zookeeper)
@@ -104,9 +115,11 @@ async def _of_kafka(
 
 
 def question_of(readings: Readings, observation: Observation, mode: str, driver: Driver) -> RightsQuestion:
-    """The question for `granted.py`. A cluster in ZooKeeper mode has its partitions in ZooKeeper, and may have no
-    controllers, except for a migration, which will have some. A user that only lacks the right to read the metadata log
-    is told to get that right, and not the rights that would replace it.
+    """The question for `granted.py`.
+
+    `roles`: a cluster in ZooKeeper mode has no controllers of its own; for a migration it will have some. `reads_log`:
+    a user that only lacks the right to read the metadata log is told to get that right, and not the rights that would
+    replace it. A cluster in ZooKeeper mode has no log.
     """
     purposes = {Purpose(mode)}
     if driver.restarts_nodes and Purpose(mode) is not Purpose.IBP:
@@ -128,7 +141,8 @@ def question_of(readings: Readings, observation: Observation, mode: str, driver:
     )
 
 
-def _of_zookeeper(arguments: argparse.Namespace, observation: Observation, mode: str) -> Iterator[RightRow]:
+def _zookeeper_rows(arguments: argparse.Namespace, observation: Observation, mode: str) -> Iterator[RightRow]:
+    """The rights in ZooKeeper; a single row if the cluster has none, or if they could not be read."""
     goal = ("read what Kafka keeps in ZooKeeper",)
     if observation.in_kraft_mode:
         text = "the cluster is in KRaft mode, and has no ZooKeeper"
@@ -163,7 +177,7 @@ def _head(row: RightRow) -> tuple[str, str, str]:
     return row.system, row.right, row.on
 
 
-def _of_kubernetes(arguments: argparse.Namespace, driver: Driver) -> Iterator[RightRow]:
+def _kubernetes_rows(arguments: argparse.Namespace, driver: Driver) -> Iterator[RightRow]:
     from kafkafeatures.cli.kube.driver_rights import driver_rights
 
     states = {True: RightState.GRANTED, False: RightState.MISSING, None: RightState.UNKNOWN}
@@ -184,12 +198,12 @@ def _draw(rows: list[RightRow], verdict: RightState, reading: RightsReading, pur
         print(f"\n{system}")
         for row in (row for row in rows if row.system == system):
             word, style = _WORDS[row.state]
-            title = Text(f"  {word:<{_TITLE}}", style)
+            title = Text(f"  {word:<{_STATE_COLUMNS}}", style)
             text = f"{row.right} on {row.on}: {'; '.join(row.needed_for)}"
-            hanging(out, Text(text), indent=_TITLE + 2, first=title)
+            hanging(out, Text(text), indent=_STATE_COLUMNS + 2, first=title)
             for explanation in (row.message, row.remedy):
                 if explanation and row.state is not RightState.GRANTED:
-                    hanging(out, Text(explanation, style), indent=_TITLE + 2)
+                    hanging(out, Text(explanation, style), indent=_STATE_COLUMNS + 2)
     if reading.commands:
         print("\nGrant what is missing in Kafka:")
     for command in reading.commands:

@@ -1,6 +1,7 @@
-"""Flags that name documents, their state files and secrets: reads them, and makes errors for whatever is wrong.
+"""Flags that name documents, their state files and secrets: reads what they name, and turns whatever is wrong into
+errors.
 
-Shared by `plan` and `apply`.
+Shared by `plan`, `apply` and `upgrade`.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from kafkafeatures.reconcile.file_store import FileStore, StateHeld, StateUnread
 from kafkafeatures.zookeeper.ensemble import Ensemble
 
 _SUFFIXES = (".yaml", ".yml", ".json")
+"""Suffixes of documents in a folder."""
 STATE = ".status.yaml"
 """Suffix of a state file, in place of the suffix of its document."""
 
@@ -73,12 +75,12 @@ def add_approve_flag(parser: argparse.ArgumentParser) -> None:
 
 
 class Document(Struct, frozen=True):
-    """A document that a command works on. `alone`: its file holds no other document.
+    """A document that a command works on. `alone`: its file holds no other KafkaFeatures document.
 
-    `owners`: shared by the documents of a command; by cluster id, the document that owns the cluster. `settings`: of
-    the connection, by flags, in place of those in the document. `command`: the command line that made the document, if
-    no person wrote it; then naming a level in it does not approve anything irreversible. `created_files`: files that
-    this command created, and removes if its plan is not approved.
+    `owners`: the names of documents by the cluster id that they own, shared by all documents of a command. `settings`:
+    connection settings from flags, in place of those in the document. `command`: the command line that made the
+    document, if no person wrote it; then naming a level in it does not approve anything irreversible. `created_files`:
+    files that this command created, and removes if its plan is not approved.
     """
 
     file: Path
@@ -92,18 +94,20 @@ class Document(Struct, frozen=True):
     def __str__(self) -> str:
         return f"{self.resource.metadata.namespace}/{self.resource.metadata.name}"
 
-    def store(self, arguments: argparse.Namespace, *, again: bool = False) -> FileStore:
-        """The document with its state file. `again`: the document is read again before each step."""
+    def store(self, arguments: argparse.Namespace, *, reads_again: bool = False) -> FileStore:
+        """The document with its state file. `reads_again`: the document is read again before each step, unless it came
+        from a stream.
+        """
         return FileStore(
             self.resource,
             state_of(arguments, self),
             approve=arguments.approve or "",
             accepted_log=arguments.accept_restored_log,
             approves_by_name=not self.command,
-            reread=self.again if again and not is_stream(self.file) else None,
+            reread=self.read_again if reads_again and not is_stream(self.file) else None,
         )
 
-    def remove_made(self) -> None:
+    def remove_created_files(self) -> None:
         """Remove the files that this command created."""
         for file in self.created_files:
             file.unlink(missing_ok=True)
@@ -115,11 +119,11 @@ class Document(Struct, frozen=True):
         name = self.owners.setdefault(cluster_id, str(self))
         return None if name == str(self) else Owner(name, is_same_cluster=True)
 
-    def again(self) -> KafkaFeatures:
+    def read_again(self) -> KafkaFeatures:
         """Read the document from its file again. Raises InvalidDocument if the file no longer has it."""
-        ours = self.resource.metadata
+        metadata = self.resource.metadata
         for resource in read_file(self.file).resources:
-            if (resource.metadata.namespace, resource.metadata.name) == (ours.namespace, ours.name):
+            if (resource.metadata.namespace, resource.metadata.name) == (metadata.namespace, metadata.name):
                 return resource
         raise InvalidDocument((f"{self} is no longer in it",))
 
@@ -134,23 +138,23 @@ def documents_of(arguments: argparse.Namespace) -> list[Document]:
         if STDIN in arguments.file and STDIN in (arguments.config, arguments.controller_config):
             raise CommandFailed("-f - and --config - cannot both be stdin; write one of them to a file", Exit.USAGE)
         security = security_from_flags(arguments)
-    for file, of_folder in _files(arguments.file):
+    for file, is_in_folder in _files(arguments.file):
         try:
             with document_errors(file):
                 resources, other_names = read_file(file)
-                for resource in resources:
+                for resource in resources:  # both raise InvalidDocument for mistakes that the schema does not show
                     bootstrap_of(resource.spec.cluster)
                     wanted_of(resource)
         except CommandFailed as failed:
             problems.append(failed)
             continue
-        if other_names and (resources or of_folder):
+        if other_names and (resources or is_in_folder):
             tell(f"{shown_file(file)}: skipped, as not of KafkaFeatures: {', '.join(other_names)}")
         elif other_names:
             problems.append(_refused(f"no KafkaFeatures document in it, only {', '.join(other_names)}", file))
         alone = len(resources) == 1
         documents += [Document(file, resource, alone, owners, _settings(resource, security)) for resource in resources]
-    problems += _twins(documents)
+    problems += _conflicts(documents)
     if not documents and not problems:
         problems.append(_refused("no KafkaFeatures document found; subfolders are not followed", *arguments.file))
     if len(problems) == 1:
@@ -192,8 +196,10 @@ def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
         yield from ((file, True) for file in files if not file.name.endswith(STATE))
 
 
-def _twins(documents: Sequence[Document]) -> Iterator[CommandFailed]:
-    """Errors for documents with equal names, and for documents of one cluster, as far as their texts show that."""
+def _conflicts(documents: Sequence[Document]) -> Iterator[CommandFailed]:
+    """Errors for documents with equal names, and for documents in mode Apply of one cluster, as far as their addresses
+    or cluster ids show that; `competing_owner` finds the others once connected.
+    """
     names: dict[str, Document] = {}
     clusters: dict[object, Document] = {}
     for document in documents:
@@ -230,13 +236,13 @@ def state_of(arguments: argparse.Namespace, document: Document) -> Path | None:
         )
         if state_by_name.exists() or not (document.alone or is_state_of(state, document.resource)):
             state = state_by_name
-    for wrong, problem in (
+    for is_wrong, problem in (
         (not state.parent.is_dir(), f"the directory {state.parent} of the state file does not exist"),
         (state.is_dir(), f"the state file {state} is a directory"),
         (state.exists() and not state.is_file(), f"the state file {state} is not a regular file"),
         (state.resolve() == file.resolve(), f"{file} is the document itself, not its state file"),
     ):
-        if wrong:
+        if is_wrong:
             raise CommandFailed(f"{problem}; name another with --state FILE", Exit.USAGE)
     return state
 
@@ -252,8 +258,8 @@ def shown_file(file: Path) -> str:
 
 
 def how_to_approve(arguments: argparse.Namespace, document: Document, plan_hash: str) -> str:
-    """The command line that approves a plan of this document, to be copied. If the document approves another plan by
-    its hash, a text that this has to be changed.
+    """The command line that approves a plan of this document, to be copied; or, if the document approves another plan
+    by its hash, which `--approve` does not replace, a text that tells to change that.
     """
     approved_hash = document.resource.spec.approval.plan_hash
     if approved_hash and not plan_hash.startswith(approved_hash):
@@ -286,7 +292,7 @@ def document_errors(path: Path) -> Iterator[None]:
 
 
 class ConnectionSettings(NamedTuple):
-    """Connection settings of a cluster, and of its ZooKeeper ensemble if the document needs that."""
+    """Connection settings of a cluster, and of its ZooKeeper ensemble if the document needs that; else None."""
 
     settings: ClusterSettings
     ensemble: Ensemble | None

@@ -27,13 +27,14 @@ from kafkafeatures.reconcile.act import Reconciliation
 from kafkafeatures.reconcile.context import EffectRecord
 from kafkafeatures.reconcile.evaluation import Evaluation
 
+# states of a line, by the class of the outcome of the step
 _OUTCOMES = {"Applied": "finalized", "Rejected": "rejected", "NotSent": "not sent", "OutcomeUnknown": "sent, no answer"}
 
 
 @dataclass(slots=True)
 class _Line:
-    """A change of a level. `sent_at`: monotonic seconds. `took`: seconds from then until every live node shows the
-    level.
+    """The line of one change of a level. `sent_at`: when it was sent, in monotonic seconds. `took`: seconds from then
+    until every live node shows the level, or until now. `is_verified`: every live node shows it.
     """
 
     state: str
@@ -48,14 +49,16 @@ class _Line:
 
 
 class LiveSteps:
-    """The lines of all changes, in the order of the plan. `monotonic`: a clock in seconds."""
+    """The lines of all changes, in the order of the plan. `monotonic`: a clock in seconds. `shown`: where they are
+    printed; stderr by default.
+    """
 
     def __init__(self, monotonic: Callable[[], float], shown: Console | None = None) -> None:
         self._monotonic = monotonic
         self._console = shown or console(errors=True)
         self._lines: dict[UpdateFeature, _Line] = {}
-        self._nodes = 0
-        self._drawn = 0
+        self._nodes = 0  # the most live nodes on which a level was verified, for the summary
+        self._drawn = 0  # lines on the screen now, just above the cursor
 
     def sent(self, effect: EffectRecord) -> None:
         """Called when a step was sent."""
@@ -90,17 +93,17 @@ class LiveSteps:
             line.state = _OUTCOMES[type(last.outcome).__name__]
             self._draw()
             return isinstance(last.outcome, Applied)
-        is_read = isinstance(last.decision, Wait) and last.decision.reason is Reason.VERIFYING
-        return bool(self._lines) and (is_read or isinstance(last.decision, Done))
+        is_verifying = isinstance(last.decision, Wait) and last.decision.reason is Reason.VERIFYING
+        return bool(self._lines) and (is_verifying or isinstance(last.decision, Done))
 
     def say(self, text: str) -> None:
         """Print a message above the lines."""
-        self._lift()
+        self._erase()
         hanging(self._console, Text(text), indent=2, first=Text())
         self._draw()
 
     def summary(self) -> str:
-        """Summary of what was done, in a line; empty where nothing was."""
+        """Summary of the changes that were verified, in one line; empty without any."""
         done = [line for line in self._lines.values() if line.is_verified]
         if not done:
             return ""
@@ -113,7 +116,8 @@ class LiveSteps:
         return next((line for change, line in self._lines.items() if change == step), None)
 
     def _draw(self) -> None:
-        self._lift()
+        """Draw all lines again, in place of those that are on the screen."""
+        self._erase()
         for line in self._lines.values():
             if line.sent_at is not None and not line.is_verified:
                 line.took = self._monotonic() - line.sent_at
@@ -123,7 +127,7 @@ class LiveSteps:
         self._drawn = len(self._lines)
 
     def _titles(self) -> list[str]:
-        """Titles of the changes, shortened to the room beside the longest state."""
+        """Titles of the changes, all in a short form if one of them does not fit beside the longest state."""
         room = self._console.width - 4 - max((len(line.says) for line in self._lines.values()), default=0)
         titles = [change.title for change in self._lines]
         if any(len(title) > room for title in titles):
@@ -131,7 +135,7 @@ class LiveSteps:
         width = max(map(len, titles), default=0)
         return [title.ljust(width) for title in titles]
 
-    def _lift(self) -> None:
+    def _erase(self) -> None:
         """Erase the lines, and move the cursor to where the first one began."""
         for _ in range(self._drawn):
             self._console.control(Control((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)))

@@ -1,4 +1,8 @@
-"""Decides whether `apply` may carry out a plan: asks the person at the terminal before the first step is sent."""
+"""Decides whether `apply` may carry out a plan: asks the person at the terminal before the first step is sent.
+
+`apply` calls `check` before each step. What is asked leaves the loop of reconciliations as `ConfirmationRequired`, so
+that no connection is open while the person thinks.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,8 @@ from kafkafeatures.reconcile.file_store import FileStore
 
 
 class ConfirmationRequired(Exception):
-    """The plan in this status must be confirmed before it is carried out. `approves`: a yes also approves the plan.
-    `doubts`: the reason why a consent may have been used before; empty if there is none.
+    """Raised if the plan in this status must be confirmed before it is carried out. `approves`: a yes also approves the
+    plan. `doubts`: the reason why a consent of the plan may have been used before; empty if there is none.
     """
 
     def __init__(self, status: Status, *, approves: bool, doubts: str = "") -> None:
@@ -37,18 +41,20 @@ class Permission:
 
     def __init__(self, store: FileStore, arguments: argparse.Namespace, *, approved_in_document: bool) -> None:
         self._store = store
-        self._sure: bool = arguments.yes
-        self._approved = bool(arguments.approve)  # by --approve: no other plan is carried out
-        self._may_approve = not (self._sure or self._approved or approved_in_document)
-        self._given = ""  # the hash of the plan that the person confirmed
+        self._skips_confirmation: bool = arguments.yes
+        self._has_approved_hash = bool(arguments.approve)  # by --approve: no other plan is carried out
+        self._may_approve = not (self._skips_confirmation or self._has_approved_hash or approved_in_document)
+        self._confirmed = ""  # the hash of the plan that the person confirmed
         self._shown = ""  # the hash of the plan that was printed last
 
     def check(self, evaluation: Evaluation) -> None:
-        """Show the plan, and raise ConfirmationRequired or CommandFailed if it may not be carried out yet."""
-        if self._given == evaluation.proposal.plan.hash:
+        """Return if the plan may be carried out, and print it if no question will. Raises ConfirmationRequired if a
+        person has to be asked first, CommandFailed if nobody can be asked.
+        """
+        if self._confirmed == evaluation.proposal.plan.hash:
             return
-        doubts = "" if self._sure else self._store.why_unverified(used_by(evaluation))
-        if (doubts or not (self._sure or self._approved)) and at_terminal():
+        doubts = "" if self._skips_confirmation else self._store.why_unverified(used_by(evaluation))
+        if (doubts or not (self._skips_confirmation or self._has_approved_hash)) and at_terminal():
             raise ConfirmationRequired(evaluation.status, approves=False, doubts=doubts)
         self.show(evaluation.status)
         if doubts:
@@ -65,8 +71,8 @@ class Permission:
         if plan is None:
             raise RuntimeError("nothing is asked without a plan")
         self.show(question.status)
-        steps = (step.consent for step in plan.steps if step.state != StepState.DONE)
-        doubts = question.doubts or self._store.why_unverified(steps)
+        consents = (step.consent for step in plan.steps if step.state != StepState.DONE)
+        doubts = question.doubts or self._store.why_unverified(consents)
         if doubts:
             paragraph(f"{doubts[0].upper()}{doubts[1:]}.", errors=True)
         print(
@@ -77,7 +83,7 @@ class Permission:
         )
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise CommandFailed("not confirmed; nothing was changed", Exit.BLOCKED)
-        self._given = plan.hash
+        self._confirmed = plan.hash
         if question.approves:
             self._store.approve(plan.hash)
 
@@ -100,7 +106,7 @@ class Permission:
 
 
 def used_by(evaluation: Evaluation) -> Iterator[str]:
-    """The consents that the plan uses and that may have been used before: the state file cannot exclude it."""
+    """The consents that the plan uses, and of which the status does not prove that they were not used before."""
     yield from levels_in(evaluation.proposal).unverified
     yield from chain.from_iterable(stage.unverified for stage in evaluation.stages)
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from kafkafeatures.core.facts.observation import Observation
 
 TITLE = "kafkafeatures plan: steps, and what blocks them"
+"""Title of the plan as a picture or a page."""
 CODES = {
     PlanVerdict.IN_SYNC: Exit.DONE,
     PlanVerdict.CHANGES: Exit.DONE,
@@ -86,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _code(arguments: argparse.Namespace, verdict: PlanVerdict) -> Exit:
+    # `apply --dry-run` has no flag --detailed-exitcode
     if verdict is PlanVerdict.CHANGES and getattr(arguments, "detailed_exitcode", False):
         return Exit.CHANGES
     return CODES[verdict]
@@ -114,6 +116,7 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
         raise failed(evaluation.failure)
     status = evaluation.status
     verdict = plan_verdict(status, resource.generation, sends=False)
+    # If only the rights of this user are missing, the plan may be fine for another user.
     if (
         verdict is PlanVerdict.BLOCKED
         and isinstance(evaluation.decision, Wait)

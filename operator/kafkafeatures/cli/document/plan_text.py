@@ -1,4 +1,4 @@
-"""Prints a plan: the cluster, the steps and how each can be undone, the blockers, and the hash."""
+"""Prints a plan: the cluster, the steps and how each can be undone, the blockers, and the hash. Called by `plan`."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def draw_plan(
         draw_blockers(console, map(blocker_status, grouped(blocked)))
     if evaluation.verdict is not None:
         console.print()
-        line(console, _server(evaluation.verdict))
+        line(console, _dry_run(evaluation.verdict))
     console.print()
     text = Text.assemble(("Plan: ", "bold"), (verdict, f"bold {COLOURS[verdict]}"))
     if not evaluation.proposal.plan.is_over:
         text.append(f"  {evaluation.proposal.plan.hash[:HASH_SHOWN]}")
-        how = evaluation.approved_by
-        text.append(f"  {APPROVED[how]}" if how else "")
+        approved_by = evaluation.approved_by
+        text.append(f"  {APPROVED[approved_by]}" if approved_by else "")
     line(console, text)
     if not isinstance(evaluation.decision, Act) and not blocked:
         line(console, Text(f"{evaluation.decision.reason.value}: {evaluation.decision.message}"))
@@ -66,7 +66,7 @@ def _steps(console: Console, evaluation: Evaluation) -> None:
     draw_steps(console, steps_of(evaluation.proposal.plan))
 
 
-def _server(verdict: DryRun) -> Text:
+def _dry_run(verdict: DryRun) -> Text:
     match verdict:
         case DryRunAccepted():
             return Text("Dry run (validateOnly) accepted by the active controller.", "green")

@@ -18,11 +18,15 @@ from kafkafeatures.api.names import GROUP
 from kafkafeatures.api.spec import KafkaFeatures
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
+"""Most bytes of a file."""
 STDIN = Path("-")
+"""The name of standard input as a file."""
 
 
 class Contents(NamedTuple):
-    """The documents of a file. `foreign_documents`: kind and name of each document of another API group."""
+    """The KafkaFeatures documents of a file. `foreign_documents`: kind and name of each document of another API
+    group.
+    """
 
     resources: tuple[KafkaFeatures, ...]
     foreign_documents: tuple[str, ...]
@@ -42,13 +46,13 @@ def read_file(path: Path) -> Contents:
         raise InvalidDocument(("the file is empty; expected a KafkaFeatures document",))
     resources, other_names, problems = [], [], []
     for number, document in enumerate(documents, start=1):
-        if _is_of_others(document):
-            other_names.append(f"{document['kind']}{_named(document)}")
+        if _is_foreign(document):
+            other_names.append(f"{document['kind']}{_name_of(document)}")
             continue
         try:
             resources.append(read_document(document))
         except InvalidDocument as error:
-            prefix = f"document {number}{_named(document)}: " if len(documents) > 1 else ""
+            prefix = f"document {number}{_name_of(document)}: " if len(documents) > 1 else ""
             problems += [f"{prefix}{problem}" for problem in error.problems]
     if problems:
         raise InvalidDocument(tuple(problems))
@@ -64,12 +68,16 @@ def _flat(documents: Iterable[Any]) -> Iterator[Any]:
         yield from document.get("items") or () if is_list else (document,)
 
 
-def _is_of_others(document: Any) -> bool:
+def _is_foreign(document: Any) -> bool:
+    """True for a Kubernetes object of another API group. Anything else counts as ours, so that mistakes in it are
+    reported.
+    """
     version, kind = (document.get(key) for key in ("apiVersion", "kind")) if isinstance(document, Mapping) else ("", "")
     return isinstance(version, str) and isinstance(kind, str) and bool(version) and not version.startswith(f"{GROUP}/")
 
 
-def _named(document: Any) -> str:
+def _name_of(document: Any) -> str:
+    """The name of a document in parentheses, behind a blank; empty without one."""
     metadata = document.get("metadata") if isinstance(document, Mapping) else None
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
     return f" ({str(name)[:60]})" if name else ""
@@ -94,6 +102,7 @@ def _parsed(data: bytes) -> list[Any]:
 
 
 def _problem_of(error: yaml.YAMLError) -> str:
+    """The message of a parser's error, in our words if a tab is the cause."""
     problem = str(getattr(error, "problem", None) or error)
     return "found a tab; indent with spaces" if "'\\t'" in problem else problem
 
@@ -118,9 +127,10 @@ class _Decimal(float):
 
 
 class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses duplicate keys, of which the last would silently win, and aliases.
+    """A safe loader that refuses aliases, and duplicate keys, of which the last would silently win.
 
-    YAML 1.1 reads 010 as 8 and 1:30 as 90. Here they stay texts, which are refused as levels.
+    Only decimal numbers are read as integers: YAML 1.1 reads 010 as 8 and 1:30 as 90. Here those stay texts, which are
+    refused as levels.
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the library's own way

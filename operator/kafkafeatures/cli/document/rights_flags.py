@@ -1,4 +1,6 @@
-"""Flags of `check --rights`. Apart from `check_rights.py`, so that a plain `check` starts without importing that."""
+"""Flags of `check --rights`, called by `check.py`. They are no part of `check_rights.py`, so that a plain `check` does
+not import that.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +42,8 @@ def rights_are_asked(arguments: argparse.Namespace) -> bool:
     """True for `check --rights`. Raises CommandFailed for flags that do not fit together."""
     dependent = {"--mode": arguments.mode, "--driver": arguments.driver, "--zookeeper": arguments.zookeeper}
     if not arguments.rights:
-        if wrong := next((flag for flag, value in dependent.items() if value is not None), None):
-            raise CommandFailed(f"{wrong} requires --rights", Exit.USAGE)
+        if wrong_flag := next((flag for flag, value in dependent.items() if value is not None), None):
+            raise CommandFailed(f"{wrong_flag} requires --rights", Exit.USAGE)
         return False
     if arguments.release is not None:
         raise CommandFailed("--rights and --release are two checks; run them one after the other", Exit.USAGE)

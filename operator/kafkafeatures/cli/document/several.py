@@ -1,5 +1,5 @@
-"""Runs a command for one or several documents: each has its own result under a heading; there is one exit code for
-all.
+"""Runs `plan` or `apply` for one or several documents: if they are several, each result has a heading. There is one
+exit code for all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ def each(
     work: Callable[[argparse.Namespace, Document], tuple[Exit, Json | None]],
     form: str,
 ) -> int:
-    """Run `work` for one document after the other, print its results in this form, and return the worst exit code.
+    """Run `work` for one document after the other, print its results in this form (a value of `-o`; empty if `work`
+    prints them itself), and return the worst exit code.
 
     `work` itself refuses a document whose cluster an earlier document in mode Apply owns.
     """
@@ -40,16 +41,17 @@ def each(
         if result is not None and form == "yaml":
             print_document(result, form, another=bool(results))
         results += [] if result is None else [result]
-    if form == "json":
+    if form == "json":  # only now: all results are one JSON document
         print_document({"apiVersion": "v1", "kind": "List", "items": results}, form)
     worst = max(codes.values(), key=SEVERITY.index)
     if worst is not Exit.DONE:
-        by_code = sorted(codes.items(), key=lambda one: -SEVERITY.index(one[1]))
+        by_code = sorted(codes.items(), key=lambda item: -SEVERITY.index(item[1]))
         tell("; ".join(f"{name}: {code.name.lower()} ({code})" for name, code in by_code))
     return worst
 
 
 def _head(text: str, *, errors: bool, first: bool) -> None:
+    """Print a heading, on stderr if stdout is for documents; between two results a blank line."""
     from rich.text import Text
 
     out = console(errors=errors)

@@ -1,7 +1,7 @@
-"""Prints the steps of a plan, whether it was just made or comes from a status.
+"""Prints the steps of a plan, whether it was just made or comes from a status. Used by `plan`, `apply` and `status`.
 
-The input are records of `api/status.py`. On a terminal the output is coloured; in a pipe it is plain lines, for which
-`rich` is not imported.
+The input are records of `api/status.py`. The functions that print need `rich`; those that return lines do not import
+it.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ def warnings_of(steps: Iterable[StepStatus]) -> Iterator[str]:
 
 
 def until_of(way_back: WayBack) -> str:
-    """Text on until when the cluster can go back."""
+    """Text that says until when the cluster can go back."""
     return f"until {way_back.until}" if way_back.until else "until an irreversible step is carried out"
 
 
 def draw_way_back(console: Console, way_back: WayBack | None) -> None:
-    """Until when and how one can still go back, before a step that is irreversible."""
+    """Print until when and how the cluster can go back; nothing if there is no way back."""
     if way_back is not None:
         from rich.text import Text
 
@@ -86,7 +86,9 @@ def _title(step: StepStatus) -> str:
 
 
 def _mark(step: StepStatus) -> str:
-    """Facts that people have to know before they approve it; nothing where it is safe to undo and needs no consent."""
+    """Facts that people have to know before they approve a step; empty if it can be undone safely and needs no
+    consent.
+    """
     consent = f"uses consent {step.consent}" if step.consent else ""
     marks = ", ".join(filter(None, (UNDO.get(step.undo), consent)))
     return f"  {marks}" if marks else ""

@@ -33,6 +33,7 @@ from kafkafeatures.core.facts.releases import METADATA_VERSIONS, bundle, format_
 from kafkafeatures.reconcile.file_store import lock_of
 
 _DEFAULTS = {"name": DEFAULT_NAME, "request_timeout": DEFAULT_TIMEOUT}
+"""Flags that are left out of a command line if they have these values."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         text = "not a terminal; use --yes to skip confirmation, or --approve HASH for the plan that --dry-run shows"
         raise CommandFailed(text, Exit.USAGE)
     command = _command(arguments)
-    content = document_of(arguments.name, settings, on_cluster(look(settings)))
+    content = document_of(arguments.name, settings, on_cluster(look(settings)))  # with the levels of today
     levels = content["spec"]["features"]["levels"]
     _tell_higher(levels, arguments.release)
     content["spec"] |= {"mode": "Apply", "features": {"levels": _raised(levels, arguments)}}
@@ -68,13 +69,13 @@ def run(arguments: argparse.Namespace) -> int:
             arguments, [Document(file or STDIN, read_document(content), settings=settings, command=command)]
         )
     state = file.with_suffix(STATE)
-    new = tuple(path for path in (file, state, lock_of(state)) if not path.exists())
-    document = Document(file, read_document(content), settings=settings, command=command, created_files=new)
+    created = tuple(path for path in (file, state, lock_of(state)) if not path.exists())
+    document = Document(file, read_document(content), settings=settings, command=command, created_files=created)
     _save(content, file)
     try:
         return apply_all(arguments, [document])
     finally:
-        if file.exists():
+        if file.exists():  # `apply_all` removes it if nothing was sent
             tell(f"document written to {file}")
 
 
@@ -106,6 +107,7 @@ def _raised(levels: list[dict[str, Any]], arguments: argparse.Namespace) -> list
 
 
 def _named(feature: str, level: int) -> int | str:
+    """The level as documents have it: metadata.version by its name, if that is known."""
     version = METADATA_VERSIONS.get(level) if feature == METADATA_VERSION else None
     return level if version is None else version.name
 

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 REQUEST_TIMEOUT = 10.0
 """Seconds for one request."""
 PAGE = 500
+"""Most objects in one answer to a list request."""
 MERGE = {"Content-Type": "application/merge-patch+json"}
+# (plural, API group) of a kind, called `noun` below, for messages
 _EVENTS = ("events", "events.k8s.io")
 _OURS = (PLURAL, GROUP)
 _STATEFUL_SETS = ("statefulsets", "apps")
@@ -50,7 +52,7 @@ class Away(CommandFailed):
 
 
 class Denied(CommandFailed):
-    """401 or 403."""
+    """401 or 403: wrong credentials, a missing right, or an admission webhook that refuses the request."""
 
 
 class NotFound(CommandFailed):
@@ -102,8 +104,8 @@ def connected(arguments: argparse.Namespace) -> Iterator[Kube]:
 class Kube:
     """Requests to one API server, in one namespace. Raises CommandFailed: Away, Denied, Changed, NotFound.
 
-    `ending`: removes temporary files when the command ends. `acting`: user to impersonate instead of that of the
-    kubeconfig, with the kubeconfig's keys (`as`, `as-groups`).
+    `ending`: removes temporary files when the command ends. `acting`: the user to impersonate instead of that of the
+    kubeconfig, with its keys (`as`, `as-groups`). `patience`: seconds for one answer; callers with a deadline lower it.
     """
 
     def __init__(
@@ -122,7 +124,7 @@ class Kube:
         self.patience = REQUEST_TIMEOUT
         self._context = config.current_context
         self._ending = ending
-        for key in ("as", "as-groups") if acting else ():
+        for key in ("as", "as-groups") if acting else ():  # groups in the kubeconfig belong to the user there
             user.pop(key, None)
         self._login = Login(dict(cluster), {**user, **(acting or {})}, self._present)
         urllib3.disable_warnings()  # the user chose insecure-skip-tls-verify; no warning is needed
@@ -145,16 +147,16 @@ class Kube:
         proxy = cluster.get("proxy-url")  # pykube does not support it
         if proxy:
             self._session.proxies = {"http": proxy, "https": proxy}
-        if proxy or _is_here(self.server):  # like kubectl, do not use the environment's proxy for these
+        if proxy or _is_on_this_machine(self.server):  # like kubectl, do not use the environment's proxy for these
             self._session.trust_env = False
 
     def resource(self, name: str) -> KubeResource:
-        """Read a KafkaFeatures resource."""
+        """Read a KafkaFeatures resource of the namespace."""
         raw = self._ours("get", name)
         return KubeResource(raw)
 
     def resources(self, *, everywhere: bool, selector: str = "") -> list[KubeResource]:
-        """All KafkaFeatures of the namespace, or of all namespaces, that have these labels."""
+        """All KafkaFeatures of the namespace, or `everywhere` of all namespaces, that match the label selector."""
         query = {"labelSelector": selector} if selector else {}
         namespace = None if everywhere else self.namespace
         return [KubeResource(raw) for raw in self._pages(_OURS, query, API_VERSION, PLURAL, namespace)]
@@ -164,7 +166,7 @@ class Kube:
         return self._one(_STATEFUL_SETS, "apps/v1", self.namespace, name)
 
     def annotate_template(self, name: str, annotations: Mapping[str, str], version: str) -> None:
-        """Set annotations of a StatefulSet's pod template. Raises Changed unless it still has this resourceVersion."""
+        """Set annotations of a StatefulSet's pod template. Raises Changed if its resourceVersion is not `version`."""
         change = {
             "metadata": {"resourceVersion": version},
             "spec": {"template": {"metadata": {"annotations": dict(annotations)}}},
@@ -220,7 +222,7 @@ class Kube:
             return None
 
     def annotate(self, name: str, annotations: Mapping[str, str | None], version: str = "") -> KubeResource:
-        """Set annotations, or remove them with None. `version` given: only if it is still this resourceVersion."""
+        """Set annotations of our resource, or remove them with None. Raises Changed if `version` is outdated."""
         metadata: dict[str, Any] = {"annotations": dict(annotations)}
         if version:
             metadata["resourceVersion"] = version
@@ -252,6 +254,7 @@ class Kube:
         )
 
     def _send(self, method: str, verb: str, noun: tuple[str, str], name: str = "", **request: Any) -> dict[str, Any]:
+        """Send a request, and return the object in the answer. `verb` (as in a Role) and `noun` are for messages."""
         body = _body(self._answered(method, verb, noun, name, **request))
         if body is None:
             raise self._away("the server that answers is not a Kubernetes API server")
@@ -266,7 +269,7 @@ class Kube:
             code = answer.status_code
         except (RequestException, OSError) as error:
             raise self._not_reached(error) from None
-        note(f"< {code} {answer.reason} in {milliseconds(began)}")
+        note(f"< {code} {answer.reason} in {milliseconds(began)}")  # `Login` has noted the request
         if code == 401:
             self._login.forget()
         if code < 300:
@@ -279,7 +282,7 @@ class Kube:
         self, code: int, message: str, verb: str, noun: tuple[str, str], name: str, *, details: Mapping[str, Any]
     ) -> CommandFailed:
         plural = ".".join(filter(None, noun))
-        full = f"{self.namespace}/{name}" if name else plural
+        full_name = f"{self.namespace}/{name}" if name else plural
         match code:
             case 401:
                 text = f"{self.server} rejects the credentials of context {self._context!r}"
@@ -290,17 +293,17 @@ class Kube:
                 needed = "impersonate on users and groups" if "cannot impersonate" in reason else f"{verb} on {plural}"
                 return self._failed(Denied, f"not authorized: {reason}", f"grant the verb {needed} with a role")
             case 404 if name and details.get("name") == name:
-                text = f"{KIND if noun == _OURS else noun[0]} {full} not found at {self.server}"
+                text = f"{KIND if noun == _OURS else noun[0]} {full_name} not found at {self.server}"
                 return self._failed(NotFound, text, f"list them with kubectl get {noun[0]} -A")
-            case 404:
+            case 404:  # the answer names no object, so the path itself is unknown
                 text = f"{self.server} does not serve {plural}"
                 return self._failed(CommandFailed, text, "install the CRD, or choose another cluster with --context")
             case 409:
-                return self._failed(Changed, f"{full} was changed by another client in the meantime", "try again")
+                return self._failed(Changed, f"{full_name} was changed by another client in the meantime", "try again")
             case _ if code == 429 or code >= 500:
                 return self._away(f"it answers {code}: {message}")
             case _:
-                return CommandFailed(f"{self.server} rejected {verb} {full}: {code} {message}", Exit.BLOCKED)
+                return CommandFailed(f"{self.server} rejected {verb} {full_name}: {code} {message}", Exit.BLOCKED)
 
     def _not_reached(self, error: Exception) -> CommandFailed:
         from requests.exceptions import ProxyError, Timeout
@@ -331,7 +334,7 @@ class Kube:
         for key in [name for name in content if name.endswith("-data")]:
             name = key.removesuffix("-data")
             try:
-                content[name] = self._kept(name, base64.b64decode(content.pop(key), validate=True))
+                content[name] = self._in_file(name, base64.b64decode(content.pop(key), validate=True))
             except (TypeError, ValueError):
                 raise self._broken(f"{key} is not base64") from None
 
@@ -340,15 +343,15 @@ class Kube:
         """The private folder, created with the first key."""
         return Path(self._ending.enter_context(tempfile.TemporaryDirectory(prefix="kafkafeatures-")))
 
-    def _kept(self, name: str, content: bytes) -> str:
+    def _in_file(self, name: str, content: bytes) -> str:
         path = self._folder / name
         path.write_bytes(content)
         return str(path)
 
     def _present(self, certificate: str, key: str) -> None:
         self._session.cert = (
-            self._kept("plugin-certificate", certificate.encode()),
-            self._kept("plugin-key", key.encode()),
+            self._in_file("plugin-certificate", certificate.encode()),
+            self._in_file("plugin-key", key.encode()),
         )
 
 
@@ -372,7 +375,7 @@ def _body(answer: Any) -> dict[str, Any] | None:
 
 
 def _root(error: BaseException) -> BaseException:
-    """The innermost error: the client library wraps it four times."""
+    """The innermost error, which has the cause: the client library wraps it four times."""
     while (inner := error.__cause__ or error.__context__) is not None:
         error = inner
     return error
@@ -384,7 +387,7 @@ def _words(error: BaseException) -> str:
     return printable(str(error) or type(error).__name__)[:300]
 
 
-def _is_here(server: str) -> bool:
+def _is_on_this_machine(server: str) -> bool:
     host = urlsplit(server).hostname or ""
     try:
         return ip_address(host).is_loopback

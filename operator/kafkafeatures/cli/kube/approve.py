@@ -21,7 +21,7 @@ from kafkafeatures.core.engine.plan import HASH_SHOWN, is_named
 from kafkafeatures.core.words import printable
 
 TRIES = 5
-"""Attempts to write: each status that the operator writes changes the resourceVersion."""
+"""Most attempts to write: each status that the operator writes changes the resourceVersion."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,21 +52,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(resource: KubeResource, hash_prefix: str) -> None:
-    """Raises CommandFailed unless there is a plan to approve, and it is the one that was named."""
+    """Raise CommandFailed unless there is a plan to approve, and it is the named one. `hash_prefix`: empty for any."""
     if hash_prefix and resource.plan_hash and not is_named(resource.plan_hash, hash_prefix):
         text = (
             f"the plan of {resource} is {resource.plan_hash[:HASH_SHOWN]} now, not {hash_prefix}; review it with plan"
         )
         raise CommandFailed(text, Exit.BLOCKED)
     if not resource.plan_hash or not (resource.says(Condition.APPROVAL_REQUIRED) or resource.is_approved):
-        raise CommandFailed(f"no plan of {resource} is waiting for approval: {_why_not(resource)}", Exit.BLOCKED)
+        raise CommandFailed(
+            f"no plan of {resource} is waiting for approval: {_not_waiting_reason(resource)}", Exit.BLOCKED
+        )
     if resource.approved_in_document and not is_named(resource.plan_hash, resource.approved_in_document):
         approved = resource.approved_in_document[:HASH_SHOWN]
         text = f"spec.approval.planHash of {resource} approves another plan, {approved}; remove it, or replace it there"
         raise CommandFailed(text, Exit.BLOCKED)
 
 
-def _why_not(resource: KubeResource) -> str:
+def _not_waiting_reason(resource: KubeResource) -> str:
     ready = resource.status.condition(Condition.READY)
     if ready is None:
         return "not reconciled yet; try again"
@@ -92,6 +94,7 @@ def _ask() -> None:
 
 
 def _write(kube: Kube, name: str, shown: KubeResource) -> None:
+    """Write the annotation. `shown`: the resource whose plan was printed; the plan must still be the same."""
     resource = shown
     for _ in range(TRIES):
         try:

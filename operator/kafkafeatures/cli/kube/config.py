@@ -19,18 +19,24 @@ if TYPE_CHECKING:
     from pykube import KubeConfig
 
 POD_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Folder in which a pod has its service account's token."""
 
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+"""Keys whose values are paths."""
 _NOT_SUPPORTED = ("auth-provider", "as-uid", "as-user-extra")
-"""For `auth-provider` pykube-ng needs packages and rewrites files."""
+"""Keys of a user that are refused. For `auth-provider` pykube-ng needs packages and rewrites files; for the others it
+sends no header, so that the requests would be those of a user with more or fewer rights.
+"""
 
 
 def kubeconfig(context: str = "", file: Path | None = None) -> KubeConfig:
-    """The kubeconfig that kubectl would use; pykube-ng would prefer the service account. Raises CommandFailed."""
+    """The kubeconfig that kubectl would use, with the named or the current context; pykube-ng would prefer the service
+    account. Raises CommandFailed.
+    """
     if file is not None:
         return _chosen([file], context)
-    paths = _named()
-    files = _there(paths)
+    paths = _paths_in_environment()
+    files = _existing(paths)
     if files:
         return _chosen(files, context)
     if paths:
@@ -43,8 +49,8 @@ def kubeconfig(context: str = "", file: Path | None = None) -> KubeConfig:
 
 
 def contexts(file: Path | None = None) -> list[str]:
-    """The names of the contexts to choose from. Raises CommandFailed."""
-    return sorted(_merged([file] if file is not None else _there(_named()))[1]["contexts"])
+    """The names of the contexts to choose from, for completions. Raises CommandFailed."""
+    return sorted(_merged([file] if file is not None else _existing(_paths_in_environment()))[1]["contexts"])
 
 
 def only(context: str, cluster: Mapping[str, Any], user: Mapping[str, Any], namespace: str = "") -> KubeConfig:
@@ -62,15 +68,18 @@ def only(context: str, cluster: Mapping[str, Any], user: Mapping[str, Any], name
     return pykube.KubeConfig(document, current_context=context)
 
 
-def _named() -> list[Path]:
+def _paths_in_environment() -> list[Path]:
+    """The files that KUBECONFIG names."""
     return [Path(path).expanduser() for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
 
 
-def _there(paths: list[Path]) -> list[Path]:
+def _existing(paths: list[Path]) -> list[Path]:
+    """The files among these paths that exist; without paths ~/.kube/config, if that exists."""
     return [path for path in paths or [Path("~/.kube/config").expanduser()] if path.is_file()]
 
 
 def _of_pod() -> KubeConfig:
+    """The kubeconfig of the pod's service account."""
     import pykube
 
     try:
@@ -85,6 +94,7 @@ def _of_pod() -> KubeConfig:
 
 
 def _chosen(files: list[Path], context: str) -> KubeConfig:
+    """The kubeconfig with the context of this name, or the current one, of all these files."""
     paths = ", ".join(map(str, files))
     current, entries = _merged(files)
     name = context or current
@@ -130,6 +140,7 @@ def _merged(files: list[Path]) -> tuple[str, dict[str, dict[str, Any]]]:
 
 
 def _current(document: Any, file: Path) -> str:
+    """The current context of a file; empty if it has none."""
     try:
         return _text(document.get("current-context") or "")
     except ValueError:
@@ -138,6 +149,7 @@ def _current(document: Any, file: Path) -> str:
 
 
 def _text(value: Any) -> str:
+    """The value, if it is a text. Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError
     return value

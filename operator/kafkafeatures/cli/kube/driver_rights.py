@@ -1,4 +1,7 @@
-"""Rights of this user for what a driver does in Kubernetes. Asks the API server, changes nothing."""
+"""Rights of this user that a driver needs in Kubernetes. Asks the API server, changes nothing.
+
+Called by `cli/document/check_rights.py`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from kafkafeatures.kube.workloads.adapters import adapter_of
 
 
 class DriverRight(Struct, frozen=True):
-    """A verb on a resource. `is_granted` None: not known, `message` says why."""
+    """A verb on a resource. `is_granted` None: not known, for the reason in `message`."""
 
     verb: str
     resource: str
@@ -23,7 +26,9 @@ class DriverRight(Struct, frozen=True):
 
 
 def driver_rights(arguments: argparse.Namespace, driver: Driver) -> list[DriverRight]:
-    """Each right of a driver that reads pods, in the namespace of the flags."""
+    """Each right that a driver with pods needs, in the namespace of the flags. If the API server cannot be asked, none
+    is known.
+    """
     rights = [(right, f"{right.resource}.{right.group}" if right.group else right.resource)
               for right in adapter_of(driver).RIGHTS]  # fmt: skip
     try:
@@ -32,12 +37,12 @@ def driver_rights(arguments: argparse.Namespace, driver: Driver) -> list[DriverR
             namespace = kube.namespace
     except CommandFailed as failed:
         return [DriverRight(right.verb, resource, None, str(failed)) for right, resource in rights]
-    whom = arguments.as_user or "this user"
+    user = arguments.as_user or "this user"
     return [
         DriverRight(
             verb, f"{resource} in namespace {namespace}", may,
             "the API server could not evaluate all rules" if may is None else "",
-            "" if may else f"grant {verb} on {resource} to {whom} with a Role in namespace {namespace}",
+            "" if may else f"grant {verb} on {resource} to {user} with a Role in namespace {namespace}",
         )
         for verb, resource, may in answers
     ]  # fmt: skip

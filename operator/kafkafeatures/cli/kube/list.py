@@ -20,7 +20,8 @@ from kafkafeatures.cli.shell.output import add_output_flag, console, print_docum
 if TYPE_CHECKING:
     from kafkafeatures.cli.kube.resource import KubeResource
 
-_URGENT = {"False": 0, "Unknown": 1, "True": 2}
+_URGENCY = {"False": 0, "Unknown": 1, "True": 2}
+"""Order of rows by the condition Ready, the most urgent first; without it as Unknown."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read and print; json and yaml are a List of the objects themselves, without managedFields.
 
-    With -w, rows that change are shown again, or their objects.
+    With -w, the rows or objects of resources that change are printed again.
     """
     everywhere, form = arguments.all_namespaces, arguments.output
     with connected(arguments) as kube:
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
             items = [resource.document for resource in read()]
             print_document({"apiVersion": "v1", "kind": "List", "items": items}, form)
             return Exit.DONE
-        essence = rows.cells if form == "table" else attrgetter("without_version")
+        essence = rows.cells if form == "table" else attrgetter("without_version")  # if this changes, print again
         for change in changes(kube, read, essence) if arguments.watch else (read(),):
             if not change:
                 tell(f"no {KIND} ({API_VERSION}) in {scope}")
@@ -62,9 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _urgency(resource: KubeResource) -> tuple[bool, int, str]:
+    """The key to sort by: stalled resources first, then by `_URGENCY`, then by name."""
     ready = resource.status.condition(Condition.READY)
     is_stalled = resource.says(Condition.STALLED) is not None
-    return not is_stalled, _URGENT.get(ready.status if ready is not None else "Unknown", 1), str(resource)
+    return not is_stalled, _URGENCY.get(ready.status if ready is not None else "Unknown", 1), str(resource)
 
 
 class _Rows:
@@ -78,7 +80,9 @@ class _Rows:
         self._drawn = False
 
     def cells(self, resource: KubeResource, age: str = "") -> dict[str, str]:
-        """The cells of a row by column title. `age` is left out for comparisons, since it changes all the time."""
+        """The cells of a row by column title. `age`: how long Ready has its reason; left out for comparisons, since it
+        changes all the time.
+        """
         from kafkafeatures.cli.kube.status_text import NOT_YET
 
         status, ready = resource.status, resource.status.condition(Condition.READY)

@@ -24,21 +24,27 @@ from kafkafeatures.cli.shell.requests import note
 PLUGIN_SECONDS = 120
 """Time limit of a plugin: some open a browser and wait for a person."""
 _EARLY = timedelta(seconds=10)
-_OF_THE_CLUSTER = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
+"""A plugin is run again this long before its credentials expire, so that no request is sent with expired ones."""
+_CLUSTER_INFO = ("server", "tls-server-name", "insecure-skip-tls-verify", "certificate-authority-data", "proxy-url")
+"""Keys of a cluster that a plugin gets, if it asks for them."""
 
 
 class Login:
-    """Authenticates `user` at `cluster`, as in a kubeconfig. `present` gets a plugin's certificate and key as PEM."""
+    """Authenticates `user` at `cluster`, both as in a kubeconfig. `present`: called with the certificate and key of a
+    plugin, as PEM.
+    """
 
     def __init__(
         self, cluster: Mapping[str, Any], user: Mapping[str, Any], present: Callable[[str, str], None]
     ) -> None:
         self._cluster, self._user = cluster, user
         self._present = present
-        self._given: Mapping[str, Any] = {}
+        self._plugin_status: Mapping[str, Any] = {}  # the credentials of the plugin; empty until it was run
 
     def __call__(self, request: Any) -> Any:
-        """Add the token to a request. Even without a token it is needed: else `requests` would use ~/.netrc."""
+        """Add the token and the user to impersonate to a request. A session must have such an object even without a
+        token, since `requests` would use ~/.netrc otherwise.
+        """
         note(f"> {request.method} {request.url}")
         token = self._token()
         if token and not request.url.startswith("https:"):
@@ -50,7 +56,7 @@ class Login:
         return request
 
     def _impersonating(self, headers: Mapping[str, str]) -> Mapping[str, str]:
-        """Headers with one Impersonate-Group for each group, which a dict cannot have."""
+        """Headers with the user to impersonate. Each group has a header Impersonate-Group, which a dict cannot have."""
         from urllib3 import HTTPHeaderDict
 
         acting = HTTPHeaderDict(headers)
@@ -61,9 +67,12 @@ class Login:
 
     def forget(self) -> None:
         """Drop the plugin's credentials, which the server refused, so that it is run again."""
-        self._given = {}
+        self._plugin_status = {}
 
     def _token(self) -> str:
+        """The token of the user; empty if it has none, or logs in with a certificate. As kubectl does, a token file
+        counts before a token, and a token before a plugin.
+        """
         user = self._user
         if user.get("tokenFile"):
             try:
@@ -76,24 +85,28 @@ class Login:
                 ) from None
         if user.get("token") or "exec" not in user:
             return str(user.get("token") or "")
-        if not self._given or _runs_out(self._given):
-            self._given = _asked(user["exec"], self._cluster)
-            if self._given.get("clientCertificateData"):
-                self._present(self._given["clientCertificateData"], self._given.get("clientKeyData", ""))
-        return str(self._given.get("token") or "")
+        if not self._plugin_status or _expires_soon(self._plugin_status):
+            self._plugin_status = _run_plugin(user["exec"], self._cluster)
+            if self._plugin_status.get("clientCertificateData"):
+                self._present(
+                    self._plugin_status["clientCertificateData"], self._plugin_status.get("clientKeyData", "")
+                )
+        return str(self._plugin_status.get("token") or "")
 
 
-def _runs_out(arguments: Mapping[str, Any]) -> bool:
-    until = arguments.get("expirationTimestamp")
+def _expires_soon(status: Mapping[str, Any]) -> bool:
+    until = status.get("expirationTimestamp")
     return bool(until) and datetime.fromisoformat(str(until)) - _EARLY <= datetime.now(UTC)
 
 
-def _asked(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The `status` of an ExecCredential. https://kubernetes.io/docs/reference/config-api/client-authentication.v1/"""
+def _run_plugin(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Run a plugin. Returns the `status` of its ExecCredential, with the credentials.
+    https://kubernetes.io/docs/reference/config-api/client-authentication.v1/
+    """
     interactive = sys.stdin.isatty() and plugin.get("interactiveMode") != "Never"
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.get("provideClusterInfo"):
-        spec["cluster"] = {key: cluster[key] for key in _OF_THE_CLUSTER if key in cluster}
+        spec["cluster"] = {key: cluster[key] for key in _CLUSTER_INFO if key in cluster}
         if "certificate-authority" in cluster and "certificate-authority-data" not in cluster:
             authority = Path(cluster["certificate-authority"]).read_bytes()
             spec["cluster"]["certificate-authority-data"] = base64.b64encode(authority).decode()

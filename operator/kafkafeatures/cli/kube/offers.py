@@ -19,6 +19,7 @@ from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import Patient
 
 LIVE_SECONDS = 2
+"""Time limit for names from the API server: somebody has pressed Tab and waits."""
 
 
 def complete() -> int:
@@ -39,25 +40,26 @@ def offer(words: Sequence[str]) -> None:
 
 
 def _offered(earlier_words: list[str]) -> tuple[list[str], bool]:
-    """Completions of the next word, and whether it may be a file."""
+    """Completions of the next word, and whether it may be a file. `earlier_words`: the words before it."""
     if not earlier_words:
         return [f"{name}\t{help_line}" for name, (_, help_line) in COMMANDS.items()], False
     actions = [action for _, _, command_actions in every_command(earlier_words[0]) for action in command_actions]
     flags = {flag: action for action in actions for flag in action.option_strings}
-    asking = flags.get(earlier_words[-1])
-    if asking is not None and asking.nargs != 0:
-        if is_live(asking):
-            return _live(asking.dest, earlier_words[1:-1]), False
-        return [str(choice) for choice in asking.choices or ()], not asking.choices
-    of_places = [action for action in actions if not action.option_strings]
-    places = [str(choice) for action in of_places for choice in action.choices or ()]
-    places += [name for action in of_places if is_live(action) for name in _live(action.dest, earlier_words[1:])]
-    return [*places, *(f"{flag}\t{(action.help or '') % vars(action)}" for flag, action in flags.items())], False
+    flag_before = flags.get(earlier_words[-1])
+    if flag_before is not None and flag_before.nargs != 0:  # the next word is its value
+        if is_live(flag_before):
+            return _live(flag_before.dest, earlier_words[1:-1]), False
+        return [str(choice) for choice in flag_before.choices or ()], not flag_before.choices
+    positional = [action for action in actions if not action.option_strings]
+    values = [str(choice) for action in positional for choice in action.choices or ()]
+    values += [name for action in positional if is_live(action) for name in _live(action.dest, earlier_words[1:])]
+    return [*values, *(f"{flag}\t{(action.help or '') % vars(action)}" for flag, action in flags.items())], False
 
 
 def _live(kind: str, words: Sequence[str]) -> list[str]:
-    """Names of existing objects of this kind, by the connection flags in these words; none if that fails or takes too
-    long. Namespaces are those with KafkaFeatures.
+    """Names of existing objects of this kind ("name", "namespace" or "context"), by the connection flags in these
+    words; none if that fails. If it takes longer than LIVE_SECONDS, the process ends. Namespaces are those with
+    KafkaFeatures.
     """
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     add_kube_flags(parser)

@@ -30,13 +30,15 @@ GRACE = 15.0
 
 
 class Ending(Struct, frozen=True):
-    """The wait is over."""
+    """The end of a wait: the exit code and the last line of the command."""
 
     code: Exit
     text: str
 
     def conclude(self) -> int:
-        """Print the text in one line, control characters removed, and return the exit code."""
+        """Print the text in one line, control characters removed, and return the exit code. Raises CommandFailed for
+        any other than 0, which prints the text on stderr.
+        """
         if self.code is not Exit.DONE:
             raise CommandFailed(printable(self.text), self.code)
         print(printable(self.text))
@@ -44,8 +46,10 @@ class Ending(Struct, frozen=True):
 
 
 def readings(kube: Kube, reader: Callable[[], T], deadline: float = inf) -> Iterator[T | Away | Denied]:
-    """A reading each second, or the error in its place. The last one is at `deadline` (`time.monotonic`)."""
-    lenient_until = 0.0
+    """A reading each second, or in its place the error of one that failed. The last one is at `deadline`
+    (`time.monotonic`). Raises CommandFailed for other errors, and Denied if the denial is not temporary.
+    """
+    lenient_until = 0.0  # before the first successful reading a denial counts at once
     while True:
         kube.patience = min(REQUEST_TIMEOUT, max(deadline - time.monotonic(), 0.1))
         reading: T | Away | Denied
@@ -87,7 +91,7 @@ def until(
     missing: str,
 ) -> Ending:
     """Read until `judge` returns an Ending; it is called with each reading and the seconds so far. Prints `progress` to
-    stderr when it changes. `missing`: text for the error if the time is over.
+    stderr when it changes. If the `seconds` are over, the Ending says `missing`, and the last line of progress.
     """
     began, say = time.monotonic(), ChangedLines()
     for reading in readings(kube, reader, began + seconds):
@@ -104,14 +108,16 @@ def until(
 def changes(
     kube: Kube, reader: Callable[[], Iterable[KubeResource]], essence: Callable[[KubeResource], object]
 ) -> Iterator[list[KubeResource]]:
-    """First all resources, then at each reading those whose `essence` changed. It does not end."""
+    """Yield all resources first, then at each reading those whose `essence` changed. It does not end. Resources that
+    are gone are printed to stderr.
+    """
     previous: dict[str, object] | None = None
     say = ChangedLines()
     for reading in readings(kube, reader):
         if isinstance(reading, Away | Denied):
             say(str(reading))
             continue
-        say.line = ""
+        say.line = ""  # the next error is printed even if it is the same as before
         resources = {str(resource): resource for resource in reading}
         current = {name: essence(resource) for name, resource in resources.items()}
         changed = [

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         ending = until(
             kube,
             lambda: kube.resource(arguments.name),
-            lambda found, _: answer(found),
+            lambda reading, _: answer(reading),
             lambda _: f"waiting for the operator; check that it is running and watches namespace {kube.namespace}",
             seconds=arguments.timeout,
             missing=f"{resource} is not reconciled yet",
@@ -43,7 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def answer(resource: KubeResource) -> Ending | None:
-    """The result, once the operator has handled the last request (ours or a later one); None before."""
+    """The result, once the operator has handled the last request (that of this command, or a later one); None before.
+    Exit code 0 also if the resource is not ready: the reconciliation itself was done.
+    """
     if resource.status.last_handled_reconcile_at != resource.annotation(RECONCILE):
         return None
     ready, text = resource.status.condition(Condition.READY), f"{resource}: {progress(resource, Goal())}"

@@ -35,8 +35,10 @@ if TYPE_CHECKING:  # read for the page alone
 T = TypeVar("T")
 
 STDOUT = Path("-")
+"""The name of standard output as a file."""
 
 _METADATA = ("name", "namespace", "uid", "generation", "resourceVersion", "creationTimestamp", "deletionTimestamp")
+"""Fields of the metadata that are copied as they are."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,12 +88,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _settings(arguments: argparse.Namespace) -> ClusterSettings | None:
     """Settings of the cluster; None without connection flags."""
     flags = ("bootstrap_server", "bootstrap_controller", "config", "controller_config")
-    given_flags = [name for name in flags if getattr(arguments, name)]
-    if given_flags and not arguments.html:
+    used_flags = [name for name in flags if getattr(arguments, name)]
+    if used_flags and not arguments.html:
         raise CommandFailed(
-            f"--{given_flags[0].replace('_', '-')} needs --html FILE: it is for the page alone", Exit.USAGE
+            f"--{used_flags[0].replace('_', '-')} needs --html FILE: it is for the page alone", Exit.USAGE
         )
-    return settings_from_flags(arguments) if given_flags else None
+    return settings_from_flags(arguments) if used_flags else None
 
 
 def _metadata_log(settings: ClusterSettings | None, resource: KubeResource) -> RollHistory | str:
@@ -107,11 +109,13 @@ def _metadata_log(settings: ClusterSettings | None, resource: KubeResource) -> R
 
 
 def _report(kube: Kube, resource: KubeResource) -> tuple[dict[str, Any], Sequence[SeenEvent] | None]:
+    """The report as a document, and the Events for the page; None if they could not be read."""
     gaps: list[dict[str, str]] = []
 
-    def unless_refused(subject: str, ask: Callable[[], T]) -> T | None:
+    def unless_refused(subject: str, read: Callable[[], T]) -> T | None:
+        """The result of `read`; None if it failed, and then the report says why."""
         try:
-            return ask()
+            return read()
         except CommandFailed as failed:  # a report with a gap is better than none
             gaps.append({"what": subject, "why": str(failed)})
             return None
@@ -160,5 +164,7 @@ def without_status(resource: KubeResource) -> dict[str, Any]:
 
 def _events(kube: Kube, resource: KubeResource) -> Sequence[SeenEvent]:
     """The Events of the resource, the oldest first; without those of a deleted resource of the same name (by uid)."""
-    ours = (event for event in kube.events(resource.metadata["name"]) if event["regarding"].get("uid") == resource.uid)
-    return sorted(map(seen_event, ours), key=lambda event: event.at)
+    raw_events = (
+        event for event in kube.events(resource.metadata["name"]) if event["regarding"].get("uid") == resource.uid
+    )
+    return sorted(map(seen_event, raw_events), key=lambda event: event.at)

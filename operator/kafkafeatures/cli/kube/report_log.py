@@ -17,7 +17,9 @@ from kraftlog.rolls import RollHistory, RollReader
 
 
 def read_roll(settings: ClusterSettings, cluster_id: str, since: datetime) -> RollHistory | str:
-    """Restarts and levels from the metadata log, or why it was not read. An empty `cluster_id` accepts any cluster."""
+    """Restarts and levels from the metadata log since a time, or the reason why it was not read. An empty `cluster_id`
+    accepts any cluster.
+    """
     try:
         history = on_cluster(_read(settings, cluster_id, since))
     except CommandFailed as failed:

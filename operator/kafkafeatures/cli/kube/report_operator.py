@@ -1,6 +1,6 @@
 """Collects facts about the operator that wrote a status, for `report`: its Deployment, its pod, and its log.
 
-Only log lines that name the resource are copied: others are about other people's resources.
+Only log lines that name the resource are copied: others are about other people's resources. Called by `report.py`.
 """
 
 from __future__ import annotations
@@ -20,50 +20,54 @@ T = TypeVar("T")
 LINES = 10_000
 """Newest lines of the log that are searched."""
 KEPT = 500
+"""Most lines about the resource that are copied, the newest."""
 
 
 class Attempt(Protocol):
-    """Function that reads the `subject`, and records the reason if it fails."""
+    """Function that calls `read`, and returns None if that fails; then it records the reason under the `subject`."""
 
-    def __call__(self, subject: str, ask: Callable[[], T]) -> T | None: ...
+    def __call__(self, subject: str, read: Callable[[], T]) -> T | None: ...
 
 
 def operator_of(kube: Kube, resource: KubeResource, tried: Attempt) -> dict[str, Any] | None:
-    """The operator named in the status; None if there is none. An operator outside of Kubernetes has no Deployment and
-    no pod.
+    """The operator that the status names; None if it names none. An operator outside of Kubernetes has no namespace, no
+    Deployment and no pod.
     """
-    who = OperatorIdentity.of(resource.raw)
-    if who is None:
+    identity = OperatorIdentity.of(resource.raw)
+    if identity is None:
         return None
-    document: dict[str, Any] = dict(who.shape)
-    if not who.namespace:
+    document: dict[str, Any] = dict(identity.shape)
+    if not identity.namespace:
         return document
-    deployment = tried("the operator's Deployment", lambda: _there(kube.deployment(who.namespace, who.name)))
-    pod = tried("the operator's pod", lambda: _there(kube.pod(who.namespace, who.instance)))
-    lines = tried("the operator's log", lambda: kube.log(who.namespace, who.instance, LINES)) if pod else None
+    deployment = tried(
+        "the operator's Deployment", lambda: _existing(kube.deployment(identity.namespace, identity.name))
+    )
+    pod = tried("the operator's pod", lambda: _existing(kube.pod(identity.namespace, identity.instance)))
+    lines = tried("the operator's log", lambda: kube.log(identity.namespace, identity.instance, LINES)) if pod else None
     if deployment is not None:
         document["deployment"] = {
             "generation": deployment["metadata"].get("generation"),
             **deployment.get("status", {}),
         }
     if pod is not None:
-        document["pod"] = {name: pod.get("status", {}).get(name) for name in _OF_POD}
+        document["pod"] = {name: pod.get("status", {}).get(name) for name in _POD_FIELDS}
     if lines is not None:
         document["log"] = lines_about(resource.metadata["namespace"], resource.metadata["name"], lines)
     return document
 
 
-_OF_POD = ("phase", "startTime", "conditions", "containerStatuses")
+_POD_FIELDS = ("phase", "startTime", "conditions", "containerStatuses")
 
 
-def _there(document: dict[str, Any] | None) -> dict[str, Any]:
+def _existing(document: dict[str, Any] | None) -> dict[str, Any]:
+    """The object. Raises CommandFailed for None, so that the report says that it does not exist."""
     if document is None:
         raise CommandFailed("it does not exist", Exit.BLOCKED)
     return document
 
 
 def lines_about(namespace: str, name: str, log: str) -> list[str]:
-    """The last lines of an operator's log that are about a resource, in either of its formats."""
+    """The last lines of an operator's log that are about a resource, in either format (`--log-format` text or json)."""
     return [line for line in log.splitlines() if _is_about(namespace, name, line)][-KEPT:]
 
 

@@ -26,7 +26,7 @@ ROLES = ("controllers", "brokers")
 
 
 class KubeResource(Struct, frozen=True, dict=True):
-    """`raw`: the object, as parsed JSON."""
+    """A KafkaFeatures resource. `raw`: the object, as parsed JSON."""
 
     raw: Mapping[str, Any]
 
@@ -167,7 +167,7 @@ class KubeResource(Struct, frozen=True, dict=True):
 
     @property
     def is_approved(self) -> bool:
-        """Tell whether the current plan is approved by its hash, also if the operator has not read the approval yet."""
+        """True if the current plan is approved by its hash, even if the operator has not read the approval yet."""
         plan = self.status.plan
         if plan is None:
             return False

@@ -23,6 +23,7 @@ from kafkafeatures.cli.shell.values import resource_name
 from kafkafeatures.core.facts.observation import MetadataMode
 
 ATTEMPTS = 5
+"""Most attempts to annotate a StatefulSet."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,24 +40,25 @@ def run(arguments: argparse.Namespace) -> int:
     with connected(arguments) as kube:
         resource = kube.resource(arguments.name)
         names = _names(resource, roles)
-        first = ""
+        wait_for_pod = ""
         if arguments.pod:
             _restart_one(kube, resource, names, arguments.pod)
-            first = f"kubectl wait pod/{arguments.pod} -n {kube.namespace} --for=delete --timeout=1h && "
+            # The revision is the same before and after, so `wait --for rolled` alone would end at once.
+            wait_for_pod = f"kubectl wait pod/{arguments.pod} -n {kube.namespace} --for=delete --timeout=1h && "
         else:
             _restart_all(kube, resource, names)
-    for reason in _held_back(resource):
-        print(f"No node is restarted before {reason}")
-    print(f"To wait for it: {first}kafkafeatures wait {resource.flags} --for rolled")
+    for condition in _missing_conditions(resource):
+        print(f"No node is restarted before {condition}")
+    print(f"To wait for it: {wait_for_pod}kafkafeatures wait {resource.flags} --for rolled")
     return Exit.DONE
 
 
 def _restart_all(kube: Kube, resource: KubeResource, names: tuple[str, ...]) -> None:
-    for name in names:
+    for name in names:  # all are checked before the first is written
         _version(_stateful_set(kube, resource, name), kube.namespace)
     requested_at = datetime.now(UTC).isoformat()
     for name in names:
-        _restart(kube, resource, name, requested_at)
+        _annotate(kube, resource, name, requested_at)
         print(f"{resource}: restart of the pods of {name} requested")
 
 
@@ -74,14 +76,15 @@ def _restart_one(kube: Kube, resource: KubeResource, names: tuple[str, ...], nam
     if owner is None:
         text = f"pod {kube.namespace}/{name} is in no StatefulSet that {resource} names ({', '.join(names)})"
         raise CommandFailed(text, Exit.BLOCKED)
-    _version(owner, kube.namespace)
+    _version(owner, kube.namespace)  # raises for another update strategy than OnDelete
     if pod["metadata"].get("deletionTimestamp"):
         raise CommandFailed(f"pod {kube.namespace}/{name} is being replaced already", Exit.BLOCKED)
     kube.annotate_pod(name, {RESTART_POD_UID: pod["metadata"]["uid"]})
     print(f"{resource}: restart of pod {name} requested")
 
 
-def _held_back(resource: KubeResource) -> Iterator[str]:
+def _missing_conditions(resource: KubeResource) -> Iterator[str]:
+    """Texts on what has to be true before the operator restarts nodes, and is not."""
     if resource.mode != "Apply":
         yield f"spec.mode is Apply; it is {resource.mode}"
     if resource.suspended_in_document:
@@ -91,6 +94,7 @@ def _held_back(resource: KubeResource) -> Iterator[str]:
 
 
 def _names(resource: KubeResource, roles: tuple[str, ...]) -> tuple[str, ...]:
+    """The StatefulSets of these roles. Raises CommandFailed if the operator would not restart their pods."""
     if resource.deleted_at:
         raise CommandFailed(f"{resource} is being deleted", Exit.BLOCKED)
     if resource.driver != "StatefulSet":
@@ -112,14 +116,14 @@ def _names(resource: KubeResource, roles: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def _restart(kube: Kube, resource: KubeResource, name: str, now: str) -> None:
+def _annotate(kube: Kube, resource: KubeResource, name: str, requested_at: str) -> None:
     """Annotate a StatefulSet. Its status changes often, and with it the resourceVersion, so each attempt reads and
     checks it anew.
     """
     for retries in reversed(range(ATTEMPTS)):
         try:
             version = _version(_stateful_set(kube, resource, name), kube.namespace)
-            kube.annotate_template(name, {RESTART: now}, version)
+            kube.annotate_template(name, {RESTART: requested_at}, version)
             return
         except Changed:
             if not retries:
@@ -127,6 +131,7 @@ def _restart(kube: Kube, resource: KubeResource, name: str, now: str) -> None:
 
 
 def _stateful_set(kube: Kube, resource: KubeResource, name: str) -> Json:
+    """Read a StatefulSet. Raises CommandFailed if it does not exist."""
     stateful_set = kube.stateful_set(name)
     if stateful_set is None:
         raise CommandFailed(

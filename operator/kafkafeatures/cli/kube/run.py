@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 LOG_FORMATS = ("json", "text")
 LOG_LEVELS = ("info", "warning", "error")
 _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-LEAST_MEMORY = 32 * _UNITS["Mi"]  # one batch of a controller's log may have 8 MiB, and is in memory several times
+LEAST_MEMORY = 32 * _UNITS["Mi"]
+"""Least bytes of a size: one batch of a controller's log may have 8 MiB, and is in memory several times."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -105,21 +106,25 @@ def run(arguments: argparse.Namespace) -> int:
     from kafkafeatures.settings import OperatorSettings
 
     host, port = arguments.listen
-    usual = OperatorSettings()
-    each = arguments.memory_per_cluster or _size_in("KAFKAFEATURES_MEMORY_PER_CLUSTER") or usual.memory_per_cluster
-    together = arguments.memory_all_clusters or _size_in("KAFKAFEATURES_MEMORY_ALL_CLUSTERS")
-    together = together or max(each, usual.memory_all_clusters)
-    if each > together:
+    defaults = OperatorSettings()
+    per_cluster = (
+        arguments.memory_per_cluster or _size_in("KAFKAFEATURES_MEMORY_PER_CLUSTER") or defaults.memory_per_cluster
+    )
+    all_clusters = arguments.memory_all_clusters or _size_in("KAFKAFEATURES_MEMORY_ALL_CLUSTERS")
+    # If only one limit is set, the default of the other gives way, and the command does not fail.
+    all_clusters = all_clusters or max(per_cluster, defaults.memory_all_clusters)
+    if per_cluster > all_clusters:
         raise CommandFailed("--memory-per-cluster is more than --memory-all-clusters", Exit.USAGE)
     settings = OperatorSettings(
         namespaces=tuple(dict.fromkeys(arguments.namespace or _namespaces())),
         listen_host=host,
         listen_port=port,
         allowed=tuple(arguments.allow_address or _networks_in("KAFKAFEATURES_ALLOW_ADDRESS")),
+        # a document must not make the operator connect to itself
         denied=(*(arguments.deny_address or _networks_in("KAFKAFEATURES_DENY_ADDRESS")), *_networks_in("POD_IP")),
-        memory_per_cluster=each,
-        memory_all_clusters=together,
-        max_partition_images=arguments.max_partition_images or _images() or usual.max_partition_images,
+        memory_per_cluster=per_cluster,
+        memory_all_clusters=all_clusters,
+        max_partition_images=arguments.max_partition_images or _images() or defaults.max_partition_images,
         recorder=_recorder(arguments),
         operator=_operator(),
     )
@@ -137,17 +142,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _recorder(arguments: argparse.Namespace) -> RecorderSettings | None:
+    """Settings of the recorder; None without a folder, but its limits are checked anyway."""
     from kafkafeatures.kafka.recorder.recordings import RecorderSettings
 
     folder = arguments.recorder_folder or os.environ.get("KAFKAFEATURES_RECORDER_FOLDER", "")
-    usual = RecorderSettings(folder)
-    each = arguments.recorder_per_cluster or _size_in("KAFKAFEATURES_RECORDER_PER_CLUSTER")
-    together = arguments.recorder_all_clusters or _size_in("KAFKAFEATURES_RECORDER_ALL_CLUSTERS")
-    together = together or max(each, usual.all_clusters)
-    each = each or min(together, usual.per_cluster)
-    if each > together:
+    defaults = RecorderSettings(folder)
+    per_cluster = arguments.recorder_per_cluster or _size_in("KAFKAFEATURES_RECORDER_PER_CLUSTER")
+    all_clusters = arguments.recorder_all_clusters or _size_in("KAFKAFEATURES_RECORDER_ALL_CLUSTERS")
+    all_clusters = all_clusters or max(per_cluster, defaults.all_clusters)
+    per_cluster = per_cluster or min(all_clusters, defaults.per_cluster)
+    if per_cluster > all_clusters:
         raise CommandFailed("--recorder-per-cluster is more than --recorder-all-clusters", Exit.USAGE)
-    return RecorderSettings(os.path.abspath(folder), each, together) if folder else None
+    return RecorderSettings(os.path.abspath(folder), per_cluster, all_clusters) if folder else None
 
 
 def _operator() -> OperatorIdentity:
@@ -175,7 +181,7 @@ def _networks_in(variable: str) -> list[Network]:
 
 
 def _size_in(variable: str) -> int:
-    """0 where nothing is said."""
+    """The bytes in an environment variable; 0 if it is not set."""
     text = os.environ.get(variable, "")
     try:
         return _size(text) if text else 0
@@ -184,7 +190,7 @@ def _size_in(variable: str) -> int:
 
 
 def _images() -> int:
-    """0 where nothing is said."""
+    """The number in KAFKAFEATURES_MAX_PARTITION_IMAGES; 0 if it is not set."""
     text = os.environ.get("KAFKAFEATURES_MAX_PARTITION_IMAGES", "")
     try:
         return _count(text) if text else 0
@@ -193,7 +199,7 @@ def _images() -> int:
 
 
 def _one_of(variable: str, allowed: tuple[str, ...]) -> str:
-    """The value of an environment variable, empty where it is not set."""
+    """The value of an environment variable; empty if it is not set. Raises CommandFailed unless it is allowed."""
     value = os.environ.get(variable, "")
     if value and value not in allowed:
         *first, last = allowed
@@ -226,16 +232,16 @@ def _count(text: str) -> int:
 
 def _network(text: str) -> Network:
     try:
-        meant = ipaddress.ip_network(text, strict=False)
+        network = ipaddress.ip_network(text, strict=False)
     except ValueError:
         raise argparse.ArgumentTypeError(
             f"invalid network {text!r}: expected CIDR notation such as 10.0.0.0/8"
         ) from None
-    if ipaddress.ip_interface(text).ip != meant.network_address:
+    if ipaddress.ip_interface(text).ip != network.network_address:
         raise argparse.ArgumentTypeError(
-            f"invalid network {text!r}: the address has bits beyond /{meant.prefixlen}; the network is {meant}"
+            f"invalid network {text!r}: the address has bits beyond /{network.prefixlen}; the network is {network}"
         )
-    return meant
+    return network
 
 
 def _listen(text: str) -> tuple[str, int]:

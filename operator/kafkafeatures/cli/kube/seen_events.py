@@ -16,7 +16,7 @@ from kafkafeatures.core.engine.event_records import EventFacts
 
 
 class SeenEvent(StatusRecord, frozen=True, kw_only=True):
-    """An Event as a report has it. `at`: when it was written."""
+    """An Event as a report has it. `at`: when it was written. `facts`: None if its annotation has none."""
 
     at: str = ""
     type: str = ""
@@ -28,14 +28,14 @@ class SeenEvent(StatusRecord, frozen=True, kw_only=True):
     facts: EventFacts | None = None
 
 
-_TAKEN = ("type", "reason", "action", "note", "reportingController", "reportingInstance")
+_COPIED_FIELDS = ("type", "reason", "action", "note", "reportingController", "reportingInstance")
 
 
 def seen_event(raw: Mapping[str, Any]) -> SeenEvent:
     """The fields of an Event (events.k8s.io/v1) that a report contains."""
     metadata = raw["metadata"]
     at = raw.get("eventTime") or metadata.get("creationTimestamp", "")
-    fields = {name: raw[name] for name in _TAKEN if name in raw}
+    fields = {name: raw[name] for name in _COPIED_FIELDS if name in raw}
     return shown(SeenEvent, {"at": at, **fields, "facts": _facts((metadata.get("annotations") or {}).get(EVENT_FACTS))})
 
 

@@ -39,22 +39,26 @@ NOT_RECONCILED = "not reconciled yet; check that the operator is running and wat
 HISTORY_SHOWN = 5
 """Newest entries of the history that are shown. Irreversible changes are always shown."""
 WORTH_SAYING = timedelta(seconds=90)
-"""If the condition Ready is older than its reason by more than this, both ages are printed."""
+"""If the status of the condition Ready is older than its reason by at least this, both ages are printed."""
 
-_NOT_MADE = (Result.NOT_APPLIED, Result.REJECTED, Result.NOT_SENT)
+_WITHOUT_EFFECT = (Result.NOT_APPLIED, Result.REJECTED, Result.NOT_SENT)
+"""Results of steps that certainly changed nothing."""
 
 NOT_YET = ("not reconciled", "bold yellow")
+"""Word and style of a resource without the condition Ready."""
 READY_WORDS = {
     "True": ("ready", "bold green"),
     "False": ("not ready", "bold red"),
     "Unknown": ("unknown", "bold yellow"),
 }
+"""Word and style by the status of the condition Ready."""
 _STATES = {"InSync": "green", "Pending": "yellow", "Blocked": "red", "Drifted": "red", "Unmanaged": "dim"}
+# (seconds below which the unit is used, seconds of the unit, its letter)
 _AGES = ((90, 1, "s"), (90 * 60, 60, "m"), (36 * 3600, 3600, "h"), (float("inf"), 86400, "d"))
 
 
 def draw_status(console: Console, resource: KubeResource, current_time: datetime) -> None:
-    """Print all of it."""
+    """Print all of a status, as `status NAME` shows it."""
     draw_headline(console, resource, current_time)
     draw_features(console, resource)
     plan = resource.status.plan
@@ -66,7 +70,7 @@ def draw_status(console: Console, resource: KubeResource, current_time: datetime
         draw_how_to_approve(console, resource)
     draw_blockers_of(console, resource)
     _migration(console, resource)
-    if plan is None:  # else it is said with the plan
+    if plan is None:  # else `_soak` has printed it below the plan
         draw_way_back(console, resource.status.way_back)
     _roll(console, resource)
     _in_progress(console, resource, current_time)
@@ -75,7 +79,7 @@ def draw_status(console: Console, resource: KubeResource, current_time: datetime
 
 
 def draw_plan_of(console: Console, resource: KubeResource, verdict: PlanVerdict, current_time: datetime) -> None:
-    """Print what `plan NAME` shows of it."""
+    """Print the part of a status that `plan NAME` shows."""
     cluster = resource.status.cluster_id
     line(console, Text.assemble((str(resource), "bold"), f"  cluster {cluster or 'unknown'}"))
     for caution in cautions(resource, current_time):
@@ -156,8 +160,8 @@ def draw_features(console: Console, resource: KubeResource) -> None:
         return
     for feature in features:
         line(console, Text.assemble((feature.name, "bold"), "  ", _state(feature)))
-        moves = feature.desired is not None and feature.desired != feature.finalized
-        target = f" -> {level_of(feature, feature.desired, '-')}" if moves else ""
+        changes = feature.desired is not None and feature.desired != feature.finalized
+        target = f" -> {level_of(feature, feature.desired, '-')}" if changes else ""
         item(
             console,
             Text(f"{level_of(feature, feature.finalized, '?')}{target}; all nodes support {range_of(feature, '?')}"),
@@ -172,7 +176,7 @@ def draw_how_to_approve(console: Console, resource: KubeResource) -> None:
 
 
 def draw_blockers_of(console: Console, resource: KubeResource) -> None:
-    """Blockers with their remedies."""
+    """Print the blockers with their remedies."""
     blockers = resource.status.blockers
     if not blockers:
         return
@@ -199,14 +203,14 @@ def age(moment: str, current_time: datetime) -> str:
 
 
 def _ages_of(status: Status, ready: StatusCondition, word: str, current_time: datetime) -> str:
-    """Text on how long Ready has had its reason; and also its status, if that is longer."""
-    changed_at, began = ready.last_transition_time, time_of(ready.last_transition_time)
-    reason = reason_since(status, ready)
-    since = time_of(reason)
-    if began is None or since is None or since <= began:
-        return age(changed_at, current_time)
-    return age(reason, current_time) + (
-        f" ({word} for {age(changed_at, current_time)})" if since - began >= WORTH_SAYING else ""
+    """Text that says for how long Ready has had its reason; and its status (`word`), if that is clearly longer."""
+    status_text, status_time = ready.last_transition_time, time_of(ready.last_transition_time)
+    reason_text = reason_since(status, ready)
+    reason_time = time_of(reason_text)
+    if status_time is None or reason_time is None or reason_time <= status_time:
+        return age(status_text, current_time)
+    return age(reason_text, current_time) + (
+        f" ({word} for {age(status_text, current_time)})" if reason_time - status_time >= WORTH_SAYING else ""
     )
 
 
@@ -285,7 +289,9 @@ def _roll(console: Console, resource: KubeResource) -> None:
 
 
 def _forecast(rollout: RolloutStatus) -> Iterator[str]:
-    """Text on the remaining time: the average time of a restart so far, times the remaining rounds."""
+    """Text on the remaining time: the average time of a restart so far, times the remaining rounds, which are assumed
+    to be in proportion to the remaining nodes. Nothing if the status does not have the rounds.
+    """
     remaining = rollout.total - rollout.done
     nodes = rollout.restarted + remaining
     if rollout.rounds and nodes:
@@ -301,18 +307,20 @@ def _conditions(console: Console, resource: KubeResource, current_time: datetime
     ready = resource.status.condition(Condition.READY)
     messages = {ready.message} if ready else set()
     _title(console, "Conditions")
-    for other in conditions:
-        of_old = "" if resource.is_current(other) else f" (of generation {other.observed_generation or '?'})"
+    for condition in conditions:
+        note = "" if resource.is_current(condition) else f" (of generation {condition.observed_generation or '?'})"
         line = (
-            f"{other.type}={other.status}, for {age(other.last_transition_time, current_time)}: {other.reason}{of_old}"
+            f"{condition.type}={condition.status}, for {age(condition.last_transition_time, current_time)}: "
+            f"{condition.reason}{note}"
         )
         item(console, Text(line))
-        if other.message not in messages:
-            hanging(console, Text(other.message), indent=4)
-        messages.add(other.message)
+        if condition.message not in messages:
+            hanging(console, Text(condition.message), indent=4)
+        messages.add(condition.message)
 
 
 def _history(console: Console, resource: KubeResource) -> None:
+    """Print the newest entries of the history and all irreversible ones, and the used consents."""
     history = resource.status.history
     if history:
         _title(console, "History, newest first")
@@ -333,7 +341,7 @@ def _history(console: Console, resource: KubeResource) -> None:
 def _is_irreversible(entry: HistoryEntry) -> bool:
     """True if this is an irreversible step that was carried out, as far as is known."""
     kind = kind_of(entry)
-    return kind is not None and entry.result not in _NOT_MADE and kind.is_irreversible(entry)
+    return kind is not None and entry.result not in _WITHOUT_EFFECT and kind.is_irreversible(entry)
 
 
 def _title(console: Console, text: str) -> None:

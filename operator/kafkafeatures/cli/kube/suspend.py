@@ -1,7 +1,7 @@
 """`kafkafeatures suspend NAME`: suspends a resource: the step in progress completes, no new step starts.
 
 It writes the annotation kafkafeatures.dev/pause, which Git does not revert, unlike `spec.suspend`. No resourceVersion
-is sent, so that nothing can delay it. `cli/kube/resume.py` removes it.
+is sent, so that it is written even if the resource is changed meanwhile. `cli/kube/resume.py` removes it.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ _FEATURE = re.compile(r"^feature=([a-z][a-z0-9._]{0,63})>=([0-9A-Za-z.-]{1,32})$
 
 
 class Goal(Struct, frozen=True):
-    """The goal of the wait. `feature` empty: `rolled`, or else ready."""
+    """The goal of the wait: a level of `feature`; if that is empty, the roll if `rolled`, else Ready."""
 
     feature: str = ""
     level: int = 0
@@ -78,15 +78,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read it each second; a line on stderr when something changes."""
+    """Read the resource each second until the wait ends; print a line on stderr when something changes."""
     with connected(arguments) as kube:
         ending = _until(kube, arguments.name, arguments.goal, arguments.timeout)
     return ending.conclude()
 
 
 def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None, waited: float = 0.0) -> Ending | None:
-    """The end of the wait by this reading, or None; the rules are in the module's docstring. `waited`: seconds so
-    far.
+    """The end of the wait by this reading, or None to go on; the rules are in the module's docstring. `templates`: of
+    the StatefulSets, only for `rolled`. `waited`: seconds so far.
     """
     if goal.rolled:
         driver = driver_of(resource)
@@ -124,7 +124,7 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
 
 
 def progress(resource: KubeResource, goal: Goal, templates: Templates | None = None) -> str:
-    """Progress in one line."""
+    """Text on what the goal waits for, in one line; for `rolled` empty if it is reached."""
     if goal.rolled:
         return why_not_rolled(resource, templates or {})
     ready = resource.status.condition(Condition.READY)
@@ -151,8 +151,8 @@ def _until(kube: Kube, name: str, goal: Goal, seconds: float) -> Ending:
     return until(
         kube,
         read,
-        lambda found, waited: judge(found[0], goal, found[1], waited),
-        lambda found: progress(found[0], goal, found[1]),
+        lambda reading, waited: judge(reading[0], goal, reading[1], waited),
+        lambda reading: progress(reading[0], goal, reading[1]),
         seconds=seconds,
         missing=f"{kube.namespace}/{name} is not {goal}",
     )
@@ -164,8 +164,8 @@ def _templates(kube: Kube, resource: KubeResource) -> Templates:
 
 
 def _reached(resource: KubeResource, goal: Goal) -> bool:
-    """True if the goal is reached. A level counts only while the cluster can be read: FeaturesFinalized is not Unknown
-    then.
+    """True if the feature has its level. A level counts only while the cluster can be read: then FeaturesFinalized is
+    True or False, not Unknown.
     """
     levels, feature = resource.status.condition(Condition.FEATURES_FINALIZED), resource.feature(goal.feature)
     is_known = levels is not None and levels.status in ("True", "False")

@@ -19,8 +19,8 @@ from kafkafeatures.core.words import counted
 
 
 class Template(Struct, frozen=True):
-    """Update revision and replicas of a StatefulSet. `revision`: empty until its controller has seen the newest
-    template.
+    """Update revision and replicas of a StatefulSet. `revision`: empty until the StatefulSet controller has seen the
+    newest pod template, since its update revision is that of an older template before.
     """
 
     revision: str
@@ -30,8 +30,8 @@ class Template(Struct, frozen=True):
     def of(cls, raw: Mapping[str, Any]) -> Template:
         """The template of a StatefulSet from the API server."""
         status = raw.get("status") or {}
-        observed = int(status.get("observedGeneration") or 0) >= int(raw["metadata"].get("generation") or 0)
-        return cls(str(status.get("updateRevision") or "") if observed else "", int(raw["spec"].get("replicas", 1)))
+        is_current = int(status.get("observedGeneration") or 0) >= int(raw["metadata"].get("generation") or 0)
+        return cls(str(status.get("updateRevision") or "") if is_current else "", int(raw["spec"].get("replicas", 1)))
 
 
 Templates = Mapping[str, Template | None]
@@ -52,7 +52,7 @@ def stateful_sets_of(resource: KubeResource) -> tuple[str, ...]:
 def is_of_these(resource: KubeResource, templates: Templates) -> bool:
     """True if the status is about the current pod templates."""
     return all(
-        template is not None and template.revision and _seen(resource, name).update_revision == template.revision
+        template is not None and template.revision and _workload(resource, name).update_revision == template.revision
         for name, template in templates.items()
     )
 
@@ -64,7 +64,7 @@ def why_not_rolled(resource: KubeResource, templates: Templates) -> str:
             return f"StatefulSet {resource.metadata['namespace']}/{name} not found"
         if not template.revision:
             return f"Kubernetes has not processed the change of StatefulSet {name} yet"
-        workload = _seen(resource, name)
+        workload = _workload(resource, name)
         if (workload.update_revision, workload.total) != (template.revision, template.replicas):
             return f"the operator has not seen revision {template.revision} of StatefulSet {name} yet"
         if workload.updated != template.replicas:
@@ -87,8 +87,8 @@ def rolled_text(templates: Templates) -> str:
     return ", ".join(parts) or "no node needs a restart"
 
 
-def _seen(resource: KubeResource, name: str) -> WorkloadStatus:
-    """The entry about a StatefulSet in the status."""
+def _workload(resource: KubeResource, name: str) -> WorkloadStatus:
+    """The entry about a StatefulSet in the status; an empty one if there is none."""
     return next(
         (workload for workload in resource.status.workloads if workload.name == name), WorkloadStatus(name=name)
     )

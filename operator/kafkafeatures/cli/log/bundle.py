@@ -27,18 +27,23 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed
 from kraftlog import files
 
 MAX_MEMBERS = 100_000
+"""Most members of a bundle, of any kind: each header has to be read."""
 MAX_KEPT = 4 * 1024**3
-"""Bytes of metadata logs; a node keeps about 100 MiB of its own by default."""
+"""Most bytes of metadata logs, all together; a node keeps about 100 MiB of its own by default."""
 MAX_INFLATED = 16 * 1024**3
 """Most bytes of an uncompressed tar: all of it has to be read."""
 MAX_NAME = 4096
-_COPIED = 1024 * 1024
+"""Most characters of a member's path; members with longer ones are ignored."""
+_PIECE = 1024 * 1024
+"""Bytes that are copied at once, and the most bytes of a tar header."""
 _TAR_MAGIC, _TAR_MAGIC_AT = b"ustar", 257
 _ZIP_MAGIC = b"PK\x03\x04"
 
 
-class _TooMuch(Exception):
-    """A bundle exceeds a limit; the text says which."""
+class _MustBeUnpacked(Exception):
+    """A bundle that is not read in place: it exceeds a limit, or is encrypted or compressed in another way. The text
+    says which.
+    """
 
 
 def is_bundle(path: Path) -> bool:
@@ -52,14 +57,16 @@ def is_bundle(path: Path) -> bool:
 
 
 def of_bundle(path: Path) -> list[LogFolder]:
-    """The logs in a bundle, named by their paths in it. Raises CommandFailed for a bundle that cannot be read."""
+    """The logs in a bundle, named by their paths in it. Raises CommandFailed for a bundle that cannot be read, or has
+    none.
+    """
     try:
         members = _ExtractedFiles(path)
         with open_regular(path) as file:
             magic = file.read(4)
             file.seek(0)
             (_of_zip if magic == _ZIP_MAGIC else _of_tar)(members, file, magic)
-    except _TooMuch as error:
+    except _MustBeUnpacked as error:
         raise refused(path, f"{error}; unpack it, and give the directory") from None
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         if _is_one_file(path):
@@ -92,7 +99,7 @@ def _is_one_file(path: Path) -> bool:
 class _ExtractedFiles:
     """Members copied out of a bundle into one file without a name. `places`: (position, size) of each member there.
 
-    The file is open for as long as one of its logs is referenced.
+    The file stays open while any of its logs is referenced, and is gone afterwards.
     """
 
     path: Path
@@ -100,14 +107,16 @@ class _ExtractedFiles:
     size: int = 0
     places: dict[PurePosixPath, tuple[int, int]] = field(default_factory=dict)
     names: dict[PurePosixPath, list[str]] = field(default_factory=dict)
-    """The files of the log in each directory, compressed ones too."""
+    """Names of the files of the log in each directory, those that are compressed one by one too."""
 
     def __del__(self) -> None:
         if hasattr(self, "file"):  # False if creating the file failed
             self.file.close()
 
     def wants(self, name: str) -> PurePosixPath | None:
-        """Path of a member in the bundle if it must be copied; else None."""
+        """Path of a member in the bundle if it must be copied; else None. Notes the name of each file of a log. If
+        several members have the same path, the first counts.
+        """
         if len(name) > MAX_NAME:
             return None
         path = PurePosixPath(name.lstrip("/"))
@@ -119,12 +128,12 @@ class _ExtractedFiles:
         return path if is_read and ".." not in path.parts and path not in self.places else None
 
     def copy(self, path: PurePosixPath, source: IO[bytes]) -> None:
-        """Copy a whole member of the bundle."""
+        """Copy a whole member of the bundle to the end of the file."""
         begin = self.size
-        while part := source.read(_COPIED):
+        while part := source.read(_PIECE):
             self.size += len(part)
             if self.size > MAX_KEPT:
-                raise _TooMuch(f"more than {MAX_KEPT} bytes of metadata logs in it")
+                raise _MustBeUnpacked(f"more than {MAX_KEPT} bytes of metadata logs in it")
             self.file.write(part)
         self.places[path] = begin, self.size - begin
 
@@ -145,55 +154,58 @@ class _ExtractedFiles:
         ]
 
     def _opened(self, folder: PurePosixPath, name: str) -> OpenFile:
-        return _Copied(self, Path(f"{self.path}:{folder / name}"), *self.places[folder / name])
+        return _Member(self, Path(f"{self.path}:{folder / name}"), *self.places[folder / name])
 
     def _properties(self, folder: PurePosixPath) -> dict[str, str]:
+        """`meta.properties` of the node: a node has it beside `__cluster_metadata-0`, bundles may have it inside."""
         for path in (folder.parent / files.PROPERTIES, folder / files.PROPERTIES):
             if path in self.places:
-                return parse_properties(bytes(_Copied(self, self.path, *self.places[path])[0:MAX_PROPERTIES]))
+                return parse_properties(bytes(_Member(self, self.path, *self.places[path])[0:MAX_PROPERTIES]))
         return {}
 
 
-class _Copied(OpenFile):
-    """The bytes of one member."""
+class _Member(OpenFile):
+    """The bytes of one member, `size` of them from position `begin` of the common file. shown: its path in messages."""
 
-    def __init__(self, cache: _ExtractedFiles, shown: Path, begin: int, size: int) -> None:
-        self._kept = cache
-        self._path, self._file, self._begin, self._size = shown, cache.file, begin, size
+    def __init__(self, extracted: _ExtractedFiles, shown: Path, begin: int, size: int) -> None:
+        self._extracted = extracted  # keeps the common file open
+        self._path, self._file, self._begin, self._size = shown, extracted.file, begin, size
         self._start, self._piece = 0, b""
 
     def __exit__(self, *_: object) -> None:
-        pass
+        """Close nothing: other members are in the same file."""
 
 
-def _of_zip(cache: _ExtractedFiles, file: IO[bytes], _: bytes) -> None:
+def _of_zip(extracted: _ExtractedFiles, file: IO[bytes], _: bytes) -> None:
+    """Copy the files of logs out of a zip file."""
     with zipfile.ZipFile(file) as bundle:
         members = bundle.infolist()
         if len(members) > MAX_MEMBERS:
-            raise _TooMuch(f"more than {MAX_MEMBERS} members in it")
+            raise _MustBeUnpacked(f"more than {MAX_MEMBERS} members in it")
         for member in members:
-            path = cache.wants(member.filename)
-            kind = stat.S_IFMT(member.external_attr >> 16)
+            path = extracted.wants(member.filename)
+            kind = stat.S_IFMT(member.external_attr >> 16)  # 0 if the zip was not made on Unix
             if path is None or member.is_dir() or kind not in (0, stat.S_IFREG):
                 continue
-            if member.flag_bits & 1:
-                raise _TooMuch("its members are encrypted")
+            if member.flag_bits & 1:  # encrypted
+                raise _MustBeUnpacked("its members are encrypted")
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise _TooMuch("its members are compressed in another way than deflate")
+                raise _MustBeUnpacked("its members are compressed in another way than deflate")
             with bundle.open(member) as source:
-                cache.copy(path, source)
+                extracted.copy(path, source)
 
 
-def _of_tar(cache: _ExtractedFiles, file: IO[bytes], magic: bytes) -> None:
+def _of_tar(extracted: _ExtractedFiles, file: IO[bytes], magic: bytes) -> None:
+    """Copy the files of logs out of a tar file, which gzip may have compressed. `magic`: its first bytes."""
     source: IO[bytes] = gzip.GzipFile(fileobj=file) if magic[:2] == GZIP_MAGIC else file  # type: ignore[assignment]  # only read, seek and tell are used
     with tarfile.open(fileobj=_Bounded(source), mode="r:") as bundle:  # type: ignore[call-overload]  # the same three
         for member in _members(bundle):
-            path = cache.wants(member.name)
+            path = extracted.wants(member.name)
             if path is None or not member.isreg():
                 continue
             content = bundle.extractfile(member)
             if content is not None:
-                cache.copy(path, content)
+                extracted.copy(path, content)
 
 
 def _members(bundle: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -203,20 +215,20 @@ def _members(bundle: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
             return
         yield member
         bundle.members = []  # type: ignore[attr-defined]  # it would keep them all, and the stubs do not show it
-    raise _TooMuch(f"more than {MAX_MEMBERS} members in it")
+    raise _MustBeUnpacked(f"more than {MAX_MEMBERS} members in it")
 
 
 class _Bounded:
-    """A file object for `tarfile` that limits reads: `tarfile` reads long names and headers as a whole, so they must be
-    small.
+    """A file object for `tarfile` that limits reads to `_PIECE` and positions to `MAX_INFLATED`: `tarfile` reads a long
+    name or header as a whole, and skips a member by seeking behind it.
     """
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
 
     def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= _COPIED:
-            raise _TooMuch(f"a header of {size} bytes in it")
+        if not 0 <= size <= _PIECE:
+            raise _MustBeUnpacked(f"a header of {size} bytes in it")
         return self._source.read(size)
 
     def tell(self) -> int:
@@ -224,5 +236,5 @@ class _Bounded:
 
     def seek(self, position: int, whence: int = 0) -> int:
         if not 0 <= position <= MAX_INFLATED:
-            raise _TooMuch(f"more than {MAX_INFLATED} bytes in it")
+            raise _MustBeUnpacked(f"more than {MAX_INFLATED} bytes in it")
         return self._source.seek(position, whence)

@@ -1,5 +1,5 @@
 """The part of `log state` about clients (quotas, ACLs, SCRAM users, tokens) and topics: names and counts. An image has
-no secrets, so none is shown.
+no secrets, so none is shown. Called by `cli/log/state.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-_SHOWN = 5  # names in a line for people
+_MAX_NAMES = 5
+"""Most names in a line for people."""
+
+# Names of the codes in records, as in Kafka's enums. A code without a name here is shown as a number.
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _RESOURCES = {1: "Any", 2: "Topic", 3: "Group", 4: "Cluster", 5: "TransactionalId", 6: "DelegationToken", 7: "User"}
 _PATTERNS = {3: "Literal", 4: "Prefixed"}
@@ -40,7 +43,7 @@ def clients_shape(image: Image) -> Json:
     return {
         "topics": topics,
         "rights": sorted(
-            (_right(right) for right in clients.rights.values()), key=lambda one: [*map(str, one.values())]
+            (_right(right) for right in clients.rights.values()), key=lambda shape: [*map(str, shape.values())]
         ),
         "credentials": [
             {"user": user, "mechanism": _MECHANISMS.get(code, str(code)), "iterations": iterations}
@@ -65,17 +68,17 @@ def client_lines(image: Image) -> Iterator[str]:
         partitions = sum(len(chunk.partition) for chunk in partitioned.chunks)
         yield f"Topics: {len(partitioned.topics)}, with {_count(partitions, 'partition', 'partitions')}"
     if clients.rights:
-        whose = sorted({right.principal for right in clients.rights.values()})
-        yield f"Rights: {_count(len(clients.rights), 'ACL entry', 'ACL entries')} of {_named(whose)}"
+        principals = sorted({right.principal for right in clients.rights.values()})
+        yield f"Rights: {_count(len(clients.rights), 'ACL entry', 'ACL entries')} of {_first_names(principals)}"
     if clients.credentials:
         users = [f"{user} ({_MECHANISMS.get(code, code)})" for user, code in sorted(clients.credentials)]
-        yield f"SCRAM credentials: {_named(users)}"
+        yield f"SCRAM credentials: {_first_names(users)}"
     if clients.tokens:
         owners = sorted({token.owner for token in clients.tokens.values()})
-        yield f"Delegation tokens: {len(clients.tokens)}, of {_named(owners)}"
+        yield f"Delegation tokens: {len(clients.tokens)}, of {_first_names(owners)}"
     if clients.quotas:
         entities = sorted({_entity(entity) for entity, _ in clients.quotas})
-        yield f"Quotas: {len(clients.quotas)}, for {_named(entities)}"
+        yield f"Quotas: {len(clients.quotas)}, for {_first_names(entities)}"
     if clients.next_producer_id is not None:
         yield f"Next producer id: {clients.next_producer_id}"
 
@@ -100,13 +103,13 @@ def _entity(entity: Entity) -> str:
 
 def _number(value: float) -> float | str:
     """The number, or a text for infinity and NaN, which JSON does not have."""
-    return value if value - value == 0 else str(value)
+    return value if value - value == 0 else str(value)  # infinity - infinity is NaN
 
 
-def _named(names: Sequence[str]) -> str:
-    omitted = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + omitted
+def _first_names(names: Sequence[str]) -> str:
+    omitted = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + omitted
 
 
-def _count(number: int, one: str, extra: str) -> str:
-    return f"{number} {one if number == 1 else extra}"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"

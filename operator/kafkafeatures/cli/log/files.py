@@ -27,16 +27,20 @@ from kraftlog.reading import Reading
 from kraftlog.schema import table
 
 _PIECE = 256 * 1024
-_HEAD = 512  # of a tar it holds more than text
+"""Least bytes of a read, except at the end of a file."""
+_HEAD = 512
+"""Bytes that are checked for other content: a tar header of this size has zeros, so it is not taken for text."""
 GZIP_MAGIC = b"\x1f\x8b"
 _TEXT = frozenset((*b"\t\n\r", *range(0x20, 0x7F)))
+"""Bytes of ASCII text."""
 
 
 class File(Struct, frozen=True):
     """A file to read, with facts from its name and the names beside it.
 
-    is_open: a node may be writing to its end. begins: the offset of its first record. ends: the offset at which the
-    next segment begins. is_orphan: no earlier segment and no snapshot has the records before it.
+    is_open: a node may be writing to its end. begins: the offset of its first record, None if its name does not say it.
+    ends: the offset at which the next segment begins, None without one. is_orphan: no earlier segment and no snapshot
+    has the records before it. bundled: opens a file inside of a bundle, None for any other.
     """
 
     path: Path
@@ -44,7 +48,7 @@ class File(Struct, frozen=True):
     begins: int | None = None
     ends: int | None = None
     is_orphan: bool = False
-    bundled: Callable[[], OpenFile] | None = None  # of a file that is inside of a bundle
+    bundled: Callable[[], OpenFile] | None = None
 
     @property
     def is_snapshot(self) -> bool:
@@ -60,53 +64,57 @@ def files_of(folder: Path, beside: list[files.Segment | files.Snapshot], *, snap
     """The files of a log that lie beside each other: segments, oldest first, and behind them snapshots if asked for."""
     segments = [file_of(folder / segment.name, beside) for segment in beside if isinstance(segment, files.Segment)]
     images = [snapshot for snapshot in beside if isinstance(snapshot, files.Snapshot)]
-    first = segments[0].begins if segments else 0
-    if first and all(image.end_offset < first for image in images):
+    first_offset = segments[0].begins if segments else 0
+    if first_offset and all(image.end_offset < first_offset for image in images):
         segments[0] = replace(segments[0], is_orphan=True)
     return segments + [file_of(folder / image.name, beside) for image in images if snapshots]
 
 
 def parsed(names: Iterable[str]) -> list[files.Segment | files.Snapshot]:
     """Segments and snapshots among these names, in the order of names, which is that of offsets."""
-    parsed = (files.parse(name) for name in sorted(names))
-    return [file for file in parsed if file is not None]
+    parsed_names = (files.parse(name) for name in sorted(names))
+    return [file for file in parsed_names if file is not None]
 
 
 def file_of(path: Path, beside: list[files.Segment | files.Snapshot]) -> File:
-    """The file at this path, with facts from the names beside it."""
-    this = files.parse(path.name)
-    if not isinstance(this, files.Segment):
+    """The file at this path, with facts from the names beside it. A `.log` whose name has no offset counts as open,
+    since nothing shows that it is not. Offsets within a snapshot begin at 0.
+    """
+    segment = files.parse(path.name)
+    if not isinstance(segment, files.Segment):
         return File(path, is_open=path.suffix == ".log", begins=0 if path.suffix == ".checkpoint" else None)
-    bases = [segment.base_offset for segment in beside if isinstance(segment, files.Segment)]
-    later = bases[bisect_right(bases, this.base_offset) :]
-    return File(path, is_open=not later, begins=this.base_offset, ends=later[0] if later else None)
+    bases = [other.base_offset for other in beside if isinstance(other, files.Segment)]
+    later = bases[bisect_right(bases, segment.base_offset) :]
+    return File(path, is_open=not later, begins=segment.base_offset, ends=later[0] if later else None)
 
 
 def missing(file: File, reading: Reading) -> list[str]:
     """Problems of a file that was read to its end: records that it should have and does not."""
-    says = []
+    gaps = []
     if file.is_orphan:
-        says.append(f"the records before offset {file.begins} are missing, and no snapshot that ends there is here")
+        gaps.append(f"the records before offset {file.begins} are missing, and no snapshot that ends there is here")
     if file.begins is not None and reading.begin_offset not in (None, file.begins):
-        says.append(f"begins at offset {reading.begin_offset}, expected {file.begins}")
+        gaps.append(f"begins at offset {reading.begin_offset}, expected {file.begins}")
     end = file.begins if reading.end_offset is None else reading.end_offset
     if file.ends is not None and end != file.ends:
-        says.append(f"ends at offset {end}, but the next segment begins at {file.ends}")
+        gaps.append(f"ends at offset {end}, but the next segment begins at {file.ends}")
     if file.is_snapshot and reading.first != table.SNAPSHOT_HEADER.name:
-        says.append("the snapshot has no header")
+        gaps.append("the snapshot has no header")
     if file.is_snapshot and reading.last != table.SNAPSHOT_FOOTER.name:
-        says.append("the snapshot has no footer: its end is missing")
-    return says
+        gaps.append("the snapshot has no footer: its end is missing")
+    return gaps
 
 
 class OpenFile:
-    """The bytes that a file has now, read when they are asked for, a piece at a time."""
+    """The bytes that a file had when it was opened, read when a slice of them is taken, and at least a piece at once.
+    Raises CommandFailed if a file of other content is opened, or if one is truncated while it is read.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file = open_regular(path)
-        self._begin, self._size = 0, os.fstat(self._file.fileno()).st_size
-        self._start, self._piece = 0, b""
+        self._begin, self._size = 0, os.fstat(self._file.fileno()).st_size  # of these bytes in `_file`
+        self._start, self._piece = 0, b""  # the piece that was read last, and where it begins
         if path.name != files.PROPERTIES and (reason := _other_content(path, bytes(self[:_HEAD]))):
             self._file.close()
             raise refused(path, reason)
@@ -166,9 +174,9 @@ def refuse_compressed(folder: Path, names: Iterable[str]) -> None:
     if not compressed:
         return
     first, command = next(iter(compressed.items()))
-    same_kind = [name for name, this in compressed.items() if this == command]
-    end = first[first.rindex(".") :]
-    pattern = shlex.quote(str(folder / first)) if len(same_kind) == 1 else f"{shlex.quote(str(folder))}/*{end}"
+    same_kind = [name for name, its_command in compressed.items() if its_command == command]
+    suffix = first[first.rindex(".") :]
+    pattern = shlex.quote(str(folder / first)) if len(same_kind) == 1 else f"{shlex.quote(str(folder))}/*{suffix}"
     if len(compressed) == 1:
         raise refused(folder, f"{first} is compressed; decompress it first: {command} {pattern}")
     raise refused(folder, f"{first} and others of its files are compressed; decompress them first: {command} {pattern}")

@@ -16,11 +16,12 @@ from kraftlog import KraftLogError, files
 from kraftlog.restored import loaded
 
 MAX_PROPERTIES = 64 * 1024
+"""Most bytes that are read of a `meta.properties`, which has about 100."""
 
 
 class LogFolder(Struct, frozen=True):
-    """The log of one node. display_name: its name in messages. names: of its files. opened: opens the file of this
-    name. properties: of `meta.properties` beside the log, if it is there.
+    """The log of one node. display_name: its name in messages. names: the names of its files. opened: opens the file
+    with a name. properties: the content of `meta.properties` beside the log; empty without that file.
     """
 
     display_name: str
@@ -30,12 +31,12 @@ class LogFolder(Struct, frozen=True):
 
     @property
     def segments(self) -> list[files.Segment]:
-        """The oldest first."""
+        """The segments of the log, the oldest first."""
         return files.in_order(self.names)[1]
 
     @property
     def snapshots(self) -> list[files.Snapshot]:
-        """The oldest first."""
+        """The snapshots of the log, the oldest first."""
         return files.in_order(self.names)[0]
 
     @property
@@ -50,13 +51,13 @@ class LogFolder(Struct, frozen=True):
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 11 else None
 
     def committed(self) -> int:
-        """The offset below which everything is committed: the end of the newest snapshot, since Kafka makes snapshots
-        of committed records only (KIP-630).
+        """The offset below which everything is committed: the end of the newest whole snapshot, since Kafka makes
+        snapshots of committed records only (KIP-630). 0 without one.
         """
         for snapshot in reversed(self.snapshots):
             try:
                 with self.opened(snapshot.name) as data:
-                    loaded(data, snapshot, sections=())
+                    loaded(data, snapshot, sections=())  # raises if the snapshot is not whole
             except KraftLogError:
                 continue
             return snapshot.end_offset
@@ -64,6 +65,6 @@ class LogFolder(Struct, frozen=True):
 
 
 def parse_properties(content: bytes) -> dict[str, str]:
-    """`name=value`, a line each, as Kafka writes them."""
+    """The properties in a file with lines `name=value`, as Kafka writes them; `#` begins a comment."""
     lines = (line.partition("=") for line in content.decode(errors="replace").splitlines() if line[:1] != "#")
     return {name.strip(): value.strip() for name, _, value in lines}

@@ -32,14 +32,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CONFIRM = "kafkafeatures describe --bootstrap-server HOST:PORT"
+"""The command that confirms a suspicion."""
 
 Json = dict[str, Any]
 Registered = BrokerRegistration | ControllerRegistration
 
 
 class RecordSource(Struct, frozen=True):
-    """The record that proves a fact: file, offset, and time in milliseconds since 1970. `is_state`: the fact is in a
-    snapshot, so it happened at that time or earlier.
+    """The record that proves a fact: its file, offset and time (milliseconds since 1970). `is_state`: the fact is in a
+    snapshot, so it became true at that time or earlier.
     """
 
     file: str
@@ -60,8 +61,9 @@ class RecordSource(Struct, frozen=True):
 
 
 class Candidate(Struct, frozen=True):
-    """A registration whose node may not run any more. suspected: True or False; None if the files cannot show it.
-    registered, fenced: the records of the last registration, and of its being fenced.
+    """A registration of a fenced broker, or of a controller that is not known to vote. suspected: True if it may be a
+    ghost, False if not; None if the files cannot show it. registered: the record of the registration. fenced: the
+    record since which the broker is fenced. Both are None if the files do not have them.
     """
 
     role: str
@@ -92,7 +94,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class Evidence:
-    """The newest records about each node in the files, up to the offset of the image."""
+    """The newest records about each node in the files, up to the offset of the image.
+
+    voters: ids; None if neither the image nor a record has them. voters_from: the record that has them.
+    """
 
     def __init__(self, folder: LogFolder, image: Image) -> None:
         self._registered: dict[tuple[str, int, str], RecordSource] = {}
@@ -102,15 +107,17 @@ class Evidence:
         for item in History(folder):
             if isinstance(item, HistoryLine) and item.event.effective_offset < image.offset:
                 event = item.event
-                self._happened(event.change, RecordSource(item.file, event.offset, event.effective_ms))
+                self._take_change(event.change, RecordSource(item.file, event.offset, event.effective_ms))
             elif isinstance(item, StateOf) and item.offset <= image.offset:
-                self._state(item.image, RecordSource(item.file, item.offset, item.image.timestamp_ms, is_state=True))
+                self._take_state(
+                    item.image, RecordSource(item.file, item.offset, item.image.timestamp_ms, is_state=True)
+                )
             elif isinstance(item, Missing):
                 self._fenced.clear()  # one of them may have been unfenced meanwhile
         if (voters := voters_of(image)) is not None:
             self.voters = tuple(voters)
 
-    def _happened(self, change: Change, record_source: RecordSource) -> None:
+    def _take_change(self, change: Change, record_source: RecordSource) -> None:
         match change:
             case Registration(role=role, node_id=id_, incarnation=incarnation, fenced=fenced):
                 self._registered[role, id_, kafka_uuid(incarnation)] = record_source
@@ -123,8 +130,9 @@ class Evidence:
             case _:
                 pass
 
-    def _state(self, image: Image, record_source: RecordSource) -> None:
+    def _take_state(self, image: Image, record_source: RecordSource) -> None:
         for role, registration in registrations(image):
+            # A record that is known already is the exact time of the registration, so it stays.
             self._registered.setdefault(
                 (role.lower(), registration.id, kafka_uuid(registration.incarnation)), record_source
             )
@@ -137,7 +145,7 @@ class Evidence:
         if not fenced:
             self._fenced.pop(broker, None)
         else:
-            self._fenced.setdefault(broker, record_source)
+            self._fenced.setdefault(broker, record_source)  # the first record since which it is fenced
 
     def registered(self, role: str, registration: Registered) -> RecordSource | None:
         """The record of the current registration; None if these files do not have it."""
@@ -157,13 +165,13 @@ def _candidates(folder: LogFolder, image: Image, evidence: Evidence) -> Iterator
             fenced_since_ms=None if fenced is None else fenced.at_ms,
             end_ms=image.timestamp_ms,
         )
-        is_own = folder.node_id == registration.id
+        is_own = folder.node_id == registration.id  # the node that wrote these files did exist
         if isinstance(registration, ControllerRegistration):
-            judged = _controller(suspected, is_own)
+            judgement = _controller(suspected, is_own)
         else:
-            judged = _broker(suspected, fenced, image.timestamp_ms, is_own) if registration.fenced else None
-        if judged is not None:
-            yield Candidate(role, registration, *judged, evidence.registered(role, registration), fenced)
+            judgement = _broker(suspected, fenced, image.timestamp_ms, is_own) if registration.fenced else None
+        if judgement is not None:
+            yield Candidate(role, registration, *judgement, evidence.registered(role, registration), fenced)
 
 
 def _controller(suspected: bool | None, is_own: bool) -> tuple[bool | None, str] | None:
@@ -176,7 +184,9 @@ def _controller(suspected: bool | None, is_own: bool) -> tuple[bool | None, str]
 
 
 def _broker(suspected: bool | None, fenced: RecordSource | None, end_ms: int, is_own: bool) -> tuple[bool | None, str]:
-    """(suspected, reason) of a fenced broker. A snapshot shows that it is fenced, but not since when."""
+    """(suspected, reason) of a fenced broker. If only a snapshot shows that it is fenced, it has been fenced for at
+    least the known time: a short one then proves nothing, so the result is None instead of False.
+    """
     if is_own:
         return False, "fenced, but these files are its own"
     if suspected is None or fenced is None:
@@ -187,6 +197,7 @@ def _broker(suspected: bool | None, fenced: RecordSource | None, end_ms: int, is
 
 
 def _span(milliseconds: int) -> str:
+    """The duration as text, in whole minutes if it is longer than one; at most 10**9 s, which `timedelta` can hold."""
     from datetime import timedelta
 
     seconds = max(milliseconds, 0) // 1000
@@ -194,9 +205,7 @@ def _span(milliseconds: int) -> str:
 
 
 def _document(folder: LogFolder, restored: Restored, evidence: Evidence, candidates: list[Candidate]) -> Json:
-    """The document of `log ghosts -o json`. ghosts: suspected registrations. unclear: nodes that are fenced or not
-    voters, but not suspected.
-    """
+    """The document of `log ghosts -o json`. ghosts: the candidates that are suspected. unclear: the other ones."""
     return {
         "apiVersion": API_VERSION,
         "kind": "GhostRegistrations",
@@ -243,11 +252,11 @@ def _draw(screen: Console, folder: LogFolder, image: Image, evidence: Evidence, 
     say(f"Registrations at offset {image.offset}{timestamp}; voters {voters}")
     ghosts = [candidate for candidate in candidates if candidate.suspected]
     unclear = [candidate for candidate in candidates if not candidate.suspected]
-    for heading, ones in (("Suspected ghost registrations", ghosts), ("Not clear", unclear)):
-        if ones:
+    for heading, listed in (("Suspected ghost registrations", ghosts), ("Not clear", unclear)):
+        if listed:
             say("")
             say(heading, "bold")
-        for candidate in ones:
+        for candidate in listed:
             say(
                 f"{candidate.role.lower()} {candidate.registration.id}: {candidate.reason}",
                 "red" if candidate.suspected else "yellow",

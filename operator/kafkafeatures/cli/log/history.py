@@ -48,8 +48,8 @@ class StateOf(Struct, frozen=True):
 
 
 class Missing(Struct, frozen=True):
-    """Records that are missing. offset: after the last record before them. until: the offset of the first record after
-    them, None if unknown.
+    """Records that are missing or could not be read, for this reason. offset: that of the first of them. until: the
+    offset of the first record after them, None if unknown.
     """
 
     file: str
@@ -58,13 +58,16 @@ class Missing(Struct, frozen=True):
     reason: str
 
 
-_END = 1 << 62
+_ANY_OFFSET = 1 << 62
+"""An offset behind all records."""
 
 Item = HistoryLine | ImpossibleRecord | StateOf | Missing
 
 
 class History:
-    """The items of a log, in order. Iterate it once; `end` (offset) and `open_transaction` are valid afterwards."""
+    """The items of a log, in order. Iterate it once. Afterwards `end` (the offset behind everything that was read),
+    `open_transaction` and `has_no_level` are valid.
+    """
 
     def __init__(self, folder: LogFolder) -> None:
         self._folder = folder
@@ -72,8 +75,8 @@ class History:
         self._snapshots = folder.snapshots
         self.end = self._segments[0].base_offset if self._segments else 0
         impossible = impossible_in(folder)
-        self._refused = frozenset((judged.file, judged.impossible.offset) for judged in impossible)
-        self._unshown: defaultdict[str, deque[Judged]] = defaultdict(deque)  # by file
+        self._impossible = frozenset((judged.file, judged.impossible.offset) for judged in impossible)
+        self._unshown: defaultdict[str, deque[Judged]] = defaultdict(deque)  # impossible records to come, by file
         for judged in impossible:
             self._unshown[judged.file].append(judged)
         self._understood = not impossible
@@ -100,9 +103,12 @@ class History:
             yield from self._segment(segment, is_last=index + 1 == len(self._segments))
         yield from self._states(until=None)
         for file in self._unshown:  # those in parts that could not be read
-            yield from self._due(file, _END)
+            yield from self._due(file, _ANY_OFFSET)
 
     def _segment(self, segment: files.Segment, *, is_last: bool) -> Iterator[Item]:
+        """The items of a segment, each gap and snapshot before the batch that follows it. is_last: it is the newest, to
+        whose end a node may be writing.
+        """
         with self._folder.opened(segment.name) as data:
             for batch in self._batches(data):
                 if isinstance(batch, Damage):
@@ -130,18 +136,19 @@ class History:
         for event in self._reader.take(batch):
             yield from self._due(file, event.offset)
             self._understood = self._understood and not isinstance(event.change, NotUnderstood)
-            if (file, event.offset) not in self._refused:
+            if (file, event.offset) not in self._impossible:
                 yield HistoryLine(file, event)
         yield from self._due(file, batch.last_offset)
 
     def _due(self, file: str, until: int) -> Iterator[ImpossibleRecord]:
+        """The impossible records of a file up to offset `until`, each only once."""
         unshown = self._unshown[file]
         while unshown and unshown[0].impossible.offset <= until:
             yield ImpossibleRecord(file, unshown.popleft())
 
     def _batches(self, data: Pieces) -> Iterator[Batch | Damage]:
-        """The batches and damage of a segment. Batches with a single NoOp record, most of a log, are skipped while the
-        state is complete.
+        """The batches and damage of a segment. Batches with a single NoOp record, most of a log, are only counted while
+        the state is complete. The first batch of a run is always returned, since a gap or a snapshot may be before it.
         """
         steps = Walk(data)
         while steps.is_open:
@@ -163,13 +170,14 @@ class History:
                 yield run.batch(number)
 
     def _miss(self, file: str, until: int | None, reason: str) -> Missing:
+        """Note that the changes from `end` to `until` are not known, so that the state is not complete any more."""
         self._reader.miss()
         missing, self.end = Missing(file, self.end, until, reason), max(self.end, until or 0)
         return missing
 
     def _states(self, until: int | None) -> Iterator[Item]:
         """States of snapshots that end after the records read so far, and at or below offset `until`, where the next
-        ones begin.
+        batch begins (None: no batch follows).
         """
         while self._snapshots and (until is None or self._snapshots[0].end_offset <= until):
             snapshot = self._snapshots.pop(0)

@@ -1,4 +1,4 @@
-"""Finds the records of a log at which Kafka itself would stop, before a command shows the log.
+"""Finds the impossible records of a log, those at which Kafka itself would stop, before a command shows the log.
 
 Called by every command of `log`, so that all of them report the same records. `kraftlog.judged` decides which ones.
 """
@@ -18,7 +18,7 @@ from kraftlog.judged import Judged, judged
 
 
 def impossible_in(folder: LogFolder) -> list[Judged]:
-    """Records at which Kafka stops in the log of a node. Raises CommandFailed for one that is too large."""
+    """Impossible records in the log of a node. Raises CommandFailed for a log that has more values than can be kept."""
     try:
         return list(judged(folder.names, folder.opened))
     except KraftLogError as error:
@@ -26,14 +26,14 @@ def impossible_in(folder: LogFolder) -> list[Judged]:
 
 
 def impossible_of(items: Iterable[File]) -> Mapping[Path, Sequence[Judged]]:
-    """Records at which Kafka stops in each file, by its path. Files that lie beside each other are of one log."""
+    """Impossible records of each file, by its path. Files in one folder are of one log."""
     logs: dict[str, dict[str, File]] = {}
     for file in items:
         logs.setdefault(str(file.path.parent), {})[_name(file)] = file
     by_path: dict[Path, list[Judged]] = {}
     for folder, beside in logs.items():
-        for each in impossible_in(LogFolder(folder, tuple(beside), partial(_open, beside))):
-            by_path.setdefault(beside[each.file].path, []).append(each)
+        for record in impossible_in(LogFolder(folder, tuple(beside), partial(_open, beside))):
+            by_path.setdefault(beside[record.file].path, []).append(record)
     return by_path
 
 
@@ -42,7 +42,9 @@ def _open(beside: Mapping[str, File], name: str) -> OpenFile:
 
 
 def _name(file: File) -> str:
-    """The file's name if it is that of a segment or snapshot; else the name of the first segment of a log."""
+    """The file's name if it is that of a segment or snapshot; else the name that the first one of a log has, since
+    `judged` finds files by their names.
+    """
     if files.parse(file.path.name) is not None:
         return file.path.name
     return f"{0:020}-{0:010}.checkpoint" if file.is_snapshot else f"{0:020}.log"

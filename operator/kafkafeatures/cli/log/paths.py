@@ -1,7 +1,7 @@
 """Finds metadata logs by the paths in a command line: directories, single files, support bundles.
 
 It decides where logs are searched, and refuses a path with logs of several nodes where a command needs a single one.
-Called by the commands of `log` and by `describe --from`. Nothing is written or locked, and links are not followed.
+Called by the commands of `log`, by `describe --from` and by `clients`. Nothing is written or locked.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ from kraftlog import files
 DEPTH = 4
 """Levels of folders that are searched below a path: `<cluster>/<node>/<disk>/__cluster_metadata-0`."""
 MAX_FOLDERS = 1000
-_RECORDED = (
+"""Most logs that are returned for one path."""
+_RECORDING = (
     "the operator still records this segment, and closes it when it is 6 hours old; to read it now, copy it to a name"
     f" without {files.OPEN.removeprefix('.log')}..."
 )
+"""The reason why a segment that the operator is recording (`files.OPEN` is in its name) is not read."""
 _UNFINISHED = (".checkpoint.part", ".checkpoint.deleted", ".log.deleted", ".log.cleaned", ".log.swap")
+"""Suffixes of files that Kafka was writing or deleting."""
 
 
-def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
-    """The files behind paths: of a directory the segments, oldest first, and behind them snapshots if asked for.
-
-    Of a support bundle those of every directory in it.
+def files_at(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
+    """The files at these paths, for `log decode` and `log verify`: a single file itself; of a directory the segments,
+    oldest first, and behind them the snapshots if `snapshots`; of a support bundle the same for each directory in it.
     """
     folders: dict[Path, list[files.Segment | files.Snapshot]] = {}
     log_files = []
@@ -42,7 +44,7 @@ def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
         if files.parse(path.name) is None and is_bundle(path):
             for folder in of_bundle(path):
                 inside = files_of(Path(folder.display_name), parsed(folder.names), snapshots=snapshots)
-                log_files += [replace(each, bundled=partial(folder.opened, each.path.name)) for each in inside]
+                log_files += [replace(file, bundled=partial(folder.opened, file.path.name)) for file in inside]
             continue
         if path.parent not in folders:
             try:
@@ -56,15 +58,15 @@ def found(paths: Iterable[Path], *, snapshots: bool) -> list[File]:
 def unread(paths: Iterable[Path]) -> list[str]:
     """Files that are not read in the directories among paths, each with its name and the reason."""
     folders = [_log_in(path) for path in paths if path.is_dir()]
-    names = sorted((folder / name for folder in folders for name in os.listdir(folder)), key=str)
-    return [f"{name}: not read; {reason}" for name in names if (reason := _why_unread(name.name))]
+    inside = sorted((folder / name for folder in folders for name in os.listdir(folder)), key=str)
+    return [f"{path}: not read; {reason}" for path in inside if (reason := _unread_reason(path.name))]
 
 
-def _why_unread(name: str) -> str:
+def _unread_reason(name: str) -> str:
     """The reason why a file of this name is not read; empty for all other files."""
     if name.endswith(_UNFINISHED):
         return "it was not finished, or was about to be deleted"
-    return _RECORDED if files.OPEN in name else ""
+    return _RECORDING if files.OPEN in name else ""
 
 
 def _log_in(folder: Path) -> Path:
@@ -98,7 +100,9 @@ def _names(folders: Sequence[LogFolder]) -> str:
 
 
 def log_folders(path: Path) -> list[LogFolder]:
-    """Every log at a path. Raises CommandFailed if there is none."""
+    """Every log at a path, at most `MAX_FOLDERS`; `BUNDLE:FOLDER` is one of the logs in a bundle. Raises CommandFailed
+    if there is none.
+    """
     if not path.is_dir():
         if bundle := _bundle_of(path):
             bundle_folders = of_bundle(bundle)
@@ -117,15 +121,17 @@ def log_folders(path: Path) -> list[LogFolder]:
 
 def _nothing(folder: Path, subject: str) -> CommandFailed:
     """The error for a folder without a log. It explains recordings whose first segment is not closed yet."""
-    recording = (f"{above}{files.DIRECTORY}/*{files.OPEN}*" for above in ("", "*/", "*/*/"))
-    for pattern in (f"*{files.OPEN}*", *recording):
+    patterns = (f"{above}{files.DIRECTORY}/*{files.OPEN}*" for above in ("", "*/", "*/*/"))
+    for pattern in (f"*{files.OPEN}*", *patterns):
         for path in folder.glob(pattern):
-            return refused(path, _RECORDED)
+            return refused(path, _RECORDING)
     return refused(folder, f"no {subject} of a metadata log is here; expected files like {0:020}.log")
 
 
 def _bundle_of(path: Path) -> Path | None:
-    """The bundle of `bundle.tar.gz:node-1/__cluster_metadata-0`, if it is one."""
+    """The bundle in a path such as `bundle.tar.gz:node-1/__cluster_metadata-0`; None for other paths. Each colon is
+    tried, since names of files and folders may have colons too.
+    """
     text = str(path)
     at = text.find(":")
     while at > 0:
@@ -136,8 +142,8 @@ def _bundle_of(path: Path) -> Path | None:
 
 
 def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
-    """Metadata logs below a folder. In subfolders only `__cluster_metadata-0` counts, since segments of topics have the
-    same names.
+    """Metadata logs in a folder, and down to `depth` levels below it. In subfolders only `__cluster_metadata-0` counts,
+    since segments of topics have the same names. Only a `__cluster_metadata-0` may be a link.
     """
     entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     names = tuple(entry.name for entry in entries if files.parse(entry.name))
@@ -151,7 +157,7 @@ def _below(folder: Path, depth: int) -> Iterator[LogFolder]:
         if entry.is_dir(follow_symlinks=False) or (entry.name == files.DIRECTORY and entry.is_dir()):
             try:
                 yield from _below(folder / entry.name, depth - 1)
-            except PermissionError:
+            except PermissionError:  # of a folder that need not have a log
                 if entry.name == files.DIRECTORY:
                     raise
 
@@ -166,7 +172,9 @@ def _of_file(path: Path) -> LogFolder:
 
 
 def _properties(folder: Path) -> Mapping[str, str]:
-    """The node's `meta.properties`, which lies in the parent of the directory of its metadata log."""
+    """The node's `meta.properties`, which lies in the parent of the directory of its metadata log; of copied logs it
+    may lie in that directory itself.
+    """
     for directory in (folder.parent, folder):
         try:
             with OpenFile(directory / files.PROPERTIES) as data:

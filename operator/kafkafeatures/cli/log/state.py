@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 MAX_IMAGE = 512 * 1024 * 1024
 """Bytes of memory for a state: hundreds of times what the largest cluster needs."""
 
-_SHOWN = 10
-"""Most records at which Kafka stops that are listed."""
+_MAX_LISTED = 10
+"""Most impossible records (at which Kafka itself stops, see `kraftlog.judged`) that are listed as problems."""
 
 Json = dict[str, Any]
 
@@ -60,23 +60,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SMALL) -> Restored:
-    """The image at offset `at` (None: the end), but at most up to the first record at which Kafka stops. Raises
-    CommandFailed if the files do not suffice.
+    """The image at offset `at`; for None at the end of the log, or before the first impossible record, if there is one.
+    Raises CommandFailed if the files do not suffice for it, or if such a record lies before `at`.
     """
     name = printable(folder.display_name)
     try:
         impossible = [judged for judged in impossible_in(folder) if at is None or judged.begins < at]
         state = image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
-        base = max((each.end_offset for each in folder.snapshots if each.name in state.made_of), default=0)
-        stop = next((each for each in impossible if _stops(each, base, state.image.offset)), None)
+        base = max((snapshot.end_offset for snapshot in folder.snapshots if snapshot.name in state.made_of), default=0)
+        stop = next((judged for judged in impossible if _stops(judged, base, state.image.offset)), None)
         if stop is None:
-            messages = tuple(f"{each.file}: {each}" for each in impossible)
+            messages = tuple(f"{judged.file}: {judged}" for judged in impossible)
             return Restored(state.image, state.made_of, state.left_out, state.stop_reason, messages)
         if at is not None:
             raise StateUnknown(f"{stop.file}: {stop}", stop.begins)
-        begin = image_at(folder.names, folder.opened, at=stop.begins, sections=sections, limit=MAX_IMAGE)
-        messages = tuple(f"{each.file}: {each}" for each in impossible if each is not stop)
-        return Restored(begin.image, begin.made_of, begin.left_out, f"{stop.file}: {stop}", messages)
+        before = image_at(folder.names, folder.opened, at=stop.begins, sections=sections, limit=MAX_IMAGE)
+        messages = tuple(f"{judged.file}: {judged}" for judged in impossible if judged is not stop)
+        return Restored(before.image, before.made_of, before.left_out, f"{stop.file}: {stop}", messages)
     except StateUnknown as error:
         until = f"; the state is known up to --at {error.exact_until}" if error.exact_until is not None else ""
         context = "" if at is None else f"the state at offset {at} is not known: "
@@ -86,22 +86,24 @@ def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SM
 
 
 def _stops(judged: Judged, base: int, end: int) -> bool:
-    """True if this record is one of those between `base` and `end` from which the state is made."""
+    """True if this impossible record is in a segment, between `base` and `end`, so that the state is made from it. One
+    in a snapshot (it has an `end_offset`) is only reported.
+    """
     return judged.end_offset is None and base <= judged.begins < end
 
 
 def problems_of(restored: Restored) -> list[str]:
     """Reasons why the image may be incomplete."""
-    image, says = restored.image, []
+    image, problems = restored.image, []
     if restored.stop_reason:
-        says.append(f"the state behind offset {image.offset} is not known: {restored.stop_reason}")
-    says += restored.impossible[:_SHOWN]
-    if (omitted := len(restored.impossible) - _SHOWN) > 0:
-        says.append(f"Kafka stops at {omitted} more of the records; see log verify")
+        problems.append(f"the state behind offset {image.offset} is not known: {restored.stop_reason}")
+    problems += restored.impossible[:_MAX_LISTED]
+    if (omitted := len(restored.impossible) - _MAX_LISTED) > 0:
+        problems.append(f"Kafka stops at {omitted} more of the records; see log verify")
     if image.unreadable:
         many = f"{image.unreadable} records" if image.unreadable > 1 else "1 record"
-        says.append(f"{many} could not be understood: what they changed is not known; see log decode")
-    return says
+        problems.append(f"{many} could not be understood: what they changed is not known; see log decode")
+    return problems
 
 
 def state_document(folder: LogFolder, restored: Restored, committed: int) -> Json:
@@ -124,8 +126,8 @@ def state_document(folder: LogFolder, restored: Restored, committed: int) -> Jso
 
 
 def source_shape(folder: LogFolder, restored: Restored, committed: int) -> Json:
-    """The source of a document as JSON: files and offsets. committed: null if it is unknown whether all records are
-    committed.
+    """The source of a document as JSON: files and offsets. `committed` is an offset (`LogFolder.committed`); the field
+    of that name is true if all records are committed, and null if that is unknown.
     """
     image = restored.image
     return {
@@ -144,7 +146,7 @@ def source_shape(folder: LogFolder, restored: Restored, committed: int) -> Json:
 
 
 def levels_of(image: Image) -> Mapping[str, int]:
-    """Finalized levels, metadata.version first, which is 0 where the log has none."""
+    """Finalized levels by feature, metadata.version first; it is 0 if the log has none."""
     levels = {METADATA_VERSION: 0, **image.features}
     if image.kraft_version:
         levels[KRAFT_VERSION] = image.kraft_version
@@ -157,7 +159,7 @@ def voters_of(image: Image) -> list[int] | None:
 
 
 def registrations(image: Image) -> Iterator[tuple[str, BrokerRegistration | ControllerRegistration]]:
-    """Controllers, then brokers, by id."""
+    """(role, registration) of all controllers by id, then of all brokers by id."""
     yield from (("Controller", image.controllers[id_]) for id_ in sorted(image.controllers))
     yield from (("Broker", image.brokers[id_]) for id_ in sorted(image.brokers))
 
@@ -171,7 +173,9 @@ def _registration(role: str, registration: BrokerRegistration | ControllerRegist
             "inControlledShutdown": registration.in_controlled_shutdown,
         }
         shape |= {"rack": registration.rack}
-    shape["listeners"] = [{"name": e.name, "host": e.host, "port": e.port} for e in registration.endpoints]
+    shape["listeners"] = [
+        {"name": endpoint.name, "host": endpoint.host, "port": endpoint.port} for endpoint in registration.endpoints
+    ]
     return shape | {"features": ranges_shape(registration.features)}
 
 
@@ -208,7 +212,7 @@ def _draw(screen: Console, folder: LogFolder, restored: Restored, committed: int
     rows = [
         (
             f"{role.lower()} {registration.id}",
-            _standing(registration),
+            _registration_state(registration),
             format_ranges(registration.features),
             _address(registration),
         )
@@ -230,7 +234,7 @@ def _quorum(image: Image) -> str:
     return f"Quorum: voters {', '.join(map(str, voters))}, {leader}"
 
 
-def _standing(registration: BrokerRegistration | ControllerRegistration) -> str:
+def _registration_state(registration: BrokerRegistration | ControllerRegistration) -> str:
     if isinstance(registration, ControllerRegistration):
         return "-"
     return "fenced" if registration.fenced else "stopping" if registration.in_controlled_shutdown else "unfenced"

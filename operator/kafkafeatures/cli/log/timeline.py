@@ -42,7 +42,9 @@ from kraftlog.records import kafka_uuid
 Json = dict[str, Any]
 
 _WIDE = 72
-_INDENT = 40  # columns of offset and time
+"""Least columns of a terminal for offset, time and text side by side."""
+_INDENT = 40
+"""Columns of offset and time."""
 UNSURE = "the following records may not be committed: they are after the last whole snapshot"
 
 
@@ -109,8 +111,8 @@ def document_of(item: Item, committed: int) -> Json:
                 "migration": None if image.zk_migration_state is None else migration_state(image.zk_migration_state),
                 "file": file,
             }
-        case Missing(file, offset, until, why):
-            return {"offset": offset, "event": "Missing", "until": until, "why": why, "file": file}
+        case Missing(file, offset, until, reason):
+            return {"offset": offset, "event": "Missing", "until": until, "why": reason, "file": file}
 
 
 def _levels(levels: Mapping[str, int]) -> Json:
@@ -171,15 +173,15 @@ def _text(folder: LogFolder, history: History, committed: int) -> int:
     width = console().width
     whose = "" if folder.node_id is None else f", files of node {folder.node_id}"
     sys.stdout.write(f"Cluster {folder.cluster_id or 'id unknown'}{whose}\n")
-    file, sure, is_complete = "", True, True
+    file, is_committed, is_complete = "", True, True
     for item in history:
-        if isinstance(item, HistoryLine) and sure and item.event.effective_offset >= committed:
-            sure = False
+        if isinstance(item, HistoryLine) and is_committed and item.event.effective_offset >= committed:
+            is_committed = False
             _write([f"-- {UNSURE}"], width)
         if item.file != file:
             file = item.file
             _write([f"# {file}"], width)
-        is_complete = is_complete and not isinstance(item, Missing | ImpossibleRecord) and not _is_unread(item)
+        is_complete = is_complete and not isinstance(item, Missing | ImpossibleRecord) and not _is_not_understood(item)
         _write(_line(item), width)
         if isinstance(item, ImpossibleRecord):
             tell(f"{folder.display_name}: {item.file}: {item.judged}")
@@ -191,12 +193,12 @@ def _text(folder: LogFolder, history: History, committed: int) -> int:
     return Exit.DONE if is_complete else Exit.FAILED
 
 
-def _is_unread(item: Item) -> bool:
+def _is_not_understood(item: Item) -> bool:
     return isinstance(item, HistoryLine) and isinstance(item.event.change, NotUnderstood)
 
 
 def _line(item: Item) -> list[str]:
-    """[offset, time, text] of an item, or [text]."""
+    """[offset, time, text] of an item, or [text] for missing records."""
     match item:
         case HistoryLine(_, event):
             note = f" (in effect from {event.effective_offset} on, the end of its transaction)"
@@ -211,12 +213,12 @@ def _line(item: Item) -> list[str]:
             nodes = ", ".join(f"{role.lower()} {registration.id}" for role, registration in registrations(image))
             words = f"by this time, as the snapshot says: {levels}; registered: {nodes or 'none'}"
             return [str(offset), format_time(image.timestamp_ms), words]
-        case Missing(_, _, _, why):
-            return [f"-- {why}"]
+        case Missing(_, _, _, reason):
+            return [f"-- {reason}"]
 
 
 def _write(parts: list[str], width: int) -> None:
-    """Print an item, on several lines if the terminal is narrow."""
+    """Print an item; on a narrow terminal the text has lines of its own below offset and time."""
     *columns, words = map(printable, parts)
     if not columns:
         sys.stdout.write("\n".join(textwrap.wrap(words, width, subsequent_indent="   ")) + "\n")
@@ -234,10 +236,12 @@ def words_of(change: Change) -> str:
     """The change as text."""
     match change:
         case LevelChange(feature=name, level=level, previous=previous, takes_effect=effect, layout=layout):
-            was = "unknown" if previous is None else format_level(name, previous)
+            previous_text = "unknown" if previous is None else format_level(name, previous)
             notes = [f"record of Kafka {layout}"] if layout else []
             notes += [] if effect else ["a record without effect: the quorum follows its own (KAFKA-18979)"]
-            return f"{name} {was} -> {format_level(name, level)}" + (f" ({'; '.join(notes)})" if notes else "")
+            return f"{name} {previous_text} -> {format_level(name, level)}" + (
+                f" ({'; '.join(notes)})" if notes else ""
+            )
         case Registration():
             state = {True: ", fenced", False: ", unfenced", None: ""}[change.fenced]
             who = f"{change.role} {change.node_id} registered{state}"
@@ -248,12 +252,12 @@ def words_of(change: Change) -> str:
         case Unregistration(role=role, node_id=id_):
             return f"{role} {id_} unregistered"
         case MigrationChange(state=state, previous=previous, by_3_4=unsure):
-            was = "unknown" if previous is None else migration_state(previous)
+            previous_text = "unknown" if previous is None else migration_state(previous)
             note = " (by Kafka 3.4 the other one of Migration and PreMigration)" if unsure else ""
-            return f"migration from ZooKeeper {was} -> {migration_state(state)} ({state}){note}"
-        case VotersChange(voters=voters, previous=earlier):
-            was = "unknown" if earlier is None else _ids(earlier)
-            return f"voters {was} -> {_ids(voters)}"
+            return f"migration from ZooKeeper {previous_text} -> {migration_state(state)} ({state}){note}"
+        case VotersChange(voters=voters, previous=previous_voters):
+            previous_text = "unknown" if previous_voters is None else _ids(previous_voters)
+            return f"voters {previous_text} -> {_ids(voters)}"
         case LeaderElection(leader_id=id_, epoch=epoch):
             return f"controller {id_} is the leader of epoch {epoch}"
         case NotUnderstood(subject=subject, reason=reason):

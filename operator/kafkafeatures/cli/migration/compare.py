@@ -1,6 +1,6 @@
 """`kafkafeatures migration compare`: prints every difference between ZooKeeper and the metadata log.
 
-It works only while a migration writes to both. Changes nothing.
+It works only while a migration writes to both. Changes nothing. Called by `command.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.cluster.connect import cluster_of, on_cluster
-from kafkafeatures.cli.migration.connection import where_of
+from kafkafeatures.cli.migration.connection import connection_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.indented import line
 from kafkafeatures.cli.shell.output import console, print_document
@@ -27,8 +27,8 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare. Exit code 0: no difference, 4: differences, 5: unknown."""
-    connection = where_of(arguments)
+    """Compare, and print the differences. Exit code 0: no difference, 4: differences, 5: unknown."""
+    connection = connection_of(arguments)
     equality = on_cluster(_compared(connection.settings, connection.ensemble))
     if arguments.output != "table":
         document = {"apiVersion": API_VERSION, "kind": "MigrationEquality", **equality_document(equality)}

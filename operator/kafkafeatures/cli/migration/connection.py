@@ -18,14 +18,16 @@ from kafkafeatures.zookeeper.ensemble import Ensemble
 
 
 class MigrationConnection(NamedTuple):
-    """Connection settings of both. `desired`: the phase that the document asks for; empty if flags name the cluster."""
+    """Connection settings of cluster and ensemble. `desired`: the phase that the document asks for; empty if flags name
+    the cluster.
+    """
 
     settings: ClusterSettings
     ensemble: Ensemble
     desired: str = ""
 
 
-def where_of(arguments: argparse.Namespace) -> MigrationConnection:
+def connection_of(arguments: argparse.Namespace) -> MigrationConnection:
     """The settings in the document or the flags. Raises CommandFailed."""
     if arguments.file is not None:
         return _in_document(arguments)
@@ -35,13 +37,14 @@ def where_of(arguments: argparse.Namespace) -> MigrationConnection:
 
 
 def _in_document(arguments: argparse.Namespace) -> MigrationConnection:
-    given_flags = [
+    """The settings in the document of `-f`. Raises CommandFailed for flags that contradict it."""
+    cluster_flags = [
         f"--{name.replace('_', '-')}"
         for name in ("zookeeper", "zookeeper_config", "bootstrap_server", "bootstrap_controller")
         if getattr(arguments, name)
     ]
-    if given_flags:
-        raise CommandFailed(f"-f and {given_flags[0]} cannot be combined: the document names the cluster", Exit.USAGE)
+    if cluster_flags:
+        raise CommandFailed(f"-f and {cluster_flags[0]} cannot be combined: the document names the cluster", Exit.USAGE)
     document, *other_documents = documents_of(arguments)
     if other_documents:
         raise CommandFailed(f"{1 + len(other_documents)} documents found; migration is about one cluster", Exit.USAGE)

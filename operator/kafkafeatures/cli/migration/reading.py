@@ -1,4 +1,4 @@
-"""Reads a cluster, its ensemble, and settings of each node once, for the actions `settings` and `preflight`."""
+"""Reads a cluster, its ensemble, and settings of each node once, for `kafkafeatures migration settings`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafkafeatures.kafka.base.settings import ClusterSettings
 
 
 class MigrationReading(Struct, frozen=True):
-    """Readings of ensemble, cluster and settings; `placement` derives the position of the migration."""
+    """Readings of the ensemble, of the cluster, and of settings by node."""
 
     zookeeper: ZooKeeperReading
     observation: Observation
@@ -27,7 +27,9 @@ class MigrationReading(Struct, frozen=True):
 
     @property
     def placement(self) -> tuple[Position, MigrationEvidence] | Misplaced | Failure:
-        """The position of the migration with its evidence; or why it is contradictory or unknown."""
+        """The position of the migration with its evidence; Misplaced if facts contradict each other, Failure if some
+        are unknown.
+        """
         facts = facts_of(self.observation, self.zookeeper)
         if isinstance(facts, Failure):
             return facts
@@ -36,15 +38,15 @@ class MigrationReading(Struct, frozen=True):
 
 
 def look(connection: MigrationConnection, names: frozenset[str]) -> MigrationReading:
-    """Read the ensemble and then the cluster, since the metadata log must be newer than the znodes. Raises
-    CommandFailed.
+    """Read the ensemble and then the cluster, since the metadata log must be newer than the znodes. `names`: the
+    settings to read of each node. Raises CommandFailed.
     """
     zookeeper = ensemble.read(connection.ensemble)
-    observation, node_settings = on_cluster(_cluster(connection.settings, names, zookeeper))
+    observation, node_settings = on_cluster(_read_cluster(connection.settings, names, zookeeper))
     return MigrationReading(zookeeper, observation, node_settings)
 
 
-async def _cluster(
+async def _read_cluster(
     settings: ClusterSettings, names: frozenset[str], zookeeper: ZooKeeperReading
 ) -> tuple[Observation, SettingsByNode]:
     async with cluster_of(settings) as cluster:

@@ -1,4 +1,7 @@
-"""`kafkafeatures migration settings`: compares the settings of each node with those that the next phase requires."""
+"""`kafkafeatures migration settings`: compares the settings of each node with those that the next phase requires.
+
+Called by `command.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from rich.text import Text
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.cli.migration.connection import where_of
+from kafkafeatures.cli.migration.connection import connection_of
 from kafkafeatures.cli.migration.reading import look
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.indented import item, line
@@ -28,7 +31,7 @@ from kafkafeatures.core.words import printable
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the differences. Exit code 0: none, 4: some, or there is no next phase, 5: something is unknown."""
-    connection = where_of(arguments)
+    connection = connection_of(arguments)
     to = arguments.to or connection.desired
     if to not in TARGETS:
         raise CommandFailed("where is the migration to go? use --to, or set spec.migration.desired", Exit.USAGE)
@@ -44,12 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
     edge = next_edge(position, desired, facts)
     if isinstance(edge, NoEdge):
         raise CommandFailed(f"{edge.message}; {edge.remedy}", Exit.BLOCKED)
-    end = TARGETS[desired] if edge is None else edge.end_from(position)
+    end = TARGETS[desired] if edge is None else edge.end_from(position)  # without an edge it is there already
     differences = demands(
         position, end, edge, known_of(readings.settings, release_of(readings.observation)), readings.settings
     )
     differences = msgspec.structs.replace(
-        differences, missing=(*differences.missing, *unseen(differences, readings.observation))
+        differences, missing=(*differences.missing, *unread_controllers(differences, readings.observation))
     )
     if arguments.output == "table":
         draw(console(), differences)
@@ -61,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.BLOCKED if differences.differing else Exit.DONE
 
 
-def unseen(demands: SettingDifferences, observation: Observation) -> Iterator[Failure]:
+def unread_controllers(demands: SettingDifferences, observation: Observation) -> Iterator[Failure]:
     """Failures for controllers that the next phase needs and that could not be asked."""
     if (failure := quorum_uncertainty(demands.position, observation)) is not None:
         yield failure
@@ -79,8 +82,8 @@ def draw(out: Console, demands: SettingDifferences) -> None:
         else ""
     )
     line(out, Text(f"The cluster is at {demands.position}{unless}{next_stage}.", "bold"))
-    for ask in edge.further_actions if edge is not None else ():
-        line(out, Text(f"Needed besides: {ask.value}."))
+    for change in edge.further_actions if edge is not None else ():
+        line(out, Text(f"Needed besides: {change.value}."))
     if edge is not None and edge.caution:
         line(out, Text(f"{edge.caution}.", "bold red"))
     for role, shape, lines in demands.lines:

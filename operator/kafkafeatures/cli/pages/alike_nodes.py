@@ -24,8 +24,9 @@ NOT_REGISTERED = "votes and is not registered"
 
 
 class AlikeNodes(Struct, frozen=True):
-    """Nodes of one role with equal blockers. release: inferred from their version ranges, empty if no release has them.
-    rows: by node id its blockers, one for each feature.
+    """Nodes of one role with equal blockers. is_ghost: their registrations may be ghosts. release: inferred from their
+    version ranges, empty if no release has them. rows: by node id its blockers, one for each feature that it does not
+    support; `needed` is None in the blocker of a voter that is not registered.
     """
 
     role: str
@@ -35,22 +36,22 @@ class AlikeNodes(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Role and ids: "broker 3", "brokers 1-5"."""
+        """Role and ids, such as "broker 3" or "brokers 1-5"."""
         return f"{self.role}{'s' if len(self.rows) > 1 else ''} {shortened(self.rows)}"
 
     @property
     def first(self) -> Sequence[Row]:
-        """The blockers of one of them; those of the others are equal."""
+        """The blockers of the first node; those of the other nodes are equal."""
         return next(iter(self.rows.values()))
 
     @property
     def kinds(self) -> str:
-        """The kinds of their blockers."""
+        """The kinds of the blockers, each once."""
         return ", ".join(dict.fromkeys(blocker["reason"] for blocker in self.first))
 
     @property
     def lacks(self) -> list[str]:
-        """Ranges that they support and what is required, in the words of `describe`."""
+        """Ranges that the nodes support and levels that are required, in the words of `describe`."""
         lacks = [blocker for blocker in self.first if blocker["needed"] is not None]
         statuses = [
             BlockerStatus(
@@ -78,9 +79,9 @@ class AlikeNodes(Struct, frozen=True):
 
     @property
     def remedy(self) -> str:
-        """Remedy for all of them."""
+        """The remedy for the whole group."""
         if self.is_ghost:
-            return self._of_ghosts()
+            return self._ghost_remedy()
         if any(blocker["needed"] is None for blocker in self.first):
             return f"start {self.title}, so that it registers"
         if any(blocker["needed"] < blocker["supportedMin"] for blocker in self.first):
@@ -89,7 +90,7 @@ class AlikeNodes(Struct, frozen=True):
         target = f"to {release} or newer" if release else "to a release that supports it"
         return f"upgrade Kafka on {self.title} {target}"
 
-    def _of_ghosts(self) -> str:
+    def _ghost_remedy(self) -> str:
         first_id = min(self.rows)
         gone = f"if {self.title} {'are' if len(self.rows) > 1 else 'is'} permanently gone"
         if self.role == "broker":
@@ -99,7 +100,7 @@ class AlikeNodes(Struct, frozen=True):
 
 
 def alike_nodes(cluster: ClusterTables) -> list[AlikeNodes]:
-    """Brokers first, in the order of their ids."""
+    """The groups of nodes that block the target, brokers first, each role in the order of its first ids."""
     blockers: dict[tuple[str, int], list[Row]] = {}
     for blocker in cluster.gate["blockers"]["nodes"]:
         blockers.setdefault((blocker["role"], blocker["nodeId"]), []).append(blocker)
@@ -115,13 +116,15 @@ def alike_nodes(cluster: ClusterTables) -> list[AlikeNodes]:
 
 
 def release_of(features: Iterable[tuple[str, Any]] | None) -> str:
-    """The release of Kafka that registers with these ranges, a map as Arrow gives it; empty where none does."""
+    """The release of Kafka that registers with these ranges; empty if none does. `features`: a map as Arrow gives it,
+    pairs of name and bounds.
+    """
     ranges = {name: VersionRange(bounds["min"], bounds["max"]) for name, bounds in features or ()}
     return " or ".join(releases_with(ranges))
 
 
 def _first_with(levels: Mapping[str, int]) -> str:
-    """The oldest release whose nodes support all of these; empty where none is known to."""
+    """The oldest release whose nodes support all of these levels; empty if no known one does."""
     for release in releases():
         ranges = supported_by(release) or {}
         if all(name in ranges and level in ranges[name] for name, level in levels.items()):

@@ -34,12 +34,14 @@ from kafkafeatures.core.engine.blockers import shortened
 from kafkafeatures.core.facts.releases import format_level
 from kafkafeatures.core.words import counted
 
-_FEW = 20
-"""If there are more registrations than this, the table is folded."""
+_MAX_OPEN_ROWS = 20
+"""Most rows of the table of registrations with which it is open at first; with more it is folded."""
 
 
 def cluster_page(gate: Row, cluster: ClusterTables, back: str = "") -> str:
-    """The whole document. `gate`: the fleet's, for the target. `back`: the name of the fleet's page."""
+    """The whole page. `gate`: the document of `pipeline gate` about the fleet. `back`: file name of the fleet's page,
+    for a link to it.
+    """
     name, target = cluster.gate["cluster"], f"{gate['target']['kind']} {gate['target']['name']}"
     sections = (
         Html('<nav><a href="{}">Fleet: {}</a></nav>').format(back, text(target)) if back else Html(),
@@ -95,7 +97,7 @@ def _blockers(cluster: ClusterTables) -> Html:
 
 
 def _evidence(nodes: AlikeNodes) -> Html:
-    """The last registration of each."""
+    """HTML with the last registration of each node of a group."""
     return _by_node(
         nodes.role,
         {id_: evidence(row["node"], row["file"], row["offset"], row["ts"]) for id_, (row, *_) in nodes.rows.items()},
@@ -103,12 +105,13 @@ def _evidence(nodes: AlikeNodes) -> Html:
 
 
 def _by_node(role: str, registrations: Mapping[int, Html]) -> Html:
+    """A line for each node. `registrations`: the HTML by node id."""
     line = Html("<div>{}: {}</div>")
     return Html().join(line.format(text(f"{role} {id_}"), html) for id_, html in registrations.items())
 
 
 def _levels(cluster: ClusterTables, target: str) -> Html:
-    """Levels that would change, before and after."""
+    """Table of the levels that would change, before and after."""
     rows = [
         (change["feature"], *(format_level(change["feature"], change[name]) for name in ("fromLevel", "toLevel")))
         for change in cluster.gate["changes"]
@@ -137,18 +140,18 @@ def _changes(changes: Sequence[Any]) -> str:
 
 def _features(cluster: ClusterTables) -> Html:
     spans = sorted(cluster.rows("feature_timeline"), key=lambda row: (row["feature"], row["from_offset"] or 0))
-    previous = [None, *spans][: len(spans)]
+    previous_spans = [None, *spans][: len(spans)]
     rows = [
         (
             row["feature"],
-            format_level(row["feature"], last["level"]) if last and last["feature"] == row["feature"] else "-",
+            format_level(row["feature"], before["level"]) if before and before["feature"] == row["feature"] else "-",
             format_level(row["feature"], row["level"]),
             in_words(row["change"]),
             text(since(row)) + place(row["evidence_node"], row["evidence_file"], row["evidence_offset"]),
             moment(row["to_ts"]) if row["to_offset"] is not None else "now",
             in_words(row["attribution"]),
         )
-        for last, row in zip(previous, spans, strict=True)
+        for before, row in zip(previous_spans, spans, strict=True)
     ]
     head = ("Feature", "Before", "After", "Change", "From", "Until", "By")
     timeline = section("Feature timeline", "Finalized levels, as far as the log goes back", head, rows)
@@ -170,12 +173,12 @@ def _registrations(cluster: ClusterTables) -> Html:
     head = ("Node", "Kafka (inferred)", "State", "Supports", "Last registration")
     html = section("", "At the end of what was read", head, rows)
     words = counted(len(cluster.current), "registration")
-    shown = Html("<h2>Registrations</h2>\n{}").format(folded(words, html, is_open=len(rows) <= _FEW))
+    shown = Html("<h2>Registrations</h2>\n{}").format(folded(words, html, is_open=len(rows) <= _MAX_OPEN_ROWS))
     return shown if rows else Html()
 
 
 def _last(role: str, registrations: Mapping[int, Html]) -> Html:
-    """The last registration of each node, folded where there are several."""
+    """The last registration of a node; of several nodes a folded list."""
     if len(registrations) == 1:
         return next(iter(registrations.values()))
     return folded(f"{len(registrations)} registrations", _by_node(role, registrations))
@@ -193,9 +196,9 @@ def _state(row: Row) -> str:
 
 
 def _ranges(features: Any) -> list[tuple[str, str]]:
-    """A map as Arrow gives it: pairs."""
+    """(feature, range as text) of a map as Arrow gives it: pairs of name and bounds, or None."""
     return [
-        (name, f"{bounds['min']}-{bounds['max']}") for name, bounds in sorted(features or (), key=lambda one: one[0])
+        (name, f"{bounds['min']}-{bounds['max']}") for name, bounds in sorted(features or (), key=lambda pair: pair[0])
     ]
 
 

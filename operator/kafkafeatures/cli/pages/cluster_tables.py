@@ -24,6 +24,7 @@ MOST_IDS = 5
 """Most node ids in one line about nodes that lack the same level."""
 
 LOOKS = {"ready": ("good", "Ready"), "blocked": ("bad", "Blocked"), "unknown": ("wait", "Unknown")}
+"""CSS class and word by verdict."""
 
 
 _WORDS = {
@@ -80,12 +81,12 @@ class ClusterTables(Struct, frozen=True):
 
     @property
     def current(self) -> list[Row]:
-        """Registrations at the end of the log."""
+        """Registrations that exist at the end of the log."""
         return [row for row in self.rows("node_registrations") if row["is_current"]]
 
     @property
     def blocking(self) -> set[int]:
-        """Node ids that block the target, ghosts too."""
+        """Ids of the nodes that block the target, including ghosts."""
         return {blocker["nodeId"] for blocker in self.gate["blockers"]["nodes"]}
 
     @property
@@ -110,7 +111,7 @@ class ClusterTables(Struct, frozen=True):
 
     def level(self, feature: str) -> int | None:
         """The finalized level at the end of the log; None if the log does not have it."""
-        levels = (row["level"] for row in self.rows("feature_timeline") if row["feature"] == feature and _lasts(row))
+        levels = (row["level"] for row in self.rows("feature_timeline") if row["feature"] == feature and _is_last(row))
         return next(levels, None)
 
     @property
@@ -125,7 +126,8 @@ class ClusterTables(Struct, frozen=True):
         return next(reversed([*ready]), "")
 
 
-def _lasts(row: Row) -> bool:
+def _is_last(row: Row) -> bool:
+    """True for the span of a level that lasts until the end of the log."""
     return row["to_offset"] is None
 
 
@@ -137,14 +139,14 @@ def is_downgrade(changes: Sequence[Any]) -> bool:
 
 
 def section(title: str, caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
-    """A table of at most MAX_ROWS rows under its title; empty where there are no rows."""
+    """A table of at most MAX_ROWS rows under its title; empty without rows."""
     omitted = f"; {len(rows) - MAX_ROWS} more are not shown" if len(rows) > MAX_ROWS else ""
     head_line = Html("<h2>{}</h2>\n").format(title) if title else Html()
     return head_line + table(caption + omitted, head, rows[:MAX_ROWS]) if rows else Html()
 
 
 def verdict(word: str) -> Html:
-    """The gate's answer for a cluster."""
+    """HTML of a verdict ("ready", "blocked" or "unknown")."""
     return Html('<strong class="{}">{}</strong>').format(*LOOKS[word])
 
 
@@ -163,7 +165,7 @@ MAY_BE_A_GHOST = "may be a ghost registration"
 
 
 def summary(gate: Row) -> list[str]:
-    """Lines about blockers and unknown facts; nodes that lack the same level share a line."""
+    """Lines about the blockers of a cluster and unknown facts; nodes that lack the same levels share a line."""
     if gate["verdict"] == "ready":
         return []
     lacks: dict[tuple[str, int, bool], list[str]] = {}
@@ -188,21 +190,21 @@ def summary(gate: Row) -> list[str]:
 
 
 def node_blocker(row: Row) -> str:
-    """Sentence on what a node lacks."""
-    who = f"{row['role']} {row['nodeId']}"
+    """Sentence about a node and what it lacks."""
+    node = f"{row['role']} {row['nodeId']}"
     if row["needed"] is None:
-        return f"{who} votes and is not registered"
+        return f"{node} votes and is not registered"
     needed = format_level(row["feature"], row["needed"])
-    return f"{who} supports {row['feature']} {row['supportedMin']}-{row['supportedMax']}; {needed} is required"
+    return f"{node} supports {row['feature']} {row['supportedMin']}-{row['supportedMax']}; {needed} is required"
 
 
 def ghost(row: Row) -> tuple[str, str, str]:
-    """Node, reason and evidence of a ghost."""
+    """(node, reason, evidence) of a registration that may be a ghost."""
     return f"{row['role']} {row['node_id']}", row["ghost_reason"], last_registration(row)
 
 
 def drift(row: Row) -> tuple[str, str, str]:
-    """The feature, both levels, and whose document it is."""
+    """(feature, finalized and desired level, name of the document) of a level that drifted."""
     feature = row["feature"]
     level, desired = (format_level(feature, row[name] or 0) for name in ("level", "desired_level"))
     return feature, f"{level}, desired is {desired}", row["document"] or "-"
@@ -230,7 +232,7 @@ def place(node: object, file: object, offset: object) -> Html:
 
 
 def moment(at: object) -> str:
-    """A time of a row."""
+    """Text of a time in a row."""
     return day_and_time(time_of(at)) if at is not None else "not known"
 
 

@@ -39,7 +39,7 @@ a { color: var(--bar); }
 
 
 def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
-    """The whole document. `clusters`: each with the name of its page's file."""
+    """The whole page. `gate`: the document of `pipeline gate`. `clusters`: (file name of its page, its rows)."""
     target = f"{gate['target']['kind']} {gate['target']['name']}"
     flaps = {link: flapping(cluster) for link, cluster in clusters}
     sections = (
@@ -108,9 +108,10 @@ def _facts(gate: Row) -> Html:
 
 
 def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: Mapping[str, Sequence[Lane]]) -> Html:
+    """The table with a row for each cluster. `flaps`: flapping nodes by the file name of their cluster's page."""
     if not clusters:
         return Html()
-    order = {"blocked": 0, "unknown": 1, "ready": 2}
+    order = {"blocked": 0, "unknown": 1, "ready": 2}  # what needs action comes first
     feature = gate["target"]["name"].partition("=")[0] if gate["target"]["kind"] == "feature" else METADATA_VERSION
     rows = [
         (
@@ -122,7 +123,7 @@ def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: M
             lines(_remarks(cluster, flaps[link])) or "-",
             day_and_time(time_of(cluster.gate["watermark"]["time"])),
         )
-        for link, cluster in sorted(clusters, key=lambda each: order[each[1].gate["verdict"]])
+        for link, cluster in sorted(clusters, key=lambda item: order[item[1].gate["verdict"]])
     ]
     omitted = f"; {len(rows) - MAX_ROWS} more are not shown" if len(rows) > MAX_ROWS else ""
     head = ("Cluster", "Verdict", "Finalized", "Can reach", "Nodes behind", "Why, and what else", "Read until")
@@ -145,7 +146,7 @@ def _behind(cluster: ClusterTables) -> str:
 
 
 def _finalized(cluster: ClusterTables, feature: str) -> str:
-    """The level of this feature, by its name where it has one."""
+    """The level of this feature as text, by its name if it has one."""
     level = cluster.level(feature)
     if level is None:
         return "not known"
@@ -169,6 +170,7 @@ def _remarks(cluster: ClusterTables, flaps: Sequence[Lane]) -> Iterable[str]:
 
 
 def _kinds(clusters: Iterable[tuple[str, ClusterTables]]) -> list[tuple[str, ...]]:
+    """(kind of blocker, number of clusters that it blocks, number of nodes that it is about)."""
     counts: Counter[str] = Counter()
     nodes: Counter[str] = Counter()
     for _, cluster in clusters:

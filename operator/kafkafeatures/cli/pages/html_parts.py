@@ -33,12 +33,12 @@ class Html(Markup):
 
 
 BREAK = Html("<br>")
-_SET_APART = re.compile(
+_CODE_OR_WHOLE = re.compile(
     r"`([^`]+)`|(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|(?:\d+-)?\d+ \((?:up to )?\d[\w.]*-IV\d+\))", re.ASCII
 )
 """Groups: 1, a command in backticks; 2, a time or a level, which must stay on one line."""
 _FORMS = {1: Html("<code>{}</code>"), 2: Html('<span class="whole">{}</span>')}
-"""HTML for both, by group."""
+"""HTML for the matches, by group."""
 _COMMAND = re.compile("`?(kafkafeatures [a-z]+ -[^;`]*)`?")
 _POLICY = Html("default-src 'none'; style-src 'unsafe-inline'; img-src data:{}")
 
@@ -126,12 +126,13 @@ def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], styl
 
 
 def _cells(begins: Sequence[Html], row: Sequence[str]) -> Html:
+    """The cells of a row after its first. `begins`: their opening tags, with the heading for narrow screens."""
     end = Html("</td>")
     return Html().join(part for begin, cell in zip(begins, row, strict=True) for part in (begin, text(cell), end))
 
 
 def folded(summary: str, shown: Html, *, is_open: bool = False, is_printed: bool = True) -> Html:
-    """A section that opens by a click on its summary. When printed it is open, or with `is_printed` False left out."""
+    """A section that opens by a click on its summary. On paper it is open, or left out if `is_printed` is False."""
     screen = "" if is_printed else Html(' class="screen"')
     html = Html("<details{}{}><summary>{}</summary>\n{}\n</details>")
     return html.format(screen, " open" * is_open, summary, shown)
@@ -143,7 +144,7 @@ def text(value: object) -> Html:
     """
     if isinstance(value, Html):
         return value
-    parts = _SET_APART.split(printable(str(value)))
+    parts = _CODE_OR_WHOLE.split(printable(str(value)))  # other text, group 1, group 2, other text, and so on
     return Html().join(
         _FORMS[number % 3].format(part) if number % 3 else part for number, part in enumerate(parts) if part
     )

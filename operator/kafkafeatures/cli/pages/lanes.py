@@ -18,9 +18,11 @@ from kafkafeatures.cli.pages.timeline import Axis, Piece, keys, with_axis
 from kafkafeatures.core.words import counted
 
 FLAPS, WITHIN = 5, timedelta(hours=24)
+"""A node that was away so often in so short a time, each time without a controlled shutdown, is flapping."""
 FLAPPING = f"away {FLAPS} times within 24 h without a controlled shutdown"
 """The definition of flapping, as text."""
 
+# (style, text) of each kind of piece, for the legend
 _KEYS = (
     ("down", "away, as far as the metadata log tells of it"),
     ("moment", "known of one moment only: how long it was away is not known"),
@@ -38,8 +40,9 @@ class Lane(Struct, frozen=True):
 
     @property
     def is_flapping(self) -> bool:
-        """True if the node was away too often in a short time, without a controlled shutdown."""
+        """True if the node was away FLAPS times WITHIN a time, without a controlled shutdown."""
         begins = sorted(_begin(row) for row in self.rows if row["kind"] != "controlled")
+        # the n-th begin and the one FLAPS - 1 later are the first and last of FLAPS times
         return any(last - first <= WITHIN for first, last in zip(begins, begins[FLAPS - 1 :], strict=False))
 
     @property
@@ -49,7 +52,7 @@ class Lane(Struct, frozen=True):
 
     @property
     def took(self) -> str:
-        """Time that it was away in all."""
+        """Time that the node was away in all, as text."""
         durations = [row["duration_ms"] for row in self.rows if row["duration_ms"] is not None]
         if not durations:
             return "not known"
@@ -73,7 +76,7 @@ def flapping(cluster: ClusterTables) -> list[Lane]:
 
 
 def rolls(cluster: ClusterTables) -> Html:
-    """The section; empty where no node was away."""
+    """The section of a page; empty if no node was away."""
     node_lanes = lanes(cluster)
     rows = [row for lane in node_lanes for row in lane.rows]
     if not rows:
@@ -101,14 +104,17 @@ def rolls(cluster: ClusterTables) -> Html:
         for lane in node_lanes
         for row in lane.rows
     ]
-    each = table("Each time that a node was away", ("Node", "From", "How it went", "How it is back", "Took"), times)
+    details_table = table(
+        "Each time that a node was away", ("Node", "From", "How it went", "How it is back", "Took"), times
+    )
     used = {_piece(row)[0] for row in rows}
     key = keys((style, words) for style, words in _KEYS if style in used)
-    details = folded(counted(len(times), "time"), each, is_printed=False)
+    details = folded(counted(len(times), "time"), details_table, is_printed=False)
     return Html("<h2>Rolls</h2>\n{}\n{}\n{}").format(with_axis(picture, axis), key, details)
 
 
 def _piece(row: Row) -> Piece:
+    """The piece of a track for one time away; a moment if only one time is known."""
     begin, end = _begin(row), _end(row)
     return "down" if begin < end else "moment", begin, end
 

@@ -46,7 +46,8 @@ _KEYS = (
     ("both", "changes are written to both: one can go back"),
     ("finalized", "finalized: behind the point of no return"),
 )
-_OF_STATE = {
+"""(style, text) of each kind of piece, for the legend."""
+_STYLES = {
     ZkMigrationState.PRE_MIGRATION: "waits",
     ZkMigrationState.MIGRATION: "both",
     ZkMigrationState.POST_MIGRATION: "finalized",
@@ -63,7 +64,9 @@ _NO_RETURN = {
 def migration(
     resource: KubeResource, events: Sequence[SeenEvent], current_time: datetime, log: RollHistory | str
 ) -> Html:
-    """The section; empty where neither the status nor the log knows of a migration."""
+    """The section; empty if neither the status nor the log knows of a migration. `log`: the history by the metadata
+    log, or the reason why it was not read.
+    """
     status = resource.status.migration
     history = log.migration if isinstance(log, RollHistory) else MigrationHistory()
     states = [state for state in history.states if state.code != ZkMigrationState.NONE]
@@ -110,6 +113,7 @@ def _box(style: str, head: str, body: str) -> Html:
 
 
 def _timeline(history: MigrationHistory, states: Sequence[StateChange], log: RollHistory) -> Iterator[Html]:
+    """The drawing with a track for the cluster and one for each broker, its legend, and the folded table of times."""
     moments = [time_in_log(at.at_ms) for at in (*(mode.at for mode in history.modes), *(state.at for state in states))]
     axis = Axis(min(moments), max([*moments, time_in_log(log.end.at_ms)]))
     nodes = sorted({mode.node_id for mode in history.modes})
@@ -122,6 +126,7 @@ def _timeline(history: MigrationHistory, states: Sequence[StateChange], log: Rol
     omitted = f"; {len(nodes) - MAX_NODES} more are in the table" if len(nodes) > MAX_NODES else ""
     window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
     caption = f"Modes of {counted(len(nodes), 'broker')}, {window}, as the metadata log has them{omitted}"
+    # + 1: the track of the cluster comes first
     yield with_axis(table(caption, ("Node", "When", "At the end"), track_rows[: MAX_NODES + 1], "drawn"), axis)
     used = {style for _, pieces in tracks for style, _, _ in pieces}
     yield keys((style, words) for style, words in _KEYS if style in used)
@@ -133,6 +138,7 @@ def _timeline(history: MigrationHistory, states: Sequence[StateChange], log: Rol
 
 
 _WORDS = {True: "in KRaft mode", False: "in ZooKeeper mode with the flag", None: "unregistered"}
+"""Texts for `ModeChange.in_kraft`."""
 
 
 def _name_of(change: StateChange) -> str:
@@ -147,16 +153,19 @@ def _when(at: Moment, log: RollHistory) -> tuple[Html, str]:
 
 
 def _states(states: Sequence[StateChange], axis: Axis) -> Iterator[Piece]:
+    """Pieces of the cluster's track: each state until the next one."""
     ends = [*(time_in_log(state.at.at_ms) for state in states[1:]), axis.end]
     for change, end in zip(states, ends, strict=True):
         state = ZkMigrationState.of(change.code)
-        style = _OF_STATE.get(state) if state is not None else None
+        style = _STYLES.get(state) if state is not None else None
         if style is not None:
             yield style, time_in_log(change.at.at_ms), end
 
 
 def _modes(changes: Sequence[ModeChange], axis: Axis) -> Iterator[Piece]:
-    """Before its first registration a broker was in ZooKeeper mode, or was not there."""
+    """Pieces of a broker's track: each mode until the next one. Before its first registration a broker was in ZooKeeper
+    mode, or had not been started yet.
+    """
     first = time_in_log(changes[0].at.at_ms)
     if first > axis.begin:
         yield "zookeeper", axis.begin, first
@@ -167,6 +176,7 @@ def _modes(changes: Sequence[ModeChange], axis: Axis) -> Iterator[Piece]:
 
 
 def _last(pieces: Sequence[Piece]) -> str:
+    """Text about the end of a track: the legend of its last piece."""
     return dict(_KEYS)[pieces[-1][0]] if pieces else "-"
 
 

@@ -38,13 +38,14 @@ from kraftlog.rolls import RollHistory
 
 NOT_RECONCILED = StatusCondition(type="", status="", last_transition_time=Stamp(""), reason="", message="")
 
+# CSS class by the state of a feature
 _STATES = {"InSync": "good", "Pending": "wait", "Blocked": "bad", "Drifted": "bad", "Unmanaged": "muted"}
 
 
 def page(
     resource: KubeResource, events: Sequence[SeenEvent] | None, current_time: datetime, log: RollHistory | str
 ) -> str:
-    """The whole document.
+    """The whole page.
 
     `events`: the oldest first; None if they could not be read. `log`: the restarts by the metadata log, or the reason
     why it was not read.
@@ -57,7 +58,7 @@ def page(
         roll(resource, events or (), current_time, log),
         _features(resource),
         _conditions(resource),
-        _happened(resource, events),
+        _events_and_history(resource, events),
     )
     return whole_page(f"{resource} - KafkaFeatures", sections, STYLE_OF_ROLLS + STYLE_OF_MIGRATIONS)
 
@@ -68,12 +69,12 @@ def page(
 def _head(resource: KubeResource, current_time: datetime) -> Html:
     status = resource.status
     ready = status.condition(Condition.READY) or NOT_RECONCILED
-    look = {"True": ("Ready", "good"), "False": ("Not ready", "bad"), "Unknown": ("Unknown", "wait")}
-    word, style = look.get(ready.status, ("Not reconciled yet", "wait"))
+    looks = {"True": ("Ready", "good"), "False": ("Not ready", "bad"), "Unknown": ("Unknown", "wait")}
+    word, style = looks.get(ready.status, ("Not reconciled yet", "wait"))
     if resource.says(Condition.RECONCILING):
         style = "wait"  # it resolves automatically
     is_old = ready is not NOT_RECONCILED and not resource.is_current(ready)
-    old = f" (of generation {ready.observed_generation or '?'})" if is_old else ""
+    generation = f" (of generation {ready.observed_generation or '?'})" if is_old else ""
     facts = {
         "Cluster": status.cluster_id,
         "Metadata": status.metadata_version,
@@ -85,7 +86,7 @@ def _head(resource: KubeResource, current_time: datetime) -> Html:
     described = Html(" | ").join(Html("{}: {}").format(name, text(fact)) for name, fact in facts.items() if fact)
     reason, message = ready.reason and f": {ready.reason}", ready.message and BREAK + text(ready.message)
     return Html('<h1>{}</h1>\n<p class="box"><strong class="{}">{}{}</strong>{}{}</p>\n<p class="muted">{}</p>').format(
-        text(resource), style, word, text(reason), text(old), message, described
+        text(resource), style, word, text(reason), text(generation), message, described
     )
 
 
@@ -109,9 +110,9 @@ def _plan(resource: KubeResource) -> Html:
     way_back = Html("\n<p>Way back, {}: {}</p>").format(text(until_of(back)), text(back.how)) if back else ""
     since = status.soak_started_at
     soak = Html("\n<p>Soaking: every node healthy since {}</p>").format(text(as_written(since))) if since else ""
-    steps_of_it = table("Steps, in their order", ("Step", "State", "Undo"), steps)
+    steps_table = table("Steps, in their order", ("Step", "State", "Undo"), steps)
     marked = text(", ".join(filter(None, marks)))
-    return Html("<h2>Plan</h2>\n<p>{}</p>\n{}{}{}").format(marked, steps_of_it, soak, way_back)
+    return Html("<h2>Plan</h2>\n<p>{}</p>\n{}{}{}").format(marked, steps_table, soak, way_back)
 
 
 def _features(resource: KubeResource) -> Html:
@@ -162,7 +163,7 @@ def _conditions(resource: KubeResource) -> Html:
     return Html("<h2>Conditions</h2>\n") + folded("All conditions", html) if rows else Html()
 
 
-def _happened(resource: KubeResource, events: Sequence[SeenEvent] | None) -> Html:
+def _events_and_history(resource: KubeResource, events: Sequence[SeenEvent] | None) -> Html:
     rows = [(event.at, event.reason, event.note) for event in events or ()]
     rows += [
         (entry.at, entry.result, f"{entry.action or '?'} {entry.message}".strip()) for entry in resource.status.history

@@ -25,6 +25,7 @@ from kraftlog.rolls import RollHistory
 from kraftlog.strips import Stretch, Strip
 
 MAX_STRIPS = 50
+"""Most partitions that are drawn: the worst ones."""
 MAX_ROWS = 2000
 """Most restarts in the table: the latest ones."""
 MAX_PIECES = 500
@@ -66,6 +67,7 @@ STYLE_OF_ROLLS = Html("""
 @media print { * { print-color-adjust: exact; -webkit-print-color-adjust: exact; } }
 """)
 
+# (style, text) of each kind of piece, for the legends: of nodes, and of partitions
 _PHASES = (
     ("stopping", "stopping: leaders move away"),
     ("down", "stopped, and started again"),
@@ -82,8 +84,8 @@ _STATES = (
 
 
 def roll(resource: KubeResource, events: Sequence[SeenEvent], current_time: datetime, log: RollHistory | str) -> Html:
-    """The section; empty if nothing was restarted. `log`: the history by the metadata log, or the reason why it was not
-    read.
+    """The section; empty if there was no roll and no node was away. `log`: the history by the metadata log, or the
+    reason why it was not read.
     """
     status = resource.status
     rollout, workloads = status.rollout, status.workloads
@@ -116,6 +118,7 @@ def roll(resource: KubeResource, events: Sequence[SeenEvent], current_time: date
 
 
 def _stable_for(resource: KubeResource) -> timedelta:
+    """The duration in `spec.rollout.stableFor`; its default if the text is not valid."""
     try:
         return timedelta(seconds=duration(resource.stable_for))
     except (ValueError, ArgumentTypeError):
@@ -123,6 +126,7 @@ def _stable_for(resource: KubeResource) -> timedelta:
 
 
 def _axis(rows: Iterable[NodeAbsence], log: RollHistory | None, current_time: datetime) -> Axis:
+    """The axis from the first to the last moment of any node or partition; to now if a restart is not over."""
     moments = [point.at for row in rows for point in row.points if point is not None]
     if not all(row.is_over for row in rows):
         moments.append(current_time)
@@ -135,12 +139,12 @@ def _facts(rows: Sequence[NodeAbsence], log: RollHistory, current_time: datetime
     """List of the facts that people ask for first."""
     restarts = sum(row.is_restart for row in rows)
     ends = [row.last if row.is_over else current_time for row in rows]
-    took = lasting((max(ends) - min(row.begin for row in rows)).total_seconds()) if rows else "-"
+    whole_time = lasting((max(ends) - min(row.begin for row in rows)).total_seconds()) if rows else "-"
     below = str(log.below_minimum) if log.minimum_known else f"at least {log.below_minimum}"
     longest = max((strip.under_replicated_ms for strip in log.strips), default=0)
     facts = (
         (str(restarts), f"restart{'' if restarts == 1 else 's'}"),
-        (took, "from the first to the last"),
+        (whole_time, "from the first to the last"),
         (str(_most_at_once(rows, current_time)), "most nodes away at once"),
         (f"{log.without_leader} of {log.partitions}", "partitions without a leader"),
         (f"{below} of {log.partitions}", "partitions below min.insync.replicas"),
@@ -167,20 +171,21 @@ def _most_at_once(rows: Iterable[NodeAbsence], current_time: datetime) -> int:
 
 
 def _timeline(rows: Sequence[NodeAbsence], axis: Axis, log: RollHistory | None, current_time: datetime) -> list[Html]:
+    """The drawing with a lane for each node, its legend, and the folded table of times."""
     latest_rows = rows[-MAX_ROWS:]
     omitted = f"; the {len(rows) - len(latest_rows)} earlier ones are not shown" if len(latest_rows) < len(rows) else ""
     words = "as the metadata log and the operator tell it" if log is not None else "as far as Events tell of it"
     window = f"{day_and_time(axis.begin)} to {day_and_time(axis.end)}"
     caption = f"Timeline of {counted(sum(row.is_restart for row in rows), 'restart')}, {window}, {words}{omitted}"
     phases = [_pieces(row, current_time) for row in latest_rows]
-    lanes: dict[str, list[int]] = {}
-    for at, row in enumerate(latest_rows):
-        lanes.setdefault(row.node, []).append(at)
+    lanes: dict[str, list[int]] = {}  # indexes of rows and of their phases, by node
+    for index, row in enumerate(latest_rows):
+        lanes.setdefault(row.node, []).append(index)
     pictures = [
         (
-            _name([latest_rows[at] for at in lane]),
-            axis.track(piece for at in lane for piece in phases[at]),
-            _all_took([latest_rows[at] for at in lane], current_time),
+            _name([latest_rows[index] for index in lane]),
+            axis.track(piece for index in lane for piece in phases[index]),
+            _all_took([latest_rows[index] for index in lane], current_time),
         )
         for lane in lanes.values()
     ]
@@ -198,24 +203,26 @@ def _timeline(rows: Sequence[NodeAbsence], axis: Axis, log: RollHistory | None, 
 def _name(rows: Sequence[NodeAbsence]) -> Html:
     """The name of a lane: the node, its pod or the one who restarted it last, and how often it was away."""
     row = rows[-1]
-    who = row.pod or ("by hand" if row.pod == "" else "")
-    cause = who if row.is_restart else "not restarted"
-    often = f"{len(rows)} times" if len(rows) > 1 else ""
-    return text(row.node) + small(", ".join(filter(None, (cause, often))))
+    restarted_by = row.pod or ("by hand" if row.pod == "" else "")
+    cause = restarted_by if row.is_restart else "not restarted"
+    count = f"{len(rows)} times" if len(rows) > 1 else ""
+    return text(row.node) + small(", ".join(filter(None, (cause, count))))
 
 
 def _pieces(row: NodeAbsence, current_time: datetime) -> list[Piece]:
-    """Pieces to draw, in order: each from one known moment to the next one."""
-    gone = ("stopping" if row.down is not None else "down", "down", "fenced")
+    """Pieces to draw, in order: each from one known moment to the next one, in the style of the moment that it begins
+    with (stop, down, start, unfenced, in sync).
+    """
+    before_unfenced = ("stopping" if row.down is not None else "down", "down", "fenced")
     if row.start is None and row.unfenced is not None:
-        gone = ("fenced",) * 3  # the process may not have ended
+        before_unfenced = ("fenced",) * 3  # the process may not have ended
     elif row.start is None and (row.down is None or row.in_sync is not None):
-        gone = ("unclear",) * 3
-    styles = (*gone, "catching", "watched")
-    points = [(at, point) for at, point in enumerate(row.points) if point is not None]
+        before_unfenced = ("unclear",) * 3
+    styles = (*before_unfenced, "catching", "watched")
+    points = [(index, point) for index, point in enumerate(row.points) if point is not None]
     pieces = []
-    for (at, begin), (_, end) in pairwise(points):
-        pieces.append((styles[at], begin.at, max(end.at, begin.at)))
+    for (index, begin), (_, end) in pairwise(points):
+        pieces.append((styles[index], begin.at, max(end.at, begin.at)))
     last, point = points[-1]
     if not row.is_over:
         pieces.append((styles[last], point.at, max(current_time, point.at)))
@@ -223,13 +230,14 @@ def _pieces(row: NodeAbsence, current_time: datetime) -> list[Piece]:
 
 
 def _took(row: NodeAbsence, current_time: datetime) -> str:
+    """Text with the time from the stop to being stable; "?" if one of the two is not known."""
     if not row.is_over:
         return f"{lasting((current_time - row.begin).total_seconds())} so far"
     return lasting((row.last - row.begin).total_seconds()) if row.stop is not None and row.stable is not None else "?"
 
 
 def _all_took(rows: Sequence[NodeAbsence], current_time: datetime) -> str:
-    """Time that a node was away in all."""
+    """Text with the time that a node was away in all."""
     if len(rows) == 1:
         return _took(rows[0], current_time)
     timed_rows = [row for row in rows if not row.is_over or (row.stop is not None and row.stable is not None)]
@@ -255,6 +263,7 @@ def _cell(point: Point | None) -> str:
 
 
 def _partitions(log: RollHistory, axis: Axis) -> Html:
+    """The drawing with a track for each partition that lacked a replica, its legend, and remarks on what it omits."""
     if not log.affected:
         partitions = counted(log.partitions, "partition")
         return Html("<p>All {} had all replicas in sync all the time.</p>").format(partitions)
@@ -263,29 +272,29 @@ def _partitions(log: RollHistory, axis: Axis) -> Html:
         (
             text(strip.topic) + f"-{strip.partition}" + small(f"{strip.fewest} of {strip.replicas} in sync"),
             axis.track(
-                (_look(stretch), time_in_log(stretch.begin_ms), time_in_log(stretch.end_ms))
+                (_style(stretch), time_in_log(stretch.begin_ms), time_in_log(stretch.end_ms))
                 for stretch in strip.stretches
             ),
-            _for(strip.without_leader_ms),
-            _for(strip.below_minimum_ms) if log.minimum_known or strip.below_minimum_ms else "?",
-            text(_for(strip.under_replicated_ms)) + (small("still") if strip.lasts else ""),
+            _duration(strip.without_leader_ms),
+            _duration(strip.below_minimum_ms) if log.minimum_known or strip.below_minimum_ms else "?",
+            text(_duration(strip.under_replicated_ms)) + (small("still") if strip.lasts else ""),
         )
         for strip in strips
     ]
     head = ("Partition, at its worst", "When", "Without leader", "Below minimum", "Lacked a replica")
-    well = log.partitions - log.affected
+    unaffected = log.partitions - log.affected
     caption = f"Availability of {counted(log.affected, 'partition')} that lacked a replica, the worst first"
     omitted = log.affected - len(log.strips)
     remarks = [f"{omitted} more of them had it no worse than the last one here."] if omitted else []
-    if well > 0:
-        remarks.append(f"The other {counted(well, 'partition')} had all replicas in sync all the time.")
+    if unaffected > 0:
+        remarks.append(f"The other {counted(unaffected, 'partition')} had all replicas in sync all the time.")
     if not log.minimum_known:
         remarks.append("min.insync.replicas is not known of every topic: the brokers that have it did not tell.")
     if any(strip.is_cut for strip in strips):
         remarks.append(
             "Where there was too much to draw, the earlier part of a strip is left out; the times are whole."
         )
-    used = {_look(stretch) for strip in strips for stretch in strip.stretches}
+    used = {_style(stretch) for strip in strips for stretch in strip.stretches}
     return Html("\n").join(
         (
             with_axis(table(caption, head, rows, "drawn"), axis),
@@ -296,18 +305,21 @@ def _partitions(log: RollHistory, axis: Axis) -> Html:
 
 
 def _drawn(strip: Strip) -> Strip:
+    """The strip with its latest MAX_PIECES pieces."""
     if len(strip.stretches) <= MAX_PIECES:
         return strip
     return replace(strip, stretches=strip.stretches[-MAX_PIECES:], is_cut=True)
 
 
-def _look(stretch: Stretch) -> str:
+def _style(stretch: Stretch) -> str:
+    """The style of a piece of a strip."""
     if not stretch.has_leader:
         return "leaderless"
     return "below" if stretch.below_minimum else "fewer"
 
 
-def _for(ms: int) -> str:
+def _duration(ms: int) -> str:
+    """A duration as text; a dash for none."""
     return lasting(ms / 1000) if ms else "-"
 
 
@@ -321,8 +333,8 @@ def _source(log: RollHistory, since: datetime) -> Html:
         if known_from
         else ""
     )
-    late = known_from is not None and time_in_log(known_from.at_ms) > since
-    gap = " What happened before that is no longer in the log and is missing here." if late else ""
+    begins_late = known_from is not None and time_in_log(known_from.at_ms) > since
+    gap = " What happened before that is no longer in the log and is missing here." if begins_late else ""
     ends = f"up to offset {log.end.offset} ({day_and_time(time_in_log(log.end.at_ms))})"
     words = f"Source: the metadata log {begins or 'from its beginning'} {ends}; the times are the controllers'.{gap}"
     return Html('<p class="muted">{}</p>').format(text(words))

@@ -30,11 +30,13 @@ CLOCKS = timedelta(seconds=60)
 """Largest difference between the clocks of operator and controllers, and between an eviction and its effect."""
 
 DAY, BEFORE = timedelta(days=1), timedelta(seconds=10)
+"""If there was a roll, restarts are shown from BEFORE its start on, since clocks differ; else those of a DAY."""
 
 
 class Restart(Struct, frozen=True):
-    """A restart by the operator. `back`: when the operator saw the node in sync again; `ended`: when it had been
-    stable.
+    """A restart by the operator. `pod`: empty if people restarted the node at its request. `began`: when the operator
+    evicted the pod or asked for the restart; `back`: when it saw the node in sync again; `ended`: when the node had
+    been stable for `rollout.stableFor`. None: not known, or not yet. `is_in_flight`: the status still has it.
     """
 
     node: str
@@ -46,21 +48,23 @@ class Restart(Struct, frozen=True):
 
 
 class Point(Struct, frozen=True):
-    """Time of a fact. `offset`: of the record that proves it; None if there is no such record, then `by` names the
-    source.
+    """Time of a fact. `offset`: that of the record that proves it; None if there is no such record, then `by` names the
+    source. `is_latest`: it happened at that time or earlier, as it is known from a snapshot only.
     """
 
     at: datetime
     offset: int | None = None
     by: str = "operator"
-    is_latest: bool = False  # it happened at that time or earlier: known from a snapshot
+    is_latest: bool = False
 
 
 class NodeAbsence(Struct, frozen=True):
-    """One time that a node was away. `pod` None: no eviction is known. Moments: stop, a controlled shutdown began or
-    the broker was fenced; down, it was fenced; start, a new process registered; then unfenced, in_sync, and stable: in
-    sync for `rollout.stableFor`. is_restart: a new process registered, or the operator evicted the pod. is_over: the
-    roll no longer waits for the node.
+    """One time that a node was away. Moments, None if not known: `stop`, a controlled shutdown began, or the broker was
+    fenced without one; `down`, it was fenced after a controlled shutdown began; `start`, a new process registered;
+    `unfenced`; `in_sync`; `stable`, it was in sync for `rollout.stableFor`.
+
+    `pod`: None if the operator did not restart the node, empty if people did at its request. `is_restart`: a new
+    process registered, or the operator restarted the node. `is_over`: the roll no longer waits for the node.
     """
 
     node: str
@@ -81,12 +85,12 @@ class NodeAbsence(Struct, frozen=True):
 
     @property
     def begin(self) -> datetime:
-        """The first that is known."""
+        """The first moment that is known."""
         return min(point.at for point in self.points if point is not None)
 
     @property
     def last(self) -> datetime:
-        """The last that is known."""
+        """The last moment that is known."""
         return max(point.at for point in self.points if point is not None)
 
 
@@ -112,6 +116,7 @@ def restarts_of(status: Status, events: Iterable[SeenEvent]) -> tuple[Restart, .
 
 
 def _end(restarts: list[Restart], facts: EventFacts, at: datetime | None) -> None:
+    """Add the end to the restart that has none yet. `at`: when the Event was written, which is when it was over."""
     index = _without_end(restarts, facts.node)
     if index is None:  # the Event of its beginning has expired
         restarts.append(Restart(facts.node, facts.pod, time_of(facts.begun_at), time_of(facts.in_sync_at), at))
@@ -134,7 +139,12 @@ def _in_flight(restarts: list[Restart], facts: EventFacts) -> None:
 def _without_end(restarts: Sequence[Restart], node: str) -> int | None:
     """Index of the last restart of this node that has no end yet."""
     return next(
-        (at for at in reversed(range(len(restarts))) if restarts[at].node == node and restarts[at].ended is None), None
+        (
+            index
+            for index in reversed(range(len(restarts)))
+            if restarts[index].node == node and restarts[index].ended is None
+        ),
+        None,
     )
 
 
@@ -151,28 +161,35 @@ def rows_of(
     restarts: Sequence[Restart], log: RollHistory | None, stable_for: timedelta, since: datetime, current_time: datetime
 ) -> list[NodeAbsence]:
     """The rows, in the order in which the nodes went away. Each restart by the operator is matched with the nearest
-    absence in the log. `log` None: it was not read. It has nothing that ended before `since`.
+    absence in the log. `log` None: it was not read. The log has nothing that ended before `since`, so earlier restarts
+    without a match are left out.
     """
     absences = log.absences if log is not None else ()
-    of_absences: dict[Absence, list[Restart]] = {absence: [] for absence in absences}
+    restarts_by_absence: dict[Absence, list[Restart]] = {absence: [] for absence in absences}
     rows = []
     for restart in restarts:
-        near = {absence: apart for absence in absences if (apart := _apart(restart, absence, current_time)) is not None}
-        nearest = min(near, key=lambda absence: near[absence], default=None)
+        distances = {
+            absence: distance
+            for absence in absences
+            if (distance := _distance(restart, absence, current_time)) is not None
+        }
+        nearest = min(distances, key=lambda absence: distances[absence], default=None)
         if nearest is not None:
-            of_absences[nearest].append(restart)
+            restarts_by_absence[nearest].append(restart)
         elif log is None or restart.ended is None or restart.ended >= since:
             rows.append(_row_of_operator(restart, current_time))
     if log is not None:
         begins = _begins(absences)
-        rows += [_row(absence, several, log, stable_for, begins) for absence, several in of_absences.items()]
+        rows += [_row(absence, matched, log, stable_for, begins) for absence, matched in restarts_by_absence.items()]
     return sorted(rows, key=lambda row: (row.begin, row.node))
 
 
-def _apart(restart: Restart, absence: Absence, current_time: datetime) -> timedelta | None:
+def _distance(restart: Restart, absence: Absence, current_time: datetime) -> timedelta | None:
     """Distance between a restart by the operator and an absence in the log; None: they cannot belong together.
 
-    An absence follows its eviction at once. But a pod may be evicted again while its node is away, during the absence.
+    An absence follows its eviction at once. But a pod may be evicted again while its node is away, during the absence:
+    then the distance is 0. An eviction that seems to follow the absence can only be due to clocks that differ, so its
+    distance counts double.
     """
     role, _, number = restart.node.rpartition(" ")
     if number != str(absence.node_id) or (role != absence.role and "node" not in (role, absence.role)):
@@ -202,12 +219,12 @@ def _row(
 ) -> NodeAbsence:
     stopping, fenced, registered, unfenced, in_sync = (_point(moment, log) for moment in absence.moments)
     is_controller, stop = absence.role == "controller", stopping or fenced
-    last = restarts[-1] if restarts else None
+    last = restarts[-1] if restarts else None  # the one that brought the node back
     in_flight = any(restart.is_in_flight for restart in restarts)
     began = min((restart.began for restart in restarts if restart.began is not None), default=None)
     if began is not None and stop is None:
         stop = Point(began)
-    if is_controller and last is not None and registered is not None:
+    if is_controller and last is not None and registered is not None:  # the log does not tell when it caught up
         caught_up = last.back or (last.ended - stable_for if last.ended is not None else None)
         in_sync = Point(max(caught_up, registered.at)) if caught_up is not None else None
     stable = None
@@ -232,20 +249,21 @@ def _row(
 def _stable(absence: Absence, until: datetime, log: RollHistory, begins: Sequence[datetime]) -> Point | None:
     """The moment `until`, at which the node had been stable long enough, if the log shows no new absence before it."""
     later = bisect_right(begins, time_in_log(absence.first.at_ms))
-    went_again = later < len(begins) and begins[later] < until
-    return None if went_again or until > time_in_log(log.end.at_ms) else Point(until, by="whole log")
+    is_away_again = later < len(begins) and begins[later] < until
+    return None if is_away_again or until > time_in_log(log.end.at_ms) else Point(until, by="whole log")
 
 
 def _row_of_operator(restart: Restart, current_time: datetime) -> NodeAbsence:
     """The row of a restart that is not in the log."""
     points = [Point(at) if at is not None else None for at in (restart.began, restart.back, restart.ended)]
-    stop = points[0] if any(points) else Point(current_time, is_latest=True)
+    stop = points[0] if any(points) else Point(current_time, is_latest=True)  # a row needs one moment at least
     return NodeAbsence(
         restart.node, restart.pod, stop=stop, in_sync=points[1], stable=points[2], is_over=not restart.is_in_flight
     )
 
 
 def _point(moment: Moment | None, log: RollHistory) -> Point | None:
+    """The point of a moment in the log."""
     if moment is None:
         return None
     return Point(time_in_log(moment.at_ms), moment.offset, is_latest=moment == log.known_from)

@@ -19,14 +19,14 @@ DAY = timedelta(days=1)
 
 
 class Axis(Struct, frozen=True):
-    """The time that is drawn."""
+    """The time axis of a drawing, from `begin` to `end`."""
 
     begin: datetime
     end: datetime
 
     def at(self, moment: datetime) -> float:
-        """Percent from the left."""
-        duration = max((self.end - self.begin).total_seconds(), 0.001)
+        """The place of a moment on the axis, in percent from the left."""
+        duration = max((self.end - self.begin).total_seconds(), 0.001)  # no division by 0 if there is one moment
         return min(max(100 * (moment - self.begin).total_seconds() / duration, 0.0), 100.0)
 
     def track(self, pieces: Iterable[Piece]) -> Html:
@@ -41,17 +41,19 @@ class Axis(Struct, frozen=True):
 
     @property
     def ticks(self) -> Html:
-        """Begin, middle and end."""
+        """HTML of the ticks: begin, middle and end; times of day, or also the days if the axis is a day or longer."""
         middle = self.begin + (self.end - self.begin) / 2
-        write = clock if self.end - self.begin < DAY else _day
+        format_moment = clock if self.end - self.begin < DAY else _day
         tick = Html('<span style="left:{:.0f}%">{}</span>')
-        return Html().join(tick.format(self.at(moment), write(moment)) for moment in (self.begin, middle, self.end))
+        return Html().join(
+            tick.format(self.at(moment), format_moment(moment)) for moment in (self.begin, middle, self.end)
+        )
 
 
-def keys(of: Iterable[tuple[str, str]]) -> Html:
-    """The legend: (style, text) of each kind of piece."""
+def keys(kinds: Iterable[tuple[str, str]]) -> Html:
+    """The legend. `kinds`: (style, text) of each kind of piece."""
     key = Html('<li class="key"><i><span class="{}"></span></i>{}</li>')
-    return Html('<ul class="keys">{}</ul>').format(Html().join(key.format(style, words) for style, words in of))
+    return Html('<ul class="keys">{}</ul>').format(Html().join(key.format(style, words) for style, words in kinds))
 
 
 def with_axis(drawing: Html, axis: Axis) -> Html:

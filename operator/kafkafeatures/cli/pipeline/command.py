@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from featurelog.engine import Engine
     from featurelog.run import Summary
 
-_PROGRESS_EVERY = 5  # seconds between lines of progress
-_SHOWN = 5  # problems of one kind
-_ANSWERS: Mapping[str, Callable[[argparse.Namespace, Config], int]] = {
+_PROGRESS_EVERY = 5
+"""Seconds between lines of progress."""
+_SHOWN = 5
+"""Most problems of one kind that are printed."""
+_ACTIONS: Mapping[str, Callable[[argparse.Namespace, Config], int]] = {
     "gate": pipeline_gate.gate,
     "report": pipeline_gate.report,
     "export": pipeline_export.export,
@@ -44,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Flags for the action, and for the configuration file."""
     parser.add_argument(
         "action",
-        choices=("run", *_ANSWERS),
+        choices=("run", *_ACTIONS),
         help="run: read what is new in the inputs, and make the tables; gate: may clusters be taken to a release or a "
         "level; report: the same as pages for people; export: the tables as Delta tables",
     )
@@ -57,7 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """A run, or another action. Exit code of a run: 0 if all inputs were read, 1 if some could not be."""
+    """Make the tables, or carry out another action. Exit code of `run`: 0 if all inputs were read, 1 if some could not
+    be.
+    """
     try:
         from featurelog.config import ConfigError, read
         from featurelog.disk import LockedError
@@ -71,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         config = read(arguments.config)
         if arguments.action != "run":
-            return _ANSWERS[arguments.action](arguments, config)
+            return _ACTIONS[arguments.action](arguments, config)
         summary, engine = _run(config)
     except (ConfigError, InputsError, OutputError, LockedError, JavaError) as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
@@ -98,20 +102,22 @@ def _run(config: Config) -> tuple[Summary, str]:
 
     contents = list(documents(config.documents)) if config.documents else []
     fleet_documents = Documents.of(contents) if config.documents else NO_DOCUMENTS
-    beside = hashlib.sha256(repr(contents).encode()).hexdigest() if config.documents else ""
+    # Tables depend on the documents too: if these change, they are made again even without new files.
+    documents_digest = hashlib.sha256(repr(contents).encode()).hexdigest() if config.documents else ""
     judging = Judging(at_ms=int(time.time() * 1000))
-    used = ["nothing new"]
+    engine_name = ["nothing new"]  # stays so if `start` is not called
     with ExitStack() as stack:
 
         def start() -> Engine:
-            used[0] = f"Spark on {config.spark.master}" if config.spark.enabled else "one core"
+            engine_name[0] = f"Spark on {config.spark.master}" if config.spark.enabled else "one core"
             return _on_spark(config, stack) if config.spark.enabled else OneCore()
 
         derive = partial(tables_of, documents=fleet_documents, judging=judging)
-        return Run(config.settings, derive, start, progress=_progress(), beside=beside)(), used[0]
+        return Run(config.settings, derive, start, progress=_progress(), beside=documents_digest)(), engine_name[0]
 
 
 def _on_spark(config: Config, stack: ExitStack) -> Engine:
+    """The engine on Spark. `stack`: ends the Spark session. Raises CommandFailed if PySpark is not installed."""
     from featurelog import java
 
     java.check()  # before PySpark is imported, which takes longer and may be missing as well
@@ -126,8 +132,8 @@ def _on_spark(config: Config, stack: ExitStack) -> Engine:
 
 
 def _progress() -> Callable[[int, int], None]:
-    """Prints a line every few seconds, on a terminal only."""
-    printed_at = [time.monotonic()]
+    """A function that prints a line of progress every few seconds, on a terminal only."""
+    printed_at = [time.monotonic()]  # a list, so that the inner function can change it
 
     def progress(done: int, total: int) -> None:
         if sys.stderr.isatty() and time.monotonic() - printed_at[0] > _PROGRESS_EVERY:
@@ -159,6 +165,7 @@ def _sum(account: Mapping[str, Any], kind: str, subject: str) -> int:
 
 
 def _line(document: Mapping[str, Any]) -> str:
+    """The document of a run as one line for people."""
     clusters = counted(document["clusters"], "cluster")
     if not document["files"]:
         return f"pipeline: nothing new in {clusters}; tables in {document['output']}"
@@ -180,6 +187,7 @@ def _size(size: float) -> str:
 
 
 def _write_metrics(path: Path, document: Mapping[str, Any]) -> None:
+    """Replace the file of metrics in one step, since a collector may read it at any time."""
     from featurelog.disk import Disk
 
     try:

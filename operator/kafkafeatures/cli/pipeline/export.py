@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def export(arguments: argparse.Namespace, config: Config) -> int:
-    """Export. Exit code 0: every table is exported as the last run left it."""
+    """Export the tables. Exit code 0: every table is exported as the last run left it."""
     try:
         from featurelog import export as delta
     except ModuleNotFoundError as error:
@@ -36,8 +36,8 @@ def export(arguments: argparse.Namespace, config: Config) -> int:
     tables_of(config)  # first, so that no lock file is created if there are no tables
     try:
         with Disk().locked(output / ".lock"):
-            tables, _ = tables_of(config)
-            done = list(delta.export(tables, arguments.to))
+            tables, _ = tables_of(config)  # again: a run may have replaced them before the lock was taken
+            exported = list(delta.export(tables, arguments.to))
     except delta.ExportError as error:
         raise CommandFailed(str(error), Exit.FAILED) from None
     except OSError as error:
@@ -45,18 +45,18 @@ def export(arguments: argparse.Namespace, config: Config) -> int:
     if arguments.output == "json":
         shapes = [
             {"table": table.table, "rows": table.rows, "version": table.version, "written": table.is_new}
-            for table in done
+            for table in exported
         ]
         print_document({"to": arguments.to, "sequence": tables.sequence, "tables": shapes}, "json")
     else:
-        new = sum(table.is_new for table in done)
+        new = sum(table.is_new for table in exported)
         print(
-            f"pipeline: {len(done)} Delta tables in {arguments.to}, as run {tables.sequence} left them: "
-            f"{new} written, {len(done) - new} were the same"
+            f"pipeline: {len(exported)} Delta tables in {arguments.to}, as run {tables.sequence} left them: "
+            f"{new} written, {len(exported) - new} were the same"
         )
     return Exit.DONE
 
 
-def missing(error: ModuleNotFoundError, extras: str, extra: str = "") -> CommandFailed:
-    """Failure that says what is not installed, and how to install it."""
-    return CommandFailed(f"{error.name} is not installed: {to_install(extras)}{extra}", Exit.BLOCKED)
+def missing(error: ModuleNotFoundError, extras: str, alternative: str = "") -> CommandFailed:
+    """The error that names what is not installed and how to install it. `alternative`: text behind that."""
+    return CommandFailed(f"{error.name} is not installed: {to_install(extras)}{alternative}", Exit.BLOCKED)

@@ -1,5 +1,4 @@
-"""`kafkafeatures pipeline gate` and `pipeline report`: may clusters be raised to a release or level? For CI and for
-people.
+"""`kafkafeatures pipeline gate` and `report`: tell CI and people whether clusters may be raised to a release or level.
 
 Called by `cli/pipeline/command.py`. Both only read the tables of the last run. `featurelog.gate` makes the verdicts.
 """
@@ -26,10 +25,13 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 _READINESS = "upgrade_readiness"
-_PAGES = ("node_registrations", "feature_timeline", "migration_timeline", "rolls", "drift", "data_quality")
+"""The table by which the gate judges."""
+_PAGE_TABLES = ("node_registrations", "feature_timeline", "migration_timeline", "rolls", "drift", "data_quality")
 """Further tables that pages show."""
-_NOT_SAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
+"""Characters of a cluster's name that a file name does not get."""
 FLEET_PAGE = "fleet.html"
+"""File name of the page about all clusters."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,12 +51,12 @@ def gate(arguments: argparse.Namespace, config: Config) -> int:
     """Print the verdicts. Exit code 0: ready, 4: blocked, 5: unknown."""
     tables, names = _fleet(config)
     target = _target(arguments)
-    answer = _judged(target, _rows(tables, _READINESS), names, arguments.cluster)
+    verdicts = _judged(target, _rows(tables, _READINESS), names, arguments.cluster)
     if arguments.output == "text":
-        print("\n".join(_lines(answer)))
+        print("\n".join(_lines(verdicts)))
     else:
-        print_document(answer.as_json(), "json")
-    return _exit(answer)
+        print_document(verdicts.as_json(), "json")
+    return _exit(verdicts)
 
 
 def report(arguments: argparse.Namespace, config: Config) -> int:
@@ -68,13 +70,13 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
     tables, names = _fleet(config)
     target, readiness = _target(arguments), _rows(tables, _READINESS)
     document = _judged(target, readiness, names, arguments.cluster).as_json()
-    rows = _by_cluster({_READINESS: readiness, **{name: _rows(tables, name) for name in _PAGES}})
-    reach = _of_releases(readiness, names)
+    rows = _by_cluster({_READINESS: readiness, **{name: _rows(tables, name) for name in _PAGE_TABLES}})
+    releases = _release_verdicts(readiness, names)
     clusters = []
     for number, cluster_gate in enumerate(document["clusters"], 1):
         name = cluster_gate["cluster"], cluster_gate["clusterId"]
         clusters.append(
-            (_file_of(number, cluster_gate["cluster"]), ClusterTables(cluster_gate, rows.get(name, {}), reach[name]))
+            (_file_of(number, cluster_gate["cluster"]), ClusterTables(cluster_gate, rows.get(name, {}), releases[name]))
         )
     folder: Path = arguments.html
     try:
@@ -92,7 +94,7 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
 
 def _file_of(number: int, cluster: str) -> str:
     """A file name that is safe on any system. The name of the cluster is untrusted: it comes from a path."""
-    return f"cluster-{number:04}-{_NOT_SAFE.sub('-', cluster)[:60].strip('.-')}.html"
+    return f"cluster-{number:04}-{_UNSAFE_CHARACTERS.sub('-', cluster)[:60].strip('.-')}.html"
 
 
 def _target(arguments: argparse.Namespace) -> Target:
@@ -147,20 +149,23 @@ def _fleet(config: Config) -> tuple[Manifest, set[ClusterName]]:
 
 
 def _judged(target: Target, readiness: Sequence[Row], names: set[ClusterName], selected: str | None) -> Gate:
+    """The gate for this target, of all clusters or of the `selected` ones: by folder or by id, so it may be several.
+    Raises CommandFailed if there is none.
+    """
     from featurelog.gate import judge
 
     gate = judge(target, readiness, names, at_ms=int(time.time() * 1000))
     if selected is None:
         return gate
-    chosen = [cluster for cluster in gate.clusters if selected in (cluster.name.cluster, cluster.name.cluster_id)]
-    if not chosen:
+    matches = [cluster for cluster in gate.clusters if selected in (cluster.name.cluster, cluster.name.cluster_id)]
+    if not matches:
         raise CommandFailed(
             f"the tables have no cluster {selected[:100]!r}; it may not have been read yet", Exit.UNREACHABLE
         )
-    return replace(gate, clusters=tuple(chosen))
+    return replace(gate, clusters=tuple(matches))
 
 
-def _of_releases(
+def _release_verdicts(
     readiness: Sequence[Row], names: set[ClusterName]
 ) -> Mapping[tuple[str, str | None], Mapping[str, str]]:
     """Verdict of the gate for each release of Kafka, the oldest first, by cluster."""
@@ -176,6 +181,7 @@ def _of_releases(
 
 
 def _rows(tables: Manifest, name: str) -> list[Row]:
+    """All rows of a table."""
     from featurelog.tables import TABLES
 
     rows: list[Row] = tables.read(name, TABLES[name].schema).to_pylist()
@@ -183,6 +189,7 @@ def _rows(tables: Manifest, name: str) -> list[Row]:
 
 
 def _by_cluster(tables: Mapping[str, Sequence[Row]]) -> Mapping[tuple[str, str | None], Mapping[str, list[Row]]]:
+    """The rows of these tables, by cluster (folder and id) and table name."""
     rows_by_cluster: dict[tuple[str, str | None], dict[str, list[Row]]] = {}
     for name, rows in tables.items():
         for row in rows:

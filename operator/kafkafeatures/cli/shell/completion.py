@@ -59,10 +59,11 @@ function _kafkafeatures_live
 end"""
 
 _CALL = "; _kafkafeatures_live"
+"""Shell code behind an assignment, which adds the names of existing objects to what bash offers."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The shell."""
+    """The argument that names the shell."""
     parser.add_argument("shell", choices=tuple(SHELLS), help="which shell")
 
 
@@ -73,14 +74,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _bash() -> str:
-    """The script for bash. For flags without fixed values the shell offers file names."""
+    """The script for bash. It offers a command's flags and fixed positional values, or behind a flag the values of that
+    flag; for a flag without fixed values the shell offers file names.
+    """
     values, flags = [], []
     for command, _, actions in every_command():
         names = [flag for action in actions for flag in action.option_strings]
-        places = [str(choice) for action in actions if not action.option_strings for choice in action.choices or ()]
+        fixed_values = [
+            str(choice) for action in actions if not action.option_strings for choice in action.choices or ()
+        ]
         live = any(is_live(action) for action in actions if not action.option_strings)
-        flags.append(f'            {command}) offered="{" ".join((*places, *names))}"{_CALL if live else ""} ;;')
-        by_words: dict[str, list[str]] = {}
+        flags.append(f'            {command}) offered="{" ".join((*fixed_values, *names))}"{_CALL if live else ""} ;;')
+        by_words: dict[str, list[str]] = {}  # flags that take the same values share a branch of the script's `case`
         for action in actions:
             if action.option_strings and action.nargs != 0:
                 words = f'"{" ".join(map(str, action.choices or ()))}"{_CALL if is_live(action) else ""}'
@@ -100,11 +105,13 @@ def is_live(action: argparse.Action) -> bool:
 
 
 def _zsh() -> str:
+    """The script for zsh: the one for bash, run by zsh's own emulation, and commands with their lines of help."""
     lines = "\n".join(f"        {shlex.quote(f'{name}:{line}')}" for name, (_, line) in COMMANDS.items())
     return _ZSH.format(bash=_bash(), commands=lines, programs=" ".join(PROGRAMS))
 
 
 def _fish() -> str:
+    """The script for fish, a line for each flag and each positional argument with values."""
     lines = [_FISH]
     for program in PROGRAMS:
         for command, help_line, actions in every_command():
@@ -124,7 +131,7 @@ def _fish() -> str:
 
 
 def _quoted(text: str) -> str:
-    """For fish."""
+    """A text as a word in single quotes, in which fish knows the escapes of the quote and the backslash."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

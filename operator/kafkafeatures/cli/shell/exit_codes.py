@@ -1,4 +1,4 @@
-"""Exit codes of the command line, and the exception that ends a command."""
+"""Exit codes of the command line, and the exception that ends a command. Used by every command."""
 
 from enum import IntEnum
 
@@ -11,13 +11,13 @@ class Exit(IntEnum):
     """Codes that a script can rely on."""
 
     DONE = 0
-    FAILED = 1
-    CHANGES = 2
-    APPROVAL = 3
+    FAILED = 1  # internal error, or files that are damaged or incomplete
+    CHANGES = 2  # only with --detailed-exitcode: the plan has changes
+    APPROVAL = 3  # a plan waits for approval
     BLOCKED = 4  # or refused; also a document that is not valid
     UNREACHABLE = 5  # timed out, could not be reached, or does not speak Kafka
-    STALLED = 6
-    USAGE = 64
+    STALLED = 6  # a resource on Kubernetes needs a person
+    USAGE = 64  # wrong command line; EX_USAGE of sysexits.h
     INTERRUPTED = interrupts.EXIT_CODE
 
 
@@ -35,7 +35,9 @@ SEVERITY = (
 
 
 def to_install(extras: str) -> str:
-    """Text to type for libraries that the command line alone does without. The package is in no registry."""
+    """The command that installs the libraries of these extras, for messages. It names a folder, since the package is in
+    no registry.
+    """
     return f"pip install '.[{extras}]' in the folder of this repository"
 
 

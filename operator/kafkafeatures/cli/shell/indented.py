@@ -12,9 +12,9 @@ from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
-_COMMAND = re.compile(r"(kafkafeatures [a-z]+ -[^;]*)")
+_COMMAND = re.compile(r"(kafkafeatures [a-z]+ -[^;]*)")  # with a flag: other mentions of a command stay in the text
 _WORD = re.compile(r"\S+")
-_NARROWEST = 24
+_COLUMNS_AT_LEAST = 24
 """Columns that a paragraph has at least, however narrow the terminal is."""
 
 
@@ -22,7 +22,7 @@ def hanging(console: Console, text: Text, *, indent: int, first: Text | None = N
     """Print a paragraph, indented by `indent` columns. `first`: text in the indent of its first line."""
     margin = first if first is not None else Text(" " * indent)
     for paragraph in text.split(allow_blank=True):
-        for line in paragraph.divide(_breaks(paragraph.plain, max(console.width - indent, _NARROWEST))):
+        for line in paragraph.divide(_breaks(paragraph.plain, max(console.width - indent, _COLUMNS_AT_LEAST))):
             line.rstrip()
             console.print(Text.assemble(margin, line), soft_wrap=True)
             margin = Text(" " * indent)
@@ -61,13 +61,14 @@ def remedy(console: Console, text: str, *, indent: int) -> None:
         words = part.strip("; ")
         if not words:
             continue
-        if number % 2:
+        if number % 2:  # `split` alternates between other text and the matches of the pattern
             _command(console, words, indent + 2)
         else:
             hanging(console, Text(words), indent=indent)
 
 
 def _command(console: Console, words: str, indent: int) -> None:
+    """Print a command; where a line would be too long, the next `--flag` begins on a line of its own."""
     margin, flag_margin = " " * indent, " " * (indent + 2)
     first, *flags = words.split(" --")
     lines = [f"{margin}{first}"]

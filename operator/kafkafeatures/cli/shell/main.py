@@ -22,6 +22,8 @@ from kafkafeatures.core.words import printable
 
 
 class _Parser(argparse.ArgumentParser):
+    """The parser of the whole command line, and of each command."""
+
     command = ""
     """Name of the command that was typed; empty if there is none. `--help` shows its flags then, instead of all
     commands.
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code; never raises for what a user can do wrong."""
     sys.stdout, sys.stderr = Patient.wrapping(sys.stdout), Patient.wrapping(sys.stderr)
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["help"]:
+    if words[:1] == ["help"]:  # `help COMMAND` is `COMMAND --help`
         words = [*words[1:2], "--help"]
     words = flags_behind(words)
     parser = _parser(words)
@@ -66,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.print_help()
             return Exit.USAGE
         code = interrupts.raising(lambda: _run(parsed))
-        sys.stdout.flush()
+        sys.stdout.flush()  # here, so that a full disk is reported and not found by Python at exit
     except SystemExit as done:  # argparse ends by itself for --help
         return int(done.code or 0)
     except CommandFailed as failed:
@@ -84,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
+    """Run the command, with `-v` while requests are shown. Returns its exit code."""
     if not parsed.verbose:
         return int(parsed.run(parsed))
     from kafkafeatures.cli.shell.requests import shown
@@ -107,6 +110,7 @@ def grouped_help() -> str:
 
 
 def _check_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Raise CommandFailed for an unknown command, with the command that was probably meant."""
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
         from difflib import get_close_matches
 
@@ -129,6 +133,7 @@ def _flags_of_all() -> dict[str, frozenset[str]]:
 
 
 def _parser(words: Sequence[str]) -> _Parser:
+    """The parser for this command line: of the command in it alone, or of all commands if it names none."""
     # argparse makes a formatter for each flag, just to check it; that imports `shutil` to ask for the terminal's width.
     needs_width = not words or not {"-h", "--help"}.isdisjoint(words)
     form = argparse.HelpFormatter if needs_width else partial(argparse.HelpFormatter, width=80)

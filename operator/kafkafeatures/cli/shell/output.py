@@ -26,12 +26,13 @@ SVG, HTML, CSV = "svg", "html", "csv"
 DRAWN = ("table", SVG, HTML)
 """Forms for people; the others are for programs."""
 NEVER_WRAPPED = 100_000
+"""Columns of a console in a pipe: more than any line has."""
 
 
 class Patient:
     """A stdout or stderr whose reader may end early (`| head`) without effect on the command or its exit code. A write
-    that fails for another reason (a full disk) ends the command with one line. Characters that do not print are
-    replaced, unless the text is `clean` already.
+    to stdout that fails for another reason (a full disk) ends the command with one line. Characters that do not print
+    are replaced, unless the text is `clean` already.
     """
 
     def __init__(self, stream: Any, *, clean: bool = False) -> None:
@@ -69,6 +70,7 @@ class Patient:
             raise self._refused(error) from None
 
     def _refused(self, error: OSError) -> Exception:
+        """The exception for a write that failed: on stderr the error itself, since there is no place for a message."""
         if self._stream is not sys.__stdout__:
             return error
         self._into_nothing()
@@ -97,8 +99,8 @@ def add_output_flag(parser: argparse.ArgumentParser, *, is_drawn: bool = False) 
 def print_document(
     document: dict[str, Any] | list[Any], form: str, stream: TextIO | None = None, *, another: bool = False
 ) -> None:
-    """Print a document as JSON or YAML to stdout or `stream`, with the keys in their order. `another`: one was printed
-    before.
+    """Print a document as JSON or YAML to stdout or `stream`, with the keys in their order. `another`: a document was
+    printed before, so in YAML `---` separates them.
 
     Characters that do not print are escaped in the way of the format, so that a parser gets the original text.
     """
@@ -112,7 +114,7 @@ def print_document(
         plain = json.loads(json.dumps(document))  # names of enums as texts: the same document in both forms
         fast = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # of libyaml, where PyYAML was built with it
         text = yaml.dump(plain, Dumper=fast, sort_keys=False, allow_unicode=True)
-        if text != printable_lines(text):
+        if text != printable_lines(text):  # `allow_unicode` leaves characters that do not print
             text = yaml.dump(plain, Dumper=fast, sort_keys=False)
         stream.write(f"---\n{text}" if another else text)
 
@@ -137,7 +139,7 @@ def tell_failed(failed: CommandFailed, form: str = "") -> None:
 
 
 def paragraph(text: str, *, errors: bool = False) -> None:
-    """A sentence for people, with no word broken at the edge of the terminal."""
+    """Print a sentence for people, with no word broken at the edge of the terminal. `errors`: on stderr."""
     from rich.text import Text
 
     console(errors=errors).print(Text(text), overflow="fold")
@@ -155,11 +157,10 @@ def _clean(stream: Any) -> Any:
 def console(
     *, errors: bool = False, width: int | None = None, plain: bool = False, into: TextIO | None = None
 ) -> Console:
-    """A console on stdout, or for `errors`: as wide as the terminal, without an end into a pipe.
+    """A console on stdout, as wide as the terminal; in a pipe as wide as COLUMNS says, or without a limit.
 
-    `width`: columns, instead of the terminal's. `plain`: no styles at all. `into`: another stream, always with colours.
-
-    There are no colours with NO_COLOR or in a pipe. In a pipe the width is COLUMNS, if that is set.
+    `errors`: on stderr. `width`: columns, instead of those. `plain`: no styles at all. `into`: another stream, always
+    with colours; otherwise there are none with NO_COLOR or in a pipe.
     """
     from rich.console import Console
     from rich.segment import Segment

@@ -1,6 +1,7 @@
 """`-v`: prints each request to Kafka and to the API server to stderr, when it is sent and when it is answered.
 
-It prints the name, the address and the duration of a request, never its contents.
+`cli/shell/main.py` enters `shown`; the commands that send requests call the rest. They pass the name, the address and
+the duration of a request, never its contents.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _logger = logging.getLogger(__name__)
 
 @contextmanager
 def shown() -> Iterator[None]:
-    """While this is entered, requests are shown."""
+    """Show requests on stderr while this is entered."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s.%(msecs)03d %(message)s", "%H:%M:%S"))
     _logger.addHandler(handler)
@@ -30,7 +31,7 @@ def shown() -> Iterator[None]:
 
 
 def note(text: str) -> None:
-    """A line, where requests are shown."""
+    """Print a line, if requests are shown."""
     _logger.debug("%s", text)
 
 

@@ -9,14 +9,14 @@ from kafkafeatures.api.names import MAX_NAME, NAME
 
 _DURATION = re.compile(r"^([0-9]{1,15})(ms|s|m|h)?$")
 _UNITS = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "h": 3600.0}
-_LONGEST = 999_999 * 3600
+_MAX_SECONDS = 999_999 * 3600
 
 
 def duration(text: str) -> float:
-    """Seconds of 90s, 10m, 1h."""
+    """The seconds of a duration such as 90s, 10m or 1h; a number without a unit is in seconds."""
     match = _DURATION.match(text)
     seconds = int(match[1]) * _UNITS[match[2]] if match else 0
-    if not 0 < seconds <= _LONGEST:
+    if not 0 < seconds <= _MAX_SECONDS:
         raise argparse.ArgumentTypeError(
             f"invalid duration {text[:20]!r}: expected 1ms to 999999h, such as 90s, 10m or 1h"
         )

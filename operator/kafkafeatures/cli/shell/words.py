@@ -1,4 +1,4 @@
-"""Checks the words of a command line before argparse, whose errors would name the wrong word.
+"""Checks the words of a command line before argparse, whose errors would name the wrong word. Called by `main.py`.
 
 kubectl accepts flags before and after the command, argparse only after it. And argparse assigns positional arguments
 before it reports unknown flags: it takes the value of an unknown flag for NAME, and the error is about that.
@@ -11,24 +11,24 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-_OF_KUBECTL = {
+_KUBECTL_FLAGS = {
     **dict.fromkeys(("-n", "--namespace", "--context", "--kubeconfig", "--as", "--as-group", "-o", "--output"), 1),
     **dict.fromkeys(("-A", "--all-namespaces", "-v", "--verbose", "--debug"), 0),
 }
 """Flags that may stand before the command, with the number of their values."""
-_OF_FLAGS = {
+_VALUE_PATTERNS = {
     "-f": r".+\.(?:ya?ml|json)",
     "-n": r"([a-z0-9-]+)/([a-z0-9.-]+)",
     "--bootstrap-server": r"[^/\s]+:\d+(?:,[^/\s]+:\d+)*",
 }
-"""Values of flags that people type without the flag."""
+"""Patterns of values that people type without the flag, by flag. Groups: the value, if it is not the whole word."""
 
 
 def flags_behind(words: Sequence[str]) -> list[str]:
-    """The words with kubectl's flags behind the command."""
+    """The words, with flags of kubectl that stand before the command moved behind everything else."""
     at = 0
-    while at < len(words) and (name := words[at].partition("=")[0]) in _OF_KUBECTL:
-        at += 1 + (0 if "=" in words[at] else _OF_KUBECTL[name])
+    while at < len(words) and (name := words[at].partition("=")[0]) in _KUBECTL_FLAGS:
+        at += 1 + (0 if "=" in words[at] else _KUBECTL_FLAGS[name])
     return list(words) if at == 0 or at >= len(words) else [*words[at:], *words[:at]]
 
 
@@ -46,13 +46,13 @@ def form_in(words: Sequence[str]) -> str:
 def unknown_flag(
     parser: argparse.ArgumentParser, words: Sequence[str], other_flags: Callable[[], Mapping[str, frozenset[str]]]
 ) -> str:
-    """Error about the first flag that the command does not have; empty if there is none. `other_flags`: the flags of
-    each command.
+    """Error about the first flag that the command does not have; empty if there is none. `other_flags`: returns the
+    flags of each command; called only if there is such a flag, since it imports all commands.
     """
     own_flags = _flags(parser, words)
     for previous, word in pairwise(["", *words]):
         name = word.partition("=")[0]
-        if word == "--":
+        if word == "--":  # all words behind it are arguments
             break
         if (taking := own_flags.get(previous)) is not None and taking.nargs != 0:
             continue  # `--namespace -x`: argparse reports the missing value
@@ -78,7 +78,7 @@ def misplaced_word(parser: argparse.ArgumentParser, words: Sequence[str]) -> str
         taking = own_flags.get(previous)
         if word.startswith("-") or (taking is not None and taking.nargs != 0):
             continue
-        for flag, pattern in _OF_FLAGS.items():
+        for flag, pattern in _VALUE_PATTERNS.items():
             if flag in own_flags and (match := re.fullmatch(pattern, word)):
                 return f"invalid argument {word[:60]!r}: use {flag} {' '.join(match.groups() or (word,))}"
     return ""

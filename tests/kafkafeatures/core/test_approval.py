@@ -39,16 +39,19 @@ def test_an_exactly_named_level_is_approved_and_a_level_computed_from_a_release_
         (ApprovalPolicy.ALWAYS, DesiredState({"metadata.version": 26}), False),
         (ApprovalPolicy.IRREVERSIBLE_ONLY, COMPUTED, False),
     ],
+    ids=["Never, irreversible", "Always, named", "Always, reversible", "IrreversibleOnly, irreversible"],
 )
 def test_the_approval_policy_decides_which_plans_wait_for_approval(
     policy: ApprovalPolicy, wanted: DesiredState, acts: bool
 ) -> None:
-    made = DesiredState(wanted.levels, wanted.bundle, policy=policy)
-    assert isinstance(deciding(made), Act if acts else Held)
+    with_policy = DesiredState(wanted.levels, wanted.bundle, policy=policy)
+    assert isinstance(deciding(with_policy), Act if acts else Held)
 
 
 def test_an_irreversible_level_that_no_person_named_waits_for_an_approval() -> None:
-    """A command made the levels of a release: a yes to its question is no approval of what Kafka refuses to undo."""
+    """`approves_by_name=False`: a command derived the level from a release. A person who confirmed the command has not
+    approved a change that Kafka refuses to undo.
+    """
     decision = deciding(replace(NAMED, approves_by_name=False))
     assert isinstance(decision, Held)
     assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)

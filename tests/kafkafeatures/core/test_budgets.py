@@ -22,10 +22,10 @@ def workloads_with(*budgets_read: Budget, sets: tuple[StatefulSet, ...] = ()) ->
     return WorkloadsReading(NOW, sets or (stateful_set(*PODS),), budgets_read, namespace="kafka")
 
 
-ONE = MaxParallel(1)
+ONE_AT_A_TIME = MaxParallel(1)
 
 
-def notes(workloads: WorkloadsReading, most: MaxParallel = ONE) -> list[str]:
+def notes(workloads: WorkloadsReading, most: MaxParallel = ONE_AT_A_TIME) -> list[str]:
     return list(budgets.notes(workloads, most, 30))
 
 
@@ -93,7 +93,7 @@ def test_a_pod_covered_by_two_budgets_is_one_blocker_as_kubernetes_never_evicts_
 
 
 def test_only_budgets_of_pods_that_need_a_restart_are_blockers() -> None:
-    """The controllers are of the current revision already."""
+    """The controller is of the current revision, until a person requests its restart."""
     controller = pod(9, name="controller-0", stateful_set="controller", revision=NEW)
     sets = (stateful_set(*PODS), stateful_set(controller, name="controller", role="controllers"))
     never = budget(controller, name="controller", most=0)

@@ -89,7 +89,7 @@ def test_a_port_of_a_kubernetes_node_leads_to_the_pod_that_owns_the_port() -> No
     assert not fleet.blockers
 
 
-# --- the second fact ---
+# --- the address at which a node has confirmed its id ---
 
 
 def test_a_node_that_answers_at_an_address_of_no_such_pod_is_not_restarted() -> None:
@@ -151,7 +151,7 @@ def test_a_node_that_needs_no_restart_needs_no_confirmed_id() -> None:
     assert not fleet.waits
 
 
-# --- clashes, and what is missing ---
+# --- nodes and pods that do not match ---
 
 
 def test_two_nodes_that_advertise_one_pod_are_a_blocker_and_neither_is_restarted() -> None:
@@ -244,7 +244,7 @@ def test_a_node_in_flight_keeps_its_pod_by_name_while_the_pod_does_not_run() -> 
     assert not running.waits
 
 
-# --- what needs a restart ---
+# --- nodes that need a restart ---
 
 
 def test_a_pod_of_another_revision_needs_a_restart_and_the_cause_names_both_revisions() -> None:
@@ -272,7 +272,7 @@ def test_a_fleet_is_empty_if_the_pods_could_not_be_read() -> None:
     assert fleet_of(unread, ROLLOUT) == Fleet.EMPTY
 
 
-# --- what the document and the StatefulSets say ---
+# --- blockers of StatefulSets ---
 
 
 def blockers_of(stateful_set: StatefulSet, **reading: Any) -> tuple[tuple[Reason | None, str, str], ...]:

@@ -105,7 +105,7 @@ def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
 
 
 def test_the_order_of_steps_and_already_finalized_levels_do_not_change_the_hash() -> None:
-    """The hash covers what is changed from where to where; how a stage is carried out may differ between versions."""
+    """The hash covers each feature with its levels before and after; the order of steps may differ between versions."""
     desired, finalized = DesiredState({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
     assert (
         propose(desired, world(), Memory()).plan.hash == propose(DesiredState(finalized), world(), Memory()).plan.hash
@@ -119,7 +119,7 @@ def test_the_order_of_steps_and_already_finalized_levels_do_not_change_the_hash(
 
 
 def test_an_old_hash_does_not_cover_a_plan_whose_step_was_reverted_while_another_step_was_done_by_hand() -> None:
-    """The number of steps that are done is unchanged, but they are not those that we did."""
+    """One step is done, as before, but it is the one that was done by hand."""
     wanted = DesiredState({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
     first = propose(wanted, world(), Memory()).plan
     done_by_us = all_in(first)[0].feature
@@ -146,7 +146,7 @@ def test_a_step_done_by_hand_does_not_turn_a_standing_plan_into_one_that_was_app
 
 
 def test_an_approval_of_one_hash_holds_every_other_plan_even_under_policy_never() -> None:
-    """Under a policy that would not have asked, `--approve` still means this plan alone."""
+    """The policy requires no approval, but a plan hash that a user gives still approves only this plan."""
     approvals = frozenset({"sha256:00000000"})
     wanted = DesiredState(
         {"group.version": 1}, policy=ApprovalPolicy.NEVER, approvals=approvals, may_approve_unseen=True

@@ -17,7 +17,7 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import EMPTY, Result, RevisionStatus, RolloutStatus, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Act, Wait
+from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.desired_state import DesiredState, MaxParallel, Mode, Window
 from kafkafeatures.core.engine.settling import OpenOutcome
 from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown

@@ -34,10 +34,13 @@ NOTHING_MORE = ReadRequirements()
 reading = partial(znodes, cluster_id=Cluster(WANTED).world.cluster_id)
 COMPARED = StoreComparison(NOW, 99)
 SURVEY = Survey(controller_epoch=7)
+IN_BOTH_READINGS = pytest.mark.parametrize("again", [False, True], ids=["first reading", "second reading"])
 
 
 class RequiringStage(Levels):
-    """The levels, and what else is to be read: from the beginning, and once nodes were seen."""
+    """A stage of levels with further requirements. `first`: those before any reading; `then`: those that follow from
+    the reading of the nodes.
+    """
 
     def __init__(self, first: ReadRequirements, then: ReadRequirements = NOTHING_MORE) -> None:
         self._first, self._then = first, then
@@ -47,7 +50,7 @@ class RequiringStage(Levels):
 
 
 class ReadingScene:
-    """One resource, its cluster in sync and its ensemble."""
+    """A resource in sync, its cluster and its ensemble. `order`: names of the readings, in their order."""
 
     def __init__(self, znodes: ZooKeeperReading | Failure | None = None) -> None:
         self.cluster = Cluster(WANTED)
@@ -56,8 +59,8 @@ class ReadingScene:
         self.cluster.shows = self._shows
         self.context: ReconcileContext = replace(context_of(self.cluster, self.store), zookeeper=self.ensemble)
 
-    def looked(self, *, again: bool = False) -> Observation:
-        """A look, and in `order` what was read for it."""
+    def observe(self, *, again: bool = False) -> Observation:
+        """Observe once. `again`: as the second reading of one reconciliation."""
         self.order.clear()
 
         async def look() -> Observation:
@@ -161,7 +164,7 @@ def test_zookeeper_is_compared_with_the_log_last_and_only_if_required(
     assert scene.looked().compared == Unknown(NOT_ASKED)
 
 
-@pytest.mark.parametrize("again", [False, True])
+@IN_BOTH_READINGS
 def test_brokers_are_asked_for_the_controller_that_they_follow_after_the_znodes_and_only_if_required(
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
@@ -194,22 +197,22 @@ def test_znodes_are_always_read_while_a_deletion_has_an_open_outcome(
     assert isinstance(scene.looked().zookeeper, Unknown)
 
 
-# --- partitions that rest on /controller ---
+# --- partitions that were read from the broker that /controller names ---
 
-RESTING = PartitionsReading(Partitions({}, (), MinInsyncReplicas({}, {}, None)), 1, claim=elected(czxid=90))
+FROM_CONTROLLER = PartitionsReading(Partitions({}, (), MinInsyncReplicas({}, {}, None)), 1, claim=elected(czxid=90))
 
 
-@pytest.mark.parametrize("again", [False, True])
+@IN_BOTH_READINGS
 def test_partitions_read_from_the_controller_count_only_if_the_claim_is_the_same_afterwards(
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True, partitions=True))
     scene = ReadingScene(reading(controller=elected(czxid=90)))
     shown = scene.cluster.shows
-    scene.cluster.shows = lambda readings: shown(readings)._replace(partitions=RESTING)
+    scene.cluster.shows = lambda readings: shown(readings)._replace(partitions=FROM_CONTROLLER)
     partitions = scene.looked(again=again).partitions
     assert isinstance(partitions, Known)
-    assert partitions.value is RESTING
+    assert partitions.value is FROM_CONTROLLER
     assert scene.order == ["znodes", "cluster", "/controller"]
     for moved in (elected(czxid=91), elected(2, czxid=91), None):
         scene.ensemble.moved = [moved]
@@ -218,7 +221,7 @@ def test_partitions_read_from_the_controller_count_only_if_the_claim_is_the_same
         assert partitions.failure.message == "the controller changed while they were read"
 
 
-@pytest.mark.parametrize("again", [False, True])
+@IN_BOTH_READINGS
 def test_the_cluster_is_read_with_the_claim_of_the_znodes_read_before(
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:

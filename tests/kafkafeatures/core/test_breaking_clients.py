@@ -157,7 +157,9 @@ def test_evidence_for_one_release_lets_no_node_go_to_another() -> None:
 
 
 def test_a_template_that_names_another_release_than_its_first_pod_reports_is_not_believed() -> None:
-    """The template says 3.9, and controller 3001, restarted with it, reports 4.4, or 3.9 while evidence is for 4.4."""
+    """Controller 3001 runs the new template. The template names 3.9 and the node reports 4.4, or the other way round:
+    one of them is wrong.
+    """
     message = refused(rolled(old_cluster(READY, 3001, release="3.9"), clients=GATE), Reason.ROLLOUT_HALTED)
     assert "release of the new image of controller is not known" in message
     as_before = {id_: RUNNING_3_9[id_] for id_ in (3001,)}

@@ -63,7 +63,7 @@ def test_a_used_up_budget_forbids_evicting_a_crashing_pod_only_without_always_al
     assert eviction_refusal(replace(spent, always_allows_unhealthy=True), replace(UNREADY, waiting=""))
 
 
-@pytest.mark.parametrize("fields", [{"phase": "Pending"}, {"phase": "Failed"}, {"terminating": True}])
+@pytest.mark.parametrize("fields", [{"phase": "Pending"}, {"phase": "Failed"}, {"terminating": True}], ids=str)
 def test_no_budget_forbids_the_eviction_of_a_pending_or_terminating_pod(fields: dict[str, Any]) -> None:
     assert not eviction_refusal(
         budget(*PODS, disruptions_allowed=0, always_allows_unhealthy=False), replace(UNREADY, **fields)

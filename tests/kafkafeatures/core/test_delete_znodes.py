@@ -283,12 +283,13 @@ def test_the_intent_of_a_deletion_is_read_back_as_written(name: str, accepted: b
         {"epoch": None},
         {"epoch": -1},
         {"epochVersion": "5"},
-        {"controllerVersion": -1},  # which would be any version
+        {"controllerVersion": -1},  # for ZooKeeper this means any version
         {"migrationCzxid": 2**63},
         {"clusterId": 7},
         {"raiseTo": True},
         {"kept": {}},
     ],
+    ids=str,
 )
 def test_an_intent_that_is_damaged_is_not_read(damage: dict[str, Any]) -> None:
     written = DeletionInFlight(RAISED, AT, Via.ZOOKEEPER).to_intent()

@@ -126,7 +126,7 @@ def test_a_stateful_set_without_pods_proves_that_its_controllers_have_stopped_wh
     )
 
 
-@pytest.mark.parametrize("failure", [silent(K.UNREACHABLE), silent(K.NOT_LISTENING)])
+@pytest.mark.parametrize("failure", [silent(K.UNREACHABLE), silent(K.NOT_LISTENING)], ids=["silent", "refused"])
 def test_a_missing_stateful_set_does_not_prove_that_its_controllers_have_stopped(failure: Failure) -> None:
     observation = without_quorum(without_controllers(), failure)
     assert isinstance(observation.workloads, Known)

@@ -138,7 +138,9 @@ def test_a_znode_that_was_deleted_or_changed_by_hand_is_a_contradiction_with_a_r
 
 
 @pytest.mark.parametrize(
-    "changed", [facts(ClaimKind.BROKER, KRAFT), facts(ClaimKind.NONE, KRAFT), facts(ClaimKind.LEADER, KRAFT, -1)]
+    "changed",
+    [facts(ClaimKind.BROKER, KRAFT), facts(ClaimKind.NONE, KRAFT), facts(ClaimKind.LEADER, KRAFT, -1)],
+    ids=["a broker in /controller", "no /controller", "no copy in /migration"],
 )
 def test_the_remedy_puts_a_missing_flag_back_before_another_controller_becomes_active(
     changed: MigrationEvidence,

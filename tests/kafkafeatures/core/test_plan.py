@@ -165,7 +165,9 @@ def test_a_consent_is_used_once() -> None:
     assert spent.reason is Reason.CONSENT_SPENT
 
 
-@pytest.mark.parametrize("consents", [frozenset({"metadata.version:25->22"}), frozenset[str]()])
+@pytest.mark.parametrize(
+    "consents", [frozenset({"metadata.version:25->22"}), frozenset[str]()], ids=["consent", "no consent"]
+)
 def test_no_consent_allows_a_downgrade_below_a_level_that_changed_metadata_and_no_remedy_asks_for_one(
     consents: frozenset[str],
 ) -> None:

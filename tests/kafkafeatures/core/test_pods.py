@@ -123,7 +123,9 @@ def test_an_address_that_two_pods_share_does_not_prove_which_pod_runs_a_node() -
     ]
 
 
-@pytest.mark.parametrize("fields", [{"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}, {"phase": "Failed"}])
+@pytest.mark.parametrize(
+    "fields", [{"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}, {"phase": "Failed"}], ids=str
+)
 def test_a_node_in_a_pod_without_a_running_process_needs_no_confirmed_id(fields: dict[str, Any]) -> None:
     stuck = in_pod(1, state=NodeState.FENCED, said=SILENT)
     fleet = judged(stuck, pods=(pod(1, ready=False, **fields),))
@@ -260,7 +262,9 @@ def test_no_pod_needs_a_restart_while_the_status_of_its_stateful_set_is_of_an_ol
 
 
 @pytest.mark.parametrize(
-    "fields", [{"terminating": True}, {"draining": True}, {"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}]
+    "fields",
+    [{"terminating": True}, {"draining": True}, {"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}],
+    ids=str,
 )
 def test_a_node_is_unavailable_if_its_pod_stops_drains_or_does_not_run(fields: dict[str, Any]) -> None:
     fleet = judged(in_pod(1), in_pod(2), pods=(pod(1, revision=NEW, **fields), pod(2)))

@@ -120,7 +120,9 @@ def test_a_silent_broker_makes_the_phase_unknown_only_where_its_mode_could_decid
 
 
 @pytest.mark.parametrize(
-    "flagged", [flags_of(True, True, None), flags_of(True, False, True), flags_of(False, False, False)]
+    "flagged",
+    [flags_of(True, True, None), flags_of(True, False, True), flags_of(False, False, False)],
+    ids=["one is silent", "one lacks the flag", "all lack the flag"],
 )
 def test_controllers_without_the_flag_do_not_end_dual_write_while_the_log_says_migration(
     flagged: dict[int, bool | None],

@@ -204,6 +204,7 @@ def test_a_status_without_a_new_reading_is_bounded_as_well() -> None:
 @pytest.mark.parametrize(
     "foreign",
     [{"fleet": {"nodes": ["x" * 60] * 1000}}, {"intents": [{"kind": "RestartNode", "nodes": ["x" * 60] * 1000}]}],
+    ids=["a field of the status", "a field of an intent"],
 )
 def test_fields_of_another_release_shorten_no_other_field_of_the_status_however_large_they_are(
     foreign: dict[str, Any],

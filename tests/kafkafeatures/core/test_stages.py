@@ -73,7 +73,11 @@ def test_levels_that_are_only_downgraded_are_a_stage_before_the_roll() -> None:
     assert kinds(planned((change("share.version 2->1"),))) == ["Levels", "Roll"]
 
 
-@pytest.mark.parametrize(("changes", "pods", "stages"), [(RAISE, ROLLED, ["Levels"]), ((), TWO_LEFT, ["Roll"])])
+@pytest.mark.parametrize(
+    ("changes", "pods", "stages"),
+    [(RAISE, ROLLED, ["Levels"]), ((), TWO_LEFT, ["Roll"])],
+    ids=["only levels", "only a roll"],
+)
 def test_a_roll_or_levels_with_nothing_to_do_are_no_stage(
     changes: tuple[UpdateFeature, ...], pods: Mapping[str, PodsOfSet], stages: list[str]
 ) -> None:

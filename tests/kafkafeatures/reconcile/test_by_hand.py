@@ -57,7 +57,11 @@ def test_a_requested_manual_restart_stays_while_it_is_needed() -> None:
     assert store.status["intents"] == before
 
 
-@pytest.mark.parametrize("holds", [{"suspend": True}, {"mode": Mode.OBSERVE}, {"policy": ApprovalPolicy.ALWAYS}])
+@pytest.mark.parametrize(
+    "holds",
+    [{"suspend": True}, {"mode": Mode.OBSERVE}, {"policy": ApprovalPolicy.ALWAYS}],
+    ids=["suspended", "mode Observe", "policy Always"],
+)
 def test_a_roll_that_waits_for_a_person_to_let_it_begin_reads_the_partitions_only_once(holds: dict[str, Any]) -> None:
     """Few clusters may have their partitions in memory at once. They are read once, for the notes about the roll."""
     cluster = Cluster({"metadata.version": 25})

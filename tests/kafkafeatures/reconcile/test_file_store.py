@@ -213,6 +213,17 @@ status: {}
         STATE.replace("{name: orders, generation: 1}", "3"),
         STATE.replace("{name: orders, generation: 1}", "null"),
     ],
+    ids=[
+        "generation a text",
+        "no generation",
+        "status a text",
+        "history a number",
+        "intents a number",
+        "incomplete intent",
+        "nested too deeply",
+        "metadata a number",
+        "no metadata",
+    ],
 )
 def test_an_invalid_state_file_is_reported_with_its_name(tmp_path: Path, text: str) -> None:
     state = tmp_path / "state.yaml"

@@ -314,7 +314,7 @@ async def test_a_withdrawn_approval_holds_also_an_eviction_of_unknown_outcome() 
     assert rig.api.condition("Ready")["reason"] == "ApprovalRequired"
 
 
-@pytest.mark.parametrize(("seconds", "evicted"), [(FRESH, ["broker-0"]), (FRESH + 0.1, [])])
+@pytest.mark.parametrize(("seconds", "evicted"), [(FRESH, ["broker-0"]), (FRESH + 0.1, [])], ids=["2 s", "2.1 s"])
 async def test_a_restart_is_decided_on_an_observation_of_the_cluster_at_most_two_seconds_old(
     seconds: float, evicted: list[str]
 ) -> None:

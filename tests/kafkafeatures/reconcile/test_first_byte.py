@@ -24,7 +24,7 @@ DURING_CONNECTION: dict[str, tuple[Meanwhile, str]] = {
 
 
 @pytest.mark.parametrize(("happens", "message"), DURING_CONNECTION.values(), ids=DURING_CONNECTION)
-@pytest.mark.parametrize("asked_before", [False, True], ids=["first request", "after a lost request"])
+@pytest.mark.parametrize("is_repeated", [False, True], ids=["first request", "after a lost request"])
 async def test_a_change_during_the_connection_setup_withholds_the_eviction(
     happens: Meanwhile, message: str, is_repeated: bool
 ) -> None:

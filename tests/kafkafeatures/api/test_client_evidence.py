@@ -1,4 +1,4 @@
-"""What a document may say of evidence about clients: no secret without TLS, and no pattern that takes time."""
+"""Fields of a document about client evidence: no secret is sent without TLS, and no pattern takes long to match."""
 
 from __future__ import annotations
 
@@ -25,8 +25,12 @@ EVIDENCE: dict[str, Any] = FULL["spec"]["clientEvidence"]
         ({"brokerPattern": "(a+)+"}, "expected plain text around ([0-9]+)"),
         ({"brokerPattern": "(.*)*([0-9]+)"}, "expected plain text around ([0-9]+)"),
     ],
-)
-def test_a_prometheus_gets_secrets_over_tls_alone_and_its_pattern_takes_no_time(
+    ids=[
+        "token without TLS", "tls without https", "two secrets", "pattern without a label", "password in the URL",
+        "token in the URL", "no http", "nested repetition", "repetition before the id",
+    ],
+)  # fmt: skip
+def test_an_insecure_prometheus_url_and_a_slow_or_useless_pattern_are_refused(
     of_prometheus: dict[str, Any], problem: str
 ) -> None:
     evidence = {**EVIDENCE, "prometheus": {**EVIDENCE["prometheus"], **of_prometheus}}

@@ -1,4 +1,4 @@
-"""What is wrong with a document is reported in our own words: the path, what was found, what is expected."""
+"""Problems of a document are reported in our own words: the path, the value, and the expected values."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ VALUES = st.recursive(
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place of a document."""
+    """Yield the path of every value in a document."""
     yield path
     for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from places(inner, (*path, key))
@@ -103,12 +103,13 @@ PLACES = [path for path in places(FULL) if path]
 
 
 def changed(path: tuple[Any, ...], value: Any) -> Any:
-    made = json.loads(json.dumps(FULL))
-    at = made
+    """Return a copy of the valid document with another value at this path."""
+    document = json.loads(json.dumps(FULL))
+    inner = document
     for part in path[:-1]:
-        at = at[part]
-    at[path[-1]] = value
-    return made
+        inner = inner[part]
+    inner[path[-1]] = value
+    return document
 
 
 def problems(document: Any) -> tuple[str, ...]:
@@ -182,14 +183,14 @@ WRONG: list[tuple[str, Any, str]] = [
 
 
 def document_with(path: str, value: Any) -> Any:
-    """The good one with another value at a place."""
-    return changed(tuple(int(one) if one.isdigit() else one for one in path.split(".")), value)
+    """Return the valid document with another value at this path, such as spec.consents.0."""
+    return changed(tuple(int(part) if part.isdigit() else part for part in path.split(".")), value)
 
 
-@pytest.mark.parametrize(("path", "value", "said"), WRONG)
-def test_an_error_message_has_the_path_the_value_and_the_expected_values(path: str, value: Any, said: str) -> None:
-    found = problems(document_with(path, value))
-    assert any(said in one for one in found), found
+@pytest.mark.parametrize(("path", "value", "message"), WRONG)
+def test_an_error_message_has_the_path_the_value_and_the_expected_values(path: str, value: Any, message: str) -> None:
+    reported = problems(document_with(path, value))
+    assert any(message in problem for problem in reported), reported
 
 
 RIGHT: list[tuple[str, Any]] = [
@@ -223,7 +224,7 @@ def test_values_at_the_limit_of_the_schema_are_accepted(path: str, value: Any) -
     read_document(document_with(path, value))
 
 
-TOLD = re.compile(
+MESSAGE = re.compile(
     r".*?: (invalid value.*; expected .|required field is missing$|unknown field; .*valid fields: "
     r"|set bootstrapServers|set metadata.version|[a-zA-Z]+ must be |[a-z]+: duplicate "
     r"|raising kraft.version|migration needs |interBrokerProtocolVersion (needs|cannot) |[A-Z]+ without TLS"
@@ -245,14 +246,14 @@ def test_any_document_is_accepted_or_refused_with_readable_error_messages(
     path: tuple[Any, ...], value: Any, key: str
 ) -> None:
     for document in (changed(path, value), changed((*path[:-1], key), value) if isinstance(path[-1], str) else FULL):
-        found = problems_of(document)
-        assert all(TOLD.match(one) for one in found), found
+        reported = problems_of(document)
+        assert all(MESSAGE.match(problem) for problem in reported), reported
 
 
 def texts(hint: Any) -> Iterator[Text]:
-    """What all fields of a type allow of texts."""
+    """Yield the rules for texts of all fields of a type."""
     if get_origin(hint) is Annotated:
-        yield from (one for one in get_args(hint) if isinstance(one, Text))
+        yield from (rule for rule in get_args(hint) if isinstance(rule, Text))
     for inner in get_args(hint):
         yield from texts(inner)
     for field in fields(hint) if isinstance(hint, type) and issubclass(hint, Struct) else ():
@@ -260,9 +261,9 @@ def texts(hint: Any) -> Iterator[Text]:
 
 
 def test_every_pattern_of_a_field_has_a_description_of_its_meaning() -> None:
-    with_pattern = {one for one in texts(KafkaFeatures) if one.pattern}
-    assert len(with_pattern) == 16
-    assert all(one.meaning for one in with_pattern)
+    with_pattern = {rule for rule in texts(KafkaFeatures) if rule.pattern}
+    assert len(with_pattern) == 16  # all patterns of the schema were found
+    assert all(rule.meaning for rule in with_pattern)
 
 
 def test_a_document_needs_a_zookeeper_ensemble_only_for_a_migration() -> None:
@@ -291,13 +292,13 @@ def test_all_problems_are_reported_at_once() -> None:
     document = changed(("spec", "mode"), "Aply") | {"kind": "Kafka"}
     document["spec"]["cluster"].pop("bootstrapServers")
     document["spec"]["cluster"]["sasl"] = {"mechanism": "PLAIN"}
-    assert [one.split(":")[0] for one in problems(document)] == [
+    assert [problem.split(":")[0] for problem in problems(document)] == [
         "kind", "spec.mode", "spec.cluster.sasl.secretRef"
     ]  # fmt: skip
 
 
 def test_a_document_is_written_with_all_defaults_and_also_kept_as_it_was_written() -> None:
-    """State files keep a digest of the first."""
+    """A state file has a digest of the form with all defaults."""
     resource = read_document(FULL)
     assert as_json(resource.spec) == {**FULL["spec"], "interBrokerProtocolVersion": None}  # not beside a migration
     assert resource.raw_spec == FULL["spec"]
@@ -335,20 +336,20 @@ def test_a_document_is_written_with_all_defaults_and_also_kept_as_it_was_written
 
 
 def test_an_error_message_repeats_no_password_that_is_part_of_a_field_name_or_an_address() -> None:
-    """To YAML `password:hunter2` is one word: the name of a field."""
-    said = problems(changed(("spec", "cluster", "sasl", "password:hunter2"), None))
-    assert "hunter2" not in "".join(said)
-    assert any(one.startswith("spec.cluster.sasl.password: unknown field") for one in said)
+    """YAML reads `password:hunter2`, without a space, as the name of a field."""
+    reported = problems(changed(("spec", "cluster", "sasl", "password:hunter2"), None))
+    assert "hunter2" not in "".join(reported)
+    assert any(problem.startswith("spec.cluster.sasl.password: unknown field") for problem in reported)
     addresses = changed(("spec", "cluster", "bootstrapServers"), "orders:hunter2@kafka-1:9092," * 100)
     assert problems(addresses) == ("spec.cluster.bootstrapServers: invalid value; expected at most 2048 characters",)
 
 
 @pytest.mark.parametrize("path", [("spec", "suspend"), ("metadata", "name"), ("spec", "cluster", "sasl", "username")])
 def test_a_number_of_thousands_of_digits_is_reported_in_words(path: tuple[str, ...]) -> None:
-    """Python refuses to write it in digits."""
-    (said,) = problems(changed(path, 1 << 20_000))
-    assert "expected" in said
-    assert len(said) < 200
+    """Python refuses to write such a number in digits."""
+    (problem,) = problems(changed(path, 1 << 20_000))
+    assert "expected" in problem
+    assert len(problem) < 200
 
 
 @pytest.mark.parametrize("path", [("sasl", "username"), ("sasl", "passwordKey"), ("zookeeper", "digestSecretRef")])

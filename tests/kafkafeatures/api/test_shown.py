@@ -1,4 +1,6 @@
-"""A status as people are shown it: what decisions read of it, and the rest beside that; never a failure."""
+"""A status as it is shown to people: valid fields as the operator reads them, damaged ones left
+out, and no exception.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def test_a_damaged_status_is_displayed_and_a_valid_one_is_displayed_as_the_opera
 
 
 def _damage(raw: dict[str, Any], data: st.DataObject) -> None:
-    """Put something else into one place of it, at whatever depth."""
+    """Replace one value in it, at any depth."""
     inside: Any = raw
     while True:
         keys = list(inside) if isinstance(inside, dict) else list(range(len(inside)))
@@ -65,9 +67,9 @@ def test_a_value_that_is_no_status_is_shown_as_an_empty_status(raw: Any) -> None
 
 
 def test_invalid_fields_of_a_status_are_left_out_and_valid_ones_shown() -> None:
-    found = shown(Status, {"plan": {"steps": [{"detail": "x"}, {}, 3]}, "changeCount": "many", "blockers": "none"})
-    assert found.plan is not None
-    assert [(one.id, one.detail) for one in found.plan.steps] == [("", "x"), ("", "")]
-    assert (found.change_count, found.blockers) == (0, ())
-    at = shown(Status, {"conditions": [{"type": "Ready", "lastTransitionTime": "long ago"}]}).conditions[0]
-    assert (at.type, at.last_transition_time, at.message) == ("Ready", "long ago", "")
+    status = shown(Status, {"plan": {"steps": [{"detail": "x"}, {}, 3]}, "changeCount": "many", "blockers": "none"})
+    assert status.plan is not None
+    assert [(step.id, step.detail) for step in status.plan.steps] == [("", "x"), ("", "")]
+    assert (status.change_count, status.blockers) == (0, ())
+    ready = shown(Status, {"conditions": [{"type": "Ready", "lastTransitionTime": "long ago"}]}).conditions[0]
+    assert (ready.type, ready.last_transition_time, ready.message) == ("Ready", "long ago", "")

@@ -1,5 +1,5 @@
-"""A status that another release or a person wrote: what can be understood of it is kept, what another release wrote as
-well.
+"""A status that another release or a person wrote: valid fields are read, invalid ones are named, and unknown fields
+are written back.
 """
 
 from __future__ import annotations

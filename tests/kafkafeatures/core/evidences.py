@@ -1,4 +1,4 @@
-"""Evidence about clients of some brokers, tersely: for tests of what rests on it."""
+"""Evidence about clients of brokers, as Prometheus has it: for tests of rolls that depend on it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def scrapes(
     until: int = 0,
     end: int = END,
 ) -> tuple[Scrape, ...]:
-    """Scrapes of a process that began so many days ago: each day, with the uses of the last day. `before`: uses of
-    whenever its process began. `until`: days ago of the last scrape. `end`: today, in ms.
+    """Build one scrape a day of a broker process that started `since` days ago. `used`: API versions that clients used
+    on the last day; `before`: those whose counters were above 0 in the first scrape already, so that their time is not
+    known; `until`: days ago of the last scrape; `end`: today, in ms.
     """
     start = end - since * DAY - broker
     days = range(since, until - 1, -1)
@@ -57,7 +58,7 @@ def _counters(
 def reading(
     ids: Iterable[int], *given: Scrape, release: str = "4.4", window: timedelta = WINDOW, all_refuse: bool = False
 ) -> Known[ClientsReading]:
-    """A reading for these brokers."""
+    """Build the verdict from these scrapes, for these brokers."""
     brokers = JudgedBrokers(frozenset(ids), all_refuse=all_refuse)
     span = EvidenceWindow(END - round(window.total_seconds() * 1000), END)
     check = check_clients(release, TARGETS, given, BrokerRegistry(brokers.ids), span, all_refuse=all_refuse)
@@ -65,12 +66,12 @@ def reading(
 
 
 def covered(ids: Iterable[int], *used: CounterKey, release: str = "4.4") -> Known[ClientsReading]:
-    """A reading without a gap; the first broker was sent these versions a day ago."""
-    first, *others = ids
-    every = [*scrapes(first, *used), *(scrape for id_ in others for scrape in scrapes(id_))]
+    """Build evidence without a gap for these brokers. `used`: API versions that clients of the first broker used."""
+    first, *other_ids = ids
+    every = [*scrapes(first, *used), *(scrape for id_ in other_ids for scrape in scrapes(id_))]
     return reading(ids, *every, release=release)
 
 
 def with_clients(observation: Observation, clients: Known[ClientsReading] | Unknown) -> Observation:
-    """The observation with evidence about clients."""
+    """Add evidence about clients."""
     return replace(observation, clients=clients)

@@ -1,5 +1,6 @@
-"""Observations of three brokers and three controllers at each position of a migration from ZooKeeper to KRaft, and a
-`Look`: what the stages of a document decide about such an observation.
+"""Observations of a migration from ZooKeeper to KRaft at each position, and a `Look`: what the stages of a document
+decide about such an observation. Brokers 1 to 3; controllers 3001 to 3003, of which 3003 leads; broker 1 is the
+controller until the quorum takes over.
 """
 
 from __future__ import annotations
@@ -56,12 +57,14 @@ BROKERS, CONTROLLERS = (1, 2, 3), (3001, 3002, 3003)
 PARTITIONS: tuple[Row, ...] = tuple(row("orders", 1, 2, 3, number=number) for number in range(3))
 BY_HAND = Rollout(MANUAL.name)
 VOTERS = tuple(VoterStatus(node_id=id_, address=f"h:{id_}") for id_ in CONTROLLERS)
-"""Voters in a status, once each has proved who it is."""
+"""Voters in a status, each with the address at which it has confirmed its id."""
 SEEN_VOTERS = Status(migration=MigrationStatus(voters=VOTERS))
 
 
 def compared(differences: int = 0, ago: timedelta = timedelta(0)) -> Status:
-    """A status by which both stores were compared so long before `/migration` was written for the last time."""
+    """Build a status with a comparison of both stores, made at `NOW`. `ago`: `/migration` had been written for the last
+    time so long before it.
+    """
     state = ComparisonState.DIFFERS if differences else ComparisonState.EQUAL
     equality = EqualityStatus(at=stamp(NOW), state=state.value, differences=differences, written_at=stamp(NOW - ago))
     return Status(migration=MigrationStatus(equality=equality, voters=VOTERS))
@@ -163,7 +166,7 @@ def in_dual_write_for(span: timedelta, observation: Observation | None = None, o
 
 
 def without_quorum(observation: Observation, failure: Failure = REFUSES) -> Observation:
-    """No controller is left. why: what was said by the addresses at which they listened."""
+    """Stop all controllers. `failure`: the result of a connection to each of their addresses."""
     return replace(
         observation,
         nodes=tuple(node for node in observation.nodes if Role.BROKER in node.roles),
@@ -217,7 +220,7 @@ class Look:
 
 
 def looks(wanted: DesiredState, observation: Observation, **options: Any) -> Look:
-    """Return the second of two looks in a row, which knows how far ZooKeeper is behind the metadata log."""
+    """Return the second of two reconciliations: it knows for how long ZooKeeper has been behind the metadata log."""
     first = Look(
         wanted,
         replace(observation, source=replace(observation.source, offset=observation.source.offset - 3)),

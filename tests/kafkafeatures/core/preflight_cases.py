@@ -34,8 +34,9 @@ from tests.kafkafeatures.core.preflights import (
 from tests.kafkafeatures.ensembles import claimed, progress
 from tests.kafkafeatures.worlds import NEW, SILENT, answer, known
 
-FIRST, AGAIN = Position.PRE_MIGRATION, Position.COPIED
-BOTH = (FIRST, AGAIN)
+WITHOUT_CONTROLLERS, WITH_CONTROLLERS = Position.PRE_MIGRATION, Position.COPIED
+"""The end of the edge before which the preflight runs: before the controllers are started, and while they run."""
+BOTH = (WITHOUT_CONTROLLERS, WITH_CONTROLLERS)
 OPA = "org.openpolicyagent.kafka.OpaAuthorizer"
 DENIED = Failure(FailureKind.AUTHORIZATION, "znode /migration", "not authorized to read it", "grant READ on it")
 DAMAGED = Failure(FailureKind.REJECTED, "znode /migration", "cannot be read: Expecting value", "look at it")
@@ -44,13 +45,15 @@ CONTROLLERS = (3001, 3002)
 
 
 class Case(NamedTuple):
-    """One thing that is wrong, before which ways it is looked for, and what the finding says and asks for."""
+    """One defect, the kind, message and remedy of its finding, and `ends`: ends of the edges before
+    which it is found.
+    """
 
     change: Change
     kind: BlockerKind
     says: str
     remedy: str
-    ends: tuple[Position, ...] = (AGAIN,)
+    ends: tuple[Position, ...] = (WITH_CONTROLLERS,)
 
 
 S, Z, N = BlockerKind.SETTING, BlockerKind.ZOOKEEPER, BlockerKind.NODE_UNKNOWN
@@ -284,7 +287,7 @@ CASES = {
     "no epoch": Case(with_znodes(controller_epoch=None), Z, "/controller_epoch is absent", "restart one", BOTH),
     "stale /migration": Case(
         with_znodes(migration=progress(409)), Z, "/migration is left from an earlier migration (offset 409)",
-        "start no controller", (FIRST,),
+        "start no controller", (WITHOUT_CONTROLLERS,),
     ),
     "no /migration after a minute": Case(
         with_znodes(migration=None), Z, "and have not created /migration: they cannot use ZooKeeper", "NoAuth"

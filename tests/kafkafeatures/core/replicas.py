@@ -88,7 +88,7 @@ def _flag(of: Row, broker: int) -> int:
 
 
 def least_of(of: Row, default: int, least: Mapping[str, int]) -> int:
-    """How many replicas of a partition must be in sync for acks=all: no broker asks for more than there are."""
+    """Return how many replicas of a partition must be in sync for acks=all: at most as many as there are."""
     return max(1, min(least.get(of.topic, default), len(of.replicas)))
 
 

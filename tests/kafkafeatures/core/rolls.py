@@ -1,5 +1,5 @@
-"""A cluster of three controllers and six brokers in three racks whose images have just been changed: for tests of
-rolls.
+"""A cluster whose images have just been changed, for tests of rolls: controllers 3001 (the leader) to 3003 and brokers
+1 to 6 in three racks, all in sync. 1 and 4, 2 and 5, 3 and 6 share no partition, so these may be restarted together.
 """
 
 from __future__ import annotations
@@ -130,7 +130,9 @@ def sent(
     stopped: float | None = None,
     **of_step: Any,
 ) -> RestartInFlight:
-    """The restart of a node, from the old pod to a new one; `unwanted`: for so many minutes; `stopped`: so many ago."""
+    """Build the restart of a node in flight, from its old pod to a new one. `minutes`: since it was decided; `stopped`:
+    since its pod began to stop; `unwanted`: since it was no longer wanted; `stable`: the node has been back since then.
+    """
     step = RestartNode(
         id_,
         a_node(id_).title,
@@ -153,7 +155,9 @@ def sent(
 
 
 def looks(observation: Observation, lived: timedelta | None = None, **options: Any) -> ObservationPair:
-    """By which restarts are judged now. `lived`: how much of every age this process has lived through; None for all."""
+    """Build the readings by which restarts are judged now. `lived`: the part of every age that this process has seen
+    itself; None for all of it.
+    """
 
     def age_of(moment: str) -> timedelta:
         return NOW - datetime.fromisoformat(moment)
@@ -198,6 +202,11 @@ def rolled(
     permit: Permit = NO_PERMIT,
     **wanted: Any,
 ) -> Roll:
+    """Judge the roll. `flying`: restarts in flight; `known_for`: the part of every age that this process has seen
+    itself, None for all of it; `up_for`: for how long it has seen nodes up; `disks`: those at the beginning of the
+    roll.
+    """
+
     def age_of(moment: str) -> timedelta:
         return NOW - datetime.fromisoformat(moment)
 
@@ -229,6 +238,7 @@ def restarted_id(roll: Roll) -> int:
 
 
 def refused(roll: Roll, reason: Reason) -> str:
+    """Return the message of a roll that restarts no node now, for this reason."""
     assert isinstance(roll.decision, Wait | Stalled), roll.decision
     assert roll.decision.reason is reason, roll.decision
     return roll.decision.message

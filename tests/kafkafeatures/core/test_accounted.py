@@ -35,12 +35,14 @@ from tests.kafkafeatures.worlds import NOW, observation
 
 AT = Stamp("2026-01-02T03:04:05Z")
 HERE = LogPosition(offset=100, epoch=4)
+"""The position in the log up to which the status accounts for level changes."""
 RAISE = ChangeInFlight(UpdateFeature("group.version", 0, 1), AT, Via.CONTROLLER, offset=100).to_intent()
 
 
 def observation_with_changes(
     moves: dict[str, Moves] | None = None, *, offset: int = 120, epoch: int = 4
 ) -> Observation:
+    """Build an observation of a log up to `offset`. `moves`: changes of levels, as (offset after it, new level)."""
     past = PastLevels({}, None, NOW, 0, moves or {})
     return replace(observation(), source=Source(SourceKind.METADATA_LOG, offset, epoch, NOW), past_levels=past)
 
@@ -55,11 +57,12 @@ def planned(feature: str = "group.version") -> PlanStatus:
 
 
 def unremembered(moves: dict[str, Moves], *, before: Status | None = None, after: Status | None = None) -> set[str]:
+    """Return the features that were changed by others: `before`, `after`: status before and after this reading."""
     before = before or status()
     return set(moved_unremembered(before, after or before, observation_with_changes(moves), {}))
 
 
-# --- moves ---
+# --- level changes ---
 
 
 def test_only_a_level_change_after_the_recorded_log_position_is_unaccounted_for() -> None:
@@ -118,22 +121,23 @@ UP, DOWN = "group.version 0 -> 1", "group.version 1 -> 0"
 @pytest.mark.parametrize(
     ("last_seen", "own", "levels", "is_foreign"),
     [
-        (1, (), (1,), False),  # the cluster began with it
-        (2, (), (1, 0, 2), False),  # others moved it before
-        (1, (UP,), (1,), False),
-        (0, (UP,), (1,), False),  # settled by this very look
-        (1, (UP, DOWN, UP), (1, 0, 1), False),
-        (1, (UP,), (1, 0, 1), True),  # which of the two it saw is not known
-        (1, (), (1, 0), True),
-        (0, (), (1, 0), True),
-        (0, (), (0,), True),  # the beginning of the log is gone
-        (None, (), (1,), True),
-        (1, (), (), False),
+        pytest.param(1, (), (1,), False, id="the cluster began with the level"),
+        pytest.param(2, (), (1, 0, 2), False, id="others changed it before it was last seen"),
+        pytest.param(1, (UP,), (1,), False, id="own raise"),
+        pytest.param(0, (UP,), (1,), False, id="own raise, settled by this reading"),
+        pytest.param(1, (UP, DOWN, UP), (1, 0, 1), False, id="three own changes"),
+        pytest.param(1, (UP,), (1, 0, 1), True, id="one own raise of two: which of them was seen is not known"),
+        pytest.param(1, (), (1, 0), True, id="lowered since it was last seen"),
+        pytest.param(0, (), (1, 0), True, id="raised and lowered since it was last seen"),
+        pytest.param(0, (), (0,), True, id="the beginning of the log is gone"),
+        pytest.param(None, (), (1,), True, id="never seen before"),
+        pytest.param(1, (), (), False, id="no change in the log"),
     ],
 )
 def test_without_a_log_position_a_level_counts_as_changed_unless_its_last_change_is_known(
     last_seen: int | None, own: tuple[str, ...], levels: tuple[int, ...], is_foreign: bool
 ) -> None:
+    """`last_seen`: the level in the status; `own`: changes in its history; `levels`: changes in the log."""
     before = replace(EMPTY, cluster_id="c", features=(FeatureStatus(name="group.version", finalized=last_seen),))
     after = replace(before, history=tuple(HistoryEntry(at=AT, action=action, result="Applied") for action in own))
     moves = tuple(enumerate(levels, start=90))
@@ -143,7 +147,7 @@ def test_without_a_log_position_a_level_counts_as_changed_unless_its_last_change
     assert unremembered(shown, before=before, after=replace(after, intents=(RAISE,))) == set()  # judged later
 
 
-# --- what it voids ---
+# --- consents and plans that end with a level change of others ---
 
 
 CONSENTS = ("dynamic-quorum", "group.version:1->0", "group.version:2->1", "share.version:1->0")
@@ -157,6 +161,13 @@ CONSENTS = ("dynamic-quorum", "group.version:1->0", "group.version:2->1", "share
         (None, {"group.version": ((101, 0), (102, 1))}, ("group.version:1->0",)),  # its very change was made
         (None, {"group.version": ((101, 1),)}, ("group.version:2->1",)),  # from which level is not known
         (None, {"group.version": ((101, 2), (102, 0))}, ()),  # another one was made
+    ],
+    ids=[
+        "plan of the feature",
+        "another feature",
+        "downgrade made",
+        "downgrade from an unknown level",
+        "other changes",
     ],
 )
 def test_a_consent_is_spent_once_a_plan_of_its_feature_ends_or_its_downgrade_was_made(
@@ -185,17 +196,19 @@ def test_a_plan_whose_level_was_changed_by_others_is_over_and_counts_as_one_chan
     assert (of_other_feature.plan, of_other_feature.change_count) == (before.plan, 3)
 
 
-# --- which log it is ---
+# --- the recognition of another log ---
 
 
 @pytest.mark.parametrize(
-    ("now", "is_missing"),
+    ("end", "is_missing"),
     [((100, 4), False), ((99, 4), True), ((99, 9), True), ((500, 3), True), ((100, 5), False)],
+    ids=["the same end", "lower offset", "lower offset, newer epoch", "older epoch", "newer epoch"],
 )
 def test_a_log_that_ends_at_a_lower_offset_or_older_epoch_is_another_log(
-    now: tuple[int, int], is_missing: bool
+    end: tuple[int, int], is_missing: bool
 ) -> None:
-    offset, epoch = now
+    """The position in the status is offset 100 in epoch 4."""
+    offset, epoch = end
     observation = observation_with_changes(offset=offset, epoch=epoch)
     assert missing_in(observation, status(), None) == (HERE if is_missing else None)
     assert missing_in(observation, EMPTY, HERE) == (HERE if is_missing else None)

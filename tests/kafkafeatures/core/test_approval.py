@@ -39,16 +39,19 @@ def test_an_exactly_named_level_is_approved_and_a_level_computed_from_a_release_
         (ApprovalPolicy.ALWAYS, DesiredState({"metadata.version": 26}), False),
         (ApprovalPolicy.IRREVERSIBLE_ONLY, COMPUTED, False),
     ],
+    ids=["Never, irreversible", "Always, named", "Always, reversible", "IrreversibleOnly, irreversible"],
 )
 def test_the_approval_policy_decides_which_plans_wait_for_approval(
     policy: ApprovalPolicy, wanted: DesiredState, acts: bool
 ) -> None:
-    made = DesiredState(wanted.levels, wanted.bundle, policy=policy)
-    assert isinstance(deciding(made), Act if acts else Held)
+    with_policy = DesiredState(wanted.levels, wanted.bundle, policy=policy)
+    assert isinstance(deciding(with_policy), Act if acts else Held)
 
 
 def test_an_irreversible_level_that_no_person_named_waits_for_an_approval() -> None:
-    """A command made the levels of a release: a yes to its question is no approval of what Kafka refuses to undo."""
+    """`approves_by_name=False`: a command derived the level from a release. A person who confirmed the command has not
+    approved a change that Kafka refuses to undo.
+    """
     decision = deciding(replace(NAMED, approves_by_name=False))
     assert isinstance(decision, Held)
     assert decision.condition == (Condition.APPROVAL_REQUIRED, Reason.PLAN_PENDING)
@@ -102,7 +105,7 @@ def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
 
 
 def test_the_order_of_steps_and_already_finalized_levels_do_not_change_the_hash() -> None:
-    """The hash covers what is changed from where to where; how a stage is carried out may differ between versions."""
+    """The hash covers each feature with its levels before and after; the order of steps may differ between versions."""
     desired, finalized = DesiredState({"group.version": 1}), {"group.version": 1, "metadata.version": 25}
     assert (
         propose(desired, world(), Memory()).plan.hash == propose(DesiredState(finalized), world(), Memory()).plan.hash
@@ -116,7 +119,7 @@ def test_the_order_of_steps_and_already_finalized_levels_do_not_change_the_hash(
 
 
 def test_an_old_hash_does_not_cover_a_plan_whose_step_was_reverted_while_another_step_was_done_by_hand() -> None:
-    """The number of steps that are done is unchanged, but they are not those that we did."""
+    """One step is done, as before, but it is the one that was done by hand."""
     wanted = DesiredState({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
     first = propose(wanted, world(), Memory()).plan
     done_by_us = all_in(first)[0].feature
@@ -143,7 +146,7 @@ def test_a_step_done_by_hand_does_not_turn_a_standing_plan_into_one_that_was_app
 
 
 def test_an_approval_of_one_hash_holds_every_other_plan_even_under_policy_never() -> None:
-    """Under a policy that would not have asked, `--approve` still means this plan alone."""
+    """The policy requires no approval, but a plan hash that a user gives still approves only this plan."""
     approvals = frozenset({"sha256:00000000"})
     wanted = DesiredState(
         {"group.version": 1}, policy=ApprovalPolicy.NEVER, approvals=approvals, may_approve_unseen=True

@@ -41,12 +41,20 @@ def test_the_release_of_a_node_is_inferred_from_the_ranges_that_it_reports(versi
 @pytest.mark.parametrize(
     ("ranges", "releases"),
     [
-        ({"metadata.version": (7, 25), "group.version": (0, 1)}, ("4.0",)),  # what begins at 0 may be left out
+        ({"metadata.version": (7, 25), "group.version": (0, 1)}, ("4.0",)),
         ({"metadata.version": (7, 25), "share.version": (0, 0)}, ("4.0",)),
         ({"metadata.version": (7, 25), "group.version": (0, 2)}, ()),
         ({"metadata.version": (7, 25), "vendor.version": (0, 1)}, ()),
         ({"metadata.version": (7, 28)}, ()),
         ({"group.version": (0, 1)}, ()),
+    ],
+    ids=[
+        "features from 0 on left out",
+        "a feature of 4.1 at 0 only",
+        "higher than in any release",
+        "feature of a vendor",
+        "metadata.version of no release",
+        "no metadata.version",
     ],
 )
 def test_supported_ranges_identify_one_release_or_none(ranges: Ranges, releases: tuple[str, ...]) -> None:

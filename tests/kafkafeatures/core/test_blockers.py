@@ -22,15 +22,20 @@ from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import OLD, SILENT, answer, node, observation
 
 RAISE = UpdateFeature("metadata.version", 21, 27)
+OLD_NODE: dict[str, Any] = {"said": answer(OLD), "written": OLD}
+SILENT_OLD: dict[str, Any] = {"said": SILENT, "written": OLD, "state": NodeState.UNREACHABLE}
+UNKNOWN: dict[str, Any] = {"said": SILENT, "written": None}
+REFUSED: dict[str, Any] = {"said": SILENT, "written": None, "state": NodeState.REFUSED}
 SHAPES: tuple[dict[str, Any], ...] = (
     {},
-    {"said": answer(OLD), "written": OLD},
-    {"said": SILENT, "written": OLD, "state": NodeState.UNREACHABLE},
+    OLD_NODE,
+    SILENT_OLD,
     {"said": SILENT, "written": OLD, "state": NodeState.GHOST},
-    {"said": SILENT, "written": None},
+    UNKNOWN,
     {"said": Failure(FailureKind.TIMED_OUT, "h:2", "no answer"), "written": None},
-    {"said": SILENT, "written": None, "state": NodeState.REFUSED},
+    REFUSED,
 )
+"""Nodes by the answer and the registration of each; OLD supports metadata.version 1-21."""
 
 
 def blockers_of(*nodes: Node, feature: str = "metadata.version", level: int = 27) -> tuple[Blocker, ...]:
@@ -55,28 +60,29 @@ def test_grouping_blockers_keeps_every_node_once_per_kind(shapes: list[dict[str,
     ("shape", "message", "remedy"),
     [
         (
-            SHAPES[1],
+            OLD_NODE,
             "3 brokers (1-3) support metadata.version 1-21; 27 (4.1-IV1) is required",
             "upgrade Kafka on these brokers",
         ),
         (
-            SHAPES[2],
+            SILENT_OLD,
             "3 brokers (1-3) support metadata.version 1-21 and do not answer; 27 (4.1-IV1) is required",
             "upgrade Kafka on these brokers",
         ),
         (
-            SHAPES[4],
+            UNKNOWN,
             "the supported range of metadata.version on 3 brokers (1-3) could not be read: "
             "for example connection refused",
             "start it",
         ),
         (
-            SHAPES[6],
+            REFUSED,
             "3 brokers (1-3) keep fetching the metadata log but are not registered: the active controller rejects them",
             "upgrade Kafka on these brokers so that it supports the finalized levels, or stop them; "
             "the active controller's log says why",
         ),
     ],
+    ids=["old", "old and silent", "range unknown", "refused"],
 )
 def test_nodes_with_the_same_blocker_share_one_line(shape: dict[str, object], message: str, remedy: str) -> None:
     (group,) = grouped(blockers_of(*(node(i, **shape) for i in (1, 2, 3))))  # type: ignore[arg-type]
@@ -98,10 +104,10 @@ def test_blockers_are_grouped_by_role_and_supported_range() -> None:
 
 
 def test_nodes_that_differ_in_one_feature_are_separate_groups_that_list_all_their_features() -> None:
-    without, older = OLD | {"group.version": (0, 1)}, OLD
+    with_group_version = OLD | {"group.version": (0, 1)}
     nodes = (
-        *(node(i, said=answer(older), written=older) for i in (1, 2)),
-        node(3, said=answer(without), written=without),
+        *(node(i, said=answer(OLD), written=OLD) for i in (1, 2)),
+        node(3, said=answer(with_group_version), written=with_group_version),
     )
     changes = (UpdateFeature("metadata.version", 21, 27), UpdateFeature("group.version", 0, 1))
     groups = grouped(blockers(LevelCheckInput(observation(node(3001), node(99), *nodes), changes)))
@@ -139,6 +145,7 @@ def test_a_level_below_every_range_is_a_blocker_with_the_lowest_supported_level(
         ("no.such", "features of this cluster: metadata.version, group.version"),
         ("share.version", "upgrade Kafka to a release that supports it"),
     ],
+    ids=["misspelt", "like no feature", "feature of a newer Kafka"],
 )
 def test_a_misspelt_feature_gets_a_suggestion_and_a_feature_of_a_newer_kafka_does_not(
     feature: str, remedy: str

@@ -42,6 +42,7 @@ LONGEST_NAME = 52
 
 
 def restart_of(node_id: int, stateful_set: str, epoch: int) -> Intent:
+    """Build the intent of a restart in flight, with each field at its longest."""
     step = RestartNode(
         node_id,
         f"broker {node_id}",
@@ -109,7 +110,9 @@ def test_a_status_stays_below_32_kib_and_keeps_every_node_in_flight_and_every_le
 
 
 def test_the_status_of_a_large_roll_keeps_every_intent_feature_and_plan() -> None:
-    """64 in flight, 300 that were restarted in no order, and a consent to many topics."""
+    """64 restarts in flight, 300 restarted nodes whose ids form no ranges, and a consent to many topics. `stoppedAfter`
+    is written as 100 s instead of a time, which takes less room.
+    """
     intents = tuple(restart_of(900 + number, "kafka-broker", 10**12) for number in range(MOST_IN_FLIGHT))
     stopped = (intent for intent in map(in_flight, intents) if isinstance(intent, RestartInFlight))
     stopped_at = Stamp("2026-01-02T03:05:45Z")
@@ -133,7 +136,6 @@ def test_the_status_of_a_large_roll_keeps_every_intent_feature_and_plan() -> Non
 
 
 def test_an_intent_of_a_restart_has_each_field_once_and_is_read_back_as_written() -> None:
-    """What it is written from, and read back to."""
     step = restart_in(rolled(cluster(ROLLED_CONTROLLERS)))
     intent = RestartInFlight(step, AT, Via.API_SERVER).to_intent()
     assert intent.unknown == {

@@ -1,4 +1,8 @@
-"""A roll to a release that breaks clients is held where the document asks for that, and only that."""
+"""A roll to a Kafka release that breaks clients is held if the document's policy asks for it.
+
+All nodes run Kafka 3.9, and their images were changed to 4.4, which removed Produce v2 and Fetch v3. `covered(ids)`:
+evidence that no client of these brokers uses removed versions, but those named. `GATE`: the policy that holds a roll.
+"""
 
 from __future__ import annotations
 
@@ -57,20 +61,24 @@ PRODUCE, FETCH = "client-breaks:Produce:2", "client-breaks:Fetch:3"
 
 
 def old_cluster(clients: Known[ClientsReading] | Unknown, *pods: int, **fields: Any) -> Observation:
-    """A cluster of Kafka 3.9 whose images have just been changed to 4.4; these pods run it already."""
+    """Build the cluster; the pods of these ids run 4.4 already."""
     upgraded = {id_: a_node(id_, said=answer(KAFKA_4_4), written=KAFKA_4_4) for id_ in pods}
-    seen = cluster(current(*pods), {**RUNNING_3_9, **upgraded}, **fields)
-    assert isinstance(seen.workloads, Known)
-    controllers, brokers = seen.workloads.value.stateful_sets
+    observed = cluster(current(*pods), {**RUNNING_3_9, **upgraded}, **fields)
+    assert isinstance(observed.workloads, Known)
+    controllers, brokers = observed.workloads.value.stateful_sets
     controllers = replace(controllers, release=brokers.release, image=brokers.image)
-    workloads = replace(seen.workloads, value=replace(seen.workloads.value, stateful_sets=(controllers, brokers)))
-    seen = replace(seen, workloads=workloads)
+    workloads = replace(
+        observed.workloads, value=replace(observed.workloads.value, stateful_sets=(controllers, brokers))
+    )
+    observed = replace(observed, workloads=workloads)
     return with_clients(
-        replace(seen, registered_brokers=known(frozenset(BROKERS)), finalized=known({"metadata.version": 21})), clients
+        replace(observed, registered_brokers=known(frozenset(BROKERS)), finalized=known({"metadata.version": 21})),
+        clients,
     )
 
 
 def rolls(roll: Roll) -> bool:
+    """Tell whether a node is restarted now."""
     return isinstance(roll.decision, Act)
 
 
@@ -90,12 +98,13 @@ EVIDENCE: Mapping[str, tuple[Known[ClientsReading] | Unknown, Reason]] = {
     "it is of brokers that refuse old versions": (
         reading(BROKERS, *(s for id_ in BROKERS for s in scrapes(id_)), all_refuse=True), Reason.PREFLIGHT,
     ),
-    "a use may be of before": (
+    "a removed version was used at an unknown time": (
         reading(BROKERS, *scrapes(1, before=(PRODUCE_2,))[20:], *(s for id_ in BROKERS[1:] for s in scrapes(id_))),
         Reason.PREFLIGHT,
     ),
     "clients break": (covered(BROKERS, PRODUCE_2), Reason.CONSENT_REQUIRED),
 }  # fmt: skip
+"""Evidence that does not prove that no client breaks, and the reason of the wait."""
 
 
 @pytest.mark.parametrize("case", EVIDENCE)
@@ -124,12 +133,14 @@ def test_a_restart_to_a_release_that_removed_nothing_needs_no_evidence(case: str
 
 
 def test_a_restart_to_the_release_that_a_node_runs_needs_no_evidence() -> None:
-    seen = cluster(release="4.1")  # these nodes run 4.1
-    assert isinstance(seen.workloads, Known)
-    sets = tuple(replace(owner, release="4.1", image="kafka:4.1.0") for owner in seen.workloads.value.stateful_sets)
-    seen = replace(seen, workloads=replace(seen.workloads, value=replace(seen.workloads.value, stateful_sets=sets)))
-    assert rolls(rolled(seen, clients=GATE))
-    dead = replace(seen, nodes=tuple(replace(node, answer=MISSING) for node in seen.nodes))
+    observed = cluster(release="4.1")  # these nodes run 4.1
+    assert isinstance(observed.workloads, Known)
+    sets = tuple(replace(owner, release="4.1", image="kafka:4.1.0") for owner in observed.workloads.value.stateful_sets)
+    observed = replace(
+        observed, workloads=replace(observed.workloads, value=replace(observed.workloads.value, stateful_sets=sets))
+    )
+    assert rolls(rolled(observed, clients=GATE))
+    dead = replace(observed, nodes=tuple(replace(node, answer=MISSING) for node in observed.nodes))
     refused(rolled(dead, clients=GATE), Reason.ROLLOUT_HALTED)
 
 
@@ -146,24 +157,26 @@ def test_evidence_for_one_release_lets_no_node_go_to_another() -> None:
 
 
 def test_a_template_that_names_another_release_than_its_first_pod_reports_is_not_believed() -> None:
-    """Neither of the two is: one of them is wrong."""
+    """Controller 3001 runs the new template. The template names 3.9 and the node reports 4.4, or the other way round:
+    one of them is wrong.
+    """
     message = refused(rolled(old_cluster(READY, 3001, release="3.9"), clients=GATE), Reason.ROLLOUT_HALTED)
     assert "release of the new image of controller is not known" in message
     as_before = {id_: RUNNING_3_9[id_] for id_ in (3001,)}
-    seen = old_cluster(READY, 3001)
-    seen = replace(seen, nodes=tuple(as_before.get(node.id, node) for node in seen.nodes))
-    refused(rolled(seen, clients=GATE), Reason.ROLLOUT_HALTED)
+    observed = old_cluster(READY, 3001)
+    observed = replace(observed, nodes=tuple(as_before.get(node.id, node) for node in observed.nodes))
+    refused(rolled(observed, clients=GATE), Reason.ROLLOUT_HALTED)
 
 
-def test_brokers_that_refuse_old_versions_already_need_no_evidence_for_the_others_to_go() -> None:
-    """A roll that has begun could not end otherwise: what they refuse they do not count."""
+def test_a_broker_that_runs_the_new_release_already_needs_no_evidence_for_the_restart_of_other_brokers() -> None:
+    """Broker 1 runs 4.4, and does not count requests in versions that it refuses: without this, no roll would end."""
     pods = (*CONTROLLERS, 1)
     assert rolls(rolled(old_cluster(covered(BROKERS[1:]), *pods), clients=GATE))
-    assert rolls(rolled(old_cluster(covered(BROKERS), *pods), clients=GATE))  # read while it still accepted them
+    assert rolls(rolled(old_cluster(covered(BROKERS), *pods), clients=GATE))  # evidence from before its restart
     refused(rolled(old_cluster(covered(BROKERS[2:]), *pods), clients=GATE), Reason.PREFLIGHT)
 
 
-def test_what_an_upgraded_broker_was_sent_before_still_counts() -> None:
+def test_a_removed_version_that_clients_used_on_a_broker_before_its_upgrade_still_counts() -> None:
     refused(rolled(old_cluster(covered(BROKERS, PRODUCE_2), *CONTROLLERS, 1), clients=GATE), Reason.CONSENT_REQUIRED)
 
 
@@ -183,8 +196,8 @@ def test_a_consent_covers_the_versions_that_it_names_and_no_other() -> None:
 
 @pytest.mark.parametrize("case", [case for case in EVIDENCE if case != "clients break"])
 def test_no_consent_stands_in_for_evidence(case: str) -> None:
-    seen = old_cluster(EVIDENCE[case][0])
-    refused(rolled(seen, clients=GATE, consents=frozenset({PRODUCE, FETCH})), Reason.PREFLIGHT)
+    observed = old_cluster(EVIDENCE[case][0])
+    refused(rolled(observed, clients=GATE, consents=frozenset({PRODUCE, FETCH})), Reason.PREFLIGHT)
 
 
 def test_a_use_with_a_consent_does_not_hide_a_gap() -> None:
@@ -194,9 +207,9 @@ def test_a_use_with_a_consent_does_not_hide_a_gap() -> None:
     assert "broker 2 without evidence" in message
 
 
-def test_a_consent_is_used_with_the_first_restart_and_stays_good_for_the_targets_of_that_roll_alone() -> None:
-    seen = old_cluster(covered(BROKERS, PRODUCE_2))
-    roll = rolled(seen, clients=GATE, consents=frozenset({PRODUCE, FETCH}))
+def test_a_consent_is_used_with_the_first_restart_and_stays_valid_for_the_revisions_of_that_roll_alone() -> None:
+    observed = old_cluster(covered(BROKERS, PRODUCE_2))
+    roll = rolled(observed, clients=GATE, consents=frozenset({PRODUCE, FETCH}))
     targets = frozenset({Target("broker", NEW), Target("controller", NEW)})
     assert roll.breaks == ClientBreaks(frozenset({PRODUCE}), targets)
     rollout = with_breaks(
@@ -207,10 +220,10 @@ def test_a_consent_is_used_with_the_first_restart_and_stays_good_for_the_targets
         roll.breaks,
     )  # fmt: skip
     spent = replace(EMPTY, spent_consents=(PRODUCE,), rollout=rollout)
-    assert rolls(rolled(seen, clients=GATE, consents=frozenset({PRODUCE}), status=spent))
-    refused(rolled(seen, clients=GATE, status=spent), Reason.CONSENT_REQUIRED)  # withdrawn
+    assert rolls(rolled(observed, clients=GATE, consents=frozenset({PRODUCE}), status=spent))
+    refused(rolled(observed, clients=GATE, status=spent), Reason.CONSENT_REQUIRED)  # withdrawn
     forgotten = replace(EMPTY, spent_consents=(PRODUCE,))
-    refused(rolled(seen, clients=GATE, consents=frozenset({PRODUCE}), status=forgotten), Reason.CONSENT_SPENT)
+    refused(rolled(observed, clients=GATE, consents=frozenset({PRODUCE}), status=forgotten), Reason.CONSENT_SPENT)
     another = old_cluster(covered(BROKERS, PRODUCE_2), update_revision="broker-third")
     refused(rolled(another, clients=GATE, consents=frozenset({PRODUCE}), status=spent), Reason.CONSENT_SPENT)
 
@@ -221,7 +234,7 @@ def test_a_restart_that_breaks_nobody_uses_no_consent() -> None:
     assert not rolled(breaks, clients=REPORT, consents=frozenset({PRODUCE})).breaks.consents
 
 
-# --- every restart goes through it ---
+# --- every kind of restart ---
 
 
 def test_a_restart_that_may_be_unsent_is_held_as_well() -> None:
@@ -230,7 +243,7 @@ def test_a_restart_that_may_be_unsent_is_held_as_well() -> None:
     refused(rolled(old_cluster(STALE), flying, clients=GATE), Reason.PREFLIGHT)
 
 
-def test_a_restart_on_the_way_of_a_migration_is_held_and_no_consent_counts_there() -> None:
+def test_a_restart_of_a_migration_is_held_and_no_consent_counts_there() -> None:
     permit = Permit("dual write", dict.fromkeys(BROKERS, "the settings"))
     refused(rolled(old_cluster(MISSING), clients=GATE, permit=permit), Reason.PREFLIGHT)
     breaks = old_cluster(covered(BROKERS, PRODUCE_2))
@@ -239,30 +252,30 @@ def test_a_restart_on_the_way_of_a_migration_is_held_and_no_consent_counts_there
 
 
 def test_a_stuck_node_is_held_as_well() -> None:
-    seen = old_cluster(MISSING, *CONTROLLERS)
+    observed = old_cluster(MISSING, *CONTROLLERS)
     dead = a_node(1, state=NodeState.FENCED, said=SILENT, written=OLD)
-    assert isinstance(seen.workloads, Known)
+    assert isinstance(observed.workloads, Known)
     sets = tuple(
         replace(owner, pods=tuple(a_pod(1, **CRASHES) if pod.name == "broker-1" else pod for pod in owner.pods))
-        for owner in seen.workloads.value.stateful_sets
+        for owner in observed.workloads.value.stateful_sets
     )
-    seen = replace(
-        seen,
-        nodes=tuple(dead if node.id == 1 else node for node in seen.nodes),
-        workloads=replace(seen.workloads, value=replace(seen.workloads.value, stateful_sets=sets)),
+    observed = replace(
+        observed,
+        nodes=tuple(dead if node.id == 1 else node for node in observed.nodes),
+        workloads=replace(observed.workloads, value=replace(observed.workloads.value, stateful_sets=sets)),
     )
-    assert rolls(rolled(seen))
-    refused(rolled(seen, clients=GATE), Reason.PREFLIGHT)
+    assert rolls(rolled(observed))
+    refused(rolled(observed, clients=GATE), Reason.PREFLIGHT)
 
 
 def test_a_person_is_asked_for_no_restart_without_evidence_for_the_target() -> None:
     by_hand = Rollout("Manual")
     raise_ = (UpdateFeature("metadata.version", 21, 30),)
-    seen = old_cluster(READY)
-    assert rolls(rolled(seen, rollout=by_hand, changes=raise_, clients=GATE))
-    refused(rolled(with_clients(seen, STALE), rollout=by_hand, changes=raise_, clients=GATE), Reason.PREFLIGHT)
+    observed = old_cluster(READY)
+    assert rolls(rolled(observed, rollout=by_hand, changes=raise_, clients=GATE))
+    refused(rolled(with_clients(observed, STALE), rollout=by_hand, changes=raise_, clients=GATE), Reason.PREFLIGHT)
 
 
 def test_nothing_is_refused_where_nothing_is_to_be_restarted() -> None:
-    seen = old_cluster(MISSING, *CONTROLLERS, *BROKERS)
-    assert rolled(seen, clients=GATE).decision is None
+    observed = old_cluster(MISSING, *CONTROLLERS, *BROKERS)
+    assert rolled(observed, clients=GATE).decision is None

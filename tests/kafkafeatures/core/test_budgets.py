@@ -22,10 +22,10 @@ def workloads_with(*budgets_read: Budget, sets: tuple[StatefulSet, ...] = ()) ->
     return WorkloadsReading(NOW, sets or (stateful_set(*PODS),), budgets_read, namespace="kafka")
 
 
-ONE = MaxParallel(1)
+ONE_AT_A_TIME = MaxParallel(1)
 
 
-def notes(workloads: WorkloadsReading, most: MaxParallel = ONE) -> list[str]:
+def notes(workloads: WorkloadsReading, most: MaxParallel = ONE_AT_A_TIME) -> list[str]:
     return list(budgets.notes(workloads, most, 30))
 
 
@@ -63,7 +63,7 @@ def test_a_used_up_budget_forbids_evicting_a_crashing_pod_only_without_always_al
     assert eviction_refusal(replace(spent, always_allows_unhealthy=True), replace(UNREADY, waiting=""))
 
 
-@pytest.mark.parametrize("fields", [{"phase": "Pending"}, {"phase": "Failed"}, {"terminating": True}])
+@pytest.mark.parametrize("fields", [{"phase": "Pending"}, {"phase": "Failed"}, {"terminating": True}], ids=str)
 def test_no_budget_forbids_the_eviction_of_a_pending_or_terminating_pod(fields: dict[str, Any]) -> None:
     assert not eviction_refusal(
         budget(*PODS, disruptions_allowed=0, always_allows_unhealthy=False), replace(UNREADY, **fields)
@@ -93,7 +93,7 @@ def test_a_pod_covered_by_two_budgets_is_one_blocker_as_kubernetes_never_evicts_
 
 
 def test_only_budgets_of_pods_that_need_a_restart_are_blockers() -> None:
-    """The controllers are of the current revision already."""
+    """The controller is of the current revision, until a person requests its restart."""
     controller = pod(9, name="controller-0", stateful_set="controller", revision=NEW)
     sets = (stateful_set(*PODS), stateful_set(controller, name="controller", role="controllers"))
     never = budget(controller, name="controller", most=0)

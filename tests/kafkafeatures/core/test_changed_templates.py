@@ -76,7 +76,9 @@ def test_a_pod_of_an_old_revision_whose_node_does_not_answer_keeps_a_roll_from_b
     assert condition[0] == "False"
 
 
-@pytest.mark.parametrize(("restarted_to", "decision"), [(NEW, Stalled), ("another", Act)])
+@pytest.mark.parametrize(
+    ("restarted_to", "decision"), [(NEW, Stalled), ("another", Act)], ids=["same revision", "another revision"]
+)
 def test_an_earlier_restart_halts_the_roll_only_if_its_pod_still_needs_the_same_revision(
     restarted_to: str, decision: type
 ) -> None:

@@ -27,7 +27,7 @@ def kinds(
     return [blocker.kind for blocker in blockers(LevelCheckInput(observation, changes or (RAISE,), verdict))]
 
 
-# --- the evidence ladder ---
+# --- the supported range of a node: from its answer, else from its registration ---
 
 
 def test_the_supported_range_of_a_live_node_is_the_one_that_it_reports() -> None:
@@ -75,7 +75,7 @@ def test_a_combined_node_has_the_narrower_range_of_its_two_registrations() -> No
 
 
 def test_a_broker_that_contradicts_its_registration_is_a_blocker_even_after_an_accepted_dry_run() -> None:
-    """A broker that was upgraded and is not registered anew: what counts for the controller is the old range."""
+    """The broker was upgraded, and did not register again: the controller still judges by the old range."""
     upgraded = node(1, said=answer(NEW), written=OLD)
     assert kinds(observation(*CONTROLLERS, upgraded)) == [BlockerKind.NODE_UNKNOWN]
     assert kinds(observation(*CONTROLLERS, upgraded), verdict=DryRunAccepted()) == [BlockerKind.NODE_UNKNOWN]
@@ -97,7 +97,9 @@ def test_the_shortcuts_to_a_supported_range_agree_with_the_full_computation(
     complete: bool,
     level: int,
 ) -> None:
-    """Each check and each report asks for the range of each node. Whether a node surely holds a level may stay open."""
+    """`known_range_of` and `surely_holds` are fast, as each check needs them of each node. `surely_holds` may be False
+    for a level that the node supports.
+    """
     registered = {Role.BROKER: known(ranges(broker))}
     if controller is not None:
         registered[Role.CONTROLLER] = known(ranges(controller))
@@ -109,7 +111,7 @@ def test_the_shortcuts_to_a_supported_range_agree_with_the_full_computation(
         assert level in supported_range.value
 
 
-# --- the chain ---
+# --- one blocker for each cause ---
 
 
 def test_a_cluster_whose_nodes_all_support_the_level_has_no_blocker() -> None:
@@ -127,7 +129,7 @@ def test_a_cluster_whose_nodes_all_support_the_level_has_no_blocker() -> None:
         pytest.param(
             observation(node(3001, said=answer(OLD), written=OLD), node(3002), node(1)),
             [BlockerKind.NODE_RANGE],
-            id="a live old controller, also below the level at which Kafka looks at controllers",
+            id="a live old controller, also at levels at which Kafka does not check controllers",
         ),
         pytest.param(
             observation(*CONTROLLERS, node(1), node(4, state=NodeState.GHOST, said=SILENT, written=OLD)),
@@ -144,17 +146,17 @@ def test_a_cluster_whose_nodes_all_support_the_level_has_no_blocker() -> None:
         pytest.param(
             observation(*CONTROLLERS, node(1), node(4, state=NodeState.GHOST, said=SILENT)),
             [],
-            id="a ghost whose range holds the level is in nobody's way",
+            id="a ghost whose range holds the level",
         ),
         pytest.param(
             observation(*CONTROLLERS, node(1, state=NodeState.UNREACHABLE, said=SILENT, written=None)),
             [BlockerKind.NODE_UNKNOWN],
-            id="a node nobody can say anything of",
+            id="a silent node without a registration",
         ),
         pytest.param(
             observation(*CONTROLLERS, node(9, state=NodeState.REFUSED, said=SILENT, written=None)),
             [BlockerKind.REFUSED_NODE],
-            id="a node the controller keeps refusing",
+            id="a node that the controller refuses to register",
         ),
         pytest.param(observation(mode=MetadataMode.ZOOKEEPER), [BlockerKind.ZOOKEEPER_MODE], id="ZooKeeper mode"),
         pytest.param(observation(mode=MetadataMode.MIGRATING), [BlockerKind.MIGRATION], id="an open migration"),
@@ -176,6 +178,7 @@ def test_each_obstacle_to_a_level_is_a_blocker_of_its_own_kind(
         (UpdateFeature("kraft.version", 0, 1), BlockerKind.CONSENT),
         (UpdateFeature("metadata.version", 21, 99), BlockerKind.NODE_RANGE),
     ],
+    ids=["downgrade", "kraft.version without a consent", "level of no release"],
 )
 def test_a_change_that_kafka_never_allows_is_a_blocker_even_after_an_accepted_dry_run(
     change: UpdateFeature, expected: BlockerKind
@@ -218,6 +221,7 @@ def test_a_blocker_names_its_node_the_cause_and_the_remedy() -> None:
         ),
         (33, "kafkafeatures unregister --controller 3003 --bootstrap-server HOST:PORT"),
     ],
+    ids=["Kafka cannot unregister controllers yet", "Kafka can unregister controllers"],
 )
 def test_the_remedy_for_a_ghost_controller_is_possible_at_the_current_metadata_version(level: int, remedy: str) -> None:
     newer = {"metadata.version": (7, 34)}
@@ -235,7 +239,7 @@ def test_an_accepted_dry_run_proves_no_unknown_node_that_may_be_an_unregistered_
     assert "node 9" in blockers(LevelCheckInput(observed, (RAISE,)))[0].message
 
 
-# --- the third rung: the server vouches ---
+# --- a dry run that the active controller accepted, as proof of unknown ranges ---
 
 UNKNOWN_BROKER = node(2, state=NodeState.UNREACHABLE, said=SILENT, written=None)
 UNKNOWN_CONTROLLER = node(3002, state=NodeState.UNREACHABLE, said=SILENT, written=None)
@@ -268,29 +272,32 @@ def test_an_accepted_dry_run_proves_nothing_while_a_voter_never_registered() -> 
 
 
 @pytest.mark.parametrize(
-    ("kraft", "highest", "may"),
+    ("kraft", "highest", "counts"),
     [
-        (0, 27, True),
-        (0, 20, True),  # Kafka 3.8 knows no other quorum
-        (0, 25, False),  # Kafka 4.0 may say 0 of a dynamic one
-        (0, None, False),
-        (1, 27, False),
+        pytest.param(0, 27, True, id="brokers of 4.1 report kraft.version 0"),
+        pytest.param(0, 20, True, id="Kafka 3.8 has only static quorums"),
+        pytest.param(0, 25, False, id="Kafka 4.0 may report 0 for a dynamic quorum"),
+        pytest.param(0, None, False, id="no broker answers"),
+        pytest.param(1, 27, False, id="dynamic quorum"),
     ],
 )
 def test_an_accepted_dry_run_without_reachable_controllers_counts_if_the_quorum_is_known_to_be_static(
-    kraft: int, highest: int | None, may: bool
+    kraft: int, highest: int | None, counts: bool
 ) -> None:
-    """Kafka refuses where one of `controller.quorum.voters` never registered, and knows of no other voter."""
+    """In a static quorum Kafka itself refuses the change if one of `controller.quorum.voters` never registered.
+
+    `kraft`: the level of kraft.version that brokers report; `highest`: the metadata.version that broker 1 supports.
+    """
     silent = [node(id_, state=NodeState.UNREACHABLE, said=SILENT, written=None) for id_ in (3001, 3002)]
     broker = node(1, said=answer({"metadata.version": (1, highest)}) if highest else SILENT, written=None)
     other = node(2, said=answer({"metadata.version": (1, 27)}) if highest else SILENT, written=None)
     observed = observation(*silent, broker, other, levels={"metadata.version": 15, "kraft.version": kraft})
     observed = replace(observed, registered_controllers=Unknown(SILENT))
     change = UpdateFeature("metadata.version", 15, 20)
-    assert (kinds(observed, change, verdict=DryRunAccepted()) == []) is may
-    stranger = replace(node(7, state=NodeState.UNREACHABLE, said=SILENT, written=None), roles=())
-    with_it = replace(observed, nodes=(*observed.nodes, stranger))
-    assert kinds(with_it, change, verdict=DryRunAccepted())
+    assert (kinds(observed, change, verdict=DryRunAccepted()) == []) is counts
+    unknown_role = replace(node(7, state=NodeState.UNREACHABLE, said=SILENT, written=None), roles=())
+    with_unknown_role = replace(observed, nodes=(*observed.nodes, unknown_role))
+    assert kinds(with_unknown_role, change, verdict=DryRunAccepted())
     assert set(kinds(observed, change)) == {BlockerKind.NODE_UNKNOWN}
 
 

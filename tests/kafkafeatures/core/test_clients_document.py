@@ -1,4 +1,6 @@
-"""What a status says of clients: bounded, quiet, and never more than the evidence."""
+"""The verdict about clients in a status: bounded in size, unchanged while nothing changes, never more than the evidence
+shows.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ Clients = Known[ClientsReading] | Unknown
 
 
 def with_condition(status: str) -> Status:
-    """A status with the condition and no more."""
+    """Build a status with only the condition ClientsCompatible."""
     condition = StatusCondition(
         type=Condition.CLIENTS_COMPATIBLE, status=status, reason="NoBlockingClients", message="m",
         last_transition_time=stamp(NOW),
@@ -42,22 +44,22 @@ def with_condition(status: str) -> Status:
     return replace(EMPTY, conditions=(condition,))
 
 
-def seen(clients: Clients) -> Observation:
-    """Three brokers of Kafka 3.9."""
+def observation_with(clients: Clients) -> Observation:
+    """Observe three brokers of Kafka 3.9, with this evidence about clients."""
     brokers = [node(id_, said=answer(OLD), written=OLD) for id_ in IDS]
     return with_clients(replace(observation(*brokers), registered_brokers=known(frozenset(IDS))), clients)
 
 
 def reported(clients: Clients, previous: Status = EMPTY, now: datetime = NOW) -> tuple[str, Reason, ClientsStatus]:
-    conditions, section = clients_reported(REPORT, seen(clients), previous, now)
-    found = conditions[Condition.CLIENTS_COMPATIBLE]
-    assert found is not None
+    conditions, section = clients_reported(REPORT, observation_with(clients), previous, now)
+    condition = conditions[Condition.CLIENTS_COMPATIBLE]
+    assert condition is not None
     assert section is not None
-    return found[0], found[1], section
+    return condition[0], condition[1], section
 
 
 def test_without_client_evidence_there_is_neither_a_condition_nor_a_section() -> None:
-    assert clients_reported(None, seen(covered(IDS)), EMPTY, NOW) == ({}, None)
+    assert clients_reported(None, observation_with(covered(IDS)), EMPTY, NOW) == ({}, None)
 
 
 def test_each_verdict_has_its_reason() -> None:
@@ -69,12 +71,13 @@ def test_each_verdict_has_its_reason() -> None:
         ("Unknown", Reason.EVIDENCE_STALE, "Unknown"): STALE,
         ("Unknown", Reason.EVIDENCE_INCOMPLETE, "Unknown"): short,
     }
-    for (status, reason, verdict), clients in cases.items():
-        found = reported(clients)
-        assert (found[0], found[1], found[2].verdict) == (status, reason, verdict)
+    for expected, clients in cases.items():
+        status, reason, section = reported(clients)
+        assert (status, reason, section.verdict) == expected
 
 
 def test_a_gap_has_its_broker_and_the_day_from_which_the_verdict_can_be_ready() -> None:
+    """The evidence of broker 1 began 12 days ago; the window is 35 days."""
     short = reading(IDS, *scrapes(1, since=12), *scrapes(2), *scrapes(3))
     _, _, section = reported(short)
     (gap,) = section.gaps
@@ -83,7 +86,7 @@ def test_a_gap_has_its_broker_and_the_day_from_which_the_verdict_can_be_ready() 
     assert timedelta(days=22) < datetime.fromisoformat(section.ready_from) - NOW < timedelta(days=25)
 
 
-def test_figures_that_grow_cause_no_write_on_the_same_day_and_one_on_the_next() -> None:
+def test_counters_that_grow_change_the_section_once_a_day_and_another_verdict_changes_it_at_once() -> None:
     _, _, section = reported(covered(IDS, PRODUCE_2))
     status = replace(EMPTY, clients=section)
     grown = [*scrapes(1, PRODUCE_2), *scrapes(2), *scrapes(3)]
@@ -122,14 +125,14 @@ def _blockers(count: int) -> tuple[ClientBlocker, ...]:
     return tuple(replace(blocker, api=f"{'x' * 60}{number}", brokers="1, " * 33) for number in range(count))
 
 
-def test_an_event_tells_of_the_first_client_that_breaks_and_of_the_proof_that_none_does() -> None:
+def test_an_event_is_made_when_the_first_client_breaks_and_when_it_is_proven_that_none_does() -> None:
     statuses = [EMPTY, *map(with_condition, ("False", "False", "Unknown", "True", "False"))]
-    found = [[event.reason for event in events_between(*pair)] for pair in pairwise(statuses)]
-    assert found == [["FirstBlockingClient"], [], [], ["ClientsCompatible"], ["FirstBlockingClient"]]
+    reasons = [[event.reason for event in events_between(*pair)] for pair in pairwise(statuses)]
+    assert reasons == [["FirstBlockingClient"], [], [], ["ClientsCompatible"], ["FirstBlockingClient"]]
 
 
 def test_while_the_cluster_cannot_be_read_the_condition_is_unknown_if_there_was_one() -> None:
     assert clients_unread(EMPTY) == {}
-    found = clients_unread(with_condition("True"))[Condition.CLIENTS_COMPATIBLE]
-    assert found is not None
-    assert found[:2] == ("Unknown", Reason.EVIDENCE_STALE)
+    condition = clients_unread(with_condition("True"))[Condition.CLIENTS_COMPATIBLE]
+    assert condition is not None
+    assert condition[:2] == ("Unknown", Reason.EVIDENCE_STALE)

@@ -39,7 +39,7 @@ from tests.kafkafeatures.worlds import NOW, SILENT
 CONSENT = frozenset({"single-replica-topics"})
 P, D = Position, Desired
 ONE = row("one", 2)
-RELEASES = (P.PRE_MIGRATION, P.COPIED)
+ROLLED_FROM = (P.PRE_MIGRATION, P.COPIED)
 """Positions from which brokers are rolled, each on the way to dual write."""
 
 
@@ -58,7 +58,7 @@ def migrating(
     desired: Desired = D.DUAL_WRITE,
     consents: frozenset[str] = CONSENT,
 ) -> Look:
-    """Return a look at a migration of any process, with what the status remembers."""
+    """Return the decision of any process about a migration, with what the status remembers."""
     return looks(migrations.wanting(desired, consents=consents), observation, status=status, memory=remembered(status))
 
 
@@ -80,7 +80,7 @@ def test_every_roll_of_a_migration_plan_needs_the_consent_to_single_replica_topi
         migrating(observation, consents=frozenset()), Reason.CONSENT_REQUIRED
     )
     status = EMPTY
-    for position in RELEASES:
+    for position in ROLLED_FROM:
         look = migrating(hosting(cluster(position), ONE), status)
         assert restarted(look) in (1, 2, 3)
         status = status_after_decision(look, status)
@@ -103,7 +103,7 @@ def test_the_plan_names_the_single_replica_topics_and_its_hash_covers_them() -> 
 
 
 @pytest.mark.parametrize("shown", [(), (ONE,)], ids=["no topic in the plan", "another topic in the plan"])
-@pytest.mark.parametrize("position", RELEASES, ids=str)
+@pytest.mark.parametrize("position", ROLLED_FROM, ids=str)
 def test_a_single_replica_topic_created_after_the_plan_is_a_blocker(shown: tuple[Row, ...], position: Position) -> None:
     first = migrating(hosting(cluster(P.PRE_MIGRATION), *shown))
     later = migrating(hosting(cluster(position), *shown, row("two", 3)), status_after_decision(first))
@@ -136,7 +136,7 @@ def test_no_further_broker_is_restarted_after_the_consent_was_removed() -> None:
 
 
 def test_a_used_consent_is_spent_once_the_status_has_lost_its_plan() -> None:
-    """A status without the plan, as an older schema or a backup leaves it, says only that it was used."""
+    """An older CRD or a backup may leave a status without the plan: it only says that the consent was used."""
     observation = hosting(cluster(P.PRE_MIGRATION), ONE)
     lost = replace(status_after_decision(migrating(observation)), plan=None)
     refused(migrating(observation, lost), Reason.CONSENT_SPENT)

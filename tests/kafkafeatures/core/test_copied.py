@@ -310,7 +310,7 @@ def test_a_cluster_without_a_producer_id_block_has_no_producer_ids_to_copy() -> 
     assert read_producer_ids("/latest_producer_id_block", b"") == {}
 
 
-# --- whatever stands there ---
+# --- any bytes ---
 
 READERS: dict[str, Callable[[bytes], Any]] = {
     "topic": lambda data: read_topic("t", data),

@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import (
-    Act,
-    Decision,
-    Done,
-    Stalled,
-    Wait,
-)
+from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait
 from kafkafeatures.core.engine.desired_state import DesiredState, Mode
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.engine.steps import DryRun, DryRunAccepted, DryRunRejected, DryRunUnavailable, UnknownStep
@@ -27,7 +21,7 @@ from tests.kafkafeatures.deciding import changes_in, decide, propose
 from tests.kafkafeatures.worlds import NEW, OLD, SILENT, answer, node, observation, quorum
 
 WANTED = {"group.version": 1, "metadata.version": 27}
-YES = DryRunAccepted()
+ACCEPTED = DryRunAccepted()
 
 
 def deciding(
@@ -36,7 +30,7 @@ def deciding(
     *,
     pinned: str = "",
     unsettled: tuple[UpdateFeature | UnknownStep, ...] = (),
-    verdict: DryRun | None = YES,
+    verdict: DryRun | None = ACCEPTED,
 ) -> Decision:
     wanted = DesiredState(WANTED if desired is None else desired, cluster_id=pinned)
     return decide(wanted, observed or observation(), unsettled=unsettled, verdict=verdict)
@@ -94,8 +88,13 @@ def test_a_node_that_is_down_does_not_keep_a_cluster_from_being_in_sync() -> Non
             Reason.GHOST_REGISTRATION,
         ),
     ],
-)
-def test_each_obstacle_to_a_change_has_its_own_reason(
+    ids=[
+        "another cluster", "cluster id unknown", "dry run rejected", "dry run unavailable", "no right to a dry run",
+        "no dry run yet", "levels unknown", "downgrade", "level of no release", "unknown feature", "old broker",
+        "ghost with an old range",
+    ],
+)  # fmt: skip
+def test_each_blocker_to_a_change_has_its_own_reason(
     change: dict[str, Any], expected: type[Decision], reason: Reason
 ) -> None:
     decision = deciding(**change)
@@ -143,7 +142,7 @@ def test_every_level_change_that_is_sent_is_supported_by_every_node_of_known_ran
     nodes: Any, desired: dict[str, int], levels: dict[str, int], accepted: bool
 ) -> None:
     observed = observation(*nodes, levels=levels)
-    verdict = YES if accepted else DryRunUnavailable("no")
+    verdict = ACCEPTED if accepted else DryRunUnavailable("no")
     decision = decide(DesiredState(desired), observed, verdict=verdict)
     assert decision == decide(DesiredState(desired), observed, verdict=verdict)
     if not isinstance(decision, Act):
@@ -168,6 +167,7 @@ def test_every_level_change_that_is_sent_is_supported_by_every_node_of_known_ran
         }
 
 
+# The leader's only follower has not fetched for 9 s: it leads without a majority.
 LEFT_ALONE = QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, 9000, 9000), ReplicaProgress(3002, 90, 1, 1)), ())
 
 
@@ -192,7 +192,7 @@ def test_a_cluster_without_an_active_controller_is_never_ready(
     observed = observation(*nodes, levels=desired if same else {}, voting=voting, mode=metadata_mode)
     if not log_was_read:
         observed = replace(observed, source=Source(SourceKind.API_REQUESTS))
-    decision = decide(DesiredState(desired, mode=mode), observed, verdict=YES)
+    decision = decide(DesiredState(desired, mode=mode), observed, verdict=ACCEPTED)
     if metadata_mode is MetadataMode.ZOOKEEPER:
         assert not (desired and isinstance(decision, Done) and decision.reason is Reason.IN_SYNC)
     elif isinstance(decision, Done | Act):

@@ -56,9 +56,10 @@ WHOLE = expect_deletion(release(reading(controller_epoch=ControllerEpoch(12, 12)
 RAISED = expect_deletion(release(reading(), partition_epoch=7))
 EARLY = expect_deletion(withdraw(reading(controller=elected(), migration=progress(-1, version=0))))
 STEPS = {"release": WHOLE, "release and raise": RAISED, "withdraw": EARLY}
+"""Deletions: of /controller and /migration; the same, and the epoch is raised; of /migration, before the takeover."""
 
 
-# --- what it is made of ---
+# --- the operations of the transaction ---
 
 
 def test_the_transaction_deletes_controller_and_migration_in_the_versions_that_were_read() -> None:
@@ -72,14 +73,14 @@ def test_the_transaction_deletes_controller_and_migration_in_the_versions_that_w
 @pytest.mark.parametrize(
     ("epoch", "claim", "copied", "partition", "raised"),
     [
-        (5, 3, 3, 3, None),
-        (4, 3, 3, 3, None),
-        (3, 3, 3, 3, 4),  # the next controller has one more, and partitions of the quorum its own epoch
-        (2, 6, 3, 3, 7),
-        (2, 3, 7, 3, 8),
-        (2, 3, 3, 9, 10),
-        (5, 3, 3, -1, None),
-        (1, 1, 1, -1, 2),
+        pytest.param(5, 3, 3, 3, None, id="already higher"),
+        pytest.param(4, 3, 3, 3, None, id="already higher by one"),
+        pytest.param(3, 3, 3, 3, 4, id="equal"),
+        pytest.param(2, 6, 3, 3, 7, id="/controller has the highest"),
+        pytest.param(2, 3, 7, 3, 8, id="/migration has the highest"),
+        pytest.param(2, 3, 3, 9, 10, id="a partition has the highest"),
+        pytest.param(5, 3, 3, -1, None, id="no partition"),
+        pytest.param(1, 1, 1, -1, 2, id="no partition, equal"),
     ],
 )
 def test_the_controller_epoch_is_raised_above_those_of_the_quorum_and_of_every_partition(
@@ -139,7 +140,7 @@ def test_the_deletion_of_the_migration_znode_alone_is_refused_with_the_cause(par
     assert says in expect_refusal(withdraw(reading(**parts)))
 
 
-# --- what became of it ---
+# --- the result ---
 
 
 def observation_of_znodes(read: ZooKeeperReading | Failure) -> Observation:
@@ -156,7 +157,9 @@ def settled(
     age: timedelta = timedelta(seconds=1),
     other: timedelta = timedelta(0),
 ) -> Result | str:
-    """Return the result of the deletion, or the reason why its outcome is open. Without `before`: after one reading."""
+    """Return the result of the deletion, or the reason why its outcome is open. `before`, `after`: two readings, or
+    one; `age`: time since it was sent; `other`: the longest time for which a server may still apply it.
+    """
     last = observation_of_znodes(after)
     first = observation_of_znodes(before) if before is not None else last
     looks = ObservationPair(first, last, AT, lambda _: age, lambda _: age, lambda _: other)
@@ -180,6 +183,7 @@ def znodes_after(step: DeleteZnodes, **parts: Any) -> ZooKeeperReading:
 
 
 LONG = ON_ITS_WAY + timedelta(seconds=1)
+"""An age after which no request is on its way any more."""
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -209,9 +213,9 @@ def test_a_deletion_was_not_carried_out_if_two_readings_agree_and_no_server_may_
     assert settled(step, still, znodes_after(step), age=LONG) == "the znodes have to be read twice"
     assert settled(step, still, UNREAD, age=LONG) == "the znodes have to be read twice"
     assert settled(step, still, still) == "ZooKeeper may still carry it out, until 30 s after it began"
-    much = timedelta(minutes=2)
-    assert "until 2 min after" in str(settled(step, still, still, age=LONG, other=much))
-    assert settled(step, still, still, age=much, other=much) is Result.NOT_APPLIED
+    two_minutes = timedelta(minutes=2)
+    assert "until 2 min after" in str(settled(step, still, still, age=LONG, other=two_minutes))
+    assert settled(step, still, still, age=two_minutes, other=two_minutes) is Result.NOT_APPLIED
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -260,7 +264,7 @@ def test_znodes_outside_the_deletion_need_not_be_readable() -> None:
     assert settled(EARLY, znodes_after(EARLY, controller=UNREAD)) is Result.APPLIED
 
 
-# --- how it is remembered ---
+# --- the intent, the status and the events ---
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -279,12 +283,13 @@ def test_the_intent_of_a_deletion_is_read_back_as_written(name: str, accepted: b
         {"epoch": None},
         {"epoch": -1},
         {"epochVersion": "5"},
-        {"controllerVersion": -1},  # which would be any version
+        {"controllerVersion": -1},  # for ZooKeeper this means any version
         {"migrationCzxid": 2**63},
         {"clusterId": 7},
         {"raiseTo": True},
         {"kept": {}},
     ],
+    ids=str,
 )
 def test_an_intent_that_is_damaged_is_not_read(damage: dict[str, Any]) -> None:
     written = DeletionInFlight(RAISED, AT, Via.ZOOKEEPER).to_intent()

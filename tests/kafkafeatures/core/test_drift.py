@@ -38,17 +38,17 @@ def test_drift_of_one_feature_does_not_hold_changes_of_other_features() -> None:
     assert deciding(wanted, world(), REACHED) == Act(change("group.version 0->1"))
 
 
-def test_drift_correction_makes_no_irreversible_change_and_stops_after_repeated_reverts() -> None:
+def test_drift_correction_makes_no_irreversible_change_and_stops_after_two_reverts() -> None:
     correct = DesiredState(SHARE, on_drift=OnDrift.CORRECT)
     assert isinstance(deciding(correct, world(), REACHED), Held)  # although it is named
-    bold = DesiredState(SHARE, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
-    assert isinstance(deciding(bold, world(), REACHED), Act)
-    again = Memory(reached=SHARE, corrections={"share.version": 2})
-    fought = deciding(bold, world(), again)
-    assert isinstance(fought, Stalled)
-    assert fought.reason is Reason.CONFLICT_DETECTED
-    back = DesiredState({"metadata.version": 26}, on_drift=OnDrift.CORRECT)
-    assert isinstance(deciding(back, world(), Memory(reached={"metadata.version": 26})), Act)  # safe to undo
+    never_asks = DesiredState(SHARE, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+    assert isinstance(deciding(never_asks, world(), REACHED), Act)
+    corrected_twice = Memory(reached=SHARE, corrections={"share.version": 2})
+    reverted_often = deciding(never_asks, world(), corrected_twice)
+    assert isinstance(reverted_often, Stalled)
+    assert reverted_often.reason is Reason.CONFLICT_DETECTED
+    reversible = DesiredState({"metadata.version": 26}, on_drift=OnDrift.CORRECT)
+    assert isinstance(deciding(reversible, world(), Memory(reached={"metadata.version": 26})), Act)
 
 
 @pytest.mark.parametrize("policy", ApprovalPolicy)

@@ -168,7 +168,9 @@ def test_configuration_files_are_read_only_if_the_document_wants_a_dynamic_quoru
     ids=["one voter did not register", "controllers do not register yet", "the voters could not be read"],
 )
 def test_a_voter_address_that_could_not_be_shown_blocks_the_raise(observation: Observation, remedy: str) -> None:
-    """On real Kafka 4.4.0 at metadata.version 14 another address than the one we connected to was frozen."""
+    """Seen on Kafka 4.4.0 at metadata.version 14: the raise wrote another address than the one that
+    we were connected to.
+    """
     (remaining,) = [
         blocker for blocker in decide(WANTED, observation).blockers if "the addresses of" in blocker.message
     ]
@@ -209,7 +211,7 @@ def test_the_lines_of_many_voters_with_long_host_names_fit_into_a_status(count: 
 
 
 def test_a_new_leader_that_has_not_heard_from_all_voters_is_waited_for() -> None:
-    """Seen on real Kafka 4.4.0 in the first seconds after an election; nothing has to be done."""
+    """Kafka 4.4.0 refuses the raise with this text in the first seconds after an election, so it is only repeated."""
     words = "Invalid upgrade of kraft.version to KRAFT_VERSION_1 because not all of the voters support it"
     early = UpdateFeature("kraft.version", 0, 1).rejection(95, words)
     assert not early.needs_action

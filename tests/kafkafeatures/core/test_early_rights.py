@@ -47,8 +47,12 @@ def remedies(observation: Observation) -> set[str]:
         observe_without_rights(FLAGGED, SILENT, znodes=reading(controller=elected(1), migration=progress(-1))),
         observe_without_rights(PLAIN, znodes=reading(controller=elected(1), migration=None)),
     ],
+    ids=["no broker has the flag", "one broker has the flag", "nothing was copied", "a broker is the controller"],
 )
 def test_before_the_copy_no_acl_helps_on_controllers_but_their_own_files(observation: Observation) -> None:
+    """Controllers have no ACLs before they copied those of ZooKeeper: super.users in their files
+    has to name the user.
+    """
     assert remedies(observation) == {GRANT}
     assert "kafka-acls.sh" not in GRANT
 
@@ -61,6 +65,7 @@ def test_before_the_copy_no_acl_helps_on_controllers_but_their_own_files(observa
         observe_without_rights(FLAGGED, znodes=reading(migration=progress(400))),
         observe_without_rights(SILENT),
     ],
+    ids=["a broker in KRaft mode", "all brokers in KRaft mode", "znodes were copied", "silent broker"],
 )
 def test_the_remedy_for_a_missing_right_is_an_acl_once_brokers_or_a_copy_are_in_kraft(observation: Observation) -> None:
     assert remedies(observation) == {ACL}

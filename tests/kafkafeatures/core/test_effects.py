@@ -13,7 +13,7 @@ from kafkafeatures.core.levels.effects import ROWS, SHOWN, effects_of
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
 
-LONGEST, MOST = 512, 16  # of the CRD
+MAX_LENGTH, MAX_LINES = 512, 16  # limits of the CRD
 FEATURES = sorted({row.feature for row in ROWS})
 
 
@@ -78,6 +78,6 @@ def test_the_effects_of_many_levels_are_shortened_to_the_command_that_lists_all(
 )
 def test_the_effects_of_any_change_are_few_short_lines(feature: str, before: int, after: int) -> None:
     lines = effects_of(UpdateFeature(feature, before, after))
-    assert len(lines) <= MOST
-    assert all(0 < len(line) <= LONGEST and line.isprintable() for line in lines)
+    assert len(lines) <= MAX_LINES
+    assert all(0 < len(line) <= MAX_LENGTH and line.isprintable() for line in lines)
     assert lines or after <= before  # a raise always says something

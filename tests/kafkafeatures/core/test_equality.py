@@ -164,15 +164,15 @@ def test_metadata_that_kafka_copied_has_no_difference() -> None:
 
 
 def test_an_unclean_leader_is_recovering_in_zookeeper_and_in_the_log() -> None:
-    """Kafka leaves `leader_recovery_state` out of the znode of any other."""
-    moves: dict[str, Any] = {
+    """The znode of a partition with a clean leader has no `leader_recovery_state`."""
+    of_partition: dict[str, Any] = {
         "isr": (1, 3),
         "leader": 3,
         "leaderEpoch": 7,
         "addingReplicas": (3,),
         "removingReplicas": (1,),
     }
-    unclean = partition(1, 0, 1, 2, 3, leaderRecoveryState=1, **moves)
+    unclean = partition(1, 0, 1, 2, 3, leaderRecoveryState=1, **of_partition)
     records = tuple(unclean if record is RECORDS[1] else record for record in RECORDS)
     assert differing(changed(STATE_0, set_to("leader_recovery_state", value=1)), *records) == []
     assert differing(changed(STATE_0, set_to("leader_recovery_state", value=0))) == []
@@ -285,9 +285,9 @@ def test_a_quota_that_zookeeper_cannot_hold_is_a_difference_in_each_comparison()
     image = image_of(*RECORDS, quota(1.0, user="u", ip="1"))
     first = compared(ZNODES, image)
     assert [difference.name for difference in first.differences()] == ["ip 1, user u producer_byte_rate"]
-    again = compared(ZNODES, image, first.paths_of(first.differing))
-    assert again.differences() == first.differences()
-    assert not is_possible_path("")
+    second = compared(ZNODES, image, first.paths_of(first.differing))
+    assert second.differences() == first.differences()
+    assert not is_possible_path("")  # the path of a quota that has no znode
 
 
 def test_a_user_name_in_the_encoding_of_an_older_kafka_is_equal_and_is_read_again_at_its_own_path() -> None:
@@ -296,8 +296,8 @@ def test_a_user_name_in_the_encoding_of_an_older_kafka_is_equal_and_is_read_agai
     assert differing({**ZNODES, path: content}, *RECORDS, quota(1.0, user="a b")) == []
     comparison = compared({**ZNODES, path: content}, image_of(*RECORDS, quota(2.0, user="a b")))
     assert comparison.paths_of(comparison.differing) == {path}
-    again = compared({path: content}, image_of(*RECORDS, quota(1.0, user="a b")), frozenset({path}))
-    assert again.differing == {}
+    second = compared({path: content}, image_of(*RECORDS, quota(1.0, user="a b")), frozenset({path}))
+    assert second.differing == {}
 
 
 @pytest.mark.parametrize(
@@ -357,7 +357,7 @@ def test_any_copied_quotas_and_configs_are_equal_and_any_changed_one_is_a_differ
     assert {difference.path for difference in compared(left, image).differences()} == {lost}
 
 
-# --- what is shown ---
+# --- how differences are shown ---
 
 ONE = EntryDifference(Kind.QUOTA, "user bob producer_byte_rate", "/config/users/bob", "1", "2")
 

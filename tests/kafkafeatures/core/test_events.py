@@ -85,14 +85,14 @@ def test_each_result_of_a_level_change_has_its_event() -> None:
     ]
     assert [event.warning for event in event_of_note.values()] == [False, False, True]
     assert all(": why" in note for note in event_of_note)
-    assert reasons(Status(history=history[:3]), Status(history=history[1:3])) == []  # the oldest fell out
+    assert reasons(Status(history=history[:3]), Status(history=history[1:3])) == []  # the oldest entry is dropped
 
 
 def test_a_repeated_rejection_makes_one_event() -> None:
     first = ended("Rejected", "f 0 -> 1", "why")
-    again = replace(first, at=Stamp("2026-01-02T04:04:05Z"))
-    assert reasons(Status(history=(first,)), Status(history=(again,))) == []
-    assert reasons(Status(history=(first,)), Status(history=(replace(again, message="no"),))) == [
+    an_hour_later = replace(first, at=Stamp("2026-01-02T04:04:05Z"))
+    assert reasons(Status(history=(first,)), Status(history=(an_hour_later,))) == []
+    assert reasons(Status(history=(first,)), Status(history=(replace(an_hour_later, message="no"),))) == [
         "FeatureUpdateRejected"
     ]
 

@@ -22,6 +22,8 @@ TOO_LOW = (
 
 
 def cluster(highest: int = 21, level: int = 4, *, of_one: int = 0) -> Observation:
+    """Build nodes that support metadata.version up to `highest` (21 is Kafka 3.9), broker 2 up to `of_one`."""
+
     def at(top: int) -> Ranges:
         return {"metadata.version": (1, top), "kraft.version": (0, 1)}
 
@@ -68,6 +70,7 @@ def test_a_level_that_the_nodes_support_already_needs_no_other_kafka() -> None:
         (18, 0, "first raise it to 7..18 while the nodes run the Kafka that they run now"),
         (4, 0, "first run Kafka 3.9 on every node, and raise it to 7..21 there"),
     ],
+    ids=["all of 3.4", "one of 3.4", "level of no release", "no node supports level 7"],
 )
 def test_the_raise_to_do_first_is_one_that_the_current_nodes_support(highest: int, of_one: int, remedy: str) -> None:
     (message,) = blockers_before(cluster(highest, of_one=of_one), "4.0")

@@ -44,6 +44,7 @@ def decision_at(wanted: DesiredState, owner: Owner | None = None) -> Decision:
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])
 def test_opening_one_gate_after_another_shows_each_next_gate_for_every_kind_of_stage(wanted: DesiredState) -> None:
+    """`shut` closes every gate of the document; each line below opens one more."""
     policy, another = ApprovalPolicy.ALWAYS, frozenset({"sha256:0123456789"})
     shut = replace(wanted, cluster_id="another", mode=Mode.OBSERVE, suspend=True, policy=policy, approvals=another)
     older = Owner("kafka/older", is_same_cluster=True)

@@ -1,4 +1,8 @@
-"""The next step towards another inter.broker.protocol.version (IBP), and the blockers to it."""
+"""The next step towards another inter.broker.protocol.version (IBP), and the blockers to it.
+
+Three brokers in ZooKeeper mode, 1 is the controller. `brokers(uses="3.8", knows="3.9-IV0")`: their files set 3.8, and
+the newest IBP of their Kafka is 3.9-IV0; `broker(2, ...)`: another one. The document wants 3.9.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +62,7 @@ def with_znodes(observation: Observation, **parts: Any) -> Observation:
     return replace(observation, zookeeper=replace(observation.zookeeper, value=value))
 
 
-# --- the order: the version of before is set, the Kafka of all is exchanged, the version is raised ---
+# --- the order: the version in use is set, then Kafka is upgraded on all brokers, then the version is raised ---
 
 
 def test_a_cluster_whose_brokers_all_use_the_wanted_ibp_is_in_sync() -> None:
@@ -89,8 +93,8 @@ def test_the_restart_that_a_person_is_asked_for_is_seen_by_the_brokers_znode() -
     assert isinstance(decision, Act)
     assert isinstance(decision.step, RestartNode)
     sent = RestartInFlight(decision.step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
-    again = Look(wanting(), brokers(), sent=(sent,))
-    assert refused(again, Reason.ROLLING_NODES).startswith("restart broker 2 with the same Kafka")
+    waiting = Look(wanting(), brokers(), sent=(sent,))
+    assert refused(waiting, Reason.ROLLING_NODES).startswith("restart broker 2 with the same Kafka")
     came_back = brokers(broker(2, "3.9", czxid=900))
     assert "broker 2 is in sync" in refused(Look(wanting(), came_back, sent=(sent,)), Reason.ROLLING_NODES)
 
@@ -154,7 +158,7 @@ def report(look: Look, previous: Status = EMPTY) -> Status:
     return status
 
 
-# --- what prevents it ---
+# --- blockers ---
 
 
 @pytest.mark.parametrize("uses", ["3.9", "3.8-IV0"])
@@ -164,9 +168,11 @@ def test_the_ibp_is_never_lowered(uses: str) -> None:
     assert f"set spec.interBrokerProtocolVersion to {uses} or higher" in says
 
 
-@pytest.mark.parametrize(("raised", "by"), [("3.9", ""), (None, "the default of its Kafka")])
+@pytest.mark.parametrize(
+    ("raised", "by"), [("3.9", ""), (None, "the default of its Kafka")], ids=["by its file", "by its Kafka's default"]
+)
 def test_a_broker_raised_to_an_ibp_that_other_brokers_do_not_know_stalls_the_raise(raised: str | None, by: str) -> None:
-    """By a template that had both at once, or because its new Kafka has raised it."""
+    """Brokers 1 and 3 run Kafka 3.8. The template changed image and version at once, or did not set the version."""
     observation = brokers(broker(2, raised, "3.9-IV0"), uses="3.8", knows="3.8-IV0")
     says = refused(Look(wanting(), observation), Reason.TEMPLATE_AHEAD)
     assert "broker 2 uses" in says
@@ -196,7 +202,7 @@ def test_a_broker_that_only_zookeeper_knows_is_waited_for() -> None:
 
 @pytest.mark.parametrize("knows", ["3.8-IV0", "3.9-IV0"])
 def test_the_ibp_is_not_raised_past_a_broker_that_has_replicas_and_is_down(knows: str) -> None:
-    """A newer Kafka for the others changes nothing for it."""
+    """Broker 4 is down. While the other brokers only get a newer Kafka (they know 3.8-IV0), that does not matter."""
     partitions = reading(row("orders", 1, 2, 3, 4, isr=(1, 2, 3)), default=1)
     observation = replace(brokers(knows=knows), partitions=known(partitions, SourceKind.API_REQUESTS))
     says = message_of(looks(wanting(), observation))
@@ -241,8 +247,7 @@ def test_a_quorum_claim_without_a_readable_log_leaves_it_unknown_if_a_migration_
     waiting = refused(Look(wanting(), observation), Reason.WAITING_FOR_NODES)
     assert "the znode /controller names a controller of a KRaft quorum" in waiting
     assert "bootstrapControllers" in waiting
-    observation = with_znodes(brokers(), controller=None)
-    says = refused(Look(wanting(), observation), Reason.WAITING_FOR_NODES)
+    says = refused(Look(wanting(), with_znodes(brokers(), controller=None)), Reason.WAITING_FOR_NODES)
     assert "it is not known whether a migration is open" in says
 
 
@@ -266,9 +271,8 @@ def test_in_kraft_mode_the_ibp_is_reported_as_meaningless_and_refuses_nothing() 
 
 def test_a_pod_is_restarted_once_its_template_was_changed() -> None:
     wanted = wanting(rollout=IN_PODS)
-    assert "set inter.broker.protocol.version=3.9 in Git" in refused(
-        Look(wanted, in_pods(brokers())), Reason.WAITING_FOR_GIT
-    )
+    message = refused(Look(wanted, in_pods(brokers())), Reason.WAITING_FOR_GIT)
+    assert "set inter.broker.protocol.version=3.9 in Git" in message
     assert restarted(Look(wanted, in_pods(brokers(), 1, 2, 3))) == 2
 
 
@@ -317,9 +321,9 @@ def test_the_plan_names_each_roll_and_only_the_last_one_is_irreversible() -> Non
 
 
 def test_a_plan_stands_while_brokers_are_restarted_and_not_for_another_version() -> None:
-    first, then = Look(wanting(), brokers()), Look(wanting(), brokers(broker(2, "3.9")))
+    first, later = Look(wanting(), brokers()), Look(wanting(), brokers(broker(2, "3.9")))
     standing = first.proposal.plan.stages
-    (part,) = [part for part in then.proposal.parts if part.kind == "InterBrokerProtocol"]
+    (part,) = [part for part in later.proposal.parts if part.kind == "InterBrokerProtocol"]
     assert part.work_of(standing) is not None
     other = Look(wanting("3.8"), brokers(uses="3.7"))
     (part,) = [part for part in other.proposal.parts if part.kind == "InterBrokerProtocol"]
@@ -364,17 +368,14 @@ def test_the_roll_is_over_once_every_broker_uses_the_wanted_ibp() -> None:
 
 
 def test_a_restart_that_is_over_is_not_shown_as_waited_for_while_git_has_to_change_something() -> None:
-    before = Status(
-        rollout=RolloutStatus(
-            id="one", total=3, done=2, waiting_for="broker 3", waiting_since=Stamp("2026-01-02T03:00:00Z")
-        )
-    )
+    at = Stamp("2026-01-02T03:00:00Z")
+    before = Status(rollout=RolloutStatus(id="one", total=3, done=2, waiting_for="broker 3", waiting_since=at))
     rollout = report(Look(wanting(), brokers()), before).rollout
     assert rollout is not None
     assert not rollout.waiting_for
 
 
-# --- what has to be read ---
+# --- readings that are requested ---
 
 
 def test_znodes_and_settings_are_read_and_partitions_before_a_restart() -> None:

@@ -83,6 +83,7 @@ def node_in_role(observation: Observation, id_: int, role: Role) -> Node:
 # --- one id, two registrations ---
 
 
+# Broker 3001 is registered, fenced and of an old release; controller 3001 runs.
 FORMER = image({1: (NEW, False), 3001: (OLD, True)}, dict.fromkeys(CONTROLLERS, NEW))
 TWO_ROLES = (asked(1), asked(3001, SILENT, Role.BROKER), asked(3002), asked(3003))
 
@@ -282,7 +283,7 @@ def test_a_process_that_proves_its_id_has_the_address() -> None:
     assert "broker 3 now" in str(observation.nodes[-1].answer)
 
 
-# --- who has to name itself ---
+# --- nodes that have to confirm their id ---
 
 
 def test_only_nodes_of_doubtful_identity_are_asked_for_their_id() -> None:
@@ -295,7 +296,7 @@ def test_only_nodes_of_doubtful_identity_are_asked_for_their_id() -> None:
     assert not in_doubt(made, log_reading(image({2: (NEW, True)}, zk_migration_state=1)))
 
 
-# --- who votes ---
+# --- voters and observers ---
 
 
 def observe_four_controllers(level: int = 1, **parts: Any) -> Observation:

@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkafeatures.core.facts.observation import NodeState
-from kafkafeatures.core.facts.readings import (
-    QuorumAnswer,
-    ReplicaProgress,
-    Role,
-)
+from kafkafeatures.core.facts.readings import QuorumAnswer, ReplicaProgress, Role
 from kafkafeatures.core.levels.unregistration import not_a_ghost_broker, objection
 from tests.kafkafeatures.core.test_identity import (
     AS_BROKER,

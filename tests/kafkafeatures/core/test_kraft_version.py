@@ -91,12 +91,12 @@ def test_registered_brokers_are_known_from_the_log_or_from_a_list_with_fenced_br
     none = probe(C1, brokers=NO_BROKERS)
     readings: list[tuple[ClusterProbe, LogReading | Failure, set[int]]]
     readings = [(whole, READ, {1}), (none, READ, {1}), (whole, DENIED, {1})]
-    for asked_for, log, expected in readings:
-        registered = observe(asked_for, log).registered_brokers
+    for cluster_probe, log, expected in readings:
+        registered = observe(cluster_probe, log).registered_brokers
         assert isinstance(registered, Known)
         assert registered.value == expected
-    for asked_for in (half, none):
-        assert isinstance(observe(asked_for, DENIED).registered_brokers, Unknown)
+    for cluster_probe in (half, none):
+        assert isinstance(observe(cluster_probe, DENIED).registered_brokers, Unknown)
 
 
 _HALF = {name: levels for name, levels in NEW.items() if name != "kraft.version"}

@@ -36,7 +36,9 @@ CONTROLLERS = tuple(
     replace(asked(id_), answer=replace(answer(), zk_migration_ready=True)) for id_ in (3001, 3002, 3003)
 )
 BEFORE_ANY_BROKER, ONE_FLAGGED, ALL_FLAGGED, DUAL_WRITE, FINALIZED = 6, 300, 400, 700, 840
-"""Offsets: of state 2, the same with broker 1 registered and with all of them, state 1, state 3."""
+"""Offsets at which the log is cut: in state 2 (PRE_MIGRATION) before any broker has registered, with broker 1, and with
+all brokers; in state 1 (MIGRATION); in state 3 (POST_MIGRATION).
+"""
 
 
 def cut_at(offset: int) -> Image:
@@ -75,9 +77,9 @@ def brokers_of(node_answer: NodeAnswer | Failure, *ids: int) -> tuple[ProbedNode
 
 
 def node(observation: Observation, id_: int) -> Node:
-    found_node = observation.node(id_)
-    assert found_node is not None
-    return found_node
+    node_of_id = observation.node(id_)
+    assert node_of_id is not None
+    return node_of_id
 
 
 def states(observation: Observation) -> dict[int, NodeState]:
@@ -88,7 +90,7 @@ def mode(observation: Observation) -> MetadataMode | None:
     return observation.mode.value if isinstance(observation.mode, Known) else None
 
 
-# --- a broker in ZooKeeper mode is the controller ---
+# --- while a broker in ZooKeeper mode is the controller ---
 
 
 def test_plain_brokers_are_live_while_a_quorum_waits_for_the_migration() -> None:
@@ -111,7 +113,7 @@ NOT_READ = (
 )
 
 
-@pytest.mark.parametrize("znodes", NOT_READ)
+@pytest.mark.parametrize("znodes", NOT_READ, ids=["no ensemble", "brokers not readable", "controller not readable"])
 @pytest.mark.parametrize("offset", [BEFORE_ANY_BROKER, ONE_FLAGGED, ALL_FLAGGED])
 def test_a_broker_in_zookeeper_mode_that_answers_is_live_while_the_quorum_waits_also_without_znodes(
     offset: int, znodes: ZooKeeperReading | Failure
@@ -166,8 +168,8 @@ def test_a_flagged_broker_has_the_epoch_of_the_log_and_the_czxid_of_its_znode() 
 
 
 def test_a_broker_without_a_znode_is_fenced_if_it_answers_and_unreachable_if_it_is_silent() -> None:
-    """The session of the broker has expired, or it has registered since the znodes were read: it is refused by no
-    controller.
+    """The session of broker 2 has expired, or it has registered since the znodes were read. No
+    controller refuses it.
     """
     observation = observe_at(
         *brokers_of(PLAIN, 1, 2), *brokers_of(SILENT, 3), at=BEFORE_ANY_BROKER, znodes=in_zookeeper(1, 3)
@@ -219,7 +221,7 @@ def test_without_any_controller_of_a_quorum_znodes_list_the_registered_brokers()
     assert isinstance(without.registered_brokers, Unknown)
 
 
-# --- a controller of the quorum is ---
+# --- while a controller of the quorum is the controller ---
 
 
 def test_once_the_quorum_has_claimed_controller_the_metadata_log_lists_the_registered_brokers() -> None:
@@ -236,7 +238,7 @@ def test_once_the_quorum_has_claimed_controller_the_metadata_log_lists_the_regis
 
 
 def test_the_mode_is_unknown_where_the_migration_was_finalized_while_brokers_were_in_zookeeper_mode() -> None:
-    """Seen on real nodes: the migration can be finalized while they are."""
+    """Seen on real nodes: Kafka finalizes a migration although broker 3 is still in ZooKeeper mode."""
     observation = observe_at(*brokers_of(IN_KRAFT, 1, 2), *brokers_of(FLAGGED, 3), at=finalized_with(3))
     assert isinstance(observation.mode, Unknown)
     assert "finalized while brokers were in ZooKeeper mode: 3" in observation.mode.failure.message
@@ -268,7 +270,7 @@ def test_the_mode_is_kraft_once_the_migration_is_finalized_and_all_brokers_are_i
 
 
 def test_the_mode_is_migrating_where_plain_brokers_run_beside_controllers_without_the_flag() -> None:
-    """Controllers that were started once without the flag."""
+    """The controllers were once started without the flag, so the log has no migration state."""
     observation = observe_at(*brokers_of(PLAIN, 1, 2), at=image({}, {3001: NEW}), znodes=in_zookeeper(1, 2))
     assert mode(observation) is MetadataMode.MIGRATING
     assert states(observation) == dict.fromkeys((1, 2), NodeState.LIVE)
@@ -277,6 +279,7 @@ def test_the_mode_is_migrating_where_plain_brokers_run_beside_controllers_withou
 @pytest.mark.parametrize(
     ("node_answer", "znodes"),
     [(FLAGGED, NOT_ASKED), (PLAIN, reading(controller=claimed())), (FLAGGED, reading(controller=elected(1)))],
+    ids=["flag, no znodes", "claim of a quorum", "flag, a broker is the controller"],
 )
 def test_the_mode_is_migrating_where_a_broker_has_the_flag_or_a_quorum_the_claim_and_no_controller_answers(
     node_answer: NodeAnswer, znodes: ZooKeeperReading | Failure

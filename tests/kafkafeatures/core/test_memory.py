@@ -27,13 +27,13 @@ def test_a_change_that_has_ended_closes_its_own_intent_and_no_other(result: Resu
     assert [entry.action for entry in after.history] == ["group.version 0 -> 1"]
 
 
-@pytest.mark.parametrize(("via", "told_of"), [(Via.BROKER, "the last time"), (Via.CONTROLLER, "the first time")])
+@pytest.mark.parametrize(("via", "kept_time"), [(Via.BROKER, "the last time"), (Via.CONTROLLER, "the first time")])
 def test_a_change_that_is_rejected_again_has_one_history_entry_with_the_last_time_if_a_broker_rejects_it(
-    via: Via, told_of: str
+    via: Via, kept_time: str
 ) -> None:
-    """A broker may pass on each of them once more, for as long as it keeps one."""
+    """A broker may forward each of the two requests once more, for some minutes after the last one."""
     status, later = EMPTY, Stamp("2026-01-02T03:14:05Z")
     for at in (AT, later):
         sent = ChangeInFlight(UpdateFeature("group.version", 0, 1), at, via)
         status = with_result(status, sent, Result.REJECTED, at=at, age_of=lambda _: timedelta(0), message="no")
-    assert [entry.at for entry in status.history] == [later if told_of == "the last time" else AT]
+    assert [entry.at for entry in status.history] == [later if kept_time == "the last time" else AT]

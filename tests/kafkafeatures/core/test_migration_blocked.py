@@ -82,10 +82,12 @@ def test_a_migration_is_not_finalized_while_a_partition_is_reassigned() -> None:
         (P.PRE_MIGRATION, D.DUAL_WRITE, Shape.PLAIN_BROKER, "nodes 1, 2", "bring each of them back"),
         (P.DUAL_WRITE, D.ROLLED_BACK, Shape.KRAFT_BROKER, "broker 1", "bring broker 1 back"),
     ],
+    ids=["in ZooKeeper mode", "in KRaft mode"],
 )
 def test_a_silent_node_without_a_restart_in_flight_is_a_blocker_unlike_the_node_that_is_restarted(
     position: Position, desired: Desired, shape: Shape, named: str, remedy: str
 ) -> None:
+    """Broker 2 is being restarted; broker 1 is not."""
     in_zookeeper = shape is Shape.PLAIN_BROKER
     step = RestartNode(2, "broker 2", czxid=102) if in_zookeeper else RestartNode(2, "broker 2", broker_epoch=102)
     sent = RestartInFlight(step, Stamp("2026-01-02T03:00:00Z"), Via.PERSON)
@@ -94,11 +96,11 @@ def test_a_silent_node_without_a_restart_in_flight_is_a_blocker_unlike_the_node_
         silent = (replace(a_node(id_, shape), answer=Unknown(SILENT), state=NodeState.UNREACHABLE) for id_ in away)
         return looks(wanting(desired), cluster(position, *silent), sent=(sent,))
 
-    explained, unexplained = look(2), look(1, 2)
-    assert isinstance(explained.decision, Wait)
-    assert message_of(explained) == "broker 2 does not answer yet"
-    assert isinstance(unexplained.decision, Wait)
-    assert (unexplained.decision.subject, unexplained.decision.remedy) == (named, remedy)
+    only_2, both = look(2), look(1, 2)
+    assert isinstance(only_2.decision, Wait)
+    assert message_of(only_2) == "broker 2 does not answer yet"
+    assert isinstance(both.decision, Wait)
+    assert (both.decision.subject, both.decision.remedy) == (named, remedy)
 
 
 def test_the_consents_of_a_migration_are_cleared_from_the_status_once_it_is_finalized() -> None:
@@ -126,8 +128,8 @@ def test_a_consent_that_was_removed_from_the_document_and_added_again_allows_no_
     assert left.migration.consents == ()
     memory = memory_of(left, lambda _: NOW - NOW, lambda _: NOW - NOW)
     approvals = frozenset({first.proposal.plan.hash})
-    again = looks(replace(first.wanted, approvals=approvals), cluster(P.DUAL_WRITE), status=left, memory=memory)
-    assert not isinstance(again.decision, Act)
+    added_again = looks(replace(first.wanted, approvals=approvals), cluster(P.DUAL_WRITE), status=left, memory=memory)
+    assert not isinstance(added_again.decision, Act)
 
 
 def test_the_consent_to_finalize_is_spent_also_where_a_person_finalized_the_migration_by_hand() -> None:
@@ -137,8 +139,10 @@ def test_the_consent_to_finalize_is_spent_also_where_a_person_finalized_the_migr
 
 
 @pytest.fixture
-def lived() -> MigrationMemory:
-    """Build the memory of a process that observed a minute of unchanged znodes, with controllers, and a comparison."""
+def memory_after_a_minute() -> MigrationMemory:
+    """Build the memory of a process that observed, for a minute, unchanged znodes and running controllers, and compared
+    the stores.
+    """
     memory = MigrationMemory()
     for now in (0.0, 60.0):
         memory = memory.observed(
@@ -148,13 +152,17 @@ def lived() -> MigrationMemory:
 
 
 def test_the_time_for_which_znodes_stood_still_starts_again_after_a_reconciliation_without_a_reading(
-    lived: MigrationMemory,
+    memory_after_a_minute: MigrationMemory,
 ) -> None:
-    assert (lived.still_for(60.0), lived.lag(60.0), lived.comparison(60.0)) == (60.0, 0.0, StoreComparison(NOW, 99))
-    blind = lived.interrupted("the cluster could not be read")
-    blind = blind.observed(70.0, known=True, end=-1, offset=99, controllers=True)
-    assert (blind.still_for(71.0), blind.lag(71.0), blind.comparison(71.0)) == (1.0, None, None)
-    assert blind.controllers_for(71.0).total_seconds() == 1.0
+    assert (
+        memory_after_a_minute.still_for(60.0),
+        memory_after_a_minute.lag(60.0),
+        memory_after_a_minute.comparison(60.0),
+    ) == (60.0, 0.0, StoreComparison(NOW, 99))
+    later = memory_after_a_minute.interrupted("the cluster could not be read")
+    later = later.observed(70.0, known=True, end=-1, offset=99, controllers=True)
+    assert (later.still_for(71.0), later.lag(71.0), later.comparison(71.0)) == (1.0, None, None)
+    assert later.controllers_for(71.0).total_seconds() == 1.0
 
 
 def test_the_time_of_an_unknown_phase_continues_through_a_failed_observation() -> None:
@@ -163,5 +171,5 @@ def test_the_time_of_an_unknown_phase_continues_through_a_failed_observation() -
 
 
 def test_the_first_controller_is_restarted_to_finalize_once_no_blocker_is_left() -> None:
-    """Without it the tests above could not fail."""
+    """Without this test, those above might pass only because no controller is ever restarted."""
     assert restarted(approved(cluster(P.DUAL_WRITE))) == 3001

@@ -33,7 +33,7 @@ def test_a_request_to_restart_a_node_by_hand_stands_while_the_settings_of_the_no
 
 
 def test_a_broker_that_a_person_restarts_is_waited_for_although_it_is_registered_nowhere() -> None:
-    """In ZooKeeper a broker is registered while it runs, and with the quorum it was not yet."""
+    """A stopped broker has no znode in ZooKeeper, and has not registered with the quorum yet."""
     before = cluster(P.PRE_MIGRATION, a_node(3, Shape.FLAGGED_BROKER))
     remaining = tuple(node for node in before.nodes if node.id != 2)
     lists = known(frozenset({3})), known(frozenset({3001, 3002, 3003}))
@@ -64,6 +64,7 @@ def test_a_restart_in_a_migration_asks_for_new_settings_and_not_for_a_newer_kafk
 FORWARD_AND_BACK = pytest.mark.parametrize(
     ("desired", "before", "other_shape"),
     [(D.DUAL_WRITE, Shape.FLAGGED_BROKER, Shape.KRAFT_BROKER), (D.ROLLED_BACK, Shape.KRAFT_BROKER, Shape.KRAFT_BROKER)],
+    ids=["last broker to KRaft mode", "first broker back"],
 )
 
 
@@ -71,7 +72,9 @@ FORWARD_AND_BACK = pytest.mark.parametrize(
 def test_a_broker_that_restarts_slowly_is_waited_for_although_the_phase_of_the_migration_depends_on_it(
     desired: Desired, before: Shape, other_shape: Shape
 ) -> None:
-    """The last one forward, and the first one back: until it answers, the cluster is in dual write or not."""
+    """Until broker 2 answers, it is not known whether all brokers are in KRaft mode, which is the
+    phase of dual write.
+    """
     silent = replace(a_node(2, before), answer=Unknown(SILENT), state=NodeState.UNREACHABLE)
     observation = cluster(P.COPIED, silent, *(a_node(id_, other_shape) for id_ in (1, 3)))
     flying = (RestartInFlight(RestartNode(2, "broker 2", broker_epoch=102), Stamp("2026-01-02T03:00:00Z"), Via.PERSON),)
@@ -91,7 +94,7 @@ def test_a_broker_that_restarts_slowly_is_waited_for_although_the_phase_of_the_m
 def test_a_request_to_restart_a_broker_by_hand_stands_while_the_broker_stops(
     desired: Desired, before: Shape, other_shape: Shape, *, answers: bool
 ) -> None:
-    """The quorum has fenced a broker before its process ends, and until it registers anew it has its old epoch."""
+    """While a broker stops, the quorum has fenced it already, and its registration still has the old epoch."""
     stopping = replace(a_node(2, before), state=NodeState.FENCED)
     if not answers:
         stopping = replace(stopping, answer=Unknown(SILENT))
@@ -101,4 +104,4 @@ def test_a_request_to_restart_a_broker_by_hand_stands_while_the_broker_stops(
     look = looks(wanting(desired), cluster(P.COPIED, stopping, *other_brokers), sent=(restart,))
     (stage,) = (stage for stage in look.stages if stage.kind == "Migration")
     assert stage.withdrawn == ()
-    assert "newer" not in message_of(look)  # what it restarts for are its settings
+    assert "newer" not in message_of(look)  # it restarts with other settings, not with a newer Kafka

@@ -50,6 +50,7 @@ def look_at_rollback(observation: Observation, status: Status, desired: Desired 
 
 
 SHOWN = asked_for(wanting(D.ROLLED_BACK), IN_DUAL_WRITE)
+"""The status after the differences were shown, with the request for a consent."""
 
 
 def test_a_consent_used_for_the_first_node_holds_until_the_quorum_is_stopped() -> None:
@@ -70,10 +71,10 @@ def test_a_used_consent_does_not_allow_a_second_rollback() -> None:
     status = status_after_decision(look_at_rollback(IN_DUAL_WRITE, SHOWN), SHOWN)
     turned = look_at_rollback(HALF_WAY, status, D.DUAL_WRITE)  # forward again
     status = status_after_decision(turned, status)
-    again = look_at_rollback(IN_DUAL_WRITE, status)
-    assert isinstance(again.decision, Stalled)
-    assert again.decision.reason is Reason.CONSENT_SPENT
-    assert "remove it from consents, apply the document, then add it again" in message_of(again)
+    second = look_at_rollback(IN_DUAL_WRITE, status)
+    assert isinstance(second.decision, Stalled)
+    assert second.decision.reason is Reason.CONSENT_SPENT
+    assert "remove it from consents, apply the document, then add it again" in message_of(second)
 
 
 def test_a_consent_that_was_not_needed_is_not_spent() -> None:
@@ -83,8 +84,8 @@ def test_a_consent_that_was_not_needed_is_not_spent() -> None:
 
 def test_a_consent_that_the_status_records_for_another_plan_does_not_count() -> None:
     migration = MigrationStatus(phase="RollingBack", consents=tuple(LOSSY))
-    claimed = Status(cluster_id=CLUSTER, spent_consents=tuple(LOSSY), migration=migration)
-    look = look_at_rollback(IN_DUAL_WRITE, claimed)
+    status = Status(cluster_id=CLUSTER, spent_consents=tuple(LOSSY), migration=migration)
+    look = look_at_rollback(IN_DUAL_WRITE, status)
     assert isinstance(look.decision, Stalled)
     assert look.decision.reason is Reason.CONSENT_SPENT
 
@@ -102,7 +103,7 @@ def test_the_consent_to_finalize_is_spent_before_the_first_controller_goes(conse
     assert isinstance(following.decision, Act) is bool(consents)
 
 
-# --- for what was shown ---
+# --- the differences that were shown before a consent ---
 
 
 def zookeeper_lacks(*topics: str) -> Observation:
@@ -117,6 +118,7 @@ def zookeeper_lacks(*topics: str) -> Observation:
 
 
 def next_look(status: Status, observation: Observation, *consents: str) -> tuple[Look, Status]:
+    """Return the next decision of any process, with these consents in the document, and the status after it."""
     status = replace(status, spent_consents=tuple(consent for consent in status.spent_consents if consent in consents))
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
     look = looks(wanting(D.ROLLED_BACK, consents=frozenset(consents)), observation, status=status, memory=memory)
@@ -166,7 +168,7 @@ def test_the_differences_shown_for_a_consent_are_remembered_while_no_comparison_
 
 
 def test_a_consent_older_than_the_status_does_not_count() -> None:
-    """The status was lost, and Git still has it since another way back."""
+    """The status was lost, and the document still has the consent of an earlier rollback."""
     status = EMPTY
     for observation in (cluster(P.COPIED), zookeeper_lacks("a"), zookeeper_lacks("a")):
         look, status = next_look(status, observation, *LOSSY)
@@ -193,7 +195,9 @@ PLACED = "replicas 1,2, in sync 1,2, leader 1 at epoch 4"
         (Kind.PARTITION, (PLACED, PLACED), ("absent", PLACED), False),
         (Kind.PRODUCER_ID, ("1000", "2000"), ("1000", "3000"), True),
     ],
-)
+    ids=["another value in the log", "another value in ZooKeeper", "another leader", "another replica",
+         "another partition of ZooKeeper", "next block of producer ids"],
+)  # fmt: skip
 def test_the_digest_of_differences_depends_on_lost_metadata_and_not_on_values_that_each_restart_changes(
     kind: Kind, before: tuple[str, str], now: tuple[str, str], *, is_the_same: bool
 ) -> None:
@@ -202,9 +206,11 @@ def test_the_digest_of_differences_depends_on_lost_metadata_and_not_on_values_th
     assert difference.digest != replace(difference, omitted=1).digest
 
 
-@pytest.mark.parametrize("since", [timedelta(0), timedelta(minutes=30)])
-def test_a_consent_to_delete_znodes_is_for_the_differences_of_the_last_comparison(since: timedelta) -> None:
-    """What may have been lost after it is not known."""
+@pytest.mark.parametrize(
+    "since", [timedelta(0), timedelta(minutes=30)], ids=["compared after the last write", "compared long before"]
+)
+def test_a_consent_to_delete_znodes_does_not_cover_writes_long_after_the_last_comparison(since: timedelta) -> None:
+    """It is not known what may have been lost since the comparison."""
     _, status = next_look(EMPTY, zookeeper_lacks("a"))
     _, status = next_look(status, zookeeper_lacks("a"), *LOSSY)
     assert status.migration is not None

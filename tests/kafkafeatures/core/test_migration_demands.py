@@ -102,11 +102,17 @@ def test_nodes_that_do_not_exist_yet_have_lines_with_a_placeholder_for_the_node_
 
 
 def test_controllers_need_the_topic_defaults_that_all_brokers_share() -> None:
-    two = node(**{"default.replication.factor": "3", "num.partitions": "6"})
-    other = node(**{"default.replication.factor": "3", "num.partitions": "12"})
+    three_replicas_six_partitions = node(**{"default.replication.factor": "3", "num.partitions": "6"})
+    three_replicas_twelve_partitions = node(**{"default.replication.factor": "3", "num.partitions": "12"})
     for node_settings, wanted in (
-        ({(B, 1): two, (B, 2): two}, {"default.replication.factor=3", "num.partitions=6"}),
-        ({(B, 1): two, (B, 2): other}, {"default.replication.factor=3"}),
+        (
+            {(B, 1): three_replicas_six_partitions, (B, 2): three_replicas_six_partitions},
+            {"default.replication.factor=3", "num.partitions=6"},
+        ),
+        (
+            {(B, 1): three_replicas_six_partitions, (B, 2): three_replicas_twelve_partitions},
+            {"default.replication.factor=3"},
+        ),
     ):
         requirements = demands(P.ZOOKEEPER, P.PRE_MIGRATION, ALONE, known_of(node_settings, ""), node_settings)
         add = {shape: lines.add for _, shape, lines in requirements.lines}

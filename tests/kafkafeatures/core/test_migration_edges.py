@@ -117,7 +117,7 @@ def test_every_position_has_an_edge_a_refusal_or_nothing_left_to_do_for_every_ta
 
 
 ANSWERS = {
-    # position: what comes next for PreMigration, DualWrite, Finalized, RolledBack
+    # position: the next edge to PreMigration, DualWrite, Finalized, RolledBack; None: reached; NoEdge: refused
     P.ZOOKEEPER: (START_CONTROLLERS, START_CONTROLLERS, NoEdge, None),
     P.PRE_MIGRATION: (None, FLAG_BROKERS, NoEdge, GIVE_UP),
     P.FLAGGING: (NoEdge, FLAG_BROKERS, NoEdge, GIVE_UP),
@@ -157,7 +157,9 @@ def test_every_edge_is_taken_from_each_of_its_starts_and_has_a_way_back_entry() 
 
 
 def test_the_way_back_of_an_edge_ends_where_the_edges_of_the_rollback_end() -> None:
-    """From the end of each way, by the ways back; from the first way back, by the way forward."""
+    """`RETURNS` has, for each edge, where its way back leads: forward edges to ZooKeeper, the first edge back to dual
+    write.
+    """
     for edge, back in RETURNS.items():
         if edge in FORWARD and back.to is not None:
             assert positions_on_the_way(edge.end, Desired.ROLLED_BACK)[-1] is back.to is P.ZOOKEEPER

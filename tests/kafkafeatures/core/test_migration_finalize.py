@@ -1,4 +1,8 @@
-"""Finalizing a migration: a controller that lost the flag by accident does not begin it, a consented step does."""
+"""Finalizing a migration: restarting controllers without the flag `zookeeper.metadata.migration.enable`. A controller
+that lost it by accident does not begin this; an approved restart of the operator with the consent zk-finalize does.
+
+The cluster is in dual write, with controllers 3001 to 3003; 3003 is the active controller.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +63,7 @@ def withdrawn_in(look: Look) -> list[str]:
     return [restart.step.target for stage in look.stages for restart, _ in stage.withdrawn]
 
 
-def with_memory(
+def next_look(
     look: Look, status: Status, observation: Observation, sent: tuple[RestartInFlight, ...] = (), **of_wanted: Any
 ) -> Look:
     """Return the next look of any process, with what the status remembers."""
@@ -68,7 +72,10 @@ def with_memory(
     return looks(replace(wanted, **of_wanted), observation, status=status, memory=memory, sent=sent)
 
 
-def names_only_the_flag(look: Look, *ids: int) -> None:
+def assert_blocked_by_lost_flag(look: Look, *ids: int) -> None:
+    """Nothing is done: the only remedy is to put the flag back on these controllers, and the phase
+    is still dual write.
+    """
     assert isinstance(look.decision, Stalled), look.decision
     assert look.decision.reason is Reason.MIGRATION_BLOCKED
     for id_ in ids:
@@ -85,13 +92,13 @@ def names_only_the_flag(look: Look, *ids: int) -> None:
 def test_a_controller_that_lost_the_flag_by_accident_is_a_blocker_and_no_node_is_restarted(
     desired: Desired, ids: tuple[int, ...]
 ) -> None:
-    """The active controller, too."""
-    names_only_the_flag(looks(wanting(desired), without_flag(*ids)), *ids)
+    """3003 is the active controller: without the flag it would end the migration."""
+    assert_blocked_by_lost_flag(looks(wanting(desired), without_flag(*ids)), *ids)
 
 
 def test_a_controller_that_is_no_voter_and_lost_the_flag_is_named_as_well() -> None:
     extra = replace(a_node(3004, Shape.CONTROLLER), is_voter=False)
-    names_only_the_flag(looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, extra)), 3004)
+    assert_blocked_by_lost_flag(looks(wanting(D.DUAL_WRITE), cluster(P.DUAL_WRITE, extra)), 3004)
     assert isinstance(looks(FINALIZING, cluster(P.DUAL_WRITE, extra)).decision, Stalled)
 
 
@@ -111,12 +118,12 @@ def test_a_controller_that_lost_the_flag_replaces_no_consent_hold_or_approval_to
     wanted = replace(FINALIZING, may_approve_unseen=True)
     shown = Look(wanted, without_flag(3001)).proposal.plan.hash
     conditions = {"approvals": frozenset({shown}), **lacks}
-    names_only_the_flag(looks(replace(wanted, **conditions), without_flag(3001)), 3001)
+    assert_blocked_by_lost_flag(looks(replace(wanted, **conditions), without_flag(3001)), 3001)
 
 
 def test_while_the_stores_differ_the_remedy_puts_the_flag_back_before_the_active_controller_is_restarted() -> None:
     look = approved(without_flag(3001, compared=DIFFERS))
-    names_only_the_flag(look, 3001)
+    assert_blocked_by_lost_flag(look, 3001)
     assert (
         f"first put {FLAG} back on controller 3001, which would end the migration; then restart the active"
         in message_of(look)
@@ -129,7 +136,7 @@ def test_a_consent_to_finalize_that_an_earlier_plan_has_used_does_not_begin_to_f
     status = Status(cluster_id=CLUSTER, spent_consents=("zk-finalize",))
     spent = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
     look = looks(replace(wanted, approvals=frozenset({shown})), without_flag(3001), memory=spent)
-    names_only_the_flag(look, 3001)
+    assert_blocked_by_lost_flag(look, 3001)
 
 
 def test_finalizing_continues_with_its_consent_and_stops_after_the_consent_was_removed() -> None:
@@ -137,49 +144,55 @@ def test_finalizing_continues_with_its_consent_and_stops_after_the_consent_was_r
     assert restarted(first) == 3001
     status = status_after_decision(first)
     assert status.migration is not None
-    following = with_memory(first, status, without_flag(3001))
+    following = next_look(first, status, without_flag(3001))
     assert restarted(following) == 3002
-    shown = status_after(following).migration
-    assert shown is not None
-    assert (shown.phase, shown.position) == ("Finalizing", "Finalizing")
-    names_only_the_flag(with_memory(first, status, without_flag(3001), consents=frozenset()), 3001)
-    names_only_the_flag(with_memory(first, status, without_flag(3001), migration=wanting(D.DUAL_WRITE).migration), 3001)
+    migration = status_after(following).migration
+    assert migration is not None
+    assert (migration.phase, migration.position) == ("Finalizing", "Finalizing")
+    assert_blocked_by_lost_flag(next_look(first, status, without_flag(3001), consents=frozenset()), 3001)
+    assert_blocked_by_lost_flag(
+        next_look(first, status, without_flag(3001), migration=wanting(D.DUAL_WRITE).migration), 3001
+    )
 
 
 def test_finalizing_needs_a_new_approval_after_the_status_was_lost() -> None:
     first = approved(cluster(P.DUAL_WRITE))
-    names_only_the_flag(looks(FINALIZING, without_flag(3001), status=EMPTY), 3001)
+    assert_blocked_by_lost_flag(looks(FINALIZING, without_flag(3001), status=EMPTY), 3001)
     unseen = replace(first.wanted, may_approve_unseen=False)  # as where the status remembers no contact
-    names_only_the_flag(looks(unseen, without_flag(3001)), 3001)
+    assert_blocked_by_lost_flag(looks(unseen, without_flag(3001)), 3001)
 
 
-ASKED = approved(cluster(P.DUAL_WRITE))  # for controller 3001
+REQUESTED = approved(cluster(P.DUAL_WRITE))
+"""The decision that asks a person to restart controller 3001 without the flag."""
 LONGER: dict[str, Any] = {"migration": wanting(D.FINALIZED, hold=timedelta(days=7)).migration}
+"""A change of the document after that: a longer hold, which is not over."""
 
 
 def test_a_restart_of_another_controller_than_the_requested_one_does_not_begin_to_finalize() -> None:
     differing = replace(without_flag(3002), compared=DIFFERS)
-    names_only_the_flag(with_memory(ASKED, status_after_decision(ASKED), differing), 3002)
-    names_only_the_flag(with_memory(ASKED, status_after_decision(ASKED), without_flag(3002), **LONGER), 3002)
+    assert_blocked_by_lost_flag(next_look(REQUESTED, status_after_decision(REQUESTED), differing), 3002)
+    assert_blocked_by_lost_flag(
+        next_look(REQUESTED, status_after_decision(REQUESTED), without_flag(3002), **LONGER), 3002
+    )
 
 
 def test_a_controller_whose_restart_request_was_withdrawn_begins_no_finalization_later() -> None:
-    waits = with_memory(ASKED, status_after_decision(ASKED), cluster(P.DUAL_WRITE), **LONGER)
+    waits = next_look(REQUESTED, status_after_decision(REQUESTED), cluster(P.DUAL_WRITE), **LONGER)
     assert isinstance(waits.decision, Wait)
     assert waits.decision.reason is Reason.SOAKING
     status = status_after(waits)
     assert status.migration is not None
     assert (status.migration.consents, status.migration.asked_controllers) == (("zk-finalize",), ())
-    names_only_the_flag(with_memory(ASKED, status, without_flag(3001), **LONGER), 3001)
-    assert restarted(with_memory(ASKED, status, cluster(P.DUAL_WRITE))) == 3001
+    assert_blocked_by_lost_flag(next_look(REQUESTED, status, without_flag(3001), **LONGER), 3001)
+    assert restarted(next_look(REQUESTED, status, cluster(P.DUAL_WRITE))) == 3001
 
 
 def test_requested_controllers_are_recorded_until_every_controller_is_without_the_flag() -> None:
-    following = with_memory(ASKED, status_after_decision(ASKED), without_flag(3001))
+    following = next_look(REQUESTED, status_after_decision(REQUESTED), without_flag(3001))
     status = status_after_decision(following)
     assert status.migration is not None
     assert status.migration.asked_controllers == (3001, 3002)
-    assert restarted(with_memory(ASKED, status, without_flag(3001, 3002))) == 3003
+    assert restarted(next_look(REQUESTED, status, without_flag(3001, 3002))) == 3003
 
 
 @pytest.mark.parametrize(
@@ -196,11 +209,11 @@ def test_requested_controllers_are_recorded_until_every_controller_is_without_th
 def test_a_restart_request_to_a_person_is_withdrawn_once_a_blocker_to_finalizing_appears(
     observation: Observation, of_wanted: dict[str, Any]
 ) -> None:
-    status = status_after_decision(ASKED)
-    look = with_memory(ASKED, status, observation, sent=in_flight_of(ASKED), **of_wanted)
+    status = status_after_decision(REQUESTED)
+    look = next_look(REQUESTED, status, observation, sent=in_flight_of(REQUESTED), **of_wanted)
     assert withdrawn_in(look) == ["controller 3001"]
     assert not isinstance(look.decision, Act)
-    assert not withdrawn_in(with_memory(ASKED, status, cluster(P.DUAL_WRITE), sent=in_flight_of(ASKED)))
+    assert not withdrawn_in(next_look(REQUESTED, status, cluster(P.DUAL_WRITE), sent=in_flight_of(REQUESTED)))
 
 
 def test_a_controller_that_lost_the_flag_is_named_whatever_the_document_wants() -> None:
@@ -219,12 +232,14 @@ def test_once_the_log_is_finalized_no_flag_has_to_be_put_back() -> None:
     assert "irreversible" in message_of(look)
 
 
-OFF = Unknown(Failure(FailureKind.UNREACHABLE, "ZooKeeper zk1:2181/kafka", "connection failed", "check that it runs"))
+SWITCHED_OFF = Unknown(
+    Failure(FailureKind.UNREACHABLE, "ZooKeeper zk1:2181/kafka", "connection failed", "check that it runs")
+)
 
 
 @pytest.mark.parametrize("flagged", [(), (3002,)], ids=["no controller has the flag", "one controller has the flag"])
 def test_a_finalized_migration_does_not_wait_for_a_zookeeper_that_was_switched_off(flagged: tuple[int, ...]) -> None:
-    over = cluster(P.FINALIZED, *(a_node(id_, Shape.MIGRATING_CONTROLLER) for id_ in flagged), zookeeper=OFF)
+    over = cluster(P.FINALIZED, *(a_node(id_, Shape.MIGRATING_CONTROLLER) for id_ in flagged), zookeeper=SWITCHED_OFF)
     if flagged:
         assert restarted(approved(over)) == 3002
         return
@@ -235,7 +250,7 @@ def test_a_finalized_migration_does_not_wait_for_a_zookeeper_that_was_switched_o
 
 
 def test_a_migration_waits_for_zookeeper_before_it_is_finalized() -> None:
-    decision = looks(FINALIZING, cluster(P.DUAL_WRITE, zookeeper=OFF)).decision
+    decision = looks(FINALIZING, cluster(P.DUAL_WRITE, zookeeper=SWITCHED_OFF)).decision
     assert isinstance(decision, Wait)
     assert "ZooKeeper zk1:2181/kafka: connection failed" in decision.message
 
@@ -280,7 +295,7 @@ def test_a_template_that_is_ahead_is_a_blocker_also_while_both_stores_differ() -
 
 def test_the_template_that_restores_a_lost_flag_does_not_hold_back_the_pod_that_needs_it() -> None:
     look = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), in_pods(without_flag(3001), (3001,)))
-    names_only_the_flag(look, 3001)
+    assert_blocked_by_lost_flag(look, 3001)
     assert "would start with it" not in message_of(look)
 
 
@@ -298,7 +313,7 @@ def test_the_way_back_after_a_controller_lost_the_flag_begins_with_putting_the_f
 
 def test_finalizing_has_a_way_back_while_the_metadata_log_says_migration() -> None:
     first = approved(cluster(P.DUAL_WRITE))
-    status = status_after(with_memory(first, status_after_decision(first), without_flag(3001)))
+    status = status_after(next_look(first, status_after_decision(first), without_flag(3001)))
     assert status.way_back is not None
     assert "take zk-finalize out of consents" in status.way_back.how
     assert f"put {FLAG} back on controller 3001" in status.way_back.how

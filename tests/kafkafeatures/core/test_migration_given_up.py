@@ -43,7 +43,7 @@ def test_znodes_of_a_quorum_that_never_took_over_are_deleted_once_its_controller
     asks = looks(wanting(D.ROLLED_BACK), running)
     assert isinstance(asks.decision, Wait)
     assert "stop the controllers" in message_of(asks)
-    assert [step for step in steps(asks) if step.endswith("delete /migration")] == steps(asks)[1:2]
+    assert [step for step in steps(asks) if step.endswith("delete /migration")] == steps(asks)[1:2]  # after the stop
 
     gone = without_quorum(running)
     first = Look(wanting(D.ROLLED_BACK), gone)
@@ -67,7 +67,7 @@ def test_znodes_of_a_quorum_that_never_took_over_are_deleted_once_its_controller
 def test_a_controller_that_came_back_alone_during_a_rollback_is_a_blocker_with_a_remedy(
     desired: Desired, stops: bool
 ) -> None:
-    """All were to be stopped, and one was started again: without a majority nothing says where the cluster is."""
+    """All controllers were to be stopped, and 3001 was started again: without a majority the phase cannot be read."""
     failure = Failure(FailureKind.NO_LEADER, "metadata log", "no active controller is known")
     silent = (replace(a_node(id_, Shape.MIGRATING_CONTROLLER), answer=Unknown(SILENT)) for id_ in (3002, 3003))
     source = Source(SourceKind.API_REQUESTS)
@@ -122,7 +122,7 @@ def steps(look: Look) -> list[str]:
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
 def test_no_znode_is_deleted_while_a_pod_of_a_controller_is_left(position: Position) -> None:
-    """One that is not ready may still write."""
+    """A controller whose pod is not ready may still write to ZooKeeper."""
     pods = known(
         WorkloadsReading(NOW, (stateful_set(pod(3001, ready=False), name="controllers", role="controllers"),)),
         SourceKind.KUBERNETES,

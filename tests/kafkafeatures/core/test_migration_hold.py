@@ -1,4 +1,6 @@
-"""The time for which dual write is held, measured by the metadata log."""
+"""The time for which dual write is held, measured by the metadata log: from the last registration of a broker, with
+which dual write began, to now. A decision `Held` waits for the approval to finalize: the hold is over.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ HELD_FOR_AN_HOUR = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelt
 
 
 def test_dual_write_is_kept_for_as_long_as_the_document_says_by_the_metadata_log() -> None:
-    """Whatever a status says of the phase, and whatever this process has lived through."""
+    """23 h count, by the log: not the year of `since` in the status, nor the 25 h that this process has seen."""
     with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     status = Status(migration=MigrationStatus(phase="DualWrite", since=Stamp("2025-01-01T00:00:00Z")))
     early = looks(with_hold, in_dual_write_for(timedelta(hours=23)), status=status, lived=timedelta(hours=25))
@@ -66,11 +68,12 @@ def test_a_snapshot_hides_the_time_of_a_registration_and_the_status_remembers_it
     assert same_registration.message.startswith("dual write is kept for 24 h, of which 60 min remain")
     # A broker left dual write, or was restarted.
     newer_registration = in_dual_write_for(timedelta(minutes=10), offset=104)
-    for unknown in (looks(with_hold, after_restart), looks(with_hold, newer_registration, status=status)):
-        assert unknown.decision.message.startswith("dual write is kept for 24 h, of which 24 h")
+    for look in (looks(with_hold, after_restart), looks(with_hold, newer_registration, status=status)):
+        assert look.decision.message.startswith("dual write is kept for 24 h, of which 24 h")
 
 
 def test_a_controllers_clock_that_is_set_neither_shortens_the_hold_nor_keeps_it_for_ever() -> None:
+    """The clock jumps 25 h ahead, or 900 days back; this process counts the 24 h of the hold itself."""
     with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
 
     def at(log_time: timedelta) -> Observation:
@@ -97,7 +100,9 @@ def test_a_process_that_starts_after_a_controllers_clock_was_set_forward_counts_
 
 
 def test_a_controllers_clock_that_was_behind_at_the_registration_does_not_shorten_the_hold_once_it_is_right() -> None:
-    """The next process knows the registration by its offset, and since when it is from the status."""
+    """The clock was 25 h behind when the broker registered. The first process saw 0 h of the hold, and wrote that to
+    the status, where the next process finds it by the registration's offset.
+    """
     with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     hour = timedelta(hours=1)
     begun = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, NOW - 25 * hour, NOW - 25 * hour))
@@ -110,6 +115,7 @@ def test_a_controllers_clock_that_was_behind_at_the_registration_does_not_shorte
 
 
 def test_controllers_clocks_that_differ_by_seconds_do_not_lengthen_the_hold() -> None:
+    """The controller whose clock is read now is 3 s behind."""
     with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     at = NOW - timedelta(hours=24, seconds=3)
     late = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, at, NOW - timedelta(seconds=3)))
@@ -131,8 +137,8 @@ class SilentLog:
     def look(
         self, minute: float, *, clock: timedelta = NO_TIME, wall: timedelta = NO_TIME, asks: bool = True
     ) -> Decision:
-        """The next look of the process, so long after the beginning. `clock`: by how much the leader's was set forward;
-        `wall`: the operator's. `asks`: the leader could be asked for its time.
+        """Decide once more, so many minutes after the registration. `clock`, `wall`: by how much the clock of the
+        leader, or of the operator, was set forward. `asks`: the leader tells its time; else only the log shows a time.
         """
         passed = timedelta(minutes=minute)
         batches = passed // self.every if self.every else 0
@@ -153,8 +159,8 @@ class SilentLog:
         self.status = status_after(self.process, self.status)
         return self.process.decision
 
-    def begins(self) -> None:
-        """Another process takes over, which knows the status alone."""
+    def restart_operator(self) -> None:
+        """Begin another process, which knows only the status."""
         self.process = None
 
 
@@ -163,7 +169,7 @@ def ms(moment: datetime) -> int:
 
 
 EVERY = [timedelta(seconds=0.5), timedelta(minutes=5), timedelta(hours=2), timedelta(0)]
-"""`metadata.max.idle.interval.ms`; 0 for a log in which nothing is written by itself."""
+"""Times between two batches of a log (`metadata.max.idle.interval.ms`); 0: nothing is written."""
 
 
 @pytest.mark.parametrize("every", EVERY, ids=str)
@@ -173,7 +179,7 @@ def test_the_hold_has_the_length_of_the_document_also_with_a_silent_log_and_many
     log = SilentLog(every)
     for minute in range(60):
         if minute % 7 == 0:
-            log.begins()
+            log.restart_operator()
         assert (log.look(minute).reason, minute) == (Reason.SOAKING, minute)
     assert log.look(61).reason is not Reason.SOAKING
 
@@ -182,13 +188,15 @@ def test_the_hold_has_the_length_of_the_document_also_with_a_silent_log_and_many
 def test_the_hold_waits_for_a_leader_whose_clock_cannot_be_read_and_does_not_become_longer(
     every: timedelta,
 ) -> None:
-    """The end of the log may be hours old, and would seem to be a clock that is behind, and is set right later."""
+    """If the time of the last batch, which may be hours old, were taken for the present, the leader's clock would seem
+    to be behind now, and to be set forward later.
+    """
     log = SilentLog(every)
     for minute in range(0, 60, 5):
-        log.begins()
+        log.restart_operator()
         log.look(minute, asks=minute == 0)
         log.look(minute + 1)
-    log.begins()
+    log.restart_operator()
     assert log.look(61, asks=False).reason is Reason.SOAKING
     assert log.look(62).reason is not Reason.SOAKING
 
@@ -196,7 +204,7 @@ def test_the_hold_waits_for_a_leader_whose_clock_cannot_be_read_and_does_not_bec
 @pytest.mark.parametrize("every", EVERY, ids=str)
 @pytest.mark.parametrize("together", [0, 1], ids=["only the clocks of controllers", "the clock of the operator too"])
 def test_a_clock_that_is_set_forward_or_runs_too_fast_shortens_no_hold(every: timedelta, together: int) -> None:
-    """By no more than the clocks of controllers may differ, in all looks together."""
+    """`jumps`: 3 h ahead after 20 min; `runs`: 50 s faster in each minute. The hold is 1 h; 59 min are not enough."""
     jumps, runs = SilentLog(every), SilentLog(every)
     for minute in range(59):
         ahead, fast = timedelta(hours=3) * (minute > 20), timedelta(seconds=50) * minute

@@ -40,7 +40,7 @@ from tests.kafkafeatures.ensembles import claimed, elected
 from tests.kafkafeatures.worlds import NOW, SILENT, known
 
 P, D = Position, Desired
-FLYING = 2
+FLYING = 2  # the broker whose restart is in flight
 FLAGGED = tuple(a_node(id_, Shape.FLAGGED_BROKER) for id_ in BROKERS)
 
 
@@ -65,7 +65,7 @@ AT = {
     P.RELEASED: without_quorum(with_znodes(cluster(P.COPIED), controller=elected(1), migration=None)),
     P.FINALIZED: cluster(P.FINALIZED),
 }
-"""Every position but those between two of them that a controller in flight makes, with all nodes back."""
+"""Every position but `Finalizing`, with all nodes running."""
 SENT = stamp(NOW - timedelta(hours=2))
 DRIVERS = {"a person": BY_HAND, "pods": THROUGH_PODS}
 STATUS = compared()
@@ -79,7 +79,9 @@ def stage_of(look: Look) -> MigrationState:
 def third_look(
     desired: Desired, observation: Observation, rollout: Rollout, *sent: RestartInFlight, consents: str = ""
 ) -> Look:
-    """Return the third look in a row, some time after the second, with the restarts that are still in flight."""
+    """Return the decision of the third reconciliation in a row. Restarts that were over, or withdrawn, in the first two
+    are no longer in flight.
+    """
     look: Look | None = None
     wanted = wanting(desired, rollout=rollout, consents=frozenset(consents.split()))
     status = asked_for(wanted, observation, STATUS)
@@ -123,9 +125,10 @@ def restarts_no_node(position: Position, desired: Desired) -> bool:
     return isinstance(progress, MigrationProgress) and progress.way is not None and progress.way.restarts is None
 
 
+# Positions with a desired phase: those whose next edge restarts no node, and all others.
 WAYS = [(position, desired) for position, desired in product(AT, D) if desired is not D.NONE]
 RESTARTING_NONE = [way for way in WAYS if restarts_no_node(*way)]
-OTHERS = [way for way in WAYS if way not in RESTARTING_NONE]
+RESTARTING = [way for way in WAYS if way not in RESTARTING_NONE]
 
 
 def test_the_cases_of_this_file_cover_every_position_but_finalizing() -> None:
@@ -141,7 +144,9 @@ def test_the_cases_of_this_file_cover_every_position_but_finalizing() -> None:
 def test_an_edge_that_restarts_no_node_does_not_wait_for_a_broker_that_is_back(
     position: Position, desired: Desired, driver: str, *, is_read: bool
 ) -> None:
-    """Nothing tells its partitions any more, or it was not back for long enough: what is next, is next."""
+    """The decision is the same as without the restart in flight, although it is not known whether the broker is in
+    sync, or it was not back for stableFor.
+    """
     observation = in_pods_or_not(
         AT[position] if is_read else without_partitions(AT[position]), rollout := DRIVERS[driver]
     )
@@ -184,7 +189,7 @@ def test_a_broker_in_flight_is_not_waited_for_with_a_consent_to_lose_its_records
 def test_an_edge_of_the_rollback_that_restarts_no_node_does_not_wait_for_a_controller_in_flight(
     position: Position, driver: str
 ) -> None:
-    """Controllers are to stop."""
+    """All controllers are to be stopped anyway."""
     desired = D.ROLLED_BACK
     observation, rollout = in_pods_or_not(AT[position], DRIVERS[driver]), DRIVERS[driver]
     expected = third_look(desired, observation, rollout)
@@ -192,7 +197,7 @@ def test_an_edge_of_the_rollback_that_restarts_no_node_does_not_wait_for_a_contr
     assert (type(look.decision), message_of(look)) == (type(expected.decision), message_of(expected))
 
 
-@pytest.mark.parametrize(("position", "desired"), OTHERS)
+@pytest.mark.parametrize(("position", "desired"), RESTARTING)
 def test_a_node_that_is_back_stays_in_flight_until_it_is_stable_where_the_edge_restarts_nodes(
     position: Position, desired: Desired
 ) -> None:
@@ -225,7 +230,7 @@ def test_a_restart_is_not_over_while_the_new_process_of_its_node_is_unproven(lac
 
 @pytest.mark.parametrize("position", [P.COPYING, P.COPIED])
 def test_an_eviction_that_was_not_sent_ends_on_an_edge_that_restarts_no_node(position: Position) -> None:
-    """A pod that runs as before is not asked for again."""
+    """The pod still runs as before: the eviction is recorded as no longer wanted."""
     observation = in_pods_or_not(AT[position], THROUGH_PODS)
     assert not isinstance(observation.workloads, Unknown)
     pod = observation.workloads.value.pod("broker-2")

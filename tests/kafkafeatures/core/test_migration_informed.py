@@ -63,7 +63,7 @@ def test_brokers_are_restarted_one_by_one_once_every_broker_names_the_controller
         (SILENT, "it is not known which controller broker 3 follows: no answer within 5 s; look at its log"),
         (None, "it is not known which controller broker 3 follows; bring broker 3 back"),
     ],
-    ids=["another", "one by chance", "none", "silent", "not asked"],
+    ids=["names another broker", "two answers, one of them right", "names none", "does not answer", "not asked"],
 )
 @pytest.mark.parametrize("plain", [(), (2,)], ids=["no broker without the flag", "one broker without the flag"])
 def test_no_broker_is_restarted_while_another_broker_does_not_report_the_controller_it_follows(

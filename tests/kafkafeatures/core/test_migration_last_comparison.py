@@ -1,4 +1,6 @@
-"""`/controller` and `/migration` are deleted only if ZooKeeper was observed to hold all metadata until the end."""
+"""`/controller` and `/migration` are deleted only if ZooKeeper was observed to hold all metadata until the end: in a
+rollback from `Copied`, after all controllers have stopped (`GONE`). `released`: the deletion that was decided.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +48,7 @@ DATED = compared().migration
 assert DATED is not None
 assert DATED.equality is not None
 UNDATED = Status(migration=replace(DATED, equality=replace(DATED.equality, written_at=None)))
+"""The last comparison, of a status that does not say when `/migration` was written then."""
 LACKING = {
     "was not compared": SEEN_VOTERS,
     "before the controllers stopped: 2 differences": compared(2),
@@ -53,6 +56,7 @@ LACKING = {
     "/migration is 30 s older than at the last comparison": compared(ago=timedelta(seconds=-30)),
     "the date of that is not known": UNDATED,
 }
+"""Statuses whose last comparison proves nothing, by what the message says about it."""
 
 
 def decided(status: Status, wanted: DesiredState = BACK) -> Look:
@@ -63,7 +67,7 @@ def decided(status: Status, wanted: DesiredState = BACK) -> Look:
 def test_znodes_are_deleted_where_the_stores_were_equal_until_shortly_before_the_last_write() -> None:
     assert released(decided(compared())).deletes
     assert released(decided(compared(ago=timedelta(minutes=4)))).deletes
-    assert released(decided(compared(ago=timedelta(seconds=-5)))).deletes  # by another server of the ensemble
+    assert released(decided(compared(ago=timedelta(seconds=-5)))).deletes  # another server of the ensemble may lag
 
 
 def test_from_the_stop_of_the_controllers_until_the_deletion_the_operator_observes_every_two_seconds() -> None:
@@ -80,7 +84,7 @@ def test_from_the_stop_of_the_controllers_until_the_deletion_the_operator_observ
 
 
 def test_controllers_that_all_stop_answering_are_waited_for_for_a_minute_before_the_migration_stalls() -> None:
-    """Where nothing leads back: that this needs a rollback is said after a minute."""
+    """They may only be restarting, so a rollback is not asked for at once."""
     wanted = wanting(Desired.DUAL_WRITE)
     first = Look(wanted, GONE)
     assert isinstance(first.decision, Wait)
@@ -130,7 +134,9 @@ def test_znodes_are_deleted_without_a_comparison_where_the_quorum_copied_nothing
 def test_znodes_are_deleted_only_with_a_consent_where_the_migration_znode_was_changed_by_others(
     left: MigrationZnode | None,
 ) -> None:
-    """Controllers that start again would write nothing to ZooKeeper."""
+    """Once `/migration` was deleted or made anew, controllers would not write to ZooKeeper: to
+    start them is no remedy.
+    """
     observation = replace(GONE, zookeeper=known(znodes(controller=claimed(), migration=left), SourceKind.ZOOKEEPER))
     for status in (compared(), compared(2)):
         look = Look(BACK, observation, before=Look(BACK, observation), seconds=5.0, status=status)
@@ -169,8 +175,8 @@ def test_the_stores_are_compared_in_each_reconciliation_while_the_controllers_ar
 
 
 def test_a_comparison_is_remembered_by_the_process_when_its_status_could_not_be_written() -> None:
-    """The controllers stop in that moment, and what the status says is older, and better: of another process, whose
-    clock was wrong.
+    """The comparison shows differences, then the controllers stop. The status still has an older comparison, without
+    any, whose time is later: another process, with a wrong clock, wrote it.
     """
     equal = status_after_decision(looks(BACK, cluster(Position.COPIED)))
     assert equal.migration is not None
@@ -188,13 +194,13 @@ def test_a_comparison_is_remembered_by_the_process_when_its_status_could_not_be_
     assert released(Look(BACK, GONE, status=equal, before=Look(BACK, GONE, status=equal), seconds=5.0)).deletes
 
 
-@pytest.mark.parametrize("ensemble", [True, False])
-def test_a_comparison_counts_also_while_the_phase_of_the_migration_is_unknown(ensemble: bool) -> None:
+@pytest.mark.parametrize("zookeeper_is_read", [True, False])
+def test_a_comparison_counts_also_while_the_phase_of_the_migration_is_unknown(zookeeper_is_read: bool) -> None:
     """The controllers stop, or ZooKeeper does not answer, right after the comparison; another process continues."""
     equal = status_after_decision(looks(BACK, cluster(Position.COPIED)))
     unread = Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time")
     lost = replace(cluster(Position.COPIED), zk_migration_state=Unknown(unread), source=GONE.source)
-    lost = lost if ensemble else replace(lost, zookeeper=Unknown(unread))
+    lost = lost if zookeeper_is_read else replace(lost, zookeeper=Unknown(unread))
     differing = Look(
         BACK, replace(lost, compared=known(StoreComparison(NOW, 99, 2), SourceKind.ZOOKEEPER)), status=equal
     )
@@ -233,14 +239,14 @@ def test_a_comparison_of_another_cluster_does_not_count() -> None:
 
 
 def without_a_result(kind: FailureKind) -> Status:
-    """Return the status after a comparison with a result and one without."""
+    """Return the status after a comparison with a result and a later one without."""
     first = status_after_decision(looks(BACK, cluster(Position.COPIED)))
     failed = Unknown(Failure(kind, "", "no result"))
-    then = status_after_decision(Look(BACK, replace(cluster(Position.COPIED), compared=failed), status=first), first)
-    assert then.migration is not None
-    assert then.migration.equality is not None
-    assert then.migration.equality.state == "Unknown"
-    return then
+    later = status_after_decision(Look(BACK, replace(cluster(Position.COPIED), compared=failed), status=first), first)
+    assert later.migration is not None
+    assert later.migration.equality is not None
+    assert later.migration.equality.state == "Unknown"
+    return later
 
 
 def test_a_comparison_without_a_result_keeps_the_previous_comparison() -> None:
@@ -258,24 +264,28 @@ def test_controllers_are_not_to_be_stopped_where_the_last_comparison_failed() ->
     assert first.decision.reason is Reason.WAITING_FOR_GIT
     failed = Unknown(Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time"))
     observation = replace(cluster(Position.COPIED), compared=failed)
-    then = Look(BACK, replace(observation, at=NOW + timedelta(seconds=5)), before=first, seconds=5.0)
-    assert "no answer in time" in message_of(then)
+    later = Look(BACK, replace(observation, at=NOW + timedelta(seconds=5)), before=first, seconds=5.0)
+    assert "no answer in time" in message_of(later)
     unread = replace(observation, at=NOW + timedelta(seconds=7), compared=Unknown(NOT_ASKED))
-    assert "it is not known whether ZooKeeper and the metadata log" in message_of(Look(BACK, unread, before=then))
+    assert "it is not known whether ZooKeeper and the metadata log" in message_of(Look(BACK, unread, before=later))
 
 
 def test_controllers_are_not_to_be_stopped_while_zookeeper_is_behind() -> None:
-    level = cluster(Position.COPIED, offset=99)
-    level = replace(level, source=replace(level.source, offset=100))
-    behind = replace(level, source=replace(level.source, offset=900))
-    late = Look(BACK, behind, before=Look(BACK, level), seconds=11.0)
+    up_to_date = cluster(Position.COPIED, offset=99)
+    up_to_date = replace(up_to_date, source=replace(up_to_date.source, offset=100))
+    behind = replace(up_to_date, source=replace(up_to_date.source, offset=900))
+    late = Look(BACK, behind, before=Look(BACK, up_to_date), seconds=11.0)
     assert "0:00:11 behind the metadata log; at most 10 s are allowed" in message_of(late)
-    assert Look(BACK, behind, before=Look(BACK, level), seconds=9.0).decision.reason is Reason.WAITING_FOR_GIT
+    assert Look(BACK, behind, before=Look(BACK, up_to_date), seconds=9.0).decision.reason is Reason.WAITING_FOR_GIT
 
 
-def test_a_comparison_belongs_to_one_migration_and_is_written_to_the_status_once_in_half_a_minute() -> None:
+def test_the_comparison_leaves_the_status_once_the_rollback_is_over() -> None:
     first = status_after_decision(looks(BACK, cluster(Position.COPIED)))
     assert equality(status_after_decision(looks(BACK, cluster(Position.ZOOKEEPER), status=first), first)) is None
+
+
+def test_a_comparison_with_the_same_result_is_written_to_the_status_once_in_half_a_minute() -> None:
+    first = status_after_decision(looks(BACK, cluster(Position.COPIED)))
 
     def later(seconds: float) -> Status:
         observation = cluster(Position.COPIED)

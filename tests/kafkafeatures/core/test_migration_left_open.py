@@ -36,12 +36,12 @@ P, D = Position, Desired
 NONE_WANTED = replace(wanting(D.DUAL_WRITE), migration=None)
 
 
-@pytest.mark.parametrize("levels", [{}, {"metadata.version": 21}])
+@pytest.mark.parametrize("levels", [{}, {"metadata.version": 21}], ids=["no level wanted", "finalized level wanted"])
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED, P.DUAL_WRITE])
 def test_a_cluster_with_an_open_migration_that_the_document_no_longer_asks_for_is_not_in_sync(
     position: Position, levels: dict[str, int]
 ) -> None:
-    """That holds where nothing else is to be done, and where a document never asked for one."""
+    """Nothing else is to be done: the level in the document is the finalized one."""
     look = looks(replace(NONE_WANTED, levels=levels), cluster(position))
     assert isinstance(look.decision, Wait)
     assert look.decision.reason is Reason.MIGRATING
@@ -65,9 +65,9 @@ def test_the_status_remembers_a_rollback_that_the_document_no_longer_asks_for_an
         before = status_after(look, before)
         assert before.migration is not None
         assert (before.migration.phase, before.migration.since) == ("RollingBack", None)
-    again = status_after(Look(wanting(D.ROLLED_BACK), observation, status=before), before)
-    assert again.migration is not None
-    assert again.migration.since == stamp(NOW)  # what happened meanwhile was not watched
+    resumed = status_after(Look(wanting(D.ROLLED_BACK), observation, status=before), before)
+    assert resumed.migration is not None
+    assert resumed.migration.since == stamp(NOW)  # the migration was not observed meanwhile
 
 
 def test_a_finalized_migration_leaves_the_status_once_no_document_wants_it() -> None:
@@ -92,7 +92,7 @@ def test_the_message_names_the_phase_of_a_migration_at_its_target() -> None:
 
 
 def test_the_migration_waits_without_a_contradiction_while_brokers_elect_a_controller() -> None:
-    """Right after the transaction of a way back."""
+    """A rollback has just deleted /controller and /migration."""
     released = without_quorum(cluster(P.COPIED, offset=-1))
     observation = replace(released, zookeeper=known(znodes(controller=None, migration=None), SourceKind.ZOOKEEPER))
     decision = Look(wanting(D.ROLLED_BACK), observation).decision
@@ -102,12 +102,13 @@ def test_the_migration_waits_without_a_contradiction_while_brokers_elect_a_contr
     assert blocker.remedy == f"wait a minute, and look again; if it is the same then: {decision.remedy}"
 
 
-# --- what proves that nothing is lost on the way back ---
+# --- the last comparison of the stores, which proves that a rollback loses nothing ---
 
 
 AT_NO_CONTROLLER = without_quorum(replace(cluster(P.COPIED), mode=known(MetadataMode.ZOOKEEPER)))
 PROOF = compared()
 UNLED = "while no controller leads, no partition gets a new leader"
+"""Part of a message."""
 SLIPS: dict[str, tuple[DesiredState, Observation]] = {
     "spec.migration is removed": (NONE_WANTED, AT_NO_CONTROLLER),
     "it is removed, and nothing shows a migration": (NONE_WANTED, replace(AT_NO_CONTROLLER, mode=Unknown(SILENT))),
@@ -116,6 +117,7 @@ SLIPS: dict[str, tuple[DesiredState, Observation]] = {
     "it is suspended": (replace(wanting(D.ROLLED_BACK), suspend=True), AT_NO_CONTROLLER),
     "it is only observed": (replace(wanting(D.ROLLED_BACK), mode=Mode.OBSERVE), AT_NO_CONTROLLER),
 }
+"""Reconciliations in the middle of a rollback that do not continue it: the document and the observation of each."""
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -136,7 +138,7 @@ def test_the_status_keeps_the_last_comparison_while_the_rollback_is_removed_susp
 
 
 def test_an_observation_without_a_quorum_keeps_the_proof_of_equality_and_the_voters() -> None:
-    """No stage of a migration is there that would report it."""
+    """No stage of a migration runs then, which would report them."""
     before = status_after(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=PROOF), PROOF)
     remembered = kept_of(before.migration, AT_NO_CONTROLLER)
     assert before.migration is not None
@@ -146,13 +148,13 @@ def test_an_observation_without_a_quorum_keeps_the_proof_of_equality_and_the_vot
 
 
 def test_a_process_keeps_the_last_comparison_through_a_reconciliation_without_spec_migration() -> None:
-    """The status could not be written before."""
+    """The comparison is only in the memory of the process: the status could not be written."""
     first = Look(wanting(D.ROLLED_BACK), cluster(P.COPIED))
     slip = Look(
         NONE_WANTED, AT_NO_CONTROLLER, status=Status(migration=MigrationStatus(phase="RollingBack")), before=first
     )
-    again = Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=SEEN_VOTERS, before=slip)
-    assert released(Look(again.wanted, again.observation, status=SEEN_VOTERS, before=again, seconds=5.0)).deletes
+    resumed = Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=SEEN_VOTERS, before=slip)
+    assert released(Look(resumed.wanted, resumed.observation, status=SEEN_VOTERS, before=resumed, seconds=5.0)).deletes
 
 
 @pytest.mark.parametrize("slip", SLIPS)

@@ -11,15 +11,15 @@ from kafkafeatures.api.status import BrokersByMode, EqualityStatus, MigrationSta
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.report.migration_lines import equality_line, forecast, migration_lines
 
-AT = Stamp("2026-01-02T03:04:05Z")
-HALF = MigrationStatus(
-    phase="Migrating", position="Copied", since=AT, brokers=BrokersByMode(flagged=2, kraft=1), lag_records=1,
-    equality=EqualityStatus(at=AT, state="Equal", differences=0), restarts_left=2,
+COMPARED_AT = Stamp("2026-01-02T03:04:05Z")
+HALF_WAY = MigrationStatus(
+    phase="Migrating", position="Copied", since=COMPARED_AT, brokers=BrokersByMode(flagged=2, kraft=1), lag_records=1,
+    equality=EqualityStatus(at=COMPARED_AT, state="Equal", differences=0), restarts_left=2,
 )  # fmt: skip
 
 
 def test_the_lines_of_a_migration_show_phase_modes_lag_comparison_and_restarts() -> None:
-    assert [*migration_lines(HALF)] == [
+    assert [*migration_lines(HALF_WAY)] == [
         "phase Migrating (Copied), since 2026-01-02T03:04:05Z",
         "brokers: 0 in ZooKeeper mode, 2 with the flag, 1 in KRaft mode",
         "ZooKeeper is 1 record behind the metadata log",
@@ -35,7 +35,7 @@ def test_the_lines_of_a_migration_leave_out_unknown_values_or_call_them_unknown(
 
 
 def test_the_lines_of_a_migration_show_the_content_of_the_deleted_znode() -> None:
-    assert '/migration was {"version":0}' in [*migration_lines(replace(HALF, kept_migration_node='{"version":0}'))]
+    assert '/migration was {"version":0}' in [*migration_lines(replace(HALF_WAY, kept_migration_node='{"version":0}'))]
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ class RestartsLeft:
         RestartsLeft(6, 40, 0, "6 restarts of nodes left, about 4 min of restarts: each has taken 40 s on average"),
         RestartsLeft(6, 40, 90, "6 restarts of nodes left, about 9 min of restarts: each has taken 90 s on average"),
     ],
-    ids=lambda manifest: manifest.says,
+    ids=lambda left: left.says,
 )
 def test_the_forecast_is_the_number_of_restarts_times_the_duration_of_one(left: RestartsLeft) -> None:
-    now = replace(HALF, restarts_left=left.restarts, node_seconds=left.of_before)
+    now = replace(HALF_WAY, restarts_left=left.restarts, node_seconds=left.of_before)
     assert forecast(now, RolloutStatus(node_seconds=left.of_roll)) == left.says
 
 
@@ -87,8 +87,9 @@ def test_the_forecast_is_the_number_of_restarts_times_the_duration_of_one(left: 
         ("", None, "it is not known whether ZooKeeper and the metadata log hold the same metadata; last compared at "
                    "2026-01-02T03:04:05Z"),
     ],
+    ids=["differ", "never compared", "unknown, differed before", "unknown, equal before", "state of another release"],
 )  # fmt: skip
 def test_the_comparison_line_says_the_same_metadata_only_where_the_stores_were_equal(
     state: str, differences: int | None, says: str
 ) -> None:
-    assert equality_line(EqualityStatus(at=AT, state=state, differences=differences)) == says
+    assert equality_line(EqualityStatus(at=COMPARED_AT, state=state, differences=differences)) == says

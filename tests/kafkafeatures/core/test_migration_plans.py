@@ -15,7 +15,9 @@ def kinds(look: Look) -> list[str]:
 
 
 def test_a_plan_that_was_approved_stands_where_no_controller_runs() -> None:
-    """Nothing says then which levels there are, and a cluster without a controller waits for no person."""
+    """Without a controller the levels cannot be read. If the plan changed, the rollback would wait for a new approval
+    in a cluster without a controller.
+    """
     wanted = replace(wanting(D.ROLLED_BACK), levels={"metadata.version": 20})
     copied = Look(wanted, cluster(P.COPIED))
     stopped = Look(wanted, without_quorum(cluster(P.COPIED)))

@@ -1,4 +1,8 @@
-"""A migration whose nodes run in pods: templates changed in Git in time, too early, wrongly, or not at all."""
+"""A migration whose nodes run in pods: templates changed in Git in time, too early, wrongly, or not at all.
+
+Brokers 1 to 3 and controllers 3001 to 3003, 3003 leads. `in_pods(..., ids)`: the templates of these pods were changed,
+so that the next pod has the settings of the next phase.
+"""
 
 from __future__ import annotations
 
@@ -105,11 +109,8 @@ def test_a_migration_waits_for_git_to_change_the_template_before_any_pod_is_evic
 def test_a_request_to_restart_a_single_pod_changes_nothing_during_a_migration() -> None:
     for outdated in ((), (1, 3)):
         observation = in_pods(cluster(P.PRE_MIGRATION), outdated)
-        requested_look, before = (
-            look_at(D.DUAL_WRITE, requested(observation, "broker-2")),
-            look_at(D.DUAL_WRITE, observation),
-        )
-        assert (requested_look.decision, requested_look.proposal.plan) == (before.decision, before.proposal.plan)
+        with_request, without = (look_at(D.DUAL_WRITE, x) for x in (requested(observation, "broker-2"), observation))
+        assert (with_request.decision, with_request.proposal.plan) == (without.decision, without.proposal.plan)
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
@@ -127,38 +128,37 @@ def dead(id_: int, *, flag: bool | None = True) -> Node:
     )  # fmt: skip
 
 
-MOVES = [(P.COPIED, D.DUAL_WRITE), (P.DUAL_WRITE, D.ROLLED_BACK)]
-
-
-@pytest.mark.parametrize(("position", "desired"), MOVES)
-@pytest.mark.parametrize("way", ["by a person", "through pods"])
+@pytest.mark.parametrize(
+    ("position", "desired"), [(P.COPIED, D.DUAL_WRITE), (P.DUAL_WRITE, D.ROLLED_BACK)], ids=["to KRaft", "back"]
+)
+@pytest.mark.parametrize("driver", ["by a person", "through pods"])
 def test_brokers_are_moved_while_a_majority_of_controllers_leads_and_the_missing_ones_had_the_flag(
-    position: Position, desired: Desired, way: str
+    position: Position, desired: Desired, driver: str
 ) -> None:
-    """A broker that is restarted takes nothing from the quorum; to stay half way takes more."""
+    """Restarting a broker does not weaken the quorum, and brokers in two modes are the greater risk."""
 
-    def found(*controllers: Node) -> Look:
+    def look_with(*controllers: Node) -> Look:
         observation = cluster(position, *controllers)
-        if way == "by a person":
+        if driver == "by a person":
             return looks(wanting(desired), observation)
         return look_at(desired, in_pods(observation, BROKERS))
 
-    assert restarted(found(dead(3002))).node_id in BROKERS
-    two = found(dead(3001), dead(3002)).decision
+    assert restarted(look_with(dead(3002))).node_id in BROKERS
+    two = look_with(dead(3001), dead(3002)).decision
     assert isinstance(two, Wait)
     assert two.reason is Reason.WAITING_FOR_QUORUM
     assert "no node is restarted while a voter is missing: controller 3001 does not answer (and 1 more)" in two.message
     for flag in (False, None):
-        unflagged = found(dead(3002, flag=flag)).decision
+        unflagged = look_with(dead(3002, flag=flag)).decision
         assert isinstance(unflagged, Wait)
         assert (unflagged.subject, unflagged.remedy) == ("controller 3002", "start controller 3002")
 
 
-@pytest.mark.parametrize("moved", [(1, 2), (1, 2, 3)])
+@pytest.mark.parametrize("moved", [(1, 2), (1, 2, 3)], ids=["one broker left to move", "no broker left to move"])
 def test_a_broker_that_lost_its_disk_during_a_migration_holds_the_next_broker_and_the_next_phase(
     moved: tuple[int, ...],
 ) -> None:
-    """A restart that was the last one of its way is no exception."""
+    """Broker 1 was moved to KRaft mode, and came back with another directory."""
 
     def in_kraft(*, lost: bool) -> Observation:
         dirs = {id_: frozenset({f"dir-{id_}{'-new' if lost and id_ == 1 else ''}"}) for id_ in BROKERS}
@@ -226,6 +226,7 @@ def test_nodes_are_restarted_again_with_a_template_that_was_corrected() -> None:
         (P.PRE_MIGRATION, D.PRE_MIGRATION, BROKERS),
         (P.DUAL_WRITE, D.FINALIZED, BROKERS),
     ],
+    ids=lambda value: "brokers" if value == BROKERS else "controllers" if value == CONTROLLERS else str(value),
 )
 def test_a_template_changed_ahead_of_its_step_stops_the_migration(
     position: Position, desired: Desired, ahead: tuple[int, ...]
@@ -297,19 +298,17 @@ def test_the_restart_of_a_broker_in_zookeeper_mode_is_not_over_while_the_broker_
     restart = sent(restarted(look_at(D.DUAL_WRITE, before)))
     observation = away(before, restart.step.node_id)
     assert isinstance(observation.registered_brokers, Known)
-    assert isinstance(
-        restart.settle(
-            ObservationPair(before, observation, stamp(NOW), lambda _: timedelta(0), lambda _: timedelta(0))
-        ),
-        OpenOutcome,
-    )
+    pair = ObservationPair(before, observation, stamp(NOW), lambda _: timedelta(0), lambda _: timedelta(0))
+    assert isinstance(restart.settle(pair), OpenOutcome)
     decision = looks(wanting(D.DUAL_WRITE, rollout=THROUGH_PODS), observation, sent=(restart,)).decision
     assert isinstance(decision, Wait), decision
     assert name_of(restart.step.node_id) in decision.message
 
 
 def test_the_template_of_a_pod_that_is_being_restarted_is_not_ahead_whatever_edge_comes_next() -> None:
-    """One broker in KRaft mode is on its way back, and of those that answer none is left in KRaft mode."""
+    """Broker 2 goes back from KRaft mode. While it is away, no broker that answers is in KRaft mode, so the next edge
+    seems to be the stop of the controllers.
+    """
     step = RestartNode(2, "broker 2", name_of(2), "uid-2", next_revision=NEW, broker_epoch=102)
     observation = away(in_pods(cluster(P.COPIED, a_node(2, Shape.KRAFT_BROKER)), [2]), 2)
     decision = looks(wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), observation, sent=(sent(step),)).decision
@@ -330,7 +329,7 @@ def test_git_is_asked_for_the_template_of_a_broker_that_goes_back_before_the_bro
 
 
 def test_controllers_are_not_stopped_while_the_mode_of_a_broker_is_unknown() -> None:
-    """A broker in KRaft mode cannot live without them, and this one may be."""
+    """Broker 2 does not answer, and may be in KRaft mode, in which it cannot run without controllers."""
     silent = replace(a_node(2, Shape.KRAFT_BROKER), answer=Unknown(SILENT))
     decision = look_at(D.ROLLED_BACK, in_pods(cluster(P.COPIED, silent))).decision
     assert isinstance(decision, Wait), decision

@@ -12,7 +12,15 @@ from kafkafeatures.core.facts.observation import Unknown
 from kafkafeatures.core.facts.settings import Setting, SettingSource
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.preflight import NAMES, NOT_DEFINED, ROWS, findings
-from tests.kafkafeatures.core.preflight_cases import AGAIN, BOTH, CASES, CONTROLLERS, FIRST, OPA, Case
+from tests.kafkafeatures.core.preflight_cases import (
+    BOTH,
+    CASES,
+    CONTROLLERS,
+    OPA,
+    WITH_CONTROLLERS,
+    WITHOUT_CONTROLLERS,
+    Case,
+)
 from tests.kafkafeatures.core.preflights import (
     ACLS,
     DEFAULTS,
@@ -53,10 +61,10 @@ def test_each_preflight_failure_is_reported_with_a_remedy(name: str) -> None:
         assert all(blocker.remedy and blocker.message for blocker in reported)
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.ends == (AGAIN,)])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.ends == (WITH_CONTROLLERS,)])
 def test_the_preflight_has_no_finding_on_controllers_before_there_are_controllers(name: str) -> None:
     case = CASES[name]
-    assert not matching(case, findings(case.change(healthy(FIRST))))
+    assert not matching(case, findings(case.change(healthy(WITHOUT_CONTROLLERS))))
 
 
 def test_only_the_first_two_edges_of_a_migration_have_a_preflight() -> None:
@@ -161,7 +169,7 @@ INDEPENDENT = (
     "another cluster", "KRaft id in /controller", "no epoch", "feature", "deletions", "reassignment",
     "replica on a broker that is gone", "finding of the copy", "no /migration after a minute",
 )  # fmt: skip
-"""None of them changes what another one spoils."""
+"""Cases that can be combined: none undoes the defect of another one."""
 
 
 @given(st.sets(st.sampled_from(INDEPENDENT), min_size=1))

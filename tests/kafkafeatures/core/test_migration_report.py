@@ -101,6 +101,7 @@ def test_a_comparison_without_a_result_is_unknown_in_the_status_with_the_time_of
 def test_the_restarts_left_are_those_of_all_edges_to_the_target(
     position: Position, desired: Desired, left: int
 ) -> None:
+    """There are three brokers and three controllers: three restarts for each edge that restarts nodes."""
     assert migration_of(status_after(looks(wanting(desired), cluster(position)))).restarts_left == left
 
 
@@ -130,7 +131,6 @@ def test_the_status_keeps_the_seconds_of_a_restart_from_roll_to_roll() -> None:
 def test_the_rollout_status_counts_a_restart_as_done_while_the_controllers_are_to_be_stopped(
     position: Position,
 ) -> None:
-    """The controllers are to be stopped."""
     waits = RolloutStatus(id="1", total=3, done=2, waiting_for="broker 2 is in sync", restarted=3)
     rollout = status_after(looks(wanting(D.ROLLED_BACK), cluster(position)), Status(rollout=waits)).rollout
     assert rollout is not None
@@ -190,9 +190,10 @@ def test_the_way_back_names_the_differences_of_the_last_comparison_as_what_would
 def test_the_way_back_of_dual_write_is_open_until_the_hold_of_the_document_ends() -> None:
     wanted = wanting(D.FINALIZED, hold=timedelta(hours=48))
 
-    def until(hours: float, before: Status, *, is_shown: bool = True) -> str | None:
+    def until(hours: float, before: Status, *, is_read: bool = True) -> str | None:
+        """Return the end of the way back after so many hours in dual write. `is_read`: the log shows its begin."""
         observation = in_dual_write_for(timedelta(hours=hours))
-        observation = observation if is_shown else replace(observation, last_registration=None)
+        observation = observation if is_read else replace(observation, last_registration=None)
         back = status_after(Look(wanted, observation, status=before), before).way_back
         assert back is not None
         return back.until
@@ -200,10 +201,10 @@ def test_the_way_back_of_dual_write_is_open_until_the_hold_of_the_document_ends(
     assert until(0, IN_DUAL_WRITE) == "2026-01-04T03:04:05Z"
     assert until(24, IN_DUAL_WRITE) == "2026-01-03T03:04:05Z"
     assert until(48, IN_DUAL_WRITE) is None
-    noted = replace(IN_DUAL_WRITE, way_back=WayBack(until=Stamp("2026-01-03T03:04:06Z"), how="back"))
-    assert until(24, noted) == "2026-01-03T03:04:06Z"  # nothing is written for a second
-    assert until(24, noted, is_shown=False) == "2026-01-03T03:04:06Z"
-    assert until(24, IN_DUAL_WRITE, is_shown=False) == "2026-01-04T03:04:05Z"
+    a_second_later = replace(IN_DUAL_WRITE, way_back=WayBack(until=Stamp("2026-01-03T03:04:06Z"), how="back"))
+    assert until(24, a_second_later) == "2026-01-03T03:04:06Z"  # the status is not changed for a second
+    assert until(24, a_second_later, is_read=False) == "2026-01-03T03:04:06Z"
+    assert until(24, IN_DUAL_WRITE, is_read=False) == "2026-01-04T03:04:05Z"
 
 
 def test_the_status_records_since_when_the_cluster_has_been_in_dual_write_until_it_leaves_dual_write() -> None:

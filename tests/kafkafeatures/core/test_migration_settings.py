@@ -45,6 +45,7 @@ def settings_of(shape: Shape, known: SettingFacts = KNOWN) -> dict[str, Setting]
         SettingFacts(1, "3.9-IV0", dynamic=True, listener="REPLICATION", acls=True),
         SettingFacts(1, "3.9-IV0", quorum_listener="CONTROLLER"),
     ],
+    ids=["static quorum", "dynamic quorum, broker listener, ACLs", "listener of the quorum"],
 )
 def test_a_node_with_the_lines_of_its_shape_has_no_difference_and_each_missing_line_is_one(
     shape: Shape, known: SettingFacts

@@ -1,4 +1,7 @@
-"""The next step of a migration from ZooKeeper to KRaft, and the blockers to it."""
+"""The next step of a migration from ZooKeeper to KRaft, and the blockers to it.
+
+Brokers 1 to 3 and controllers 3001 to 3003; 3003 leads, and broker 1 is the controller until the quorum takes over.
+"""
 
 from __future__ import annotations
 
@@ -51,14 +54,9 @@ from tests.kafkafeatures.ensembles import reading as znodes
 from tests.kafkafeatures.worlds import NOW, known
 
 P, D = Position, Desired
-
-
 GOALS = {
-    P.PRE_MIGRATION: D.PRE_MIGRATION,
-    P.DUAL_WRITE: D.DUAL_WRITE,
-    P.FINALIZED: D.FINALIZED,
-    P.ZOOKEEPER: D.ROLLED_BACK,
-}
+    P.PRE_MIGRATION: D.PRE_MIGRATION, P.DUAL_WRITE: D.DUAL_WRITE, P.FINALIZED: D.FINALIZED, P.ZOOKEEPER: D.ROLLED_BACK,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("position", GOALS)
@@ -114,7 +112,7 @@ def test_a_person_who_restarts_a_node_gets_the_lines_that_the_node_needs() -> No
 
 @pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
 def test_the_message_about_a_broker_that_stays_out_of_sync_names_the_log_line_of_its_leader(desired: Desired) -> None:
-    """A broker of Kafka 3.9 whose thread for it has ended expands no list of replicas in sync until it is restarted."""
+    """In Kafka 3.9 the thread with which a leader reports replicas that are in sync again can end for good."""
     lacking = (row("orders", 1, 2, 3, isr=(1, 3)), row("orders", 3, 2, 1, isr=(1, 3), number=1))
     observation = cluster(P.COPIED, partitions=lacking)
     begun = Stamp("2026-01-02T03:00:00Z")
@@ -139,7 +137,7 @@ def test_the_first_broker_of_an_edge_is_restarted_alone_whatever_max_parallel_is
 
 
 def test_no_broker_is_restarted_while_a_controller_lacks_the_flag() -> None:
-    """With a dynamic quorum Kafka checks nothing."""
+    """If the quorum is dynamic, Kafka itself does not check this."""
     observation = cluster(P.PRE_MIGRATION, a_node(3002, Shape.CONTROLLER))
     look = looks(wanting(D.DUAL_WRITE), observation)
     assert isinstance(look.decision, Stalled)
@@ -169,7 +167,7 @@ def test_no_broker_is_moved_to_kraft_mode_while_a_broker_is_not_registered_with_
     assert "broker 3 is not registered" in message_of(look)
 
 
-# --- the last door ---
+# --- finalizing ---
 
 
 def test_finalizing_needs_an_approval_under_every_policy() -> None:
@@ -220,7 +218,7 @@ def test_a_migration_waits_for_an_ensemble_that_cannot_be_read_and_names_its_fai
 
 
 def test_a_contradiction_stalls_the_migration_only_after_a_minute() -> None:
-    """An election: /controller still names the leader of before."""
+    """/controller names 3001, and 3003 leads: it may be that an election is not over yet."""
     observation = cluster(P.DUAL_WRITE)
     other = known(znodes(controller=claimed(3001, epoch=2), migration=progress(99)))
     first = Look(wanting(D.DUAL_WRITE), replace(observation, zookeeper=other))
@@ -228,8 +226,8 @@ def test_a_contradiction_stalls_the_migration_only_after_a_minute() -> None:
     later = Look(wanting(D.DUAL_WRITE), replace(observation, zookeeper=other), before=first, seconds=61)
     assert isinstance(later.decision, Stalled)
     assert later.decision.reason is Reason.MIGRATION_FAILED
-    again = Look(wanting(D.DUAL_WRITE), observation, before=later)
-    assert isinstance(again.decision, Done)
+    resolved = Look(wanting(D.DUAL_WRITE), observation, before=later)
+    assert isinstance(resolved.decision, Done)
 
 
 def test_a_state_that_kafka_does_not_leave_by_itself_stalls_the_migration_at_once() -> None:
@@ -279,7 +277,7 @@ def test_a_migration_stage_is_not_over_while_a_node_is_being_restarted() -> None
     assert "broker 3 is in sync" in decision.message
 
 
-LOST = known(
+DIFFERS = known(
     StoreComparison(
         NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders: 1 in one, 2 in the other",)
     )
@@ -288,27 +286,27 @@ LOST = known(
 
 def test_the_next_edge_is_held_while_the_stores_differ_or_were_not_compared() -> None:
     for position, desired in ((P.COPIED, D.DUAL_WRITE), (P.DUAL_WRITE, D.ROLLED_BACK), (P.COPIED, D.ROLLED_BACK)):
-        differs = looks(wanting(desired), replace(cluster(position), compared=LOST))
+        differs = looks(wanting(desired), replace(cluster(position), compared=DIFFERS))
         assert isinstance(differs.decision, Stalled)
         assert differs.decision.reason is Reason.METADATA_DIFFERS
         assert "topic orders" in message_of(differs)
         unknown = looks(wanting(desired), replace(cluster(position), compared=Unknown(NOT_ASKED)))
         assert isinstance(unknown.decision, Wait)
         assert "not known whether" in message_of(unknown)
-    assert isinstance(approved(replace(cluster(P.DUAL_WRITE), compared=LOST)).decision, Stalled)
+    assert isinstance(approved(replace(cluster(P.DUAL_WRITE), compared=DIFFERS)).decision, Stalled)
 
 
 def test_a_rollback_to_a_zookeeper_that_lacks_metadata_needs_a_consent() -> None:
     consents = frozenset({"zk-rollback-lossy"})
-    observation = replace(cluster(P.DUAL_WRITE), compared=LOST)
+    observation = replace(cluster(P.DUAL_WRITE), compared=DIFFERS)
     wanted = wanting(D.ROLLED_BACK, consents=consents)
     assert restarted(looks(wanted, observation, status=asked_for(wanted, observation))) == 1
-    forward = looks(wanting(D.DUAL_WRITE, consents=consents), replace(cluster(P.COPIED), compared=LOST))
+    forward = looks(wanting(D.DUAL_WRITE, consents=consents), replace(cluster(P.COPIED), compared=DIFFERS))
     assert isinstance(forward.decision, Stalled)
 
 
 def test_a_process_that_has_just_started_compares_the_stores_at_once_and_then_once_a_minute() -> None:
-    """What another process has seen closes no door, however short ago that was."""
+    """A comparison of another process, which the status has, allows no step, however recent it is."""
     look = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED))
     status = status_after(look)
     assert status.migration is not None
@@ -352,7 +350,7 @@ def test_the_stores_are_compared_again_after_a_minute_also_where_the_clock_was_s
     assert compares(finalizing, reached=timedelta(hours=1))
 
 
-# --- the transaction that leads back ---
+# --- the deletion of znodes during a rollback ---
 
 
 def test_znodes_of_a_quorum_without_controllers_are_deleted_once_unchanged_for_three_seconds() -> None:
@@ -362,8 +360,9 @@ def test_znodes_of_a_quorum_without_controllers_are_deleted_once_unchanged_for_t
     assert "/migration must stay unchanged for 3 s" in message_of(first)
     later = Look(wanting(D.ROLLED_BACK), observation, before=first, seconds=3.5, status=compared())
     assert set(released(later).deletes) == {"/controller", "/migration"}
-    moved = without_quorum(cluster(P.COPIED, offset=101))
-    assert isinstance(Look(wanting(D.ROLLED_BACK), moved, before=first, seconds=3.5, status=compared()).decision, Wait)
+    changed = without_quorum(cluster(P.COPIED, offset=101))
+    look = Look(wanting(D.ROLLED_BACK), changed, before=first, seconds=3.5, status=compared())
+    assert isinstance(look.decision, Wait)
 
 
 def test_the_controller_epoch_is_raised_above_that_of_every_partition() -> None:
@@ -383,10 +382,10 @@ def test_a_quorum_that_has_just_elected_its_leader_is_waited_for_and_not_taken_f
     observation = replace(cluster(P.PRE_MIGRATION), zk_migration_state=known(0))
     first = Look(wanting(D.DUAL_WRITE), observation)
     assert isinstance(first.decision, Wait)
-    assert "wipe" not in message_of(first)
-    said_first = message_of(first)
-    assert "phase is not known yet: the controllers have not written yet that they migrate" in said_first
-    assert "were once started without it" not in said_first
+    message = message_of(first)
+    assert "wipe" not in message
+    assert "phase is not known yet: the controllers have not written yet that they migrate" in message
+    assert "were once started without it" not in message
     assert first.decision.blockers  # so that no plan says that all is well
     later = Look(wanting(D.DUAL_WRITE), observation, before=first, seconds=61)
     assert isinstance(later.decision, Stalled)
@@ -394,7 +393,7 @@ def test_a_quorum_that_has_just_elected_its_leader_is_waited_for_and_not_taken_f
 
 
 def test_a_controller_that_kept_the_flag_is_restarted_without_it_long_after_the_migration_was_finalized() -> None:
-    """The leader died and was started as before; the next one, without the flag, has ended the migration."""
+    """Controller 3002 died, and was started again with the flag after 3003, without it, had ended the migration."""
     over = cluster(P.FINALIZED, a_node(3002, Shape.MIGRATING_CONTROLLER))
     long_after = replace(over, source=replace(over.source, offset=over.source.offset + 10_000))
     assert restarted(approved(long_after)) == 3002

@@ -1,4 +1,8 @@
-"""No znode is deleted while a controller may run: silence does not prove that it has stopped."""
+"""No znode is deleted while a controller may run: silence does not prove that it has stopped.
+
+`without_quorum`: connections to all controllers are refused, or fail as the given failure says. The stores were equal
+when the controllers stopped. `released`: the deletion of znodes that was decided.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +43,7 @@ FLAGGING = cluster(
     P.PRE_MIGRATION, a_node(1, Shape.FLAGGED_BROKER), *(a_node(id_, Shape.PLAIN_BROKER) for id_ in (2, 3))
 )
 BEGUN = {"PreMigration": cluster(P.PRE_MIGRATION), "Flagging": FLAGGING, "Copied": cluster(P.COPIED)}
+"""Positions at which controllers may have written znodes, and no broker is in KRaft mode: a rollback deletes them."""
 BACK, COMPARED = wanting(D.ROLLED_BACK), compared()
 SURE = wanting(D.ROLLED_BACK, consents=frozenset({ZK_CONTROLLERS_STOPPED}))
 LOSSY = wanting(D.ROLLED_BACK, consents=frozenset({ZK_ROLLBACK_LOSSY}))
@@ -95,7 +100,7 @@ def test_no_znode_is_deleted_where_the_document_names_no_controller_to_try(posit
 @pytest.mark.parametrize("position", BEGUN)
 def test_a_consent_confirms_that_silent_controllers_have_stopped_and_is_spent(position: str) -> None:
     observation = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
-    assert isinstance(look_after_stillness(observation, 600, LOSSY).decision, Wait)  # which is for something else
+    assert isinstance(look_after_stillness(observation, 600, LOSSY).decision, Wait)  # a consent to lose metadata
     status = asked_for(SURE, observation, COMPARED)
     early = look_after_stillness(observation, 59, SURE, status=status)
     assert isinstance(early.decision, Wait)
@@ -121,7 +126,7 @@ def test_a_stateful_set_without_pods_proves_that_its_controllers_have_stopped_wh
     )
 
 
-@pytest.mark.parametrize("failure", [silent(K.UNREACHABLE), silent(K.NOT_LISTENING)])
+@pytest.mark.parametrize("failure", [silent(K.UNREACHABLE), silent(K.NOT_LISTENING)], ids=["silent", "refused"])
 def test_a_missing_stateful_set_does_not_prove_that_its_controllers_have_stopped(failure: Failure) -> None:
     observation = without_quorum(without_controllers(), failure)
     assert isinstance(observation.workloads, Known)
@@ -142,7 +147,7 @@ def test_pods_of_brokers_do_not_prove_that_controllers_have_stopped() -> None:
 
 
 def test_the_controller_znode_is_not_deleted_while_a_broker_may_run_in_kraft_mode() -> None:
-    """A znode below `/brokers/ids` shows that it does not, also before it answers."""
+    """Broker 2 does not answer. Only a znode of it below `/brokers/ids` shows that it runs in ZooKeeper mode."""
     observation = without_quorum(cluster(P.COPIED, replace(a_node(2, Shape.FLAGGED_BROKER), answer=Unknown(SILENT))))
     assert "/controller" in released(look_after_stillness(observation, 3)).deletes
     assert isinstance(observation.zookeeper, Known)
@@ -170,7 +175,9 @@ def spent_by(look: Look) -> set[str]:
 
 
 def test_a_controller_that_still_writes_to_zookeeper_is_reported_although_none_answers() -> None:
-    """One that cannot be reached may be meant to run: the remedy has both."""
+    """`/migration` changes in each of ten reconciliations. The controller may be meant to run, so the remedy names the
+    network as well.
+    """
     observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
     wanted, look, offset = wanting(D.ROLLED_BACK), None, 100
     for _ in range(10):
@@ -192,7 +199,9 @@ def test_a_controller_that_still_writes_to_zookeeper_is_reported_although_none_a
 
 
 def test_a_single_late_write_and_an_unread_zookeeper_are_no_sign_of_a_running_controller() -> None:
-    """What has stood still since, or was deleted by us, is not written either."""
+    """The offset of `/migration` grows once, or not at all, or ZooKeeper is not read. A second change counts as a sign
+    (105 after 5 s), until `/migration` has been unchanged for a while (90 s).
+    """
     observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
     unread = replace(observation, zookeeper=Unknown(silent(K.TIMED_OUT)))
     wanted, look = wanting(D.DUAL_WRITE), None
@@ -210,8 +219,8 @@ def test_a_single_late_write_and_an_unread_zookeeper_are_no_sign_of_a_running_co
 def test_the_rollback_has_to_be_completed_after_its_own_transaction_deleted_the_znodes() -> None:
     observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
     before = Look(wanting(D.ROLLED_BACK), moved(observation, 100), status=compared())
-    gone_ = replace(observation, zookeeper=known(reading(controller=elected(1), migration=None), SourceKind.ZOOKEEPER))
-    look = Look(wanting(D.DUAL_WRITE), gone_, before=before, seconds=20)
+    deleted = known(reading(controller=elected(1), migration=None), SourceKind.ZOOKEEPER)
+    look = Look(wanting(D.DUAL_WRITE), replace(observation, zookeeper=deleted), before=before, seconds=20)
     assert isinstance(look.decision, Stalled)
     assert "its rollback must be complete" in message_of(look)
 
@@ -240,7 +249,7 @@ def moved(observation: Observation, offset: int) -> Observation:
 
 @pytest.mark.parametrize("position", ["Flagging", "Copied"])
 def test_the_remedy_for_controllers_that_do_not_answer_is_first_to_start_them(position: str) -> None:
-    """Not to be given up: that is the last thing to do for a quorum that only restarts."""
+    """A rollback is named last: the quorum may only be restarting."""
     observation = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
     first = Look(wanting(D.DUAL_WRITE), observation)
     assert isinstance(first.decision, Wait)
@@ -278,11 +287,11 @@ def test_each_contradiction_that_concerns_a_node_names_the_node_and_a_remedy(nam
     assert remedy in look.decision.blockers[0].remedy
 
 
-# --- a person vouches for it ---
+# --- a consent instead of a proof ---
 
 
 def next_look(status: Status, observation: Observation, *consents: str) -> tuple[Look, Status]:
-    """The next look, by any process, long after `/migration` moved; and the status after it."""
+    """Return the next decision of any process, 600 s after `/migration` changed, and the status after it."""
     memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
     first = Look(consenting(*consents), observation, status=status, memory=memory)
     look = Look(consenting(*consents), observation, before=first, seconds=600, status=status, memory=memory)
@@ -297,7 +306,7 @@ def test_a_consent_that_stood_in_the_document_before_the_request_does_not_count(
     assert "the consent zk-controllers-stopped does not count, as it was given before this was shown" in message_of(
         look
     )
-    look, status = next_look(status, observation)  # as it says, it is taken out
+    look, status = next_look(status, observation)  # the consent is removed, as the message asks
     look, status = next_look(status, observation, ZK_CONTROLLERS_STOPPED)
     assert released(look).deletes
 
@@ -331,11 +340,11 @@ def test_an_unregistered_broker_with_replicas_holds_the_deletion_until_a_consent
 
 def silent_controllers(*ids: int) -> Observation:
     """Make the controllers with these ids silent; the others refuse the connection."""
-    gone_ = without_quorum(cluster(P.COPIED), silent(K.TIMED_OUT))
+    stopped = without_quorum(cluster(P.COPIED), silent(K.TIMED_OUT))
     refuses = silent(K.NOT_LISTENING)
     addresses = {id_: f"h:{id_}" for id_ in (3001, 3002, 3003)}
     attempts = {at: silent(K.TIMED_OUT) if id_ in ids else refuses for id_, at in addresses.items()}
-    return replace(gone_, former_controllers=attempts)
+    return replace(stopped, former_controllers=attempts)
 
 
 def test_a_consent_that_some_controllers_have_stopped_does_not_count_for_further_silent_controllers() -> None:

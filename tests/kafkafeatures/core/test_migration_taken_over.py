@@ -82,7 +82,15 @@ def test_a_copy_of_zookeeper_that_does_not_end_is_waited_for_with_the_log_lines_
 def facts(
     claim: ClaimKind, mode: BrokerMode, offset: int = 409, state: ZkMigrationState | None = S.MIGRATION
 ) -> MigrationEvidence:
+    """Build the evidence of a migration. `claim`: kind of node named in /controller; `mode`: of all brokers; `offset`:
+    of /migration, -1 if it is absent or nothing was copied; `state`: in the metadata log, None if that cannot be read.
+    """
     return MigrationEvidence(state, claim, offset, dict.fromkeys(BROKERS, mode), FLAGS)
+
+
+def mode_of_all(evidence: MigrationEvidence) -> str:
+    mode = evidence.brokers[1]
+    return mode.name if mode is not None else "unknown"
 
 
 DO_FIRST = "first restart the active controller, with its settings unchanged"
@@ -113,6 +121,11 @@ DO_FIRST = "first restart the active controller, with its settings unchanged"
             "stop the controllers",
         ),
     ],
+    ids=lambda value: (
+        f"{value.claim.name} in /controller, brokers {mode_of_all(value)}, offset {value.offset}"
+        if isinstance(value, MigrationEvidence)
+        else ""
+    ),
 )
 def test_a_znode_that_was_deleted_or_changed_by_hand_is_a_contradiction_with_a_remedy(
     changed: MigrationEvidence, subject: str, says: str, remedy: str
@@ -125,7 +138,9 @@ def test_a_znode_that_was_deleted_or_changed_by_hand_is_a_contradiction_with_a_r
 
 
 @pytest.mark.parametrize(
-    "changed", [facts(ClaimKind.BROKER, KRAFT), facts(ClaimKind.NONE, KRAFT), facts(ClaimKind.LEADER, KRAFT, -1)]
+    "changed",
+    [facts(ClaimKind.BROKER, KRAFT), facts(ClaimKind.NONE, KRAFT), facts(ClaimKind.LEADER, KRAFT, -1)],
+    ids=["a broker in /controller", "no /controller", "no copy in /migration"],
 )
 def test_the_remedy_puts_a_missing_flag_back_before_another_controller_becomes_active(
     changed: MigrationEvidence,
@@ -136,8 +151,8 @@ def test_the_remedy_puts_a_missing_flag_back_before_another_controller_becomes_a
 
 
 def test_the_remedy_for_a_broker_that_is_controller_names_the_topics_that_are_lost() -> None:
-    """Seen on real nodes: the elected controller deletes what only ZooKeeper has, brokers keep the leaders that the
-    deposed one gave them, and none registers twice.
+    """Seen on real nodes: the elected controller deletes topics that only ZooKeeper has, brokers follow the leaders
+    that the deposed controller gave them, and no broker registers a second time.
     """
     for changed in (facts(ClaimKind.BROKER, FLAGGED), facts(ClaimKind.BROKER, KRAFT, -1)):
         position = position_of(changed)

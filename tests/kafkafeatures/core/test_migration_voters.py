@@ -47,7 +47,9 @@ AT = {id_: f"h:{id_}" for id_ in CONTROLLERS}
 
 
 def after_tries(position: str, **parts: Failure | None) -> Observation:
-    """No controller answers at an address of the document. parts: what came of trying the others, by id."""
+    """Build a cluster without a quorum: connections to all addresses of voters are refused, but those in `parts`, such
+    as `_3002`: another failure, or None if it answers.
+    """
     attempts: dict[str, Failure | None] = {**dict.fromkeys(AT.values(), REFUSES)}
     attempts |= {AT[int(id_[1:])]: part for id_, part in parts.items()}
     return replace(without_quorum(BEGUN[position]), former_controllers=attempts)
@@ -71,7 +73,7 @@ def remembering(*voters: VoterStatus) -> Status:
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_controllers_that_refuse_the_connection_do_not_prove_that_a_silent_voter_has_stopped(position: str) -> None:
-    """One is not named in the document, or is silent."""
+    """Controller 3002, which only the status names, may be cut off from the operator, and still run."""
     assert released(look_after_stillness(after_tries(position), 3)).deletes
     look = look_after_stillness(after_tries(position, _3002=silent(K.UNREACHABLE)), 600)
     assert isinstance(look.decision, Wait)
@@ -83,7 +85,7 @@ def test_controllers_that_refuse_the_connection_do_not_prove_that_a_silent_voter
 def test_no_consent_allows_the_deletion_while_a_controller_that_the_document_does_not_name_answers(
     position: str,
 ) -> None:
-    """A wrong port in the document refuses as well."""
+    """The connections may be refused because the document has a wrong port. The status has the right address."""
     consents = frozenset({"zk-controllers-stopped"})
     look = look_after_stillness(after_tries(position, _3002=None), 600, wanting(D.ROLLED_BACK, consents=consents))
     assert isinstance(look.decision, Wait)
@@ -92,7 +94,7 @@ def test_no_consent_allows_the_deletion_while_a_controller_that_the_document_doe
 
 @pytest.mark.parametrize("position", BEGUN)
 def test_refused_connections_prove_nothing_where_the_status_remembers_no_voter(position: str) -> None:
-    """A status that was lost, or one of an older release."""
+    """The status was lost, or is of an older release."""
     look = look_after_stillness(after_tries(position), 600, status=without_voters(compared()))
     assert isinstance(look.decision, Wait)
     assert "which controllers the quorum has is not known" in message_of(look)
@@ -107,7 +109,7 @@ def test_a_voter_without_a_confirmed_address_is_not_proven_to_have_stopped(posit
 
 
 def test_an_address_that_two_voters_share_proves_of_neither_that_it_has_stopped() -> None:
-    """One address of a Service leads to whichever is there."""
+    """As the address of a Service, which leads to either of them."""
     voters = [VoterStatus(node_id=id_, address="h:3001") for id_ in (3001, 3002)]
     look = look_after_stillness(after_tries("PreMigration"), 600, status=remembering(*voters))
     assert "not proven to have stopped: controllers 3001, 3002" in message_of(look)
@@ -144,8 +146,8 @@ def test_the_status_keeps_voters_until_no_znode_of_the_quorum_is_left() -> None:
     assert [(voter.node_id, voter.address) for voter in status.migration.voters] == [
         (id_, AT[id_]) for id_ in CONTROLLERS
     ]
-    gone_ = without_quorum(cluster(P.PRE_MIGRATION))
-    status = status_after(looks(wanting(D.ROLLED_BACK), gone_, status=status), status)
+    stopped = without_quorum(cluster(P.PRE_MIGRATION))
+    status = status_after(looks(wanting(D.ROLLED_BACK), stopped, status=status), status)
     assert status.migration is not None
     assert len(status.migration.voters) == 3
     over = cluster(P.ZOOKEEPER)
@@ -177,6 +179,10 @@ def test_all_remembered_voters_are_probed_only_before_znodes_are_deleted(positio
     assert demands_of(replace(context, observation=BEGUN[position])).former_controllers == frozenset()
 
 
-@pytest.mark.parametrize("value", ["", "@", "x@h:1", "3001@", ",,", "3001", "\u00b2@h:1", f"{'9' * 5000}@h:1"])
-def test_an_invalid_quorum_voters_setting_names_no_voter(value: str) -> None:
+@pytest.mark.parametrize(
+    "value",
+    ["", "@", "x@h:1", "3001@", ",,", "3001", "\u00b2@h:1", f"{'9' * 5000}@h:1"],
+    ids=["empty", "only @", "letter", "no address", "only commas", "no @", "superscript digit", "5000 digits"],
+)
+def test_an_invalid_quorum_voters_setting_names_no_voter_and_so_holds_no_deletion(value: str) -> None:
     assert isinstance(look_after_stillness(brokers_name(after_tries("Copied"), VOTERS, value), 3).decision, Act)

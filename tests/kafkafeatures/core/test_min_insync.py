@@ -1,4 +1,9 @@
-"""Raising eligible.leader.replicas.version must not change the min.insync.replicas of any broker unnoticed."""
+"""Raising eligible.leader.replicas.version must not change the min.insync.replicas of any broker unnoticed.
+
+With the raise, Kafka writes the active controller's value as the default of all brokers, and removes values that
+requests have set for single brokers. `node_with(1, file="2")`: the file of broker 1 sets 2; without a value Kafka's
+default is 1.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +45,7 @@ def blockers_of(*nodes: Node, change: UpdateFeature = RAISE) -> list[Blocker]:
 
 
 def test_a_value_that_only_files_of_brokers_have_is_a_blocker_as_the_raise_would_lose_it() -> None:
-    """The usual place; seen on Kafka 4.1.1: 2 became 1 for every topic without a value of its own."""
+    """Most clusters set it in files. Seen on Kafka 4.1.1: 2 became 1 for every topic without a value of its own."""
     (blocker,) = blockers_of(node_with(3001), node_with(3002), node_with(1, file="2"), node_with(2, file="2"))
     assert "makes min.insync.replicas 1 for all brokers; 2 brokers (1, 2) use 2 today" in blocker.message
     assert blocker.remedy.endswith("--entity-type brokers --entity-default --alter --add-config min.insync.replicas=2")
@@ -56,10 +61,10 @@ def test_a_value_that_only_files_of_brokers_have_is_a_blocker_as_the_raise_would
         (node_with(3001), node_with(3002, file="3"), node_with(1, all="2"), node_with(2, all="2", file="3")),
     ],
     ids=[
-        "everywhere the default",
+        "everywhere Kafka's default",
         "the same in every file",
-        "a default of the cluster",
-        "which goes before every file",
+        "a value for all brokers",
+        "a value for all brokers, before other values in files",
     ],
 )
 def test_a_raise_is_not_blocked_where_every_broker_keeps_its_min_insync_replicas(nodes: tuple[Node, ...]) -> None:
@@ -103,7 +108,7 @@ def test_a_ghost_needs_no_known_value_of_min_insync_replicas() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [UpdateFeature(ELIGIBLE_LEADER_REPLICAS, 1, 0), UpdateFeature("group.version", 0, 1)]
+    "change", [UpdateFeature(ELIGIBLE_LEADER_REPLICAS, 1, 0), UpdateFeature("group.version", 0, 1)], ids=str
 )
 def test_a_downgrade_and_changes_of_other_features_are_not_blocked_by_min_insync_replicas(
     change: UpdateFeature,
@@ -122,7 +127,9 @@ def test_the_value_of_a_combined_node_counts_for_broker_and_controller() -> None
 
 @pytest.mark.parametrize("finalized", [0, 1])
 def test_the_values_are_read_with_the_nodes_and_not_in_a_second_reading(finalized: int) -> None:
-    """By the levels of the last status; those of the nodes have the last word."""
+    """Before a reading, the level in the last status tells whether the raise is still to come; then
+    the one observed.
+    """
     status = replace(EMPTY, features=(FeatureStatus(name=ELIGIBLE_LEADER_REPLICAS, finalized=finalized),))
     context = ReadContext(DesiredState({ELIGIBLE_LEADER_REPLICAS: 1}), status, NOT_ASKED, NOW)
     of_raise = frozenset({MIN_INSYNC_REPLICAS})

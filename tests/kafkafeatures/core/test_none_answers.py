@@ -21,7 +21,7 @@ REFUSED = Failure(FailureKind.UNREACHABLE, "kafka:9092", "connection refused", "
 @dataclass(frozen=True)
 class Case:
     pods: tuple[Pod, ...]
-    said: str
+    part: str
 
 
 def crashing(id_: int, **fields: Any) -> Pod:
@@ -34,21 +34,21 @@ def failure_with_pods(*pods: Pod, failure: Failure = REFUSED) -> Failure:
 
 DELETE = "run `kubectl delete pod"
 CASES = {
-    "all crash on what is being left": Case(
+    "all crash on the former revision": Case(
         (crashing(1), crashing(2), crashing(3)),
         f"pod broker-1 crashes, pod broker-2 crashes, pod broker-3 crashes; {DELETE} broker-1 broker-2 broker-3`, bec",
     ),
-    "many do": Case(
+    "five crash on the former revision": Case(
         tuple(map(crashing, range(1, 6))),
         "pod broker-3 crashes, 2 more do not run; "
         + DELETE
         + " broker-1 broker-2 broker-3` (and 2 more that cannot run), because",
     ),
-    "one cannot run, and others crash on what is rolled out": Case(
+    "one of the former revision cannot run, and one of the new revision crashes": Case(
         (crashing(1, revision=NEW), pod(2, ready=False, waiting="ErrImagePull"), pod(3)),
         f"pod broker-1 crashes, pod broker-2 does not run: ErrImagePull; {DELETE} broker-2`, because",
     ),
-    "all crash on what is rolled out": Case(
+    "all crash on the new revision": Case(
         (crashing(1, revision=NEW),), "pod broker-1 crashes; see `kubectl logs broker-1 --previous`, and fix"
     ),
     "one that may run again by itself": Case(
@@ -64,7 +64,7 @@ CASES = {
 def test_the_message_names_pods_that_do_not_run_and_those_to_delete(case: Case) -> None:
     text = str(failure_with_pods(*case.pods))
     assert text.startswith("kafka:9092: connection refused; ")
-    assert case.said in text
+    assert case.part in text
     assert text.endswith("; check the addresses")
 
 

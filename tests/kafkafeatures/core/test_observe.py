@@ -47,7 +47,7 @@ def observe_probe(probe: ClusterProbe, at: Image | Failure) -> Observation:
     return observe(probe, at if isinstance(at, Failure) else log(at))
 
 
-def state(observation: Observation, id_: int) -> NodeState:
+def state_of(observation: Observation, id_: int) -> NodeState:
     return next(node.state for node in observation.nodes if node.id == id_)
 
 
@@ -58,6 +58,7 @@ def fetching(*ids: int, since_ms: int = 100) -> object:
     return type(quorum())(3001, 4, 100, (leader,), replicas)
 
 
+# Registered nodes: the second value of a broker is True if it is fenced.
 REGISTERED = image(
     brokers={1: (NEW, False), 2: (NEW, True), 3: (NEW, False), 4: (OLD, True)},
     controllers={3001: NEW, 3002: NEW, 3003: OLD},
@@ -71,11 +72,12 @@ REGISTERED = image(
         (None, "it has no znode /cluster/id"),
         (Failure(FailureKind.AUTHORIZATION, "znode /cluster/id", "not authorized to read it"), "not authorized"),
     ],
+    ids=["of another cluster", "without a cluster id", "cluster id not readable"],
 )
 def test_an_ensemble_that_is_not_certainly_the_one_of_this_cluster_is_ignored(
     ensemble_id: str | Failure | None, says: str
 ) -> None:
-    """Neither its brokers, nor who is controller there."""
+    """Neither its brokers nor its controller count."""
     cluster_probe = replace(probe(asked(1, role=Role.BROKER)), controllers=SILENT)
     other = reading(cluster_id=ensemble_id, brokers={77: registered(77)})
     read = observe(cluster_probe, NO_LOG, zookeeper=other)
@@ -94,29 +96,29 @@ def test_an_ensemble_is_ignored_while_the_cluster_id_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("id_", "node_answer", "voting", "expected"),
     [
-        (1, answer(), quorum(), NodeState.LIVE),
-        (2, answer(), quorum(), NodeState.FENCED),
-        (3, SILENT, quorum(), NodeState.UNREACHABLE),
-        (4, SILENT, quorum(), NodeState.GHOST),
-        (4, SILENT, fetching(4), NodeState.FENCED),
-        (4, SILENT, fetching(4, since_ms=60_000), NodeState.GHOST),
-        (3002, answer(), quorum(), NodeState.LIVE),
-        (3002, SILENT, quorum(voters=(3001, 3002)), NodeState.UNREACHABLE),
-        (3003, SILENT, quorum(voters=(3001, 3002)), NodeState.GHOST),
-        (3003, SILENT, fetching(3003), NodeState.UNREACHABLE),
-        (3003, SILENT, SILENT, NodeState.UNREACHABLE),
+        pytest.param(1, answer(), quorum(), NodeState.LIVE, id="unfenced broker that answers"),
+        pytest.param(2, answer(), quorum(), NodeState.FENCED, id="fenced broker that answers"),
+        pytest.param(3, SILENT, quorum(), NodeState.UNREACHABLE, id="silent unfenced broker"),
+        pytest.param(4, SILENT, quorum(), NodeState.GHOST, id="silent fenced broker"),
+        pytest.param(4, SILENT, fetching(4), NodeState.FENCED, id="silent fenced broker that fetches the log"),
+        pytest.param(4, SILENT, fetching(4, since_ms=60_000), NodeState.GHOST, id="it fetched a minute ago"),
+        pytest.param(3002, answer(), quorum(), NodeState.LIVE, id="controller that answers"),
+        pytest.param(3002, SILENT, quorum(voters=(3001, 3002)), NodeState.UNREACHABLE, id="silent voter"),
+        pytest.param(3003, SILENT, quorum(voters=(3001, 3002)), NodeState.GHOST, id="silent controller, no voter"),
+        pytest.param(3003, SILENT, fetching(3003), NodeState.UNREACHABLE, id="silent observer that fetches the log"),
+        pytest.param(3003, SILENT, SILENT, NodeState.UNREACHABLE, id="silent controller, quorum unknown"),
     ],
 )
 def test_the_state_of_a_registered_node_follows_from_log_answer_and_quorum(
     id_: int, node_answer: object, voting: object, expected: NodeState
 ) -> None:
     cluster_probe = probe(C1, asked(id_, node_answer), quorum=voting)  # type: ignore[arg-type]
-    assert state(observe_probe(cluster_probe, REGISTERED), id_) is expected
+    assert state_of(observe_probe(cluster_probe, REGISTERED), id_) is expected
 
 
 def test_an_unregistered_node_that_only_fetches_the_metadata_log_is_refused() -> None:
     cluster_probe = probe(C1, asked(1), quorum=fetching(9))
-    assert state(observe_probe(cluster_probe, image({1: (NEW, False)}, {3001: NEW})), 9) is NodeState.REFUSED
+    assert state_of(observe_probe(cluster_probe, image({1: (NEW, False)}, {3001: NEW})), 9) is NodeState.REFUSED
 
 
 @pytest.mark.parametrize(("since_ms", "is_node"), [(2_000, False), (1_000, False), (999, True)])
@@ -125,7 +127,7 @@ def test_an_observer_that_fetched_last_before_it_was_unregistered_is_no_node(sin
     cluster_probe = probe(C1, asked(1), quorum=fetching(3002, since_ms=since_ms))
     observation = observe_probe(cluster_probe, image({1: (NEW, False)}, {3001: NEW}, unregistered={3002: 98_000}))
     assert (3002 in [node.id for node in observation.nodes]) is is_node
-    assert not is_node or state(observation, 3002) is NodeState.REFUSED
+    assert not is_node or state_of(observation, 3002) is NodeState.REFUSED
 
 
 def test_an_observer_that_may_be_a_registered_controller_is_not_refused() -> None:
@@ -148,7 +150,7 @@ def test_an_observer_that_fetched_last_a_minute_ago_is_no_node() -> None:
 def test_without_lists_of_fenced_brokers_a_silent_broker_is_unreachable_and_a_gap_is_reported() -> None:
     old_list = BrokerList((Host(1, "h", 1),), lists_fenced=False)
     observation = observe_probe(probe(C1, asked(1), asked(2, SILENT), brokers=old_list), NO_LOG)
-    assert state(observation, 2) is NodeState.UNREACHABLE
+    assert state_of(observation, 2) is NodeState.UNREACHABLE
     assert any("do not list fenced brokers" in gap.message for gap in observation.gaps)
     assert NO_LOG in observation.gaps
 
@@ -156,7 +158,7 @@ def test_without_lists_of_fenced_brokers_a_silent_broker_is_unreachable_and_a_ga
 def test_without_the_metadata_log_a_fenced_silent_broker_is_a_ghost() -> None:
     listed = BrokerList((Host(1, "h", 1), Host(4, "h", 4, is_fenced=True)), lists_fenced=True)
     observation = observe_probe(probe(C1, asked(1), asked(4, SILENT), brokers=listed), NO_LOG)
-    assert state(observation, 4) is NodeState.GHOST
+    assert state_of(observation, 4) is NodeState.GHOST
     assert observation.source.kind is SourceKind.API_REQUESTS
 
 
@@ -172,7 +174,7 @@ def test_an_observation_with_the_metadata_log_has_its_offset_and_levels() -> Non
 
 
 def test_past_levels_have_the_time_at_which_the_log_gave_them_up_and_the_start_of_the_log() -> None:
-    """Whatever time a record bears."""
+    """Times of records may lie anywhere: one far in the future is shown as the year 2100."""
     at = image(offset=500)
     assert at.finalized is not None
     former = FormerLevels({("share.version", 2): 1_000, ("share.version", 1): 1 << 62}, 400, 500)
@@ -220,7 +222,11 @@ def test_without_log_and_leader_the_levels_are_known_only_if_all_nodes_report_th
         (probe(C1, asked(1, answer({}, {}, keys=(18,)))), NO_LOG, MetadataMode.MIGRATING),
         (probe(C1, asked(1)), NO_LOG, MetadataMode.KRAFT),
     ],
-)
+    ids=[
+        "log without a migration", "state MIGRATION", "state PRE_MIGRATION", "state POST_MIGRATION",
+        "broker in ZooKeeper mode, no controller", "broker in ZooKeeper mode, a controller", "broker in KRaft mode",
+    ],
+)  # fmt: skip
 def test_the_metadata_mode_follows_from_the_migration_state_of_the_log_and_the_answers_of_nodes(
     probe: ClusterProbe, at: Image | Failure, expected: MetadataMode
 ) -> None:
@@ -240,12 +246,14 @@ def test_a_combined_node_is_one_node() -> None:
 @pytest.mark.parametrize(
     ("parts", "read", "expected"),
     [
-        ({}, NO_LOG, FailureKind.NOT_ASKED),
-        ({}, replace(NO_LOG, kind=FailureKind.WRONG_CLUSTER), FailureKind.WRONG_CLUSTER),
-        ({}, REGISTERED, None),  # the leader confirmed it
-        ({"controllers": probe(C1).controllers}, NO_LOG, None),  # their own list did
-        ({"named_apart": False}, NO_LOG, None),  # the brokers named them
-        ({"nodes": (asked(1), asked(3001, SILENT))}, NO_LOG, None),  # a lost quorum leaves no doubt about the cluster
+        pytest.param({}, NO_LOG, FailureKind.NOT_ASKED, id="no proof"),
+        pytest.param(
+            {}, replace(NO_LOG, kind=FailureKind.WRONG_CLUSTER), FailureKind.WRONG_CLUSTER, id="log of another cluster"
+        ),
+        pytest.param({}, REGISTERED, None, id="the leader confirmed the cluster id"),
+        pytest.param({"controllers": probe(C1).controllers}, NO_LOG, None, id="the list of controllers confirmed it"),
+        pytest.param({"named_apart": False}, NO_LOG, None, id="the brokers named these controllers"),
+        pytest.param({"nodes": (asked(1), asked(3001, SILENT))}, NO_LOG, None, id="no controller answers"),
     ],
 )
 def test_controllers_that_may_be_of_another_cluster_leave_its_id_unknown(
@@ -313,7 +321,7 @@ def test_a_silent_log_adds_at_most_a_minute_of_the_leaders_clock_to_the_time_sin
     times = replace(log_image.registrations, registered={1: 110_000}, returned={1: 110_000})
     at = replace(log_image, registrations=times, timestamp_ms=end_ms, elapsed_ms=120_000)
     now, asked_at = NOW + timedelta(seconds=silent_s), end_ms + silent_s * 1000
-    back = now - timedelta(seconds=10 + counted_s)
+    back = now - timedelta(seconds=10 + counted_s)  # by the batches, it returned 10 s before the end of the log
     observation = observe_probe(probe(C1, quorum=quorum(fetched=asked_at)), at)
     assert observation.returns == Returns({1: back}, now, {1: (0, 110_000)})
     assert observation.last_registration is not None

@@ -51,7 +51,7 @@ def nodes(*brokers: int, flagged: bool = False) -> ClusterProbe:
     )
 
 
-HELD: dict[str, tuple[ClusterProbe, LogReading | Failure, Read[ControllerClaim], PartitionSource]] = {
+SOURCES: dict[str, tuple[ClusterProbe, LogReading | Failure, Read[ControllerClaim], PartitionSource]] = {
     "KRaft, and ZooKeeper is not asked": (nodes(KRAFT), log(None), NOT_ASKED, PartitionSource(Holder.LOG)),
     "KRaft from the beginning": (nodes(KRAFT), log(S.NONE), NOT_ASKED, PartitionSource(Holder.LOG)),
     "finalized, and ZooKeeper is gone": (nodes(KRAFT), log(S.POST_MIGRATION), UNREADABLE, PartitionSource(Holder.LOG)),
@@ -76,9 +76,9 @@ HELD: dict[str, tuple[ClusterProbe, LogReading | Failure, Read[ControllerClaim],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HELD)
+@pytest.mark.parametrize("name", SOURCES)
 def test_partitions_are_read_from_the_current_controller(name: str) -> None:
-    cluster_probe, read, claim, source = HELD[name]
+    cluster_probe, read, claim, source = SOURCES[name]
     assert partition_source(cluster_probe, read, claim) == source
 
 
@@ -144,7 +144,7 @@ def test_a_missing_partition_source_is_reported_with_its_remedy() -> None:
     assert no_right.remedy == "grant it"
 
 
-# --- /controller, once more ---
+# --- /controller, read once more after the partitions ---
 
 
 def reading(claim: ControllerClaim | None) -> PartitionsReading:

@@ -47,7 +47,7 @@ def test_a_level_that_is_already_finalized_is_in_no_plan() -> None:
 def test_every_intermediate_state_of_a_plan_satisfies_the_dependencies_of_features(
     desired: dict[str, int], finalized: dict[str, int]
 ) -> None:
-    """If the first and the last state are in order, so are all between."""
+    """If the dependencies hold before the plan and after it, they hold after each step."""
 
     def in_order(levels: dict[str, int]) -> bool:
         return all(levels.get(n, 0) >= m for f, v in levels.items() for n, m in dependencies(f, v).items())
@@ -96,6 +96,7 @@ def test_levels_that_the_document_names_override_those_of_its_release_version() 
         ("kraft.version 0->1", Undo.IMPOSSIBLE),
         ("confluent.metadata.version 3->4", Undo.LOSSY),
     ],
+    ids=str,
 )
 def test_each_change_is_safe_lossy_or_impossible_to_undo(text: str, expected: Undo) -> None:
     assert change(text).undo is expected
@@ -164,7 +165,9 @@ def test_a_consent_is_used_once() -> None:
     assert spent.reason is Reason.CONSENT_SPENT
 
 
-@pytest.mark.parametrize("consents", [frozenset({"metadata.version:25->22"}), frozenset[str]()])
+@pytest.mark.parametrize(
+    "consents", [frozenset({"metadata.version:25->22"}), frozenset[str]()], ids=["consent", "no consent"]
+)
 def test_no_consent_allows_a_downgrade_below_a_level_that_changed_metadata_and_no_remedy_asks_for_one(
     consents: frozenset[str],
 ) -> None:
@@ -177,8 +180,8 @@ def test_no_consent_allows_a_downgrade_below_a_level_that_changed_metadata_and_n
 
 
 def test_kraft_version_is_never_downgraded_and_not_raised_while_controllers_are_too_old() -> None:
-    back = DesiredState({"kraft.version": 0}, consents=frozenset({"dynamic-quorum"}))
-    decision = deciding(back, world(kraft_version=1))
+    lowered = DesiredState({"kraft.version": 0}, consents=frozenset({"dynamic-quorum"}))
+    decision = deciding(lowered, world(kraft_version=1))
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.DOWNGRADE_REFUSED
     up = DesiredState({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
@@ -196,12 +199,14 @@ def test_kraft_version_is_raised_after_all_other_features() -> None:
 
 
 def test_the_kraft_version_that_brokers_report_does_not_count() -> None:
-    """KAFKA-18979, KAFKA-18602: it differs between releases; the controllers' word is the one."""
+    """Releases differ in what a broker reports (KAFKA-18979, KAFKA-18602), so the level that
+    controllers report counts.
+    """
     levels = {"metadata.version": 25, "kraft.version": 1}
     controllers = [node(i, said=answer(EVERY, levels), written=EVERY) for i in (3001, 3002)]
     broker = node(1, said=answer(EVERY, {"metadata.version": 25}), written=EVERY)
     observed = observation(*controllers, broker, levels=levels)
-    assert isinstance(deciding(DesiredState({"kraft.version": 1}), observed), Done)
+    assert isinstance(deciding(DesiredState({"kraft.version": 1}), observed), Done)  # 1 is finalized already
 
 
 # --- dependencies ---
@@ -244,7 +249,7 @@ def test_a_suspended_resource_with_nothing_to_do_is_in_sync() -> None:
     assert isinstance(deciding(DesiredState({"metadata.version": 25}, suspend=True)), Done)
 
 
-# --- the server's word ---
+# --- the dry run ---
 
 
 def test_without_a_dry_run_no_change_is_sent_but_kraft_version_which_has_no_dry_run() -> None:
@@ -253,7 +258,7 @@ def test_without_a_dry_run_no_change_is_sent_but_kraft_version_which_has_no_dry_
     assert isinstance(decide(up, world()), Act)
 
 
-# --- what is not known ---
+# --- unknown features and contradictions ---
 
 
 def test_an_unknown_feature_at_level_0_stalls_and_a_known_one_at_level_0_is_done() -> None:
@@ -264,9 +269,9 @@ def test_an_unknown_feature_at_level_0_stalls_and_a_known_one_at_level_0_is_done
 
 
 def test_an_accepted_dry_run_does_not_remove_the_blocker_of_a_node_that_contradicts_its_registration() -> None:
-    """The controller judges the registration, which is the half in doubt: the process may be an older binary."""
-    back = node(2, said=answer({**EVERY, "metadata.version": (7, 25)}), written=EVERY)
-    decision = deciding(DesiredState({"metadata.version": 27}), observation(node(3001), node(1), back))
+    """The controller's dry run judges by the registration, but the process that answers may be of an older Kafka."""
+    older = node(2, said=answer({**EVERY, "metadata.version": (7, 25)}), written=EVERY)
+    decision = deciding(DesiredState({"metadata.version": 27}), observation(node(3001), node(1), older))
     assert BlockerKind.NODE_UNKNOWN in kinds(decision)
 
 

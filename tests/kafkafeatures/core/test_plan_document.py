@@ -35,7 +35,7 @@ from tests.kafkafeatures.worlds import NEW, NOW, OLD, SILENT, answer, node, obse
 
 OTHER = Failure(FailureKind.WRONG_CLUSTER, "h:1", "node 1 is of cluster B", "")
 NODES = (node(3001), node(3002), node(1))
-SEEN = (
+OBSERVATIONS = (
     observation(),
     observation(levels={"metadata.version": 27, "group.version": 1}),
     observation(levels={"metadata.version": 20}),
@@ -94,7 +94,7 @@ UNSETTLED: tuple[tuple[Step | UnknownStep, ...], ...] = (
 @st.composite
 def evaluations(draw: st.DrawFn) -> Evaluation:
     """Evaluations of drawn parts, made as `evaluate` makes them."""
-    wanted, observation, before = draw(WANTED), draw(st.sampled_from(SEEN)), draw(st.sampled_from(BEFORE))
+    wanted, observation, before = draw(WANTED), draw(st.sampled_from(OBSERVATIONS)), draw(st.sampled_from(BEFORE))
     server, unsettled = draw(st.sampled_from(VERDICTS)), draw(st.sampled_from(UNSETTLED))
     resource = Resource("kafka/orders", 1, wanted, before)
     memory = memory_of(before, lambda _: timedelta(0), lambda _: timedelta(0))
@@ -112,7 +112,8 @@ def evaluations(draw: st.DrawFn) -> Evaluation:
     )
 
 
-TIME = (Reason.SOAKING, Reason.WAITING_FOR_WINDOW)
+TIMED_WAITS = (Reason.SOAKING, Reason.WAITING_FOR_WINDOW)
+"""Reasons of waits that end by themselves at a known time."""
 
 
 def decided(evaluation: Evaluation) -> PlanVerdict:
@@ -131,7 +132,7 @@ def decided(evaluation: Evaluation) -> PlanVerdict:
         if decision.blockers:
             return PlanVerdict.BLOCKED
         return PlanVerdict.CHANGES if changes_in(evaluation.proposal) else PlanVerdict.IN_SYNC
-    if decision.reason in TIME:
+    if decision.reason in TIMED_WAITS:
         return PlanVerdict.APPROVAL_REQUIRED if decision.condition else PlanVerdict.CHANGES
     return PlanVerdict.BLOCKED if decision.blockers and changes_in(evaluation.proposal) else PlanVerdict.UNKNOWN
 
@@ -159,7 +160,7 @@ def test_the_verdict_agrees_with_the_conditions_that_the_operator_writes(evaluat
         assert status.condition(Condition.APPROVAL_REQUIRED)
     if verdict is PlanVerdict.CHANGES:
         assert status.plan
-        assert ready.reason in (Reason.UPDATING_FEATURES, Reason.OBSERVED, *TIME)
+        assert ready.reason in (Reason.UPDATING_FEATURES, Reason.OBSERVED, *TIMED_WAITS)
 
 
 def test_without_a_leader_and_without_a_level_to_change_the_verdict_is_unknown() -> None:
@@ -170,7 +171,7 @@ def test_without_a_leader_and_without_a_level_to_change_the_verdict_is_unknown()
 
 @given(evaluations())
 def test_a_user_who_only_plans_needs_no_right_to_change_levels(evaluation: Evaluation) -> None:
-    """The operator without the right is blocked; a person without it reads what would be done."""
+    """Without the right the operator is blocked; a person without it still sees the changes that would be made."""
     decision, status = evaluation.decision, evaluation.status
     only_a_right = isinstance(decision, Stalled) and decision.reason is Reason.NOT_AUTHORIZED
     expected = PlanVerdict.CHANGES if only_a_right else plan_verdict(status, 1)

@@ -38,7 +38,9 @@ def test_the_cap_of_nodes_in_flight_follows_the_document_and_the_number_of_broke
 
 
 def racks(*stray: Row) -> Replication:
-    """Nine brokers in three racks (1, 2, 3), (4, 5, 6), (7, 8, 9): each with each of the other racks in a partition."""
+    """Build nine brokers in three racks (1, 2, 3), (4, 5, 6), (7, 8, 9): any three of different racks share a
+    partition. `stray`: partitions that do not follow the racks.
+    """
     every = [(a, b, c) for a in (1, 2, 3) for b in (4, 5, 6) for c in (7, 8, 9)]
     return Replication(reading(*(row("t", *each, number=number) for number, each in enumerate(every)), *stray))
 
@@ -97,6 +99,9 @@ def test_each_of_2100_brokers_is_in_the_order_once_and_those_beyond_the_planned_
 @pytest.mark.parametrize("seed", [1, 2])
 def test_misplaced_partitions_of_one_in_a_thousand_cost_no_round_under_a_low_cap(brokers: int, seed: int) -> None:
     placed = Replication(striped(brokers, 100_000, racks=3, seed=seed, strays=0.001))
+    # Without the misplaced ones: three racks, and a tenth of the brokers at once, so four rounds for each rack, the
+    # last
+    # of which is not full.
     assert planned_rounds(placed, range(brokers), most=brokers // 10) == 12
 
 
@@ -171,7 +176,7 @@ def test_a_roll_in_the_planned_order_takes_as_many_rounds_as_planned(
 def test_moving_the_partitions_of_the_advice_saves_the_rounds_that_it_promises(
     replicas: list[list[int]], most: int
 ) -> None:
-    """Many copies of each partition are not misplaced; one more of some random kind is."""
+    """`common` placements have 200 partitions each, so they are not misplaced; the random ones have few."""
     common = [[1, 4], [1, 5], [2, 4], [2, 5], [3, 4], [3, 5]] * 200
     advice = advice_on_moves(placed(common + replicas), range(1, 8), most=most, limit=99)
     if advice is not None:

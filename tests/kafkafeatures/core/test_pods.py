@@ -89,7 +89,7 @@ def test_a_port_of_a_kubernetes_node_leads_to_the_pod_that_owns_the_port() -> No
     assert not fleet.blockers
 
 
-# --- the second fact ---
+# --- the address at which a node has confirmed its id ---
 
 
 def test_a_node_that_answers_at_an_address_of_no_such_pod_is_not_restarted() -> None:
@@ -123,7 +123,9 @@ def test_an_address_that_two_pods_share_does_not_prove_which_pod_runs_a_node() -
     ]
 
 
-@pytest.mark.parametrize("fields", [{"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}, {"phase": "Failed"}])
+@pytest.mark.parametrize(
+    "fields", [{"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}, {"phase": "Failed"}], ids=str
+)
 def test_a_node_in_a_pod_without_a_running_process_needs_no_confirmed_id(fields: dict[str, Any]) -> None:
     stuck = in_pod(1, state=NodeState.FENCED, said=SILENT)
     fleet = judged(stuck, pods=(pod(1, ready=False, **fields),))
@@ -151,7 +153,7 @@ def test_a_node_that_needs_no_restart_needs_no_confirmed_id() -> None:
     assert not fleet.waits
 
 
-# --- clashes, and what is missing ---
+# --- nodes and pods that do not match ---
 
 
 def test_two_nodes_that_advertise_one_pod_are_a_blocker_and_neither_is_restarted() -> None:
@@ -244,7 +246,7 @@ def test_a_node_in_flight_keeps_its_pod_by_name_while_the_pod_does_not_run() -> 
     assert not running.waits
 
 
-# --- what needs a restart ---
+# --- nodes that need a restart ---
 
 
 def test_a_pod_of_another_revision_needs_a_restart_and_the_cause_names_both_revisions() -> None:
@@ -260,7 +262,9 @@ def test_no_pod_needs_a_restart_while_the_status_of_its_stateful_set_is_of_an_ol
 
 
 @pytest.mark.parametrize(
-    "fields", [{"terminating": True}, {"draining": True}, {"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}]
+    "fields",
+    [{"terminating": True}, {"draining": True}, {"waiting": "CrashLoopBackOff"}, {"phase": "Pending"}],
+    ids=str,
 )
 def test_a_node_is_unavailable_if_its_pod_stops_drains_or_does_not_run(fields: dict[str, Any]) -> None:
     fleet = judged(in_pod(1), in_pod(2), pods=(pod(1, revision=NEW, **fields), pod(2)))
@@ -272,7 +276,7 @@ def test_a_fleet_is_empty_if_the_pods_could_not_be_read() -> None:
     assert fleet_of(unread, ROLLOUT) == Fleet.EMPTY
 
 
-# --- what the document and the StatefulSets say ---
+# --- blockers of StatefulSets ---
 
 
 def blockers_of(stateful_set: StatefulSet, **reading: Any) -> tuple[tuple[Reason | None, str, str], ...]:

@@ -35,8 +35,11 @@ def flags_of(*values: bool | None) -> dict[int, bool | None]:
 
 
 ALL, NO = flags_of(True, True, True), flags_of(False, False, False)
+"""All three controllers have the flag, or none."""
 
-SEEN = {
+# By position: state in the log, kind of node in /controller, offset in /migration, modes of brokers, controllers'
+# flags.
+EVIDENCE = {
     "ZooKeeper": MigrationEvidence(None, ClaimKind.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN)),
     "PreMigration": MigrationEvidence(S.PRE_MIGRATION, ClaimKind.BROKER, -1, brokers(PLAIN, PLAIN, PLAIN), ALL),
     "Flagging": MigrationEvidence(S.PRE_MIGRATION, ClaimKind.BROKER, -1, brokers(FLAGGED, PLAIN, PLAIN), ALL),
@@ -52,13 +55,13 @@ SEEN = {
 }
 
 
-@pytest.mark.parametrize("name", SEEN)
+@pytest.mark.parametrize("name", EVIDENCE)
 def test_each_position_is_derived_from_log_znodes_and_nodes_together(name: str) -> None:
-    assert position_of(SEEN[name]) == Position(name)
+    assert position_of(EVIDENCE[name]) == Position(name)
 
 
 def test_every_position_has_a_row_and_evidence_from_real_nodes() -> None:
-    assert {Position(name) for name in SEEN} == {row.position for row in ROWS} == set(Position)
+    assert {Position(name) for name in EVIDENCE} == {row.position for row in ROWS} == set(Position)
 
 
 KEPT_DISKS = MigrationEvidence(S.MIGRATION, ClaimKind.BROKER, -1, brokers(FLAGGED, FLAGGED, FLAGGED), ALL)
@@ -85,7 +88,11 @@ NEW_CLUSTER = MigrationEvidence(S.NONE, ClaimKind.BROKER, -1, brokers(PLAIN, PLA
         (LONE_CLAIM, "/controller names a controller of a KRaft quorum", "delete /controller"),
         (LONE_CLAIM_BESIDE_A_QUORUM, "/controller names a controller of a KRaft quorum", "bootstrapControllers"),
     ],
-)
+    ids=[
+        "controllers kept their disks", "stale /migration", "finalized too early", "new cluster", "ids clash",
+        "id of a silent broker", "ids clash, no flag", "claim of an unknown quorum", "claim of another quorum",
+    ],
+)  # fmt: skip
 def test_a_state_that_kafka_does_not_leave_by_itself_is_a_contradiction_with_a_remedy(
     evidence: MigrationEvidence, says: str, remedy: str
 ) -> None:
@@ -113,7 +120,9 @@ def test_a_silent_broker_makes_the_phase_unknown_only_where_its_mode_could_decid
 
 
 @pytest.mark.parametrize(
-    "flagged", [flags_of(True, True, None), flags_of(True, False, True), flags_of(False, False, False)]
+    "flagged",
+    [flags_of(True, True, None), flags_of(True, False, True), flags_of(False, False, False)],
+    ids=["one is silent", "one lacks the flag", "all lack the flag"],
 )
 def test_controllers_without_the_flag_do_not_end_dual_write_while_the_log_says_migration(
     flagged: dict[int, bool | None],
@@ -154,11 +163,12 @@ def test_any_evidence_fits_at_most_one_position() -> None:
         (elected(1), ClaimKind.BROKER),
         (None, ClaimKind.NONE),
     ],
+    ids=["leader and epoch", "older epoch", "another controller", "a broker", "absent"],
 )
 def test_the_controller_znode_names_the_leader_only_if_both_id_and_epoch_match(
     claim: ControllerClaim | None, named: ClaimKind
 ) -> None:
-    """A leader that was elected anew has claimed nothing yet, and one that was deposed still stands there."""
+    """A leader that was just elected has not claimed /controller yet; it still names the former one."""
     observation = cluster(Position.COPIED)
     assert isinstance(observation.zookeeper, Known)
     evidence = facts_of(observation, replace(observation.zookeeper.value, controller=claim))

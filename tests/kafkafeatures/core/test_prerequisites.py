@@ -45,7 +45,7 @@ def test_a_replication_factor_up_to_the_number_of_brokers_is_no_warning() -> Non
 
 
 def test_one_broker_with_other_settings_is_enough_for_a_warning() -> None:
-    """Any broker may be asked for the coordinator, and creates the topic by its own file."""
+    """Clients may ask any broker for the coordinator, and that broker creates the topic with the values of its file."""
     (line,) = lines(SHARE, broker(1, factor="1", isr="1"), broker(2, factor="3", isr="2"))
     assert line.startswith("warning: on broker 2, ")
 
@@ -93,6 +93,7 @@ def test_a_broker_that_does_not_have_the_setting_makes_no_warning() -> None:
         UpdateFeature("share.version", 1, 2), UpdateFeature("share.version", 1, 0),
         UpdateFeature("metadata.version", 25, 29), UpdateFeature("transaction.version", 0, 2),
     ],
+    ids=str,
 )  # fmt: skip
 def test_other_changes_read_no_settings_and_make_no_warning(change: UpdateFeature) -> None:
     assert not settings_of((change,))

@@ -1,4 +1,7 @@
-"""A working quorum as two readings prove it, and the controllers that may restart."""
+"""A working quorum as two readings prove it, and the controllers that may restart.
+
+`voting(...)`: 3001 leads, and 3002, 3003, ... fetched and were caught up at these times of its clock, in ms.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ THEN, LATER = 1_000_000, 1_002_000
 
 
 def voting(*fetched: int, clock: int = THEN, high_watermark: int = 100, end: int = 100, epoch: int = 4) -> QuorumAnswer:
-    """The leader 3001 at a time of its clock, and the others, who fetched at these times."""
+    """Build the answer of leader 3001 at the time `clock`; its followers fetched at these times."""
     leader = ReplicaProgress(3001, end, clock, clock)
     followers = (ReplicaProgress(3002 + at, high_watermark, when, when) for at, when in enumerate(fetched))
     return QuorumAnswer(3001, epoch, high_watermark, (leader, *followers), ())
@@ -85,6 +88,7 @@ def test_any_one_of_three_caught_up_voters_may_restart(id_: int) -> None:
 
 
 def test_only_the_lagging_one_of_three_voters_may_restart() -> None:
+    """A voter that was caught up within 2 s counts for the majority."""
     lagging = voting(THEN, THEN - 2001)
     assert may_restart(3003, lagging, NOBODY) is None
     assert may_restart(3002, lagging, NOBODY) == ("without it 1 of 3 voters are caught up, 2 required: 3003 is behind")

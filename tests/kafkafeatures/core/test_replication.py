@@ -1,4 +1,9 @@
-"""The brokers that may restart without making a partition unavailable, and the partitions that forbid it."""
+"""The brokers that may restart without making a partition unavailable, and the partitions that forbid it.
+
+`row("orders", 1, 2, 3, isr=(1, 2))`: a partition of a topic, its replicas, and those in sync, by default all. Without
+another value min.insync.replicas is 2. `down`: brokers that are away. `STRICT`: no under-replicated partition is
+allowed.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from kafkafeatures.core.facts.replication import Forbidding, InadmissibleReason,
 from tests.kafkafeatures.core.replicas import RESPECT, STRICT, Row, forbids, least_of, reading, row
 
 NOBODY: frozenset[int] = frozenset()
-BOTH = pytest.mark.parametrize("rule", Availability)
+UNDER_EACH_RULE = pytest.mark.parametrize("rule", Availability)
 
 
 def allowed(*rows: Row, down: frozenset[int] = NOBODY, rule: Availability = RESPECT, excused: bool = False) -> set[int]:
@@ -27,12 +32,12 @@ def may_go(replication: Replication, down: frozenset[int], rule: Availability, *
     return {broker for broker in replication.brokers() if judged.allows(broker)}
 
 
-@BOTH
+@UNDER_EACH_RULE
 def test_any_broker_may_be_restarted_while_every_replica_is_in_sync(rule: Availability) -> None:
     assert allowed(row("orders", 1, 2, 3), row("orders", 4, 5, 6, number=1), rule=rule) == {1, 2, 3, 4, 5, 6}
 
 
-@BOTH
+@UNDER_EACH_RULE
 def test_while_a_broker_is_away_only_brokers_that_share_no_partition_with_it_may_restart(rule: Availability) -> None:
     rows = row("orders", 1, 2, 3), row("orders", 3, 4, 5, number=1), row("orders", 4, 5, 6, number=2)
     assert allowed(*rows, down=frozenset({1}), rule=rule) - {1} == {4, 5, 6}
@@ -62,7 +67,7 @@ def test_a_broker_that_is_behind_is_judged_by_its_in_sync_partitions_only() -> N
 
 
 def test_a_broker_that_is_away_may_restart_where_no_other_broker_leads_its_partitions() -> None:
-    """Kafka keeps the last of an ISR in it. A broker that hangs would otherwise never be let go."""
+    """Kafka keeps the last replica of an ISR in it. Otherwise a broker that hangs could never be restarted."""
     rows = row("single", 1, offline=True), row("orders", 1, 2, 3, isr=(1,), offline=True)
     assert 1 in allowed(*rows, down=frozenset({1}))
     assert 1 not in allowed(*rows)
@@ -71,9 +76,9 @@ def test_a_broker_that_is_away_may_restart_where_no_other_broker_leads_its_parti
 
 
 def test_a_replica_in_the_elr_is_no_replica_to_spare() -> None:
-    """ELR. Set on the columns themselves: the rows of these tests do not know it."""
+    """Replica 3 is an eligible leader replica, and not in sync. `row` has no ELR, so the bit is set in the columns."""
     partitions = reading(row("orders", 1, 2, 3, isr=(1, 2)))
-    partitions.partitions.chunks[0].flags[0, 2] |= 2
+    partitions.partitions.chunks[0].flags[0, 2] |= 2  # the bit of ELR
     assert may_go(Replication(partitions), NOBODY, RESPECT) == {3}
 
 
@@ -90,7 +95,7 @@ def test_the_min_isr_of_a_topic_overrides_that_of_the_brokers() -> None:
     assert may_go(replication, NOBODY, RESPECT) == {4, 5, 6, 7, 8}
 
 
-@BOTH
+@UNDER_EACH_RULE
 def test_a_broker_with_a_single_replica_never_restarts_without_a_consent(rule: Availability) -> None:
     rows = row("single", 1), row("orders", 1, 2, 3)
     replication = Replication(reading(*rows))
@@ -99,7 +104,7 @@ def test_a_broker_with_a_single_replica_never_restarts_without_a_consent(rule: A
     assert may_go(replication, NOBODY, rule, excused=True) == {1, 2, 3}
 
 
-@BOTH
+@UNDER_EACH_RULE
 def test_with_min_isr_equal_to_the_replicas_a_consent_allows_only_one_replica_down_at_a_time(
     rule: Availability,
 ) -> None:
@@ -216,7 +221,7 @@ def test_unhealthy_partitions_are_counted_and_named_by_topic_and_number() -> Non
 
 
 def test_the_leader_of_lacking_partitions_is_known_only_if_one_broker_leads_all_of_them() -> None:
-    """A replica that is being added lacks nothing; a leader may be in several blocks."""
+    """Of topic c, replica 3 is only being added, so it does not count as lacking."""
     led_by_1 = (row("a", 1, 3, isr=(1,)), row("b", 3, 2, 1, isr=(1, 2)), row("c", 2, 3, adding=(3,)))
     assert Replication(reading(*led_by_1)).leader_of_lacking(3) == 1
     for other in (row("d", 2, 3, isr=(2,)), row("d", 3, isr=()), row("d", 2, 3, isr=(), offline=True)):
@@ -236,7 +241,7 @@ def test_excused_partitions_are_not_reported_as_unhealthy_while_one_replica_is_a
     assert neither.under_min_isr(excused=True) == neither.offline(excused=True) == (1, ("pair-0",))
 
 
-@BOTH
+@UNDER_EACH_RULE
 def test_replication_is_judged_also_for_the_largest_broker_ids(rule: Availability) -> None:
     big = 2**31 - 1
     rows = row("orders", 1, big, 3_000_000), row("orders", 7, big - 1, 8, number=1)

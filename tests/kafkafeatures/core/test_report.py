@@ -29,15 +29,15 @@ WANTED = DesiredState({"metadata.version": 27})
 
 
 def in_json(make: Callable[..., Status]) -> Callable[..., dict[str, Any]]:
-    """A function of `core/report/status.py`, with statuses as they are sent and read."""
+    """Wrap a function of `core/report/status.py`: its statuses are JSON, as the API server has them."""
 
-    def made(*words: Any, **more: Any) -> dict[str, Any]:
-        if "previous" in more:
-            more["previous"], invalid = read_status(more["previous"])
+    def make_json(*args: Any, **options: Any) -> dict[str, Any]:
+        if "previous" in options:
+            options["previous"], invalid = read_status(options["previous"])
             assert not invalid
-        return make(*words, **more).as_json()
+        return make(*args, **options).as_json()
 
-    return made
+    return make_json
 
 
 status_of = in_json(deciding.status_of)
@@ -140,7 +140,9 @@ def test_the_condition_reachable_names_a_node_that_is_down_also_where_it_blocks_
 
 
 def crowded(*, wanted: int, names: str = "f") -> tuple[DesiredState, Observation, dict[str, Any]]:
-    """Many features with long names, words of three bytes a character, and a history of refusals."""
+    """Build 80 features with names of 62 characters, texts of three bytes a character, and a history of refusals.
+    `wanted`: number of features that the document names.
+    """
     many = {f"{names * 58}{i:04d}": (0, 1) for i in range(80)}
     node_answer = answer(NEW | many, {"metadata.version": 21})
     gap = Failure(FailureKind.REJECTED, "h", "拒" * 1200)
@@ -164,11 +166,11 @@ def refused(wanted: DesiredState, observation: Observation, previous: dict[str, 
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("names", "asked_for"), [("f", 31), ("拒", 0)])
+@pytest.mark.parametrize(("names", "wanted_count"), [("f", 31), ("拒", 0)])
 def test_a_status_with_names_of_any_language_stays_at_28_kib_to_leave_room_for_an_intent(
-    names: str, asked_for: int
+    names: str, wanted_count: int
 ) -> None:
-    wanted, observed, previous = crowded(wanted=asked_for, names=names)
+    wanted, observed, previous = crowded(wanted=wanted_count, names=names)
     made = refused(wanted, observed, previous)
     assert len(json.dumps(made).encode()) <= 28 * 1024
     assert all(len(condition["message"].encode()) <= 1024 for condition in made["conditions"])
@@ -202,6 +204,7 @@ def test_a_status_without_a_new_reading_is_bounded_as_well() -> None:
 @pytest.mark.parametrize(
     "foreign",
     [{"fleet": {"nodes": ["x" * 60] * 1000}}, {"intents": [{"kind": "RestartNode", "nodes": ["x" * 60] * 1000}]}],
+    ids=["a field of the status", "a field of an intent"],
 )
 def test_fields_of_another_release_shorten_no_other_field_of_the_status_however_large_they_are(
     foreign: dict[str, Any],

@@ -31,7 +31,7 @@ from tests.kafkafeatures.core.test_report import (
 from tests.kafkafeatures.deciding import decide, propose
 from tests.kafkafeatures.worlds import NEW, NOW, SILENT, answer, node, observation
 
-# --- what was said before ---
+# --- conditions of an earlier reconciliation ---
 
 
 def waiting(previous: dict[str, Any], *, later: int = 0) -> dict[str, Any]:
@@ -74,20 +74,20 @@ def unread(previous: dict[str, Any], generation: int) -> dict[str, Any]:
     return status_of_wrong_cluster(decision, generation=generation, previous=previous, at=NOW)
 
 
-@pytest.mark.parametrize("came_to", [failed, invalid, away, unread])
+@pytest.mark.parametrize("status_without_reading", [failed, invalid, away, unread])
 @pytest.mark.parametrize(("decision", "kind"), [(waiting, "ApprovalRequired"), (drifted, "DriftDetected")])
 def test_a_reconciliation_without_a_reading_keeps_the_conditions_of_approval_and_drift(
-    decision: Any, kind: str, came_to: Any
+    decision: Any, kind: str, status_without_reading: Any
 ) -> None:
     before = decision({})
-    between = came_to(before, 1)
+    between = status_without_reading(before, 1)
     after = decision(between, later=3600)
-    stands = [
-        next(condition for condition in made["conditions"] if condition["type"] == kind)
-        for made in (before, between, after)
-    ]
-    assert stands[0] == stands[1] == stands[2]
-    assert kind not in conditions(came_to(before, 2))  # of another document it says nothing
+    first, second, third = (
+        next(condition for condition in status["conditions"] if condition["type"] == kind)
+        for status in (before, between, after)
+    )
+    assert first == second == third
+    assert kind not in conditions(status_without_reading(before, 2))  # generation 2: the document has changed
 
 
 def test_a_reading_of_another_cluster_removes_the_condition_approval_required() -> None:
@@ -96,14 +96,14 @@ def test_a_reading_of_another_cluster_removes_the_condition_approval_required() 
     assert "ApprovalRequired" not in conditions(made)
 
 
-@pytest.mark.parametrize("came_to", [failed, invalid, away, unread])
-def test_a_condition_with_a_reason_of_a_newer_release_is_dropped(came_to: Any) -> None:
+@pytest.mark.parametrize("status_without_reading", [failed, invalid, away, unread])
+def test_a_condition_with_a_reason_of_a_newer_release_is_dropped(status_without_reading: Any) -> None:
     old = {"type": "ApprovalRequired", "status": "True", "reason": "FleetChanged", "message": "m"}
     previous = {"conditions": [{**old, "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
-    assert "ApprovalRequired" not in conditions(came_to(previous, 1))
+    assert "ApprovalRequired" not in conditions(status_without_reading(previous, 1))
 
 
-# --- whether the levels are there ---
+# --- the condition FeaturesFinalized ---
 
 
 def finalized(decision: Decision, observation: Observation, wanted: DesiredState) -> tuple[str, str, str]:
@@ -147,7 +147,9 @@ def test_the_condition_features_finalized_is_false_for_a_feature_that_no_node_su
 
 
 def test_the_age_of_the_reason_of_ready_is_kept_while_the_reason_stays() -> None:
-    """Not since when it is not ready; and where a release that does not say so found the reason, it is not known."""
+    """`since` belongs to the reason, and not to the time since when Ready is false. If an older release, which does not
+    write it, changed the reason, the age is unknown.
+    """
     later = NOW + timedelta(minutes=5)
 
     def after(reason: Reason, previous: Status, now: datetime) -> Status:

@@ -51,6 +51,7 @@ def test_the_stateful_set_driver_is_read_with_its_stateful_sets_and_container() 
         ({"driver": "Strimzi"}, "driver: invalid value 'Strimzi'; expected 'None', 'Manual' or 'StatefulSet'"),
         ({"driver": "StatefulSet"}, "spec.workload: driver StatefulSet needs workload.statefulSet"),
     ],
+    ids=["unknown driver", "no StatefulSets"],
 )
 def test_an_unknown_driver_and_a_driver_without_its_stateful_sets_are_refused(
     workload: dict[str, Any], words: str
@@ -99,7 +100,9 @@ def test_hold_dual_write_for_is_read_as_a_duration() -> None:
     assert migration == Migration(Desired.FINALIZED, timedelta(minutes=90))
 
 
-@pytest.mark.parametrize("workload", [{"driver": "Manual"}, {"driver": "StatefulSet", "statefulSet": SETS}])
+@pytest.mark.parametrize(
+    "workload", [{"driver": "Manual"}, {"driver": "StatefulSet", "statefulSet": SETS}], ids=["Manual", "StatefulSet"]
+)
 def test_a_migration_accepts_every_driver_that_restarts_nodes(workload: dict[str, Any]) -> None:
     desired = wanted(cluster=ENSEMBLE, migration={"desired": "DualWrite"}, workload=workload)
     assert desired.migration is not None

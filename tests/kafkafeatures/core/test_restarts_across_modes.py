@@ -20,7 +20,9 @@ from tests.kafkafeatures.core.migrations import a_node, cluster, looks, wanting
 
 PLAIN, FLAGGED, KRAFT = Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER, Shape.KRAFT_BROKER
 OF_ZOOKEEPER = RestartNode(2, "broker 2", czxid=500)
+"""A restart of broker 2, which ran in ZooKeeper mode when the restart was decided; its znode had this czxid."""
 OF_KRAFT = RestartNode(2, "broker 2", broker_epoch=500, incarnation="first-2")
+"""The same for broker 2 in KRaft mode, with this epoch."""
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,17 @@ def broker_2(shape: Shape, *, epoch: int, czxid: int = -1, incarnation: str = ""
 
 
 CASES = {
-    "it has registered with the quorum as well": Case(OF_ZOOKEEPER, broker_2(FLAGGED, epoch=77, czxid=500), False),
+    "the same process, registered with the quorum as well": Case(
+        OF_ZOOKEEPER, broker_2(FLAGGED, epoch=77, czxid=500), False
+    ),
     "another process in ZooKeeper mode": Case(OF_ZOOKEEPER, broker_2(FLAGGED, epoch=500, czxid=600), True),
     "it runs in KRaft mode, at an epoch that is its czxid of before": Case(
         OF_ZOOKEEPER, broker_2(KRAFT, epoch=500), True
     ),
-    "in KRaft mode, and its session of before has not ended": Case(
+    "in KRaft mode, while the znode of its former process still exists": Case(
         OF_ZOOKEEPER, broker_2(KRAFT, epoch=77, czxid=500), True
     ),
-    "the same one in KRaft mode": Case(OF_KRAFT, broker_2(KRAFT, epoch=500, incarnation="first-2"), False),
+    "the same process in KRaft mode": Case(OF_KRAFT, broker_2(KRAFT, epoch=500, incarnation="first-2"), False),
     "it is in ZooKeeper mode, at a czxid that is its epoch of before": Case(
         OF_KRAFT, broker_2(FLAGGED, epoch=500, czxid=500), True
     ),
@@ -54,7 +58,7 @@ CASES = {
 def test_a_new_process_of_a_node_is_recognized_by_its_mode_and_its_czxid_or_epoch(name: str) -> None:
     case = CASES[name]
     phase = case.step.state_in(cluster(Position.COPIED, case.node), None).phase
-    assert (phase is not ReturnPhase.REQUESTED) is case.is_restarted
+    assert (phase is not ReturnPhase.REQUESTED) is case.is_restarted  # REQUESTED: the old process still runs
 
 
 def test_the_restart_of_a_process_in_zookeeper_mode_remembers_its_czxid_and_no_epoch() -> None:

@@ -1,4 +1,8 @@
-"""The decision about the next restart of a roll, and the nodes, partitions and unknown readings that hold it."""
+"""The decision about the next restart of a roll, and the nodes, partitions and unknown readings that hold it.
+
+All nodes are to be restarted: controllers 3001 (the leader) to 3003, brokers 1 to 6; 1 and 4, 2 and 5, 3 and 6 share no
+partition. `current`, `ROLLED_CONTROLLERS`: already restarted; `sent`: a restart in flight; `row`: topic, its replicas.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled
 from kafkafeatures.core.engine.desired_state import MaxParallel, Window
 from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
-from kafkafeatures.core.facts.readings import (
-    FailureKind,
-    QuorumAnswer,
-)
+from kafkafeatures.core.facts.readings import FailureKind, QuorumAnswer
 from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.roll.excuses import excused_by, not_covered
 from kafkafeatures.core.roll.report import rollout_status
@@ -158,8 +159,12 @@ def test_a_node_that_is_away_without_a_restart_counts_towards_max_parallel() -> 
         (cluster(update_strategy="RollingUpdate"), Reason.UPDATE_STRATEGY_UNSAFE),
         (cluster(conflict="Strimzi"), Reason.DRIVER_CONFLICT),
     ],
-    ids=lambda case: str(case) if isinstance(case, Reason) else "message",
-)
+    ids=[
+        "partitions unreadable", "no right to read partitions", "no memory for partitions", "no quorum",
+        "levels unknown", "pods unreadable", "no right to read pods", "topic with one replica", "replica being added",
+        "below min.insync.replicas", "budget allows no eviction", "updateStrategy RollingUpdate", "owned by Strimzi",
+    ],
+)  # fmt: skip
 def test_no_node_is_restarted_while_partitions_quorum_levels_or_pods_are_unknown_or_unsafe(
     observation: Observation, reason: Reason
 ) -> None:
@@ -170,9 +175,9 @@ def test_the_status_has_a_note_if_max_parallel_allows_more_than_64_nodes_in_flig
     ids = range(1, 71)
     pods, nodes = {id_: a_pod(id_) for id_ in ids}, {id_: a_node(id_) for id_ in ids}
     many = cluster({**ROLLED_CONTROLLERS, **pods}, nodes, replicas=70)
-    for wanted, notes in ((MaxParallel(100), 1), (MaxParallel(64), 0), (MaxParallel(39, percent=True), 0)):
-        limit_notes = rolled(many, rollout=replace(ROLLOUT, max_parallel=wanted)).limits.notes
-        assert sum("at most 64 nodes at a time: rollout.maxParallel is 100" in note for note in limit_notes) == notes
+    for max_parallel, count in ((MaxParallel(100), 1), (MaxParallel(64), 0), (MaxParallel(39, percent=True), 0)):
+        notes = rolled(many, rollout=replace(ROLLOUT, max_parallel=max_parallel)).limits.notes
+        assert sum("at most 64 nodes at a time: rollout.maxParallel is 100" in note for note in notes) == count
 
 
 def test_the_consent_single_replica_topics_excuses_such_partitions_for_one_roll() -> None:
@@ -188,18 +193,18 @@ def test_a_topic_that_becomes_unavailable_during_a_roll_is_not_covered_by_an_ear
     excused = excused_by({"one": 1})
     roll = rolled(cluster(ROLLED_CONTROLLERS))
     begun = replace(EMPTY, rollout=RolloutStatus(id=roll.id, total=9, done=3, excused=excused))
-    with_consent = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
-    assert restarted_id(rolled(with_consent, consents=consents, status=begun)) in BROKERS
-    gone = cluster(ROLLED_CONTROLLERS, partitions=PARTITIONS)
-    assert restarted_id(rolled(gone, consents=consents, status=begun)) in BROKERS
+    consented = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
+    assert restarted_id(rolled(consented, consents=consents, status=begun)) in BROKERS
+    topic_deleted = cluster(ROLLED_CONTROLLERS, partitions=PARTITIONS)
+    assert restarted_id(rolled(topic_deleted, consents=consents, status=begun)) in BROKERS
     another = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
     message = refused(rolled(another, consents=consents, status=begun), Reason.CONSENT_REQUIRED)
     assert "(topics: two); the consent was given for other topics: 1 partition of 1 topic (one)" in message
-    raised = cluster(ROLLED_CONTROLLERS, partitions=reading(*PARTITIONS, row("one", 2), least={"orders": 3}))
-    assert "topics: orders" in refused(rolled(raised, consents=consents, status=begun), Reason.CONSENT_REQUIRED)
+    min_isr_raised = cluster(ROLLED_CONTROLLERS, partitions=reading(*PARTITIONS, row("one", 2), least={"orders": 3}))
+    assert "topics: orders" in refused(rolled(min_isr_raised, consents=consents, status=begun), Reason.CONSENT_REQUIRED)
     assert begun.rollout is not None
-    other = replace(begun, rollout=replace(begun.rollout, id="of another image"), spent_consents=tuple(consents))
-    refused(rolled(with_consent, consents=consents, status=other), Reason.CONSENT_SPENT)
+    next_roll = replace(begun, rollout=replace(begun.rollout, id="of another image"), spent_consents=tuple(consents))
+    refused(rolled(consented, consents=consents, status=next_roll), Reason.CONSENT_SPENT)
 
 
 SINGLE = frozenset({"single-replica-topics"})
@@ -247,14 +252,15 @@ def test_a_consent_is_not_spent_because_another_stateful_set_changes_or_is_missi
 def test_brokers_of_a_revision_without_consent_wait_until_the_brokers_with_consent_are_done() -> None:
     observation = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
     status = begun_with_the_consent(in_two_sets(observation))
-    later = {"update_revision": "later"}
+    later = {"update_revision": "later"}  # the template of 4, 5 and 6 is changed once more, after the consent
     assert restarted_id(rolled(in_two_sets(observation, **later), consents=SINGLE, status=status)) in (1, 2, 3)
-    rolled_others = cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3)}, partitions=(*PARTITIONS, row("one", 2)))
-    refused(rolled(in_two_sets(rolled_others, **later), consents=SINGLE, status=status), Reason.CONSENT_SPENT)
-    assert restarted_id(rolled(in_two_sets(rolled_others), consents=SINGLE, status=status)) in (4, 5, 6)
+    first_set_done = cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3)}, partitions=(*PARTITIONS, row("one", 2)))
+    refused(rolled(in_two_sets(first_set_done, **later), consents=SINGLE, status=status), Reason.CONSENT_SPENT)
+    assert restarted_id(rolled(in_two_sets(first_set_done), consents=SINGLE, status=status)) in (4, 5, 6)
 
 
 def test_a_stuck_broker_of_a_revision_without_consent_waits() -> None:
+    """Stuck broker 5 would go first, but its template was changed once more, after the consent."""
     observation = cluster(
         {**ROLLED_CONTROLLERS, 5: a_pod(5, waiting="ImagePullBackOff", phase="Pending", ready=False)},
         {5: replace(a_node(5), state=NodeState.GHOST)},
@@ -273,16 +279,21 @@ def test_a_consent_that_no_restart_has_used_covers_the_current_revisions_and_top
     assert restarted_id(rolled(changed, consents=SINGLE, status=unused)) in BROKERS
 
 
-def test_a_consent_for_very_many_topics_covers_exactly_these_topics() -> None:
+def test_a_consent_for_600_topics_covers_exactly_these_topics_together() -> None:
+    """The status has no room for a mark of each: only one digest of all, which other topics do not have."""
     every = {f"t{number}": 1 for number in range(600)}
     excused = excused_by(every)
     assert (excused.marks, len(excused.names)) == ("", 5)
     assert not_covered(excused, every) == {}
     fewer = dict(list(every.items())[1:])
     assert not_covered(excused, fewer) == fewer
-    few = excused_by(fewer := dict(list(every.items())[:100]))
-    assert not_covered(few, {"t1": 1}) == {}
-    assert not_covered(few, {**fewer, "x": 2}) == {"x": 2}
+
+
+def test_a_consent_for_100_topics_covers_each_of_them_and_no_consent_covers_none() -> None:
+    topics = {f"t{number}": 1 for number in range(100)}
+    excused = excused_by(topics)
+    assert not_covered(excused, {"t1": 1}) == {}
+    assert not_covered(excused, {**topics, "x": 2}) == {"x": 2}
     assert not_covered(None, {"x": 2}) == {"x": 2}
     assert not_covered(excused_by({}), {"x": 2}) == {"x": 2}
 
@@ -347,7 +358,9 @@ def test_a_node_in_flight_is_followed_while_a_scaled_up_pod_runs_no_registered_n
     assert "broker 1" in refused(rolled(observation, sent(1, uid="older", stable=True)), Reason.ROLLING_NODES)
 
 
-@pytest.mark.parametrize("of_pod", [{"waiting": "ErrImagePull"}, {"waiting": "Unschedulable"}, {}])
+@pytest.mark.parametrize(
+    "of_pod", [{"waiting": "ErrImagePull"}, {"waiting": "Unschedulable"}, {}], ids=["no image", "no place", "it runs"]
+)
 def test_a_pod_whose_node_never_registers_halts_the_roll_with_a_remedy(of_pod: dict[str, Any]) -> None:
     message = refused(rolled(scaled_up(20, **of_pod)), Reason.ROLLOUT_HALTED)
     beginning = "no other node is restarted: pod broker-7 of StatefulSet broker runs no registered node after 15 min"

@@ -38,19 +38,19 @@ from tests.kafkafeatures.worlds import NOW
 # --- a binary that cannot hold a level ---
 
 
-def on_the_way_down(feature: str, level: int) -> Observation:
+def with_image_of_4_1(feature: str, level: int) -> Observation:
     """Build a cluster whose image was changed to Kafka 4.1."""
     observation = cluster(ROLLED_CONTROLLERS, release="4.1")
     return replace(observation, finalized=Known({feature: level}, SourceKind.METADATA_LOG, "", NOW))
 
 
 def test_no_node_is_restarted_into_a_binary_that_cannot_hold_a_finalized_level() -> None:
-    assert "7-27" in refused(rolled(on_the_way_down("metadata.version", 30)), Reason.DOWNGRADE_REFUSED)
-    assert "share.version:2->1" in refused(rolled(on_the_way_down("share.version", 2)), Reason.NODES_BEHIND)
+    assert "7-27" in refused(rolled(with_image_of_4_1("metadata.version", 30)), Reason.DOWNGRADE_REFUSED)
+    assert "share.version:2->1" in refused(rolled(with_image_of_4_1("share.version", 2)), Reason.NODES_BEHIND)
 
 
 def test_a_downgrade_of_the_document_is_done_before_the_roll_to_the_binary_that_needs_it() -> None:
-    observation = on_the_way_down("share.version", 2)
+    observation = with_image_of_4_1("share.version", 2)
     roll = rolled(observation, changes=(UpdateFeature("share.version", 2, 1),))
     assert roll.levels_first
     assert roll.decision is None
@@ -65,7 +65,11 @@ def test_one_node_is_restarted_into_an_unknown_binary_first_and_the_next_node_on
 
 
 def two_images(*done: int, **images: str) -> Observation:
-    """Brokers 1, 2 and 3 are to run one image, the others another one, of neither of which a release is known."""
+    """Build a cluster whose brokers 1 to 3 get one image, and 4 to 6 another one: the Kafka versions of both are
+    unknown.
+
+    `done`: brokers that already run it, the last of which has just come back; `more`: another image for 4 to 6.
+    """
     observation = cluster({**ROLLED_CONTROLLERS, **current(*done)}, fresh(done[-1]) if done else {})
     controllers, brokers = workloads_of(observation).stateful_sets
     sets = [
@@ -160,7 +164,7 @@ def test_the_message_about_a_pod_that_is_not_created_again_names_the_pod_that_ha
 
 
 def test_the_status_keeps_all_unconfirmed_controllers_however_many_brokers_are_unconfirmed() -> None:
-    """If it were not remembered, the message would be another one at each look."""
+    """The status has room for eight. If a controller were not remembered, the message would change each time."""
     roll = rolled(cluster(None, {id_: replace(a_node(id_), proved_at="") for id_ in (*CONTROLLERS, *BROKERS)}))
     assert roll.decision is not None
     status = rollout_status(roll, roll.decision, None, ago(0))

@@ -14,11 +14,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.desired_state import DesiredState, Rollout
 from kafkafeatures.core.facts.observation import NodeState, SourceKind, Unknown
-from kafkafeatures.core.facts.readings import (
-    NOT_ASKED,
-    Failure,
-    FailureKind,
-)
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.drivers import MANUAL
 from kafkafeatures.core.roll.report import nodes_rolled
@@ -48,22 +44,23 @@ def test_a_person_is_asked_for_one_node_at_a_time_and_only_for_nodes_that_do_not
     observation = replace(cluster(), workloads=Unknown(SILENT))
     step = restart_in(rolled(observation, rollout=by_hand, changes=(raised,)))
     assert (step.node_id, step.pod) == (3002, "")
-    again = rolled(
-        observation, RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON), rollout=by_hand, changes=(raised,)
-    )
-    assert "was not restarted yet" in refused(again, Reason.ROLLING_NODES)
+    requested = RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
+    roll = rolled(observation, requested, rollout=by_hand, changes=(raised,))
+    assert "was not restarted yet" in refused(roll, Reason.ROLLING_NODES)
     assert rolled(observation, rollout=by_hand).decision is None
 
 
-@pytest.mark.parametrize(("taken", "after"), [(0, 1.0), (30, 3.0), (3_600, 5.0)])
-def test_reconciliations_during_a_restart_by_hand_become_rarer_the_longer_it_takes(taken: int, after: float) -> None:
+@pytest.mark.parametrize(("seconds", "delay"), [(0, 1.0), (30, 3.0), (3_600, 5.0)])
+def test_the_delay_during_a_restart_by_hand_is_a_tenth_of_the_time_since_the_request_between_1_and_5_s(
+    seconds: int, delay: float
+) -> None:
     by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     observation = replace(cluster(), workloads=Unknown(SILENT))
     step = restart_in(rolled(observation, rollout=by_hand, changes=(raised,)))
-    since = Stamp((NOW - timedelta(seconds=taken)).isoformat())
+    since = Stamp((NOW - timedelta(seconds=seconds)).isoformat())
     waits = rolled(observation, RestartInFlight(step, since, Via.PERSON), rollout=by_hand, changes=(raised,)).decision
     assert isinstance(waits, Wait)
-    assert waits.delay == after
+    assert waits.delay == delay
 
 
 @pytest.mark.parametrize(
@@ -72,6 +69,7 @@ def test_reconciliations_during_a_restart_by_hand_become_rarer_the_longer_it_tak
         (101, "broker 1 does not answer yet"),
         (202, "broker 1 is fenced, and does not answer: it recovers its log, or was stopped"),
     ],
+    ids=["registration from before the restart", "new registration"],
 )
 def test_the_message_about_a_fenced_silent_broker_does_not_claim_that_it_runs(epoch: int, text: str) -> None:
     fenced = replace(a_node(1), state=NodeState.FENCED, answer=Unknown(SILENT), broker_epoch=epoch)
@@ -84,14 +82,14 @@ def test_without_the_metadata_log_a_node_restarted_by_hand_is_back_once_it_suppo
     unknown = {id_: replace(a_node(id_), broker_epoch=-1, incarnation="") for id_ in (*CONTROLLERS, *BROKERS)}
     observation = cluster(nodes=unknown)
     step = restart_in(rolled(observation, rollout=by_hand, changes=(raised,)))
-    asked_for = RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
-    waits = rolled(observation, asked_for, rollout=by_hand, changes=(raised,))
+    requested = RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
+    waits = rolled(observation, requested, rollout=by_hand, changes=(raised,))
     assert "was not restarted yet" in refused(waits, Reason.ROLLING_NODES)
     newer = {"metadata.version": (7, 33), "kraft.version": (0, 1)}
-    again = {3002: replace(unknown[3002], registered={}, answer=known(answer(newer), SourceKind.API_REQUESTS))}
-    observation = cluster(nodes={**unknown, **again})
+    restarted = {3002: replace(unknown[3002], registered={}, answer=known(answer(newer), SourceKind.API_REQUESTS))}
+    observation = cluster(nodes={**unknown, **restarted})
     assert "stable for" in refused(
-        rolled(observation, asked_for, rollout=by_hand, changes=(raised,)), Reason.ROLLING_NODES
+        rolled(observation, requested, rollout=by_hand, changes=(raised,)), Reason.ROLLING_NODES
     )
 
 
@@ -127,7 +125,7 @@ def test_a_request_to_restart_a_node_by_hand_is_withdrawn_once_the_document_no_l
     assert not is_withdrawn(step, by_hand, done, ())
 
 
-ASKED = RestartInFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON)
+REQUESTED = RestartInFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON)
 
 DEAD = {5: replace(a_node(5), state=NodeState.GHOST)}
 
@@ -146,20 +144,25 @@ LATE = Failure(FailureKind.WAITING_FOR_BUDGET, "partitions", "others have theirs
         (DEAD, WITHOUT_5, "broker 5 is unavailable"),
         ({}, WITHOUT_5, "fewer in-sync replicas than min.insync.replicas"),
         ({}, UNREAD, "the partitions could not be read"),
-        ({}, LATE, ""),  # it has its turn again
-        ({}, WITHOUT_1, ""),  # it is being done
+        ({}, LATE, ""),
+        ({}, WITHOUT_1, ""),
         ({1: replace(a_node(1), state=NodeState.FENCED)}, WITHOUT_1, ""),
         ({}, (row("orders", 1, 2, 3, isr=[2]), row("more", 1, 2, 3, isr=[1, 2])), "more-0"),
     ],
-)
+    ids=[
+        "nothing forbids it", "another broker is down", "another broker is down and out of sync",
+        "another broker is out of sync", "no right to read partitions", "no memory for partitions yet",
+        "it is out of sync itself", "it is fenced itself", "only one of its partitions is in sync",
+    ],
+)  # fmt: skip
 def test_a_request_to_restart_a_node_by_hand_is_withdrawn_once_a_partition_forbids_the_restart(
     nodes: dict[int, Any], partitions: Any, cause: str
 ) -> None:
-    """A person may take days."""
+    """A person may take days, in which another broker may fail. What the requested restart does itself is no reason."""
     observation = replace(cluster(nodes=nodes, partitions=partitions), workloads=Unknown(NOT_ASKED))
     raised = UpdateFeature("metadata.version", 27, 30)
-    roll = rolled(observation, ASKED, rollout=Rollout(MANUAL.name), changes=(raised,))
-    assert [restart for restart, _ in roll.withdrawn] == ([ASKED] if cause else [])
+    roll = rolled(observation, REQUESTED, rollout=Rollout(MANUAL.name), changes=(raised,))
+    assert [restart for restart, _ in roll.withdrawn] == ([REQUESTED] if cause else [])
     assert all(cause in reason for _, reason in roll.withdrawn)
     assert (roll.in_flight == ()) is bool(cause)
 

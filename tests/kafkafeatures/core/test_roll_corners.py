@@ -65,20 +65,21 @@ def behind(*ids: int) -> Any:
         (cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1), behind(1)), ReturnPhase.CATCHING_UP),
         (cluster({**ROLLED_CONTROLLERS, **replaced(1)}), ReturnPhase.STARTING),
     ],
+    ids=["stops", "catches up", "starts"],
 )
 def test_a_node_that_stops_starts_or_catches_up_for_longer_than_node_timeout_halts_the_roll(
     observation: Observation, so_far: ReturnPhase
 ) -> None:
-    """Only one that recovers its log takes as long as it takes."""
+    """nodeTimeout is 15 min. Only a node that recovers its log may take longer."""
     assert phase(sent(1), observation) is so_far
     assert "broker 1 is not back after 15 min" in refused(
         rolled(observation, sent(1, minutes=16)), Reason.ROLLOUT_HALTED
     )
 
 
-@pytest.mark.parametrize(("minutes", "is_told"), [(15, False), (16, True)])
+@pytest.mark.parametrize(("minutes", "says_where"), [(15, False), (16, True)])
 def test_the_message_about_a_node_that_recovers_for_longer_than_node_timeout_says_where_to_look(
-    minutes: int, is_told: bool
+    minutes: int, says_where: bool
 ) -> None:
     observation = cluster(
         {**ROLLED_CONTROLLERS, **replaced(1)}, {1: replace(fresh(1)[1], state=NodeState.FENCED)}, behind(1)
@@ -86,7 +87,7 @@ def test_the_message_about_a_node_that_recovers_for_longer_than_node_timeout_say
     one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
     text = refused(rolled(observation, sent(1, minutes=minutes), rollout=one_at_a_time), Reason.ROLLING_NODES)
     assert text.startswith("broker 1 is fenced: it recovers its log")
-    assert ("see `kubectl logs broker-1`" in text and text.endswith("if it hangs, delete the pod")) is is_told
+    assert ("see `kubectl logs broker-1`" in text and text.endswith("if it hangs, delete the pod")) is says_where
 
 
 def test_a_node_whose_pod_is_gone_counts_as_not_yet_restarted() -> None:
@@ -133,7 +134,7 @@ def test_the_time_for_which_an_eviction_may_be_on_its_way_is_measured_by_one_pro
 
 
 def test_a_restart_whose_pod_was_not_replaced_yet_is_not_superseded_by_another_image() -> None:
-    """The eviction may be on its way: that the former pod crashes, and is not wanted, does not end the restart."""
+    """The template has changed, and the former pod crashes; but the eviction that was sent may still arrive."""
     crashes = {1: a_pod(1, **CRASHES)}
     observation = cluster({**ROLLED_CONTROLLERS, **crashes}, {1: replace(a_node(1), state=NodeState.GHOST)}, behind(1))
     restart = sent(1, minutes=20, after="in-between")
@@ -144,7 +145,7 @@ def test_a_restart_whose_pod_was_not_replaced_yet_is_not_superseded_by_another_i
     assert restart.settle(looks(new)) is Result.SUPERSEDED
 
 
-# --- who may go beside what is away ---
+# --- the next node while another one is away ---
 
 
 def test_no_controller_is_restarted_while_a_broker_is_in_flight_or_uses_up_max_parallel() -> None:
@@ -198,8 +199,8 @@ def test_levels_are_changed_before_the_roll_only_if_the_new_binary_needs_the_cha
 def test_the_restart_of_an_unregistered_broker_in_a_migration_is_in_flight_while_the_broker_is_stopped(
     position: Position,
 ) -> None:
-    """The restart is still in flight: no other node goes, and it is waited for. One that a person has unregistered
-    looks the same, and what helps is said for both.
+    """While brokers register in ZooKeeper, a stopped broker has no registration, like one that a person unregistered.
+    So the restart is waited for, and the message has the remedy for both.
     """
     observation = without_broker(2, migrations.cluster(position))
     assert not AwayNode(2, "broker 2").is_overtaken(observation)

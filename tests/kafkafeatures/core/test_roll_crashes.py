@@ -1,4 +1,6 @@
-"""A node that crashes on the new revision halts the roll, and holds raises of levels."""
+"""A node that crashes on the new revision halts the roll, and holds raises of levels. `NEW` is the revision of the
+templates, `OLD` the one before; brokers 1 to 6 are to be restarted.
+"""
 
 from __future__ import annotations
 
@@ -42,26 +44,28 @@ from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW
 
 RAISE = UpdateFeature("metadata.version", 27, 30)
-AGAIN: Mapping[str, Any] = {"restarts": 1, "ended_for": "Error", "ended_at": NOW - timedelta(minutes=20)}
+RAN_BEFORE: Mapping[str, Any] = {"restarts": 1, "ended_for": "Error", "ended_at": NOW - timedelta(minutes=20)}
 """Fields of a container that runs, and has ended by itself before."""
-CRASHES: Mapping[str, dict[str, Any]] = {
+CRASHED: Mapping[str, dict[str, Any]] = {
     "waits to be started again": {"waiting": "CrashLoopBackOff", "restarts": 2, "ended_for": "Error"},
     "has just ended for the first time": {"waiting": "Error", "ended_for": "Error", "ended_at": NOW},
-    "was started again": {**AGAIN, "started_at": NOW - timedelta(minutes=20)},
+    "was started again": {**RAN_BEFORE, "started_at": NOW - timedelta(minutes=20)},
     "was started again, nobody knows when": {"restarts": 1},
     "is kept from starting": {"waiting": "Init:CrashLoopBackOff", "phase": "Pending", "restarts": 3},
 }
+"""Pods that have crashed within the last hour, or crash."""
 STEADY: Mapping[str, dict[str, Any]] = {
-    "has run for an hour since": {**AGAIN, "started_at": NOW - timedelta(minutes=61)},
+    "has run for an hour since": {**RAN_BEFORE, "started_at": NOW - timedelta(minutes=61)},
     "is a new pod": {"started_at": NOW - timedelta(seconds=50)},
-    "stops": {**AGAIN, "terminating": True, "started_at": NOW - timedelta(minutes=20)},
+    "stops": {**RAN_BEFORE, "terminating": True, "started_at": NOW - timedelta(minutes=20)},
     "was evicted by kubelet": {"phase": "Failed", "waiting": "Evicted", "ended_for": "Error"},
     "is being created": {"phase": "Pending", "waiting": "ContainerCreating"},
-    "is of the revision that is being left": {**AGAIN, "revision": OLD, "started_at": NOW - timedelta(minutes=20)},
+    "is of the revision that is being left": {**RAN_BEFORE, "revision": OLD, "started_at": NOW - timedelta(minutes=20)},
 }
+"""Pods that do not count as crashed."""
 
 
-@pytest.mark.parametrize("of_pod", CRASHES.values(), ids=CRASHES)
+@pytest.mark.parametrize("of_pod", CRASHED.values(), ids=CRASHED)
 def test_a_node_that_crashes_on_the_new_revision_halts_the_roll_also_after_its_restart_was_over(
     of_pod: dict[str, Any],
 ) -> None:
@@ -82,22 +86,22 @@ def test_an_end_of_a_container_that_is_no_recent_crash_of_the_new_revision_does_
 
 
 def test_a_crashed_node_in_flight_halts_the_roll_before_its_deadline() -> None:
-    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1, **CRASHES["was started again"])}, fresh(1))
+    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1, **CRASHED["was started again"])}, fresh(1))
     assert "pod broker-1" in refused(rolled(observation, sent(1, stable=True)), Reason.ROLLOUT_HALTED)
 
 
 def test_a_crash_of_a_controller_halts_the_roll_of_brokers() -> None:
-    observation = cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, **CRASHES["was started again"])})
+    observation = cluster({**ROLLED_CONTROLLERS, 3002: a_pod(3002, revision=NEW, **CRASHED["was started again"])})
     assert "pod controller-3002" in refused(rolled(observation), Reason.ROLLOUT_HALTED)
 
 
 def test_a_restart_that_was_decided_before_a_crash_and_not_sent_is_not_sent() -> None:
-    observation = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, **CRASHES["was started again"])})
+    observation = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision=NEW, **CRASHED["was started again"])})
     assert "pod broker-1" in refused(rolled(observation, sent(3)), Reason.ROLLOUT_HALTED)
 
 
 def test_a_crash_on_the_second_image_does_not_halt_the_roll_to_a_third_image() -> None:
-    observation = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision="bad", **CRASHES["was started again"])})
+    observation = cluster({**ROLLED_CONTROLLERS, 1: a_pod(1, revision="bad", **CRASHED["was started again"])})
     assert restarted_id(rolled(observation)) in BROKERS
 
 
@@ -107,17 +111,19 @@ def test_a_stuck_node_is_not_restarted_into_a_revision_that_crashes() -> None:
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
     steady = cluster({**ROLLED_CONTROLLERS, **current(1), **stuck}, away, isr)
     assert restarted_id(rolled(steady)) == 4
-    crashing = {1: a_pod(1, revision=NEW, **CRASHES["was started again"])}
+    crashing = {1: a_pod(1, revision=NEW, **CRASHED["was started again"])}
     refused(rolled(cluster({**ROLLED_CONTROLLERS, **stuck, **crashing}, away, isr)), Reason.ROLLOUT_HALTED)
 
 
 def test_a_stuck_node_is_restarted_into_an_image_that_crashed_before_it_was_chosen_again() -> None:
-    """One node ran out of memory, another fails on the new image: it must still get the image that all others run."""
+    """All brokers ran NEW; then the template was `bad`, on which broker 4 is stuck; then it was reverted to NEW. That
+    broker 1 crashed on NEW before (out of memory, say) must not keep broker 4 from the image that all others run.
+    """
     isr = tuple(replace(partition, in_sync=partition.isr - {4}) for partition in PARTITIONS)
     made = NOW - timedelta(minutes=10)
     bad = {4: a_pod(4, revision="bad", waiting="ImagePullBackOff", phase="Pending", ready=False, created_at=made)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
-    crashed = a_pod(1, revision=NEW, **CRASHES["was started again"])
+    crashed = a_pod(1, revision=NEW, **CRASHED["was started again"])
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: crashed}, away, isr)
     before = replace(EMPTY, workloads=(WorkloadStatus(name="broker", update_revision=NEW, updated=6, total=6),))
     left = rolled(with_template(observation, "bad"), status=before).revisions
@@ -127,8 +133,10 @@ def test_a_stuck_node_is_restarted_into_an_image_that_crashed_before_it_was_chos
     ]
     status = replace(EMPTY, rollout=RolloutStatus(id="r", total=9, revisions=left))
     assert restarted_id(rolled(observation, status=status)) == 4
-    refused(rolled(observation), Reason.ROLLOUT_HALTED)  # the status was lost: it may be what halted the roll
-    made_since = replace(crashed, created_at=NOW - timedelta(minutes=9))
+    refused(
+        rolled(observation), Reason.ROLLOUT_HALTED
+    )  # the status was lost: NEW may be the image that halted the roll
+    made_since = replace(crashed, created_at=NOW - timedelta(minutes=9))  # so it has crashed after the revert to NEW
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: made_since}, away, isr)
     refused(rolled(observation, status=status), Reason.ROLLOUT_HALTED)
 
@@ -141,7 +149,7 @@ def test_a_crash_halts_the_roll_also_after_another_stateful_set_has_changed(chan
     isr = tuple(replace(partition, in_sync=partition.isr - {4}) for partition in PARTITIONS)
     stuck = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
     away = {4: replace(a_node(4), state=NodeState.GHOST)}
-    crashing = {1: a_pod(1, revision=NEW, **CRASHES["was started again"], created_at=NOW - timedelta(minutes=5))}
+    crashing = {1: a_pod(1, revision=NEW, **CRASHED["was started again"], created_at=NOW - timedelta(minutes=5))}
     observation = cluster({**ROLLED_CONTROLLERS, **stuck, **crashing}, away, isr)
     status = status_after(rolled(observation))
     refused(rolled(observation, status=status), Reason.ROLLOUT_HALTED)
@@ -182,7 +190,7 @@ def after_the_roll(**of_pod: Any) -> Any:
     return cluster({**current(*CONTROLLERS, *BROKERS), 1: a_pod(1, revision=NEW, **of_pod)})
 
 
-@pytest.mark.parametrize("of_pod", CRASHES.values(), ids=CRASHES)
+@pytest.mark.parametrize("of_pod", CRASHED.values(), ids=CRASHED)
 def test_no_level_is_raised_while_a_node_crashes_although_the_roll_is_over(of_pod: dict[str, Any]) -> None:
     observation = after_the_roll(**of_pod)
     roll = rolled(observation, changes=(RAISE,))
@@ -198,8 +206,8 @@ def test_an_end_of_a_container_that_is_no_crash_does_not_hold_the_raise_of_a_lev
 
 
 def test_a_crash_after_the_roll_holds_no_downgrade_and_halts_no_finished_roll() -> None:
-    """To go back may be what helps."""
-    observation = after_the_roll(**CRASHES["was started again"])
+    """A downgrade may be what helps."""
+    observation = after_the_roll(**CRASHED["was started again"])
     assert rolled(observation, changes=(UpdateFeature("share.version", 2, 1),)).decision is None
     assert rolled(observation).decision is None
     assert not rolled(observation).is_active

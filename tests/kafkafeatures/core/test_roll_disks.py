@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -72,14 +73,20 @@ def disks_before(*nodes: Node) -> Disks:
 
 
 OLD = disks_before(with_dirs(1, "old", "older"))
+"""At the beginning of the roll broker 1 had these two directories."""
 LOST = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, returned_with(1, "new"))
+"""Broker 1 was restarted, and has neither of them."""
 DRAINED = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision=BEFORE)}, returned_with(1, "new"))
-"""A new pod of the template of before: nothing of it is in an intent."""
+"""The same, but its new pod is of the former template: somebody else restarted it."""
 LAST = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, returned_with(1, "new"))
+"""The same as `LOST`, and no other node is left to be restarted."""
+WITH_AND_WITHOUT_RESTART = pytest.mark.parametrize(
+    "flying", [(), (sent(1, stopped=0),)], ids=["no restart in flight", "its restart in flight"]
+)
 
 
-@pytest.mark.parametrize("observation", [LOST, DRAINED, LAST])
-@pytest.mark.parametrize("flying", [(), (sent(1),)])
+@pytest.mark.parametrize("observation", [LOST, DRAINED, LAST], ids=["restarted", "drained", "last of the roll"])
+@WITH_AND_WITHOUT_RESTART
 def test_a_broker_that_comes_back_without_any_former_directory_halts_the_roll(
     observation: Observation, flying: tuple[RestartInFlight, ...]
 ) -> None:
@@ -126,7 +133,7 @@ def test_a_broker_with_one_former_directory_is_back_and_its_new_directories_are_
     assert rolled(moved, disks=roll.disks.earlier).disks.lost_ids == set()
 
 
-@pytest.mark.parametrize("before", [(), tuple(map(str, range(MOST_DIRS + 1)))])
+@pytest.mark.parametrize("before", [(), tuple(map(str, range(MOST_DIRS + 1)))], ids=["unknown", "too many"])
 def test_directories_that_were_unknown_or_too_many_to_record_do_not_make_a_disk_new(
     before: tuple[str, ...],
 ) -> None:
@@ -199,7 +206,7 @@ def test_the_status_has_the_directories_of_nodes_only_while_the_roll_is_in_progr
 
 
 def test_the_status_has_the_directories_of_the_node_in_flight_however_many_nodes_there_are() -> None:
-    """The next look, which finds it in flight, may be that of another process."""
+    """The next reconciliation, which follows its restart, may be that of another process."""
     many = {id_: frozenset({f"d:{id_:05}"}) for id_ in range(2000)}
     roll = rolled(replace(cluster(ROLLED_CONTROLLERS), registered_brokers=Unknown(UNREAD)), disks=many)
     assert isinstance(roll.decision, Act)
@@ -232,31 +239,34 @@ def both_of_one_id(controller: str, broker: str, state: NodeState = NodeState.LI
 def test_a_new_disk_is_reported_for_the_right_node_of_a_broker_and_a_controller_with_one_id(
     state: NodeState,
 ) -> None:
-    """The leader names one directory for both: whose it is, it does not tell where both run."""
+    """For one id the leader names one directory of the metadata log. If both nodes run, it is not known whose it is; if
+    the broker is down (`GHOST`), it is the controller's.
+    """
 
-    def judged(nodes: tuple[Node, Node], before: Disks | None = None) -> NodeDisks:
+    def disks_of_nodes(nodes: tuple[Node, Node], earlier: Disks | None = None) -> NodeDisks:
         nodes = (nodes[0], replace(nodes[1], metadata_dir="")) if state is NodeState.GHOST else nodes
-        return disks_now(nodes, before or {}, frozenset())
+        return disks_now(nodes, earlier or {}, frozenset())
 
-    noted = judged(both_of_one_id("meta", "log", state))
-    again = judged(tuple(reversed(both_of_one_id("meta", "log", state))), noted.earlier)  # type: ignore[arg-type]
-    assert (again.earlier, again.lost) == (noted.earlier, ())
-    assert [node.title for node in judged(both_of_one_id("meta", "new", state), noted.earlier).lost] == ["broker 1"]
-    is_known = state is NodeState.GHOST
-    lost = judged(both_of_one_id("new", "log", state), noted.earlier).lost
-    assert [node.title for node in lost] == ["controller 1"] * is_known
+    before = disks_of_nodes(both_of_one_id("meta", "log", state))
+    in_other_order: Any = tuple(reversed(both_of_one_id("meta", "log", state)))
+    unchanged = disks_of_nodes(in_other_order, before.earlier)
+    assert (unchanged.earlier, unchanged.lost) == (before.earlier, ())
+    lost = disks_of_nodes(both_of_one_id("meta", "new", state), before.earlier).lost
+    assert [node.title for node in lost] == ["broker 1"]
+    lost = disks_of_nodes(both_of_one_id("new", "log", state), before.earlier).lost
+    assert [node.title for node in lost] == (["controller 1"] if state is NodeState.GHOST else [])
 
 
 def test_a_consent_to_a_new_disk_keeps_the_directories_of_the_other_node_with_the_same_id() -> None:
     nodes = both_of_one_id("meta", "log", NodeState.GHOST)
     before = {1: disks_of(with_dirs(1, "old", metadata="meta"))}
     consent = consent_to_disk(before[1], nodes[1])
-    judged = disks_now(nodes, before, frozenset(), {consent})
-    assert (judged.used, judged.lost) == (frozenset({consent}), ())
-    assert judged.earlier == {1: disks_of(with_dirs(1, "log", metadata="meta"))}
+    disks_of_nodes = disks_now(nodes, before, frozenset(), {consent})
+    assert (disks_of_nodes.used, disks_of_nodes.lost) == (frozenset({consent}), ())
+    assert disks_of_nodes.earlier == {1: disks_of(with_dirs(1, "log", metadata="meta"))}
 
 
-@pytest.mark.parametrize("flying", [(), (sent(1, stopped=0),)])
+@WITH_AND_WITHOUT_RESTART
 def test_a_lost_disk_does_not_halt_a_migration_path_without_restarts_and_stays_recorded(
     flying: tuple[RestartInFlight, ...],
 ) -> None:
@@ -296,6 +306,7 @@ def test_a_status_keeps_the_disks_it_has_room_for_and_always_those_of_the_nodes_
     read = read_disks(RolloutStatus.read(RolloutStatus(disks=lines).as_json()).disks)
     assert read.items() <= before.items()
     assert read.keys() >= first & before.keys()
+    # Lines are left out only if the next one, of at most 100 bytes, does not fit; each of up to 400 lines has a comma.
     assert read == before or sum(map(len, lines)) > MOST_BYTES - 400 * len('"", ') - 100
     assert sum(map(len, lines)) <= MOST_BYTES
 
@@ -311,13 +322,13 @@ def test_the_valid_lines_of_directories_in_an_edited_status_are_read(lines: list
 def test_exactly_the_nodes_without_any_former_directory_are_on_a_new_disk(
     looks: list[dict[int, set[str]]],
 ) -> None:
-    """A node had all that it ever had without a break; there is no consent."""
+    """`model`: the directories that each node had, up to now, without being on a new disk; there is no consent."""
     before: Disks = {}
     model: dict[int, set[str]] = {}
     for look in looks:
-        judged = disks_now([with_dirs(id_, *dirs) for id_, dirs in look.items()], before, frozenset())
+        disks_of_nodes = disks_now([with_dirs(id_, *dirs) for id_, dirs in look.items()], before, frozenset())
         lost = {id_ for id_, dirs in look.items() if id_ in model and model[id_].isdisjoint(dirs)}
         for id_ in look.keys() - lost:
             model.setdefault(id_, set()).update(look[id_])
-        assert judged.lost_ids == lost
-        before = judged.earlier
+        assert disks_of_nodes.lost_ids == lost
+        before = disks_of_nodes.earlier

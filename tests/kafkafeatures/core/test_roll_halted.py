@@ -1,5 +1,8 @@
 """A halted roll: no node goes to the revision that halted it, and a stuck node goes first only if it cannot start by
 itself.
+
+A stuck node is down, and its pod does not run. The cluster: controllers 3001 (the leader) to 3003, brokers 1 to 6; 1
+and 4 share no partition. `sent(1, minutes=20)`: broker 1 was restarted 20 min ago, and nodeTimeout is 15 min.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ from tests.kafkafeatures.core.rolls import (
 )
 from tests.kafkafeatures.worlds import NOW, SILENT
 
-CLOSED = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
+CLOSED = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))  # it is 03:04
 ONE_AT_A_TIME = replace(ROLLOUT, max_parallel=MaxParallel(1))
 BY = f"{NOW + timedelta(minutes=9):%H:%M:%S} UTC"
 NO_QUORUM = Failure(FailureKind.NO_LEADER, "controllers", "no leader")
@@ -121,7 +124,7 @@ def test_a_stuck_second_controller_is_not_restarted_into_an_image_that_halted_th
 
 
 def test_no_node_goes_to_the_image_that_halted_the_roll_even_with_every_broker_down() -> None:
-    """What is restarted then is what the document has gone back from."""
+    """With every broker down, a restart helps only nodes whose template has been reverted to another image."""
     observation = halted_by_1({id_: lasting(id_, OLD)[id_] for id_ in BROKERS if id_ != 1}, down(*BROKERS))
     observation = replace(observation, partitions=Unknown(SILENT))
     refused(rolled(observation, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)

@@ -1,4 +1,9 @@
-"""Restarts in flight: unsent evictions, nodes that do not come back in time, and the next restart beside them."""
+"""Restarts in flight: unsent evictions, nodes that do not come back in time, and the next restart beside them.
+
+All nodes are to be restarted: controllers 3001 (the leader) to 3003, brokers 1 to 6; 1 and 4 share no partition.
+`sent`: a restart in flight; `replaced`, `fresh`: the new pod, the new process of a node; spec.rollout.nodeTimeout is 15
+min.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +17,11 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import EMPTY, Result, RevisionStatus, RolloutStatus, Via
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.decisions import Act, Wait
+from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.desired_state import DesiredState, MaxParallel, Mode, Window
 from kafkafeatures.core.engine.settling import OpenOutcome
 from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
-from kafkafeatures.core.facts.readings import (
-    NOT_ASKED,
-    QuorumAnswer,
-    ReplicaProgress,
-    Role,
-)
+from kafkafeatures.core.facts.readings import NOT_ASKED, QuorumAnswer, ReplicaProgress, Role
 from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.roll.coming_back import ReturnPhase
@@ -66,9 +66,7 @@ def is_not_wanted(restart: RestartInFlight, observation: Observation) -> bool:
 
 
 def test_an_eviction_that_may_not_have_been_sent_is_sent_again_before_any_other_step() -> None:
-    roll = rolled(cluster(ROLLED_CONTROLLERS), sent(3))
-    assert isinstance(roll.decision, Act)
-    assert roll.decision.step == sent(3).step
+    assert restart_in(rolled(cluster(ROLLED_CONTROLLERS), sent(3))) == sent(3).step
 
 
 def combined_of(observation: Observation) -> Observation:
@@ -79,12 +77,11 @@ def combined_of(observation: Observation) -> Observation:
     return with_workloads(replace(observation, nodes=nodes), stateful_sets=sets)
 
 
-def test_an_unsent_eviction_for_a_former_image_is_dropped_and_the_restart_is_decided_again() -> None:
-    """With the newer image, controllers may have to go before this broker; and a follower may lead by now."""
+def test_an_unsent_eviction_is_dropped_once_its_image_has_changed_or_another_node_has_to_go_first() -> None:
     for observation, restart in (
-        (cluster(ROLLED_CONTROLLERS), sent(3, after="another")),
-        (cluster(), sent(3)),
-        (cluster(), sent(3001)),
+        (cluster(ROLLED_CONTROLLERS), sent(3, after="another")),  # the image is another one by now
+        (cluster(), sent(3)),  # controllers need a restart by now, and go before brokers
+        (cluster(), sent(3001)),  # it leads by now, and goes after its followers
         (combined_of(cluster()), sent(3)),
     ):
         assert "was not evicted yet" in refused(rolled(observation, restart), Reason.ROLLING_NODES)
@@ -103,61 +100,65 @@ def test_an_eviction_that_was_not_sent_waits_while_the_template_of_controllers_i
 
 
 def test_an_eviction_that_was_not_sent_waits_if_a_node_that_went_away_since_uses_up_max_parallel() -> None:
-    """By maxParallel, of which it needs one itself."""
     isr = tuple(replace(partition, in_sync=partition.isr - {6}) for partition in PARTITIONS)
     away = cluster({**ROLLED_CONTROLLERS, **current(6)}, {6: replace(a_node(6), state=NodeState.UNREACHABLE)}, isr)
     assert restarted_id(rolled(away, sent(3))) == 3
-    alone = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    message = refused(rolled(away, sent(3), rollout=alone), Reason.ROLLING_NODES)
+    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
+    message = refused(rolled(away, sent(3), rollout=one_at_a_time), Reason.ROLLING_NODES)
     assert "broker 6 is unavailable; bring broker 6 back" in message
 
 
-def test_a_node_that_is_not_back_in_time_halts_the_roll_unless_it_recovers_its_log() -> None:
+def test_a_node_that_is_not_back_in_time_halts_the_roll_with_a_remedy_for_what_its_pod_does() -> None:
     crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff", restarts=7)})
     message = refused(rolled(crashing, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     assert "CrashLoopBackOff, restarted 7 times" in message
     assert "kubectl logs broker-1" in message
     assert "delete the pod" not in message
-    unnamed = replace(crashing, nodes=tuple(node for node in crashing.nodes if node.id != 1))
-    assert "then delete the pod" in refused(rolled(unnamed, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
-    homeless = cluster({**ROLLED_CONTROLLERS, **replaced(1, phase="Pending", waiting="Unschedulable", ready=False)})
-    message = refused(rolled(homeless, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+    unregistered = replace(crashing, nodes=tuple(node for node in crashing.nodes if node.id != 1))
+    assert "then delete the pod" in refused(rolled(unregistered, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
+    unscheduled = cluster({**ROLLED_CONTROLLERS, **replaced(1, phase="Pending", waiting="Unschedulable", ready=False)})
+    message = refused(rolled(unscheduled, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
     assert "pod broker-1 does not run: Unschedulable" in message
+
+
+def test_a_fenced_node_that_recovers_its_log_for_longer_than_node_timeout_does_not_halt_the_roll() -> None:
     fenced = replace(a_node(1, state=NodeState.FENCED), broker_epoch=900, incarnation="second")
     recovering = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, {1: fenced})
     assert restarted_id(rolled(recovering, sent(1, minutes=20))) == 4
 
 
 def test_node_timeout_counts_from_the_stop_of_the_pod_and_not_from_the_decision() -> None:
-    """A budget may refuse its eviction for a day."""
+    """A PodDisruptionBudget may refuse the eviction for long after the decision: here for 23 h."""
     crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="ImagePullBackOff")})
-    day = 23.0 * 60
-    assert restarted_id(rolled(crashing, sent(1, minutes=day, stopped=14))) == 4
-    refused(rolled(crashing, sent(1, minutes=day, stopped=16)), Reason.ROLLOUT_HALTED)
-    unstopped = replace(sent(1, minutes=day), stopping_since=None)
+    nearly_a_day = 23.0 * 60
+    assert restarted_id(rolled(crashing, sent(1, minutes=nearly_a_day, stopped=14))) == 4
+    refused(rolled(crashing, sent(1, minutes=nearly_a_day, stopped=16)), Reason.ROLLOUT_HALTED)
+    unstopped = replace(
+        sent(1, minutes=nearly_a_day), stopping_since=None
+    )  # the stop is remembered once it is observed
     assert unstopped.remembering(replace(unstopped, stopping_since=ago(1))) != unstopped
 
 
-def test_a_broker_is_back_once_it_is_in_sync_with_the_partitions_of_before_its_restart() -> None:
-    """Which they are counts, and not how many."""
+def test_a_broker_is_back_once_it_is_in_sync_with_all_partitions_it_was_in_sync_with_before_its_restart() -> None:
+    """Broker 1 was out of sync with a-0: that counts as back, but to be out of sync with b-0 instead does not."""
     before = (row("a", 1, 2, 3, isr=[2, 3]), row("b", 1, 2, 3))
     after = (row("a", 1, 2, 3), row("b", 1, 2, 3, isr=[2, 3]))
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
     pods = {**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6)}
     step = restart_in(rolled(cluster(pods, partitions=before), rollout=rule))
     assert (step.node_id, step.out_of_sync) == (1, 1)
-    back = {**pods, **replaced(1)}
-    in_sync, behind = ReturnPhase.BACK, ReturnPhase.CATCHING_UP
-    for partitions, phase in ((before, in_sync), (after, behind), ((), in_sync), (after[:1], in_sync)):
-        observation = cluster(back, fresh(1), partitions)
-        again = in_flight(RestartInFlight(step, sent(1).at, Via.API_SERVER).to_intent())
-        assert isinstance(again, RestartInFlight)
-        assert isinstance(again.step, RestartNode)
-        assert again.step.state_in(observation, replication_of(observation)).phase is phase
+    pods_after = {**pods, **replaced(1)}
+    back, behind = ReturnPhase.BACK, ReturnPhase.CATCHING_UP
+    for partitions, phase in ((before, back), (after, behind), ((), back), (after[:1], back)):
+        observation = cluster(pods_after, fresh(1), partitions)
+        restart = in_flight(RestartInFlight(step, sent(1).at, Via.API_SERVER).to_intent())  # as the status has it
+        assert isinstance(restart, RestartInFlight)
+        assert isinstance(restart.step, RestartNode)
+        assert restart.step.state_in(observation, replication_of(observation)).phase is phase
 
 
 def test_a_broker_has_to_be_in_sync_with_all_partitions_if_only_their_number_is_remembered() -> None:
-    """The status is another release's, or the broker has more such partitions than there is room for."""
+    """The status names at most 12 partitions that were out of sync before; here are 13."""
     many = tuple(row("a", 1, 2, 3, isr=[2, 3], number=number) for number in range(13))
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
     pods = {**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6)}
@@ -224,14 +225,13 @@ def test_the_restarted_nodes_of_an_older_release_are_known_while_no_target_has_c
 
 
 def test_no_node_is_restarted_twice_for_one_revision_however_many_restarts_end_at_once() -> None:
-    """The history has ten entries."""
+    """The history has ten entries, so eleven later restarts push broker 1 out of it; `rollout` still has its id."""
     roll = rolled(cluster(ROLLED_CONTROLLERS))
     begun = rollout_status(roll, WAITING, None, ago(5))
     status = replace(EMPTY, rollout=begun)
     for id_ in (1, *range(100, 111)):
-        status = with_result(
-            status, sent(id_), Result.APPLIED, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0)
-        )
+        at = Stamp(NOW.isoformat())
+        status = with_result(status, sent(id_), Result.APPLIED, at=at, age_of=lambda _: timedelta(0))
     assert all(entry.target != "broker-1" for entry in status.history)
     roll = rolled(cluster(ROLLED_CONTROLLERS), status=status)
     assert "broker 1 was restarted in this roll" in refused(roll, Reason.ROLLOUT_HALTED)
@@ -269,19 +269,18 @@ def test_an_observer_that_only_fetches_the_metadata_log_is_no_node_that_is_away(
     assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, {77: observer}), rollout=one_at_a_time)) in BROKERS
 
 
-# --- what happens in between ---
-
-
-def test_a_node_that_came_back_on_the_image_in_between_does_not_halt_the_roll_to_the_next_image() -> None:
-    """The node came back of the image in between: it needs one more restart, and was not restarted in vain."""
-    passing = sent(1, stable=True, after="in-between")
+def test_a_node_that_came_back_on_an_image_that_was_changed_once_more_does_not_halt_the_roll() -> None:
+    """The image was changed twice, and the restart of broker 1 brought the first change: it needs another restart."""
+    superseded_restart = sent(1, stable=True, after="in-between")
     mixed = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="in-between")}, fresh(1))
     begun = Stamp((NOW - timedelta(seconds=30)).isoformat())
-    status = replace(EMPTY, intents=(passing.to_intent(),))
-    status = replace(status, rollout=RolloutStatus(id=rolled(mixed, passing).id, started_at=begun, total=9, done=3))
-    result = passing.settle(looks(mixed))
+    status = replace(EMPTY, intents=(superseded_restart.to_intent(),))
+    status = replace(
+        status, rollout=RolloutStatus(id=rolled(mixed, superseded_restart).id, started_at=begun, total=9, done=3)
+    )
+    result = superseded_restart.settle(looks(mixed))
     assert result is Result.SUPERSEDED
-    status = with_result(status, passing, result, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0))
+    status = with_result(status, superseded_restart, result, at=Stamp(NOW.isoformat()), age_of=lambda _: timedelta(0))
     assert restarted_id(rolled(mixed, status=status)) in BROKERS
 
 
@@ -291,7 +290,7 @@ def test_an_unsent_restart_is_held_by_windows_and_halts_and_dropped_once_its_pod
     refused(behind_gates(observation, rolled(observation, sent(3), rollout=night), night), Reason.ROLLING_NODES)
     crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff")})
     refused(rolled(crashing, sent(3), sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
-    refused(rolled(cluster(current(*CONTROLLERS, *BROKERS)), sent(3)), Reason.ROLLING_NODES)
+    refused(rolled(cluster(current(*CONTROLLERS, *BROKERS)), sent(3)), Reason.ROLLING_NODES)  # not sent any more
 
 
 def test_a_roll_keeps_its_id_while_a_stateful_set_has_no_pods() -> None:
@@ -313,14 +312,14 @@ def test_a_roll_with_nodes_in_flight_keeps_its_status_while_the_pods_cannot_be_r
 
 
 def test_an_eviction_that_is_no_longer_wanted_ends_once_it_cannot_be_on_its_way() -> None:
-    """An eviction may have been asked for until it was no longer wanted, however long ago it was asked for first."""
+    """`unwanted`: minutes since it was last wanted, and so may have been sent. A request arrives within one minute."""
     observation = replace(cluster(), workloads=Unknown(NOT_ASKED))
     for unwanted, result in ((None, OpenOutcome()), (0.5, OpenOutcome()), (2, Result.NOT_APPLIED)):
         restart = sent(3, minutes=20, unwanted=unwanted)
         assert restart.settle(looks(observation)) == result
     gone = replace(observation, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
     assert is_not_wanted(sent(3), observation)
-    assert not is_not_wanted(sent(3), gone)
+    assert not is_not_wanted(sent(3), gone)  # the eviction may be what stopped it
 
 
 def test_combined_nodes_are_restarted_followers_first_and_the_leader_last() -> None:
@@ -328,14 +327,14 @@ def test_combined_nodes_are_restarted_followers_first_and_the_leader_last() -> N
     nodes = {id_: replace(a_node(id_), roles=both, is_voter=True) for id_ in (1, 2, 3)}
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
     pods = {**ROLLED_CONTROLLERS, **current(4, 5, 6)}
-    some = (row("busy", 1, 2, 3, isr=[1, 2]),)
-    for leader, next_one in ((2, 3), (3, None)):
+    some = (row("busy", 1, 2, 3, isr=[1, 2]),)  # min.insync.replicas is 2: only node 3 may be away
+    for leader, next_id in ((2, 3), (3, None)):
         progress = tuple(ReplicaProgress(id_, 100, 50_000, 50_000) for id_ in (1, 2, 3))
         roll = rolled(cluster(pods, nodes, some, quorum=QuorumAnswer(leader, 4, 100, progress, ())), rollout=rule)
-        if next_one is None:
+        if next_id is None:
             assert "node 1" in refused(roll, Reason.ROLLING_NODES)
         else:
-            assert restarted_id(roll) == next_one
+            assert restarted_id(roll) == next_id
 
 
 @pytest.mark.parametrize(
@@ -344,6 +343,7 @@ def test_combined_nodes_are_restarted_followers_first_and_the_leader_last() -> N
         ({"node": {"state": NodeState.UNREACHABLE}}, "it may recover its log for hours; see `kubectl logs broker-1`"),
         ({"pod": {"waiting": "CrashLoopBackOff"}}, "answers, but the container of its pod broker-1 waits"),
     ],
+    ids=["unreachable", "crashing"],
 )
 def test_a_combined_node_that_is_away_does_not_wait_for_itself(away: dict[str, Any], message: str) -> None:
     both = (Role.CONTROLLER, Role.BROKER)
@@ -356,7 +356,7 @@ def test_a_combined_node_that_is_away_does_not_wait_for_itself(away: dict[str, A
 
 
 def test_an_intent_that_names_the_pod_of_another_node_evicts_nothing() -> None:
-    """A status can be edited: what was judged is the node."""
+    """A status can be edited. Broker 3 was judged, so the pod of broker 1 must not be evicted."""
     edited = RestartNode(3, "broker 3", "broker-1", "uid-1", OLD, NEW, 103, "first-3")
     refused(rolled(cluster(ROLLED_CONTROLLERS), replace(sent(3), step=edited)), Reason.ROLLING_NODES)
 
@@ -378,13 +378,13 @@ def test_a_long_missing_reading_is_reported_as_missing_and_not_as_a_node_that_is
 
 
 def test_controllers_that_host_no_partition_need_no_consent_for_single_replicas() -> None:
-    alone = (*PARTITIONS, row("one", 2))
-    assert restarted_id(rolled(cluster(current(*BROKERS), partitions=alone))) == 3002
-    refused(rolled(cluster(ROLLED_CONTROLLERS, partitions=alone)), Reason.CONSENT_REQUIRED)
+    single_replica = (*PARTITIONS, row("one", 2))
+    assert restarted_id(rolled(cluster(current(*BROKERS), partitions=single_replica))) == 3002
+    refused(rolled(cluster(ROLLED_CONTROLLERS, partitions=single_replica)), Reason.CONSENT_REQUIRED)
 
 
 def test_a_node_that_does_not_run_has_to_come_back_in_sync_with_every_partition() -> None:
-    """All its partitions are out of sync before: that is no measure for it."""
+    """While it is down it is out of sync with all its partitions: none of them is remembered as out of sync before."""
     bad = replaced(1, revision="bad", **CRASHES)
     isr = tuple(replace(partition, in_sync=partition.isr - {1}) for partition in PARTITIONS)
     away = {1: replace(a_node(1), state=NodeState.GHOST)}

@@ -36,12 +36,13 @@ from tests.kafkafeatures.worlds import NOW
 
 BEHIND = tuple(replace(partition, in_sync=partition.isr - {5}) for partition in PARTITIONS)
 """Broker 5 is in sync with none of the partitions that it hosts."""
-BOTH = pytest.mark.parametrize("availability", Availability)
+WITH_EACH_AVAILABILITY = pytest.mark.parametrize("availability", Availability)
 DAY_AGO = stamp(NOW - timedelta(days=1))
+"""The time that the status has: broker 5 has lagged since then."""
 SEE_LEADER = "; broker 1 leads all of these partitions: see `kubectl logs broker-1` as well"
 
 
-@BOTH
+@WITH_EACH_AVAILABILITY
 def test_a_broker_that_is_behind_and_needs_a_restart_is_restarted_first(availability: Availability) -> None:
     rollout = replace(ROLLOUT, availability=availability)
     assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, partitions=BEHIND), rollout=rollout)) == 5
@@ -85,7 +86,7 @@ def test_a_node_in_flight_that_catches_up_is_not_reported_as_behind() -> None:
 
 # --- the leader of what a broker lacks ---
 
-LATE = (row("orders", 1, 5, 3, isr=(1, 3)), row("orders", 5, 1, 6, isr=(1, 6), number=1))
+LED_BY_1 = (row("orders", 1, 5, 3, isr=(1, 3)), row("orders", 5, 1, 6, isr=(1, 6), number=1))
 """Broker 1 leads all that broker 5 is not in sync with."""
 
 
@@ -95,14 +96,14 @@ def remedy(roll: Roll) -> str:
 
 
 def test_the_remedy_for_a_late_broker_names_the_log_of_the_one_leader_of_all_that_it_lacks() -> None:
-    observation = cluster({**current(*CONTROLLERS), **replaced(5)}, fresh(5), LATE)
+    observation = cluster({**current(*CONTROLLERS), **replaced(5)}, fresh(5), LED_BY_1)
     assert remedy(rolled(observation, sent(5, minutes=20))).endswith(SEE_LEADER)
 
 
 @pytest.mark.parametrize(
     "partitions",
     [
-        (*LATE, row("orders", 5, 4, 6, isr=(4, 6), number=2)),
+        (*LED_BY_1, row("orders", 5, 4, 6, isr=(4, 6), number=2)),
         (row("orders", 5, 1, 3, isr=(), offline=True),),
     ],
     ids=["two leaders", "no leader"],
@@ -116,14 +117,14 @@ def test_the_log_of_a_leader_is_not_advised_where_several_brokers_or_none_lead_t
 
 def test_the_log_of_a_leader_that_is_away_is_not_advised() -> None:
     gone = {1: replace(a_node(1), state=NodeState.UNREACHABLE)}
-    observation = cluster({**current(*CONTROLLERS), **replaced(5)}, {**fresh(5), **gone}, LATE)
+    observation = cluster({**current(*CONTROLLERS), **replaced(5)}, {**fresh(5), **gone}, LED_BY_1)
     assert "leads all" not in remedy(rolled(observation, sent(5, minutes=20)))
 
 
-@pytest.mark.parametrize(("since", "named"), [(DAY_AGO, True), (stamp(NOW), False)])
+@pytest.mark.parametrize(("since", "is_named"), [(DAY_AGO, True), (stamp(NOW), False)])
 def test_the_leader_of_a_lagging_broker_is_named_once_the_lag_lasts_while_others_restart(
-    since: Stamp, *, named: bool
+    since: Stamp, *, is_named: bool
 ) -> None:
-    observation = cluster(current(*CONTROLLERS, 2, 3, 4, 5, 6), partitions=LATE)
+    observation = cluster(current(*CONTROLLERS, 2, 3, 4, 5, 6), partitions=LED_BY_1)
     status = replace(EMPTY, rollout=RolloutStatus(id="roll", total=9, behind=(NodeSince(node_id=5, since=since),)))
-    assert remedy(rolled(observation, status=status)).endswith(SEE_LEADER) is named
+    assert remedy(rolled(observation, status=status)).endswith(SEE_LEADER) is is_named

@@ -68,16 +68,20 @@ OPEN = {
 }
 
 
-@pytest.mark.parametrize(("so", "words"), OPEN.values(), ids=OPEN)
-def test_no_node_is_restarted_while_a_migration_may_be_open_and_the_message_has_the_cause(so: Any, words: str) -> None:
-    """The first controller that starts without its flag would finalize it."""
+@pytest.mark.parametrize(("change", "words"), OPEN.values(), ids=OPEN)
+def test_no_node_is_restarted_while_a_migration_may_be_open_and_the_message_has_the_cause(
+    change: Any, words: str
+) -> None:
+    """A controller that is restarted without the flag would finalize the migration."""
     for observation in (cluster(), cluster(ROLLED_CONTROLLERS), cluster(current(*BROKERS))):
-        decision = rolled(so(observation)).decision
+        decision = rolled(change(observation)).decision
         assert isinstance(decision, Wait)
         assert decision.reason is Reason.MIGRATING
         assert words in decision.message
         assert [blocker.kind for blocker in decision.blockers] == [BlockerKind.MIGRATION]
-        assert decide(DesiredState({}, rollout=ROLLOUT), so(observation), roll=rolled(so(observation))) == decision
+        assert (
+            decide(DesiredState({}, rollout=ROLLOUT), change(observation), roll=rolled(change(observation))) == decision
+        )
 
 
 def test_no_broker_is_restarted_in_a_migration_before_the_copy_while_the_log_has_no_partitions() -> None:
@@ -114,7 +118,7 @@ def test_no_person_is_asked_to_restart_a_node_in_a_migration_and_an_earlier_requ
 
 
 def test_without_the_log_brokers_of_a_release_with_migrations_do_not_prove_that_none_is_open() -> None:
-    """In dual write those that run in KRaft mode already answer as they do after it."""
+    """In dual write, brokers in KRaft mode answer in the same way as after a migration."""
     without_log = replace(cluster(ROLLED_CONTROLLERS), source=Source(SourceKind.API_REQUESTS))
     assert restarted_id(rolled(without_log)) in BROKERS
 

@@ -57,7 +57,7 @@ def with_requested(*ids: int, **of_cluster: Any) -> Observation:
     return requested(cluster(pods, **of_cluster), *(pods[id_].name for id_ in ids))
 
 
-# --- who is restarted ---
+# --- the node that is restarted ---
 
 
 def test_a_request_for_a_pod_restarts_the_node_of_this_pod_and_no_other_node() -> None:
@@ -79,13 +79,13 @@ def test_the_next_pod_of_a_requested_restart_is_not_restarted_again() -> None:
 
 
 def test_a_node_already_restarted_in_this_roll_is_restarted_again_on_request() -> None:
-    """The request is for its next pod; one that came back outdated would halt the roll."""
+    """The request is for the new pod. Without it, a pod that needs a second restart in one roll would halt the roll."""
     roll = rolled(with_requested(4))
     begun = RolloutStatus(id=roll.id, started_at=ago(60), total=9, done=8, nodes="4")
     assert restarted_id(rolled(with_requested(4), status=replace(EMPTY, rollout=begun))) == 4
 
 
-# --- what holds for it as for any other ---
+# --- the same conditions as for any other restart ---
 
 
 def test_partitions_and_disruption_budgets_hold_a_requested_restart() -> None:
@@ -113,7 +113,9 @@ def test_a_requested_restart_waits_while_the_pod_may_run_another_node() -> None:
     assert "broker 4 has not confirmed its node id at an address of pod broker-4" in message
 
 
-@pytest.mark.parametrize("unknown", [{"observed": False}, {"update_revision": ""}])
+@pytest.mark.parametrize(
+    "unknown", [{"observed": False}, {"update_revision": ""}], ids=["template not processed", "no update revision"]
+)
 def test_a_requested_restart_waits_while_the_next_pod_is_unknown_even_of_a_stuck_node(
     unknown: dict[str, Any],
 ) -> None:

@@ -14,12 +14,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
 from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.facts.observation import NodeState, Observation, Source, SourceKind, Unknown
-from kafkafeatures.core.facts.readings import (
-    NOT_ASKED,
-    Failure,
-    FailureKind,
-    Role,
-)
+from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, Role
 from kafkafeatures.core.roll.report import rollout_status
 from tests.kafkafeatures.core.replicas import row
 from tests.kafkafeatures.core.rolls import (
@@ -71,9 +66,8 @@ NOBODY = Failure(FailureKind.UNREACHABLE, "brokers", "none of them is unfenced")
 
 
 def in_outage(waiting: str = "CrashLoopBackOff", **of_node: Any) -> Observation:
-    """No broker is unfenced, and all crash on an image that is no longer wanted.
-
-    `waiting`: what the pod of broker 2 waits for now. `of_node`: what is different of broker 5.
+    """Fence all brokers, which crash on a former image. `waiting`: state of the container of broker 2, which the other
+    pods do not have; `of_node`: fields of broker 5.
     """
     bad = {id_: a_pod(id_, revision="bad", ready=False, **{**CRASHES, "waiting": ""}) for id_ in BROKERS}
     bad[2] = replace(bad[2], waiting=waiting)
@@ -82,8 +76,8 @@ def in_outage(waiting: str = "CrashLoopBackOff", **of_node: Any) -> Observation:
 
 
 def test_a_stuck_broker_is_restarted_without_known_partitions_if_every_broker_is_fenced() -> None:
-    """Every broker crashes, so none says what it applies to topics; but no broker leads, and the outage would never
-    end.
+    """No broker tells its default of min.insync.replicas, so the partitions are not known. But no broker leads any, and
+    without a restart the outage would never end.
     """
     assert restarted_id(rolled(in_outage())) == 2
     running = in_outage(waiting="")
@@ -99,6 +93,7 @@ def test_a_stuck_broker_is_restarted_without_known_partitions_if_every_broker_is
         replace(in_outage(), source=Source(SourceKind.API_REQUESTS)),
         replace(in_outage(), finalized=Unknown(NOT_ASKED)),
     ],
+    ids=["broker 5 is live", "broker 5 may be unfenced", "combined node", "log not read", "levels unknown"],
 )
 def test_no_stuck_broker_is_restarted_without_known_partitions_while_some_broker_may_lead(
     doubtful: Observation,
@@ -126,7 +121,7 @@ def test_a_stuck_node_whose_budget_allows_no_eviction_is_held_with_the_patch_as_
 
 @pytest.mark.parametrize("unsent", [2, 3])
 def test_a_stuck_node_is_restarted_before_an_unsent_restart(unsent: int) -> None:
-    """The stuck node may be what the other restart waits for, and may be the same node."""
+    """The restart of broker 3 may be waiting for stuck broker 2; or the unsent restart is that of broker 2 itself."""
     isr = tuple(replace(partition, in_sync=partition.isr - {2}) for partition in PARTITIONS)
     away = {2: replace(a_node(2), state=NodeState.GHOST)}
     observation = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, **CRASHES)}, away, isr)
@@ -169,8 +164,8 @@ def test_a_broker_with_unconfirmed_id_holds_only_brokers_that_share_a_partition_
     assert roll.decision is not None
     status = rollout_status(roll, roll.decision, None, ago(0))
     assert status is not None
-    again = refused(rolled(hung(2), status=replace(EMPTY, rollout=at_first(status))), Reason.ROLLING_NODES)
-    assert " since 2020-01-01T00:00:00Z; " in again
+    later_message = refused(rolled(hung(2), status=replace(EMPTY, rollout=at_first(status))), Reason.ROLLING_NODES)
+    assert " since 2020-01-01T00:00:00Z; " in later_message
 
 
 def at_first(status: RolloutStatus) -> RolloutStatus:
@@ -180,7 +175,7 @@ def at_first(status: RolloutStatus) -> RolloutStatus:
 
 
 def test_a_silent_broker_without_partitions_counts_as_away_while_it_has_a_pod() -> None:
-    """A pod may start it again at any moment, and no ghost has one."""
+    """It is not a ghost: its pod may start it again at any moment."""
     partitions = tuple(
         row("orders", *(id_ for id_ in BROKERS if id_ not in (5, 6)), number=number) for number in range(3)
     )

@@ -39,18 +39,19 @@ from tests.kafkafeatures.core.rolls import (
 )
 from tests.kafkafeatures.worlds import NOW, known
 
-TOLD = cluster({**ROLLED_CONTROLLERS, **current(2, 5)})
+CLUSTER = cluster({**ROLLED_CONTROLLERS, **current(2, 5)})
+"""Brokers 2 and 5, and the controllers, need no restart; 1, 3, 4 and 6 do."""
 ALL = (*CONTROLLERS, *BROKERS)
 
 
 class Process:
-    """One process that looks again and again. `kept`: what it keeps."""
+    """One process that reconciles again and again. `kept`: what it remembers of the stages between reconciliations."""
 
     def __init__(self) -> None:
         self.kept: Mapping[str, StageMemory] = {}
 
-    def look(self, second: float, observation: Observation, *flying: Any, status: Status = EMPTY) -> Roll:
-        """A look so long after the process began."""
+    def reconcile(self, second: float, observation: Observation, *flying: Any, status: Status = EMPTY) -> Roll:
+        """Judge the roll, so many seconds after the process began. `flying`: restarts in flight."""
         facts = self.facts(second, observation, status)
         up_for = remembered_of(facts).up_for
         roll = rolled(
@@ -74,47 +75,57 @@ def returned(
     *,
     now: datetime = NOW,
     marks: Mapping[int, Mark] | None = None,
-    of: Observation = TOLD,
+    of: Observation = CLUSTER,
 ) -> Observation:
-    """Nodes that have been up for so long by the metadata log, whose clock shows `now`; all others for two hours."""
+    """Build nodes that have been up for so many seconds by the metadata log, whose clock shows `now`; all others for
+    two hours. `marks`: identities of these returns.
+    """
     times = {id_: now - timedelta(seconds=seconds.get(id_, 7200)) for id_ in ALL}
     return replace(of, returns=Returns(times, now, {**dict.fromkeys(ALL, (0, 1)), **(marks or {})}))
 
 
 def test_a_rarely_written_log_does_not_lengthen_the_wait_for_a_node_that_returned() -> None:
-    """One of ten minutes between two batches counts, so that the time of the return moves from look to look."""
+    """The log shows the time only in its batches: here broker 5 seems to have returned 1 s ago at each reading. So the
+    process counts the 30 s of stableFor itself.
+    """
     process = Process()
     for second in range(0, 30, 5):
-        roll = process.look(second, returned({5: 1}, now=NOW + timedelta(seconds=second)))
+        roll = process.reconcile(second, returned({5: 1}, now=NOW + timedelta(seconds=second)))
         assert isinstance(roll.decision, Wait), second
         assert "broker 5 has been up only" in roll.decision.message
-    assert isinstance(process.look(30, returned({5: 1}, now=NOW + timedelta(seconds=30))).decision, Act)
+    assert isinstance(process.reconcile(30, returned({5: 1}, now=NOW + timedelta(seconds=30))).decision, Act)
 
 
 def test_clocks_of_controllers_that_are_ahead_do_not_repeat_the_wait_after_a_restart() -> None:
     process = Process()
     ahead = NOW + timedelta(minutes=1)
     for second in range(0, 30, 5):
-        process.look(second, returned({5: second}, now=ahead), sent(5))
-    assert isinstance(process.look(30, returned({5: 30}, now=ahead)).decision, Act)
+        process.reconcile(second, returned({5: second}, now=ahead), sent(5))
+    assert isinstance(process.reconcile(30, returned({5: 30}, now=ahead)).decision, Act)
 
 
-@pytest.mark.parametrize("mark", [(0, 2), (700, 0), (700, 1)])
-def test_a_controller_that_returned_unobserved_has_to_become_stable_again(mark: Mark) -> None:
-    """The process may have read another snapshot since, which does not say when that was."""
+@pytest.mark.parametrize(
+    "mark",
+    [(0, 2), (700, 0), (700, 1)],
+    ids=["later in the log", "known from a snapshot", "log read from a snapshot on"],
+)
+def test_a_node_that_returned_unobserved_once_more_has_to_become_stable_again(mark: Mark) -> None:
+    """Its return has another mark (first offset of the reading, and time in the log) than at second 0, which is (0, 1).
+    stableFor is 30 s.
+    """
     process = Process()
-    process.look(0, returned({5: 1}))
+    process.reconcile(0, returned({5: 1}))
     for second, is_waited_for in ((600, True), (629, True), (630, False)):
-        roll = process.look(second, returned({5: 1}, marks={5: mark}))
+        roll = process.reconcile(second, returned({5: 1}, marks={5: mark}))
         assert isinstance(roll.decision, Wait if is_waited_for else Act), second
 
 
 def test_the_time_a_node_is_up_survives_an_unread_reconciliation_and_not_another_cluster_id() -> None:
     process = Process()
-    process.look(0, returned({5: 1}))
-    process.look(20, TOLD)
+    process.reconcile(0, returned({5: 1}))
+    process.reconcile(20, CLUSTER)
     process.kept = {name: memory.interrupted("no node answered") for name, memory in process.kept.items()}
-    assert isinstance(process.look(30, returned({5: 1})).decision, Act)
+    assert isinstance(process.reconcile(30, returned({5: 1})).decision, Act)
     other = replace(returned({5: 1}), cluster_id=known("another"))
     assert remembered_of(process.facts(40, other)).up_for[5] == timedelta(0)
     unknown = replace(returned({5: 1}), cluster_id=Unknown(Failure(FailureKind.UNREACHABLE, "", "no node answered")))
@@ -124,7 +135,7 @@ def test_the_time_a_node_is_up_survives_an_unread_reconciliation_and_not_another
 def test_the_process_keeps_recorded_disks_until_the_roll_is_over() -> None:
     process = Process()
     begun = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), log_dirs=frozenset({"old"}))})
-    process.look(0, begun)
+    process.reconcile(0, begun)
     memory = kept_of_roll(process.facts(1, begun), None, is_over=False)[ROLL]
     assert isinstance(memory, RollMemory)
     assert memory.disks[1] == disks_of(replace(a_node(1), log_dirs=frozenset({"old"})))

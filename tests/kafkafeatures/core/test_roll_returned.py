@@ -1,4 +1,8 @@
-"""No node is restarted while another one came back only moments ago."""
+"""No node is restarted while another one came back less than `stableFor` (30 s) ago.
+
+Controllers 3001 (the leader) to 3003 are done, if nothing else is said, and brokers 1 to 6 are to be restarted; 1 and
+4, 2 and 5, 3 and 6 share no partition.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +36,7 @@ from tests.kafkafeatures.core.rolls import (
 from tests.kafkafeatures.worlds import NOW
 
 AT_ONCE = timedelta(0)
+"""`known_for`: this process has just begun, so it has seen no node up itself, and the metadata log decides."""
 
 
 def up_for(
@@ -82,11 +87,11 @@ def test_a_broker_that_does_not_stay_up_is_restarted_as_its_new_image_may_be_the
 
 
 def test_one_of_several_brokers_that_do_not_stay_up_is_restarted_if_they_share_no_partition() -> None:
-    """2 and 5 have no partition in common, so neither needs the other; and one at a time, as always."""
+    """2 and 5 have no partition in common, so neither needs the other."""
     observation = cluster({**ROLLED_CONTROLLERS, **current(1, 3, 4, 6)})
     first = restarted_id(rolled(up_for({2: 12, 5: 12}, observation), known_for=AT_ONCE))
     assert first in (2, 5)
-    seconds_of_others = {1: 12, 3: 12, 4: 12, 6: 12}  # which need no restart: they have no end of their own to wait for
+    seconds_of_others = {1: 12, 3: 12, 4: 12, 6: 12}  # they need no restart, and share partitions with 2 and 5
     text = refused(
         rolled(up_for({2: 12, 5: 12, **seconds_of_others}, observation), known_for=AT_ONCE), Reason.ROLLING_NODES
     )
@@ -133,7 +138,7 @@ def test_no_controller_of_two_that_do_not_stay_up_is_restarted_if_the_majority_n
 
 
 def test_a_controller_that_does_not_stay_up_is_restarted_while_a_broker_does_not_stay_up() -> None:
-    """The controllers go first, so the broker would wait for them, and they for it."""
+    """If the controller waited for the broker, both would wait for ever: brokers are restarted after controllers."""
     assert restarted_id(rolled(up_for({3002: 12, 5: 12}, cluster()), known_for=AT_ONCE)) == 3002
 
 
@@ -159,13 +164,13 @@ def test_a_node_that_does_not_run_is_not_waited_for_as_one_that_returned(state: 
 
 
 def test_a_controllers_clock_that_is_set_forward_does_not_shorten_the_wait_for_a_returned_node() -> None:
-    """One registered 3 s ago; then an hour was added, and the registration is an hour and 3 s old by the log."""
+    """Broker 5 registered 3 s ago. Then the clock was set an hour forward: by the log, it was 3603 s ago."""
     observation = up_for({5: 3603}, log_is_ahead=3600)
     assert "broker 5 has been up only since" in refused(rolled(observation, known_for=AT_ONCE), Reason.ROLLING_NODES)
 
 
 def test_a_clock_that_is_set_back_does_not_lengthen_the_wait_beyond_stable_for() -> None:
-    """One registered an hour from now, by the log."""
+    """By the log, broker 5 registers an hour from now; so the time for which this process has seen it up counts."""
     observation = up_for({5: -3600})
     assert isinstance(rolled(observation, up_for={5: timedelta(seconds=29)}).decision, Wait)
     assert isinstance(rolled(observation, up_for={5: timedelta(seconds=30)}).decision, Act)
@@ -185,7 +190,9 @@ def test_without_the_metadata_log_the_start_of_the_container_is_the_return_of_th
 
 
 def test_the_return_of_a_controller_that_the_log_does_not_name_is_the_start_of_its_container() -> None:
-    """Below metadata.version 3.7-IV0 controllers do not register; the pod of a node that does is no second witness."""
+    """Below metadata.version 3.7-IV0 controllers do not register. For a node that the log names, its pod does not
+    count.
+    """
     young = {id_: a_pod(id_, revision=NEW, started_at=NOW - timedelta(seconds=12)) for id_ in (3001, 5)}
     observation = up_for({}, cluster({**ROLLED_CONTROLLERS, **young}))
     assert isinstance(rolled(observation, known_for=AT_ONCE).decision, Act)

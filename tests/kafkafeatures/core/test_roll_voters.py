@@ -1,4 +1,7 @@
-"""No node is restarted while a voter is missing, behind or crashing: the next failure would cost the quorum."""
+"""No node is restarted while a voter is missing, behind or crashing: the next failure would cost the quorum.
+
+The voters are controllers 3001 (the leader) to 3003. All nodes are to be restarted but those that are `current`.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +145,7 @@ def test_only_the_missing_voter_may_be_restarted_of_the_controllers() -> None:
 
 
 def test_no_voter_is_missing_if_controllers_are_unreachable_and_the_leader_reports_all_caught_up() -> None:
-    """Only brokers can be reached: what the leader says of its followers has to do."""
+    """Only brokers can be reached: the leader's answer about its followers, through a broker, has to be enough."""
     for kind in (FailureKind.UNREACHABLE, FailureKind.NOT_ASKED):
         assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, silent(*CONTROLLERS, kind=kind)))) in BROKERS
     assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, silent(3003, kind=FailureKind.NOT_ASKED)))) in BROKERS

@@ -1,5 +1,8 @@
 """A controller is not restarted into an older binary before its newest snapshot is past every level that the binary
-does not support.
+does not support: it replays the log from that snapshot on, and exits at such a level, even if it was lowered since.
+
+Nodes run a Kafka with share.version 0-2; the older binary has 0-1. `TWO`: level 2 was finalized until 10 min ago. Kafka
+writes a snapshot at least once in an interval (here 1 h) of a process; a tenth is added to it as a margin.
 """
 
 from __future__ import annotations
@@ -69,14 +72,14 @@ def controller_to_restart(
 
 
 def minutes(wait: Any) -> float:
-    """Return the wait in minutes from now."""
+    """Return the end of the wait, in minutes from now."""
     assert wait is not None
     assert wait.until is not None
     return float((wait.until - NOW) / MINUTE)
 
 
 def test_a_controller_waits_until_a_snapshot_after_the_downgrade_must_exist() -> None:
-    """An hour, and a tenth of it."""
+    """1 h and a tenth of it, 66 min, of which 10 min have passed since the downgrade."""
     wait = awaited([controller_to_restart()], TWO, None, NOW)
     assert minutes(wait) == pytest.approx(56)
     assert wait is not None
@@ -96,7 +99,7 @@ def test_the_start_of_a_controller_restarts_the_interval_to_its_next_snapshot() 
 
 @pytest.mark.parametrize("days", [1, 2, 7])
 def test_the_start_of_a_controller_restarts_also_a_snapshot_interval_of_days(days: int) -> None:
-    """A level is given up, and a day and an hour later the node starts: it had written no snapshot."""
+    """The node starts 25 h after the level was lowered: its former process may not have written a snapshot since."""
     began, interval = NOW + timedelta(hours=25), timedelta(days=days)
     wait = awaited([controller_to_restart(began, interval=interval)], {(SHARE, 2): NOW}, None, NOW + 1.1 * interval)
     assert wait is not None
@@ -116,7 +119,7 @@ def test_the_controller_with_the_longest_wait_for_a_snapshot_is_reported_and_bro
 
 
 def test_a_short_snapshot_interval_has_a_margin_of_half_a_minute() -> None:
-    """For a node that has yet to catch up when its process is counted as started."""
+    """A node has to catch up with the log after its process has started."""
     wait = awaited([controller_to_restart(interval=timedelta(seconds=20))], {(SHARE, 2): NOW}, None, NOW)
     assert minutes(wait) == pytest.approx(50 / 60)
 
@@ -163,7 +166,7 @@ def test_a_node_on_the_older_binary_since_its_start_proves_that_no_higher_level_
     assert awaited([controller_to_restart()], {}, known_since(since, [old]), NOW) is None
 
 
-# --- the model: what a controller really has ---
+# --- a model of the snapshots that a controller has ---
 
 STEP = timedelta(minutes=5)
 TICKS = st.integers(0, 200)
@@ -179,7 +182,10 @@ TICKS = st.integers(0, 200)
 def test_a_controller_that_may_be_restarted_replays_no_level_that_its_new_binary_does_not_support(
     levels: list[tuple[int, int]], starts: list[int], every: int, now: int, read_from: int
 ) -> None:
-    """Levels and starts at any time of a day, snapshots as Kafka writes them, a log that is read from anywhere on."""
+    """`levels`: (time, level of share.version); `starts`: times of starts of the controller; `every`: its snapshot
+    interval; `read_from`: begin of the log that was read; all in steps of 5 min. `replayed`: levels that a start would
+    replay, according to the snapshots that Kafka has written by then.
+    """
     changes = [(0, 0), *sorted((tick, level) for tick, level in levels if tick < now)]
     lives = sorted({0, *(tick for tick in starts if tick < now)})
     snapshot = 0
@@ -202,7 +208,7 @@ def test_a_controller_that_may_be_restarted_replays_no_level_that_its_new_binary
         assert wait is None
 
 
-# --- the check ---
+# --- the check in a roll ---
 
 EVERY = (*CONTROLLERS, *BROKERS)
 NODES = {id_: replace(a_node(id_), answer=known(answer(RUNS)), settings=writing_snapshots_every(HOUR)) for id_ in EVERY}
@@ -252,7 +258,9 @@ def test_without_the_metadata_log_the_wait_for_a_snapshot_counts_from_the_start_
 
 
 def test_a_clock_of_the_operator_that_is_ahead_does_not_shorten_the_wait_for_a_snapshot() -> None:
-    """A node that was started 50 minutes ago, in the course of the roll, writes its next snapshot in 16."""
+    """The pods were started 110 min ago by the operator's clock, which is an hour ahead, so really 50 min ago: the next
+    snapshot comes in 16 min.
+    """
     begun = Stamp((NOW - 100 * MINUTE).isoformat())
     pods = {id_: replace(started, started_at=NOW - 110 * MINUTE) for id_, started in PODS.items()}
     observation = to_older_image(None, pods)
@@ -277,7 +285,9 @@ def test_a_controller_that_does_not_run_needs_no_newer_snapshot() -> None:
 
 
 def test_finalized_levels_that_the_new_binary_lacks_are_reported_before_the_wait_for_a_snapshot() -> None:
-    """Without the log, its beginning is what the wait counts from."""
+    """Without the log, the wait counts from the begin of the roll, so the roll must not begin
+    before levels are right.
+    """
     observation = replace(to_older_image(None), finalized=known({METADATA: 27, SHARE: 2}))
     roll = rolled(observation)
     refused(roll, Reason.NODES_BEHIND)

@@ -1,4 +1,6 @@
-"""The soak before an irreversible change: every node healthy on a supporting binary, for the time of the document."""
+"""The soak before an irreversible change: the time, set as finalizeAfter in the document, for which every node must
+have been healthy on a Kafka that supports the level. Only the process that observed it counts it.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ def soaking(
     after: timedelta = timedelta(0),
     took: float = 0.0,
 ) -> Soak | None:
-    """The soak after a reading, so long after the first one of this process. `before`: what the last reading found.
-    `took`: seconds for which it was read.
+    """Return the soak after a reading, `after` the first reading of this process. `before`: the soak after the previous
+    reading; `took`: seconds that the reading took; `remembered`: the status.
     """
     observation = observation or observation_with()
     changes = changes_in(propose(wanted, observation, Memory()))
@@ -64,11 +66,11 @@ def soaking(
     )
 
 
-def soak_after(lasts: timedelta, *, wanted: DesiredState = WANTED, observation: Observation | None = None) -> Soak:
+def soak_after(duration: timedelta, *, wanted: DesiredState = WANTED, observation: Observation | None = None) -> Soak:
     """Return the soak after observations every half minute for this long."""
     soak, after = soaking(observation, wanted=wanted), timedelta(0)
-    while after < lasts:
-        after = min(after + timedelta(seconds=LOOKS_WITHIN), lasts)
+    while after < duration:
+        after = min(after + timedelta(seconds=LOOKS_WITHIN), duration)
         soak = soaking(observation, wanted=wanted, before=soak, after=after)
     return holding(soak)
 
@@ -88,7 +90,7 @@ OVER = soak_after(HOUR, wanted=FOR_AN_HOUR)
 SOON = timedelta(seconds=LOOKS_WITHIN)
 
 
-# --- when it begins, lasts, ends ---
+# --- begin, length and end ---
 
 
 def test_a_soak_begins_with_the_first_observation_of_every_node_healthy_and_at_the_target() -> None:
@@ -107,7 +109,7 @@ def test_a_soak_lasts_as_long_as_the_current_document_says() -> None:
 
 
 def test_the_seconds_of_reading_count_neither_at_the_beginning_nor_at_the_end_of_a_soak() -> None:
-    """Nodes that end meanwhile may have been asked before."""
+    """A node may end right after it has answered, while other nodes are still read."""
     almost = timedelta(minutes=59, seconds=30)
     wanted, begun = FOR_AN_HOUR, soaking(wanted=FOR_AN_HOUR, took=20.0)
     watching = replace(holding(begun), looked=holding(begun).began + almost.total_seconds())
@@ -133,9 +135,9 @@ def test_an_unhealthy_node_restarts_the_soak(defect: str) -> None:
     assert (ended.started_at, ended.until, ended.why_not) == (None, None, defect)
     assert with_soak(BEGAN, ended).soak_started_at is None
     still = holding(soaking(observed, before=ended, after=HOUR + SOON))
-    again = holding(soaking(before=still, after=HOUR + 2 * SOON))
-    assert (again.started_at, again.remaining) == (stamp(NOW + HOUR + 2 * SOON), DAY)
-    assert str(again).endswith(f"; started over at {again.started_at}: {defect}")
+    restarted = holding(soaking(before=still, after=HOUR + 2 * SOON))
+    assert (restarted.started_at, restarted.remaining) == (stamp(NOW + HOUR + 2 * SOON), DAY)
+    assert str(restarted).endswith(f"; started over at {restarted.started_at}: {defect}")
 
 
 def test_a_soak_that_has_begun_no_longer_reports_its_former_blocker() -> None:
@@ -195,10 +197,10 @@ def test_an_election_restarts_the_soak_also_across_an_observation_without_a_quor
         observation,
         quorum=known(replace(observation.quorum.value, leader_epoch=observation.quorum.value.leader_epoch + 1)),
     )
-    blind = holding(soaking(replace(observation, quorum=Unknown(SILENT)), before=before, after=HOUR))
-    assert blind.started_at == stamp(NOW)  # the nodes were healthy; who leads was not known
-    assert holding(soaking(elected, before=blind, after=HOUR + SOON)).started_at == stamp(NOW + HOUR + SOON)
-    assert holding(soaking(observation, before=blind, after=HOUR + SOON)).started_at == stamp(NOW)
+    unread = holding(soaking(replace(observation, quorum=Unknown(SILENT)), before=before, after=HOUR))
+    assert unread.started_at == stamp(NOW)  # the nodes were healthy; who leads was not known
+    assert holding(soaking(elected, before=unread, after=HOUR + SOON)).started_at == stamp(NOW + HOUR + SOON)
+    assert holding(soaking(observation, before=unread, after=HOUR + SOON)).started_at == stamp(NOW)
 
 
 def test_two_intervals_without_an_observation_restart_the_soak() -> None:
@@ -240,9 +242,9 @@ def test_a_node_that_joins_restarts_the_soak_and_a_node_that_leaves_does_not() -
 
 
 def test_an_incarnation_that_is_unknown_for_a_while_does_not_start_the_soak_again() -> None:
-    blind = soaking(observation_with({1: ""}), before=soaking(), after=SOON)
-    assert holding(soaking(before=blind, after=2 * SOON)).started_at == stamp(NOW)
-    assert holding(soaking(observation_with({1: "b"}), before=blind, after=2 * SOON)).anew == "broker 1 was restarted"
+    unread = soaking(observation_with({1: ""}), before=soaking(), after=SOON)
+    assert holding(soaking(before=unread, after=2 * SOON)).started_at == stamp(NOW)
+    assert holding(soaking(observation_with({1: "b"}), before=unread, after=2 * SOON)).anew == "broker 1 was restarted"
     unknown = soaking(observation_with({1: ""}))
     assert holding(soaking(before=unknown, after=SOON)).anew == "the registration of broker 1 was not known"
 
@@ -260,6 +262,7 @@ def test_a_cluster_that_could_not_be_read_starts_the_soak_again() -> None:
         DesiredState({"group.version": 1, "metadata.version": 25}, finalize_after=DAY),  # its downgrade is allowed
         DesiredState({"metadata.version": 25}, finalize_after=DAY),  # nothing to do
     ],
+    ids=["no finalizeAfter", "reversible", "nothing to change"],
 )
 def test_a_change_that_can_be_undone_does_not_soak_and_clears_the_soak_of_the_status(wanted: DesiredState) -> None:
     assert soaking(before=soak_after(HOUR), wanted=wanted) is None
@@ -275,7 +278,7 @@ def test_a_soak_is_reported_whatever_the_clock_of_the_operator_shows() -> None:
     assert "soaking: metadata.version 30" in str(soak)
 
 
-# --- what is decided meanwhile ---
+# --- decisions during a soak ---
 
 
 def test_an_irreversible_change_is_sent_once_its_soak_is_over() -> None:

@@ -59,7 +59,7 @@ def kinds(plan: Plan) -> list[str]:
     return [stage.kind for stage in plan.stages]
 
 
-# --- what is in a plan ---
+# --- the stages of a plan ---
 
 
 def test_a_roll_is_a_stage_before_the_levels_with_its_old_and_new_revisions() -> None:
@@ -73,7 +73,11 @@ def test_levels_that_are_only_downgraded_are_a_stage_before_the_roll() -> None:
     assert kinds(planned((change("share.version 2->1"),))) == ["Levels", "Roll"]
 
 
-@pytest.mark.parametrize(("changes", "pods", "stages"), [(RAISE, ROLLED, ["Levels"]), ((), TWO_LEFT, ["Roll"])])
+@pytest.mark.parametrize(
+    ("changes", "pods", "stages"),
+    [(RAISE, ROLLED, ["Levels"]), ((), TWO_LEFT, ["Roll"])],
+    ids=["only levels", "only a roll"],
+)
 def test_a_roll_or_levels_with_nothing_to_do_are_no_stage(
     changes: tuple[UpdateFeature, ...], pods: Mapping[str, PodsOfSet], stages: list[str]
 ) -> None:
@@ -90,7 +94,7 @@ def test_steps_are_reported_by_stateful_set_and_not_by_node() -> None:
 
 
 def test_a_roll_is_reported_in_the_order_of_the_pods_however_a_status_was_sorted() -> None:
-    """Controllers go first; the API server sorts by name."""
+    """Controllers are restarted first, but the API server may sort the StatefulSets in the status by name."""
     pods = {name: PodsOfSet(name, OLD, NEW, 1) for name in ("controllers", "brokers")}
     (roll,) = RollProposal(pods).stages
     by_name = replace(roll, target=dict(sorted(roll.target.items())))
@@ -131,17 +135,19 @@ def test_a_plan_with_a_consent_stands_while_its_partitions_are_the_same_or_unrea
     assert consenting({"one": 1, "two": 1}, standing(plan)).hash != plan.hash
 
 
-# --- what leaves it standing ---
+# --- changes through which a plan stands, with its hash and approval ---
 
 
-@pytest.mark.parametrize("now", [TWO_LEFT, ONE_LEFT, ROLLED, None])
+@pytest.mark.parametrize(
+    "pods", [TWO_LEFT, ONE_LEFT, ROLLED, None], ids=["two left", "one left", "all rolled", "not read"]
+)
 def test_a_plan_stands_through_its_progress_and_through_unread_pods(
-    now: Mapping[str, PodsOfSet] | None,
+    pods: Mapping[str, PodsOfSet] | None,
 ) -> None:
     plan = planned()
-    again = planned(pods=now, before=standing(plan))
-    assert (again.hash, again.stages) == (plan.hash, plan.stages)
-    assert not again.is_over
+    later = planned(pods=pods, before=standing(plan))
+    assert (later.hash, later.stages) == (plan.hash, plan.stages)
+    assert not later.is_over
 
 
 def test_a_plan_stands_when_one_more_node_needs_the_restart() -> None:
@@ -149,7 +155,7 @@ def test_a_plan_stands_when_one_more_node_needs_the_restart() -> None:
     assert planned(pods=more, before=standing(planned())).hash == planned().hash
 
 
-OTHERS = {
+OTHER_PLANS = {
     "another image": NEWER,
     "the image of before": {"broker": PodsOfSet("broker", NEW, OLD, 1)},
     "another StatefulSet as well": {**TWO_LEFT, "more": PodsOfSet("more", "a", "b", 1)},
@@ -158,10 +164,10 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("case", OTHERS)
+@pytest.mark.parametrize("case", OTHER_PLANS)
 def test_a_plan_with_other_revisions_or_stateful_sets_has_another_hash_and_no_approval(case: str) -> None:
     plan = planned()
-    other = planned(pods=OTHERS[case], before=standing(plan), approvals=frozenset({plan.hash}))
+    other = planned(pods=OTHER_PLANS[case], before=standing(plan), approvals=frozenset({plan.hash}))
     assert other.hash != plan.hash
     assert not other.is_approved_by(frozenset({plan.hash}))
 
@@ -172,12 +178,12 @@ def test_a_plan_with_another_level_has_another_hash() -> None:
 
 def test_a_plan_stands_for_its_roll_after_its_downgrade_was_done() -> None:
     plan = planned((change("share.version 2->1"),), finalized={"share.version": 2})
-    again = planned((), before=standing(plan), finalized={"share.version": 1}, count=1)
-    assert again.hash == plan.hash
-    assert [step.state for step in steps_of(again)] == ["Done", "Pending"]
+    later = planned((), before=standing(plan), finalized={"share.version": 1}, count=1)
+    assert later.hash == plan.hash
+    assert [step.state for step in steps_of(later)] == ["Done", "Pending"]
 
 
-# --- how it ends ---
+# --- the end of a plan ---
 
 
 def test_an_approval_of_a_roll_that_is_over_does_not_cover_a_later_roll() -> None:
@@ -186,8 +192,8 @@ def test_an_approval_of_a_roll_that_is_over_does_not_cover_a_later_roll() -> Non
     over = planned((), ROLLED, standing(plan))
     assert over.is_over
     assert over.change_count == 1
-    again = planned((), TWO_LEFT, None, count=over.change_count)
-    assert again.hash != plan.hash
+    second = planned((), TWO_LEFT, None, count=over.change_count)
+    assert second.hash != plan.hash
 
 
 def test_a_plan_is_over_if_its_roll_is_withdrawn_before_a_node_was_restarted() -> None:
@@ -229,11 +235,11 @@ def test_an_edited_status_cannot_give_a_plan_the_hash_of_another_plan(
         assert made.stages == planned().stages
 
 
-# --- from what was read ---
+# --- plans made from readings ---
 
 
-def proposed(seen_now: Observation) -> Proposal:
-    return propose(DesiredState({}), seen_now, Memory())
+def proposed(observation: Observation) -> Proposal:
+    return propose(DesiredState({}), observation, Memory())
 
 
 def test_the_stage_of_a_roll_is_made_of_the_pods_of_a_reading() -> None:
@@ -251,7 +257,7 @@ def test_unread_pods_make_no_stage_and_a_template_that_is_not_processed_yet_make
     assert pods_of(unobserved) is None
 
 
-# --- what is approved ---
+# --- approvals ---
 
 RESTART = RestartNode(
     node_id=1, title="broker 1", pod="broker-1", pod_uid="uid-1", earlier_support=OLD, next_revision=NEW
@@ -295,7 +301,7 @@ def test_an_approval_of_another_plan_holds_restarts_and_follows_those_in_flight(
     assert isinstance(waits, Wait)
     assert waits.condition == decision.condition
     assert waits.message.endswith("; still in flight: broker 1")
-    assert deciding(wanted, RESTART, step=RESTART) == waits  # nor is it asked for again
+    assert deciding(wanted, RESTART, step=RESTART) == waits  # nor is the restart in flight repeated
 
 
 def test_the_read_requirements_of_all_kinds_of_stages_are_combined() -> None:

@@ -1,4 +1,6 @@
-"""Controllers that may be unregistered: ghost registrations, and no others."""
+"""Controllers that may be unregistered: ghost registrations, and no others. 3001 leads, 3002 votes,
+3003 is the ghost.
+"""
 
 from __future__ import annotations
 

@@ -27,14 +27,16 @@ MINUTE = timedelta(minutes=1)
 
 
 class Process:
-    """A process that looks again and again, with what it wrote last; its successor begins with that alone."""
+    """A process that reconciles again and again, and the status that it wrote last, with which its successor begins."""
 
     def __init__(self, status: Status = EMPTY) -> None:
         self.status, self.seconds, self.ages = status, 0.0, Ages(lambda: self.seconds)
         self.writes = 0
 
     def look(self, decision: Decision, now: datetime, after: timedelta = timedelta(0)) -> str:
-        """The message of Ready; `after`: by the clock that is never set."""
+        """Return the message of Ready. `now`: the time by the wall clock; `after`: time since the last call by the
+        monotonic clock.
+        """
         self.seconds += after.total_seconds()
         message = explained(decision, self.status, stamp(now), lambda moment: self.ages.of(moment, now))
         status = status_of_wrong_cluster(message, generation=1, previous=self.status, at=now)
@@ -124,7 +126,7 @@ MADE = ("Wait", "Stalled", "Blocker", "Misplaced", "Rejection")
 
 
 def test_no_wait_stall_or_blocker_in_the_code_has_an_empty_subject_or_remedy() -> None:
-    """The types ask for both; a text of nothing would pass them."""
+    """Types require both, but do not see an empty text."""
     calls = [
         (path.name, call.lineno, call)
         for path in Path(kafkafeatures.__file__).parent.rglob("*.py")

@@ -39,7 +39,7 @@ FAILED = Failure(FailureKind.TIMED_OUT, "zk1:2181", "no answer within 5 s")
 Change = Callable[[Observation], Observation]
 
 
-def znodes(**parts: Any) -> Change:
+def with_znodes(**parts: Any) -> Change:
     def changed(observation: Observation) -> Observation:
         assert isinstance(observation.zookeeper, Known)
         return replace(
@@ -49,7 +49,7 @@ def znodes(**parts: Any) -> Change:
     return changed
 
 
-def fact(**parts: Any) -> Change:
+def with_fact(**parts: Any) -> Change:
     return lambda observation: replace(observation, **parts)
 
 
@@ -68,7 +68,7 @@ def without(*ids: int) -> Change:
     return changed
 
 
-def shaped(shape: Shape, *ids: int) -> Change:
+def with_shape(shape: Shape, *ids: int) -> Change:
     def changed(observation: Observation) -> Observation:
         return replace(
             observation, nodes=tuple(a_node(node.id, shape) if node.id in ids else node for node in observation.nodes)
@@ -85,40 +85,42 @@ CHANGES: Mapping[str, Change] = {
     "two controllers are away": without(3001, 3002),
     "no controller is left": without_quorum,
     "no controller answers": lambda observation: without_quorum(observation, SILENT),
-    "/controller is absent": znodes(controller=None),
-    "/migration is absent": znodes(migration=None),
-    "neither is there": znodes(controller=None, migration=None),
-    "a broker is controller": znodes(controller=elected(1)),
-    "a broker is controller, nothing was copied": znodes(controller=elected(1), migration=None),
-    "an older controller is claimed": znodes(controller=claimed(3001, epoch=1)),
-    "the quorum has claimed /controller": znodes(controller=claimed(3003, epoch=3)),
-    "/migration is of another log": znodes(migration=progress(999)),
-    "ZooKeeper does not answer": fact(zookeeper=Unknown(FAILED)),
-    "ZooKeeper was not asked": fact(zookeeper=Unknown(NOT_ASKED)),
-    "the quorum is not known": fact(quorum=Unknown(FAILED)),
-    "no active controller": fact(active_controller=Unknown(FAILED), quorum=Unknown(FAILED)),
-    "registered brokers are not known": fact(registered_brokers=Unknown(FAILED)),
-    "partitions are not known": fact(partitions=Unknown(FAILED)),
-    "the mode is not known": fact(mode=Unknown(FAILED)),
-    "the cluster id is not known": fact(cluster_id=Unknown(FAILED)),
-    "pods are not known": fact(workloads=Unknown(FAILED)),
-    "not compared": fact(compared=Unknown(NOT_ASKED)),
-    "comparing failed": fact(compared=Unknown(FAILED)),
-    "both stores differ": fact(compared=known(StoreComparison(NOW, 99, 2, "2 topics differ", ("topic a", "topic b")))),
-    "not surveyed": fact(surveyed=Unknown(FAILED)),
-    "a controller without the flag": shaped(Shape.CONTROLLER, 3001),
-    "all controllers without the flag": shaped(Shape.CONTROLLER, *CONTROLLERS),
-    "a broker with the flag": shaped(Shape.FLAGGED_BROKER, 1),
-    "all brokers with the flag": shaped(Shape.FLAGGED_BROKER, *BROKERS),
-    "a broker without the flag": shaped(Shape.PLAIN_BROKER, 1),
-    "a broker in KRaft mode": shaped(Shape.KRAFT_BROKER, 1),
+    "/controller is absent": with_znodes(controller=None),
+    "/migration is absent": with_znodes(migration=None),
+    "neither is there": with_znodes(controller=None, migration=None),
+    "a broker is controller": with_znodes(controller=elected(1)),
+    "a broker is controller, nothing was copied": with_znodes(controller=elected(1), migration=None),
+    "an older controller is claimed": with_znodes(controller=claimed(3001, epoch=1)),
+    "the quorum has claimed /controller": with_znodes(controller=claimed(3003, epoch=3)),
+    "/migration is of another log": with_znodes(migration=progress(999)),
+    "ZooKeeper does not answer": with_fact(zookeeper=Unknown(FAILED)),
+    "ZooKeeper was not asked": with_fact(zookeeper=Unknown(NOT_ASKED)),
+    "the quorum is not known": with_fact(quorum=Unknown(FAILED)),
+    "no active controller": with_fact(active_controller=Unknown(FAILED), quorum=Unknown(FAILED)),
+    "registered brokers are not known": with_fact(registered_brokers=Unknown(FAILED)),
+    "partitions are not known": with_fact(partitions=Unknown(FAILED)),
+    "the mode is not known": with_fact(mode=Unknown(FAILED)),
+    "the cluster id is not known": with_fact(cluster_id=Unknown(FAILED)),
+    "pods are not known": with_fact(workloads=Unknown(FAILED)),
+    "not compared": with_fact(compared=Unknown(NOT_ASKED)),
+    "comparing failed": with_fact(compared=Unknown(FAILED)),
+    "both stores differ": with_fact(
+        compared=known(StoreComparison(NOW, 99, 2, "2 topics differ", ("topic a", "topic b")))
+    ),
+    "not surveyed": with_fact(surveyed=Unknown(FAILED)),
+    "a controller without the flag": with_shape(Shape.CONTROLLER, 3001),
+    "all controllers without the flag": with_shape(Shape.CONTROLLER, *CONTROLLERS),
+    "a broker with the flag": with_shape(Shape.FLAGGED_BROKER, 1),
+    "all brokers with the flag": with_shape(Shape.FLAGGED_BROKER, *BROKERS),
+    "a broker without the flag": with_shape(Shape.PLAIN_BROKER, 1),
+    "a broker in KRaft mode": with_shape(Shape.KRAFT_BROKER, 1),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("position", POSITIONS)
 def test_every_wait_of_a_migration_has_a_subject_a_start_and_a_remedy(position: Position, change: str) -> None:
-    """At once, after a minute, and after an hour: each is decided on otherwise."""
+    """Decisions differ at once, after a minute (70 s), and after an hour."""
     for desired in (D.PRE_MIGRATION, D.DUAL_WRITE, D.FINALIZED, D.ROLLED_BACK):
         look, status = None, EMPTY
         for seconds in (2.0, 70.0, 3600.0):

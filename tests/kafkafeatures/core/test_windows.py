@@ -107,7 +107,7 @@ def test_a_window_is_open_for_its_duration_from_each_opening_and_closed_until_th
     assert closed_until((window_,), opens.astimezone(UTC) + timedelta(minutes=lasts, seconds=-1)) is None
 
 
-# --- what is no window ---
+# --- invalid windows ---
 
 
 @pytest.mark.parametrize(

@@ -67,11 +67,15 @@ def test_a_plan_that_the_document_still_asks_for_stays(
         (IBP, {"ibp": ""}),
         (IBP, {"ibp": "3.8"}),
     ],
-)
+    ids=[
+        "no level", "another level", "no rollout", "driver Manual", "other StatefulSets", "no migration",
+        "another phase", "no protocol version", "another protocol version",
+    ],
+)  # fmt: skip
 def test_a_plan_is_over_once_the_document_asks_for_something_else(
     stage: PlannedStage, otherwise: dict[str, Any]
 ) -> None:
-    """Whichever of its stages that is."""
+    """The plan is over as a whole, whichever of its stages the document no longer asks for."""
     assert not is_kept((stage,), replace(WANTED, **otherwise), NOT_ASKED)
     other_stages = tuple(other for other in (MIGRATION, ROLL) if other is not stage)
     assert not is_kept((*other_stages, stage), replace(WANTED, **otherwise), NOT_ASKED)

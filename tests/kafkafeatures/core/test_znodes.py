@@ -95,12 +95,16 @@ def test_finalized_features_are_read_in_both_versions(version: int, features: An
         {"version": 2, "status": 1, "features": V1},
         {"version": 2, "status": 1, "features": {"f": 1 << 40}},
     ],
-)
+    ids=[
+        "version 0", "unknown status", "no features", "level 0", "minimum above maximum", "no minimum",
+        "version 1 with levels of version 2", "version 2 with levels of version 1", "beyond 16 bits",
+    ],
+)  # fmt: skip
 def test_finalized_features_that_kafka_would_not_read_are_a_failure(document: Any) -> None:
     assert isinstance(parsed(node(document), znodes.feature), Failure)
 
 
-# --- whatever stands there ---
+# --- any bytes ---
 
 READERS: dict[str, Callable[[Znode], Any]] = {
     "/cluster/id": znodes.cluster_id, "/controller": znodes.controller, "/controller_epoch": znodes.controller_epoch,

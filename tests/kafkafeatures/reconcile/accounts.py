@@ -1,4 +1,6 @@
-"""A resource whose plan waits for a resumption or an approval, and the readings and outcomes of its reconciliations."""
+"""A resource whose plan waits for a resumption or an approval, with changes of its document and of readings: helpers of
+the tests about level changes by other clients.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,18 @@ CONSENT = "group.version:1->0"
 CONSENTS = frozenset({CONSENT})
 
 
-def waiting(levels: dict[str, int], begin: dict[str, int], **how: object) -> tuple[Cluster, Store]:
+def waiting(levels: dict[str, int], begin: dict[str, int], **fields: object) -> tuple[Cluster, Store]:
     """Set up a plan that waits for its owner to continue."""
     cluster = Cluster({"metadata.version": 27, **begin})
     store = Store(cluster, {})
-    store.wanted = replace(DesiredState(levels, suspend=True), **how)  # type: ignore[arg-type]
+    store.wanted = replace(DesiredState(levels, suspend=True), **fields)  # type: ignore[arg-type]
     assert isinstance(run(cluster, store).decision, Held)
     assert "plan" in store.status
     return cluster, store
 
 
-def resumes(store: Store, **how: object) -> None:
-    store.wanted = replace(store.wanted, suspend=False, **how)  # type: ignore[arg-type]
+def resumes(store: Store, **fields: object) -> None:
+    store.wanted = replace(store.wanted, suspend=False, **fields)  # type: ignore[arg-type]
 
 
 def approve(store: Store) -> str:

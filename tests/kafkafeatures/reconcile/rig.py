@@ -1,5 +1,5 @@
-"""A `Rig`: the operator's controller between a simulated API server and a simulated Kafka cluster, with the connections
-that it opened and the metrics it recorded.
+"""A `Rig`: the operator's controller (the loop that reconciles resources) between a simulated API server and a
+simulated Kafka cluster, with the connections that it opened and the metrics it recorded.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def nothing() -> None:
 class Kafka(Cluster):
     looks = closed = released = 0
     same = False
-    """What its log says."""
+    """Answer to the question if the metadata log has not changed since the last reading."""
 
     during_look: Callable[[], object] = staticmethod(nothing)
     during_update: Callable[[], object] = staticmethod(nothing)
     during_question: Callable[[], object] = staticmethod(nothing)
-    """What happens elsewhere meanwhile."""
+    """What happens elsewhere during a reading, during a change, and while the log is asked if it has changed."""
 
     async def read(
         self,
@@ -83,7 +83,7 @@ class Kafka(Cluster):
 
 @dataclass
 class Recorder:
-    """Keeps what it hears."""
+    """The readings that were reported to it, and the resources that were deleted."""
 
     looks: list[tuple[ResourceKey, str]] = field(default_factory=list)
     forgotten: list[ResourceKey] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Recorder:
 
 
 class Evidence(NamedTuple):
-    """A source of evidence that gives what a test says."""
+    """A source of evidence about clients with the answer of the test."""
 
     answer: Callable[[EvidenceWindow], EvidenceAnswer]
 
@@ -106,7 +106,7 @@ class Evidence(NamedTuple):
 
 
 class Rig:
-    """A controller with what it opened."""
+    """A controller, its simulated surroundings, and the connections that it opened."""
 
     def __init__(self, api: Orders, kafka: Kafka | None = None, instance: str = "test") -> None:
         self.api, self.kafka = api, kafka or Kafka({"metadata.version": 21})
@@ -117,7 +117,7 @@ class Rig:
         self.policy = AddressPolicy()
         self.prometheus: list[PrometheusSettings] = []
         self.evidence: Callable[[EvidenceWindow], EvidenceAnswer] = lambda _: EvidenceAnswer(())
-        """What a reading of evidence about clients gives, in its thread."""
+        """Evidence about clients that a reading returns; called in the thread of the reading."""
         operator = OperatorIdentity("ours", "operator", instance)
         context = OperatorContext(
             Environment(lambda: NOW, lambda: self.seconds, sleep=self.kafka.sleep), operator, self.policy,
@@ -126,7 +126,7 @@ class Rig:
         self.claims = Claims(lambda: self.seconds)
         self.client = api.client()
         self.watched = ""
-        """The version that a watch shows; empty without one."""
+        """The resourceVersion that the watch has shown last; empty without a watch."""
         self.recorder, self.metrics = Recorder(), Metrics(environment=SYSTEM)
         self.controller = Controller(
             self.client,
@@ -139,12 +139,12 @@ class Rig:
         )
 
     def met(self) -> Self:
-        """The status remembers the cluster, so that a consent in the document is a new one."""
+        """Write the cluster id to the status: this is not the first contact, and a consent in the document counts."""
         self.api.edit_status(lambda status: status.update(clusterId=self.kafka.world.cluster_id))
         return self
 
     async def work(self) -> float:
-        """Reconciles once; returns the time until the next reconciliation."""
+        """Reconcile once. Returns the time until the next reconciliation, which is over then."""
         pause = await self.controller.reconcile(KEY)
         assert pause is not None
         self.seconds += pause

@@ -1,5 +1,5 @@
-"""A simulated cluster and a resource on the simulated API server, for reconciliations in a row: what the process does
-to both, what goes wrong on the way, and where the process dies.
+"""A simulated cluster and a resource on the simulated API server, for reconciliations in a row: both record what the
+process does, requests can fail, and the process can die at any call.
 """
 
 from __future__ import annotations
@@ -45,12 +45,16 @@ class Crash(BaseException):
 
 
 class Cluster(SimulatedCluster):
-    """Three controllers and three brokers of Kafka 4.2, unless a plan says otherwise; and what a client gets of them.
+    """Three controllers and three brokers of Kafka 4.2, unless a plan has others, as the process reads and changes
+    them.
 
-    `outcomes`: what the next changes come to, which never arrive; None: as the cluster decides. `sent`: all of them.
-    `reads`: of each reading, whether with partitions; `claims`: and what was known of `/controller` before.
-    `crash_in`: so many calls, or returns from one, until the process dies. `shows`: what becomes of a reading, for what
-    no simulated cluster comes to. `through_broker`: the active controller is not reached with a change.
+    outcomes: outcomes of the next changes, which do not reach the cluster; None: the cluster decides.
+    sent: all changes that were sent.
+    reads: for each reading, True if it was one with partitions.
+    claims: for each reading, the content of `/controller` that was known before.
+    crash_in: number of calls, and of returns from a change, until the process dies; None: it lives.
+    shows: replaces a reading by another one, which no simulated cluster would give.
+    through_broker: changes go to a broker, as the active controller cannot be reached.
     """
 
     def __init__(self, levels: Mapping[str, int], of: Plan | None = None) -> None:
@@ -73,7 +77,7 @@ class Cluster(SimulatedCluster):
 
     @property
     def away(self) -> bool:
-        """Whether no node can be reached."""
+        """True if no node can be reached."""
         return self._access is UNREACHABLE
 
     @away.setter
@@ -117,21 +121,21 @@ class Cluster(SimulatedCluster):
         self.tick()
         return outcome
 
-    # --- what is true of it, and what others do to it ---
+    # --- its levels, and changes by another client ---
 
     @property
     def levels(self) -> Mapping[str, int]:
-        """The levels that are finalized."""
+        """Finalized levels."""
         image = self.world.image
         return {**image.features, **({KRAFT_VERSION: image.kraft_version} if image.kraft_version else {})}
 
     @property
     def effective(self) -> int:
-        """How many levels were written since the beginning, the same one again among them."""
+        """Number of records of levels since the beginning, also of a level that was written twice."""
         return self._moves - self._began
 
     def move(self, feature: str, level: int) -> bool:
-        """A change by another client, at the active controller; whether it was accepted."""
+        """Change a level as another client does, at the active controller. Returns True if it was accepted."""
         leader = self.world.active_node
         assert leader is not None
         before = self.levels.get(feature, 0)
@@ -147,7 +151,7 @@ class Cluster(SimulatedCluster):
 
 
 class _Passed:
-    """A prepared change that counts as one which a broker passed on."""
+    """A prepared change that counts as forwarded by a broker."""
 
     via = Via.BROKER
 
@@ -167,9 +171,9 @@ def without_levels(readings: Readings) -> Readings:
 
 
 class Store:
-    """The resource `ns/name`, as production's own store reads and writes it; the process may die at a write.
+    """The resource `ns/name`, which production's own store reads and writes. The process may die at a write.
 
-    `writes`: of its status. `met`: the status remembers the cluster.
+    met: the status has the cluster id, so that this is not the first contact.
     """
 
     def __init__(self, cluster: Cluster, levels: Mapping[str, int], *, met: bool = True) -> None:
@@ -207,7 +211,7 @@ class Store:
 
     @property
     def status(self) -> dict[str, Any]:
-        """A copy of the stored status, without the name of its operator."""
+        """Copy of the stored status, without the name of its operator."""
         manifest = self.server.get(*KEY)
         assert manifest is not None
         return {name: value for name, value in manifest.get("status", {}).items() if name != "operator"}

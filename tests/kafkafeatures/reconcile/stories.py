@@ -1,8 +1,9 @@
-"""Stories on a simulated cluster, as the statuses that a reconciliation writes: a roll, changes of levels whose outcome
-is open for a while, and restarts by a person. Always the same, to the second and to the id.
+"""Stories on a simulated cluster, as the statuses that reconciliations write: a roll, changes of levels whose outcome
+is open for a while, and restarts by a person. Each run is the same, to the second and to the id.
 
-`python -m tests.kafkafeatures.reconcile.stories` records them into `tests/golden/statuses`, as the release writes them
-whose tree it is: later ones have to read them, and to continue from each of them. Not to be written anew.
+`python -m tests.kafkafeatures.reconcile.stories` has recorded them into `tests/golden/statuses`, as written by the
+release that was current then. Later releases have to read these statuses, and to continue from each of them: do not
+record again.
 """
 
 from __future__ import annotations
@@ -51,12 +52,14 @@ SETS = (
 TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1), (3, 1, 2)), 2),)
 BEFORE = release_named("4.1")
 BY_SETS = Rollout(STATEFUL_SET.name, ("broker",), ("controller",))
-MOST = 600
-"""Reconciliations of a story."""
+MAX_RECONCILIATIONS = 600
+"""After so many a story has failed."""
 
 
 class Kafka(SimulatedCluster):
-    """Changes may be lost on their way, or go through a broker. `lost`: whether each of the next ones is."""
+    """A cluster to which changes may be lost on their way, or go through a broker. `lost`: for each of the next
+    changes, True if it is lost.
+    """
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -88,7 +91,7 @@ class _Way:
 
 
 class Restarts(SimulatedWorkloads):
-    """The first ones end otherwise than by an answer that says yes."""
+    """Evictions, of which the first ones have these `answers`. `asked`: the pods of all of them."""
 
     def __init__(self, pods: Pods) -> None:
         super().__init__(pods)
@@ -102,7 +105,7 @@ class Restarts(SimulatedWorkloads):
 
 @dataclass
 class Store:
-    """The resource, with its status as JSON: what it was, after each write."""
+    """The resource, with its status as JSON. `written`: the status after each write."""
 
     wanted: DesiredState
     status: Json = field(default_factory=dict)
@@ -121,7 +124,7 @@ class Store:
 
 
 class Scene:
-    """A cluster in pods, one resource of it, and who reconciles that."""
+    """A cluster in pods, one resource for it, and its reconciliations."""
 
     def __init__(self, wanted: DesiredState) -> None:
         nodes = [(Role.CONTROLLER, controller) for controller in CONTROLLERS] + [
@@ -143,11 +146,11 @@ class Scene:
         self.told: list[Reconciliation] = []
 
     def restart_process(self) -> None:
-        """What it knew itself is gone."""
+        """Drop what the process itself has measured, as a new process does."""
         self.ages = Ages(self._monotonic)
 
     async def once(self) -> Reconciliation:
-        """Reconcile, and wait for as long as that says."""
+        """Reconcile, and wait until the next reconciliation is due."""
         by_sets = driver_of(self.store.wanted.rollout).reads_pods
         context = ReconcileContext(
             self.store, self.kafka, self._now, self._sleep, self._monotonic, self.ages,
@@ -159,8 +162,8 @@ class Scene:
         return done
 
     async def until(self, reached: Callable[[Json], bool], between: Callable[[], None] = lambda: None) -> None:
-        """Reconcile until the status says so; `between`: what happens after each."""
-        for _ in range(MOST):
+        """Reconcile until `reached` is true of the status. `between`: what happens after each reconciliation."""
+        for _ in range(MAX_RECONCILIATIONS):
             await self.once()
             between()
             if reached(self.store.status):
@@ -190,7 +193,7 @@ def _nothing(_: Scene) -> None:
 
 
 def is_in_sync(status: Json) -> bool:
-    """Return if all levels and restarts are done."""
+    """Tell whether all levels and restarts are done."""
     rollout = status.get("rollout", {})
     ready: Json = next((condition for condition in status.get("conditions", ()) if condition["type"] == "Ready"), {})
     return (
@@ -218,8 +221,8 @@ async def roll(between: Between = _nothing) -> Scene:
 
 
 async def levels(between: Between = _nothing) -> Scene:
-    """Two levels: the first change is lost; one is moved by another client, and corrected; then it is lowered, through
-    a broker, by a consent.
+    """Two levels are raised, and the first change is lost. Another client lowers one of them, and this is corrected.
+    Then the document lowers it, with a consent, through a broker.
     """
     scene = Scene(DesiredState({"group.version": 1, "metadata.version": 27}, policy=ApprovalPolicy.NEVER))
     scene.kafka.lost = [True, False, True]
@@ -260,7 +263,7 @@ STORIES: Mapping[str, Callable[..., Any]] = {"roll": roll, "levels": levels, "by
 
 
 def recorded(name: str) -> list[Json]:
-    """The statuses of a story, as an older release wrote them."""
+    """Return the statuses of a story, as an older release wrote them."""
     with gzip.open(GOLDEN / f"{name}.jsonl.gz", "rt") as file:
         return [json.loads(line) for line in file]
 

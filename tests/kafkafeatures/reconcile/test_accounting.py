@@ -73,7 +73,9 @@ def test_a_consent_is_spent_by_a_downgrade_by_hand_that_the_operator_observed_in
 
 
 def test_a_status_restored_to_a_change_sent_without_the_log_knows_no_consent_that_was_used() -> None:
-    """Raised while the log could not be read, downgraded with the consent, raised by hand; then the backup came."""
+    """The level was raised while the log could not be read, downgraded with the consent, and raised by hand. Then the
+    status was restored to a backup from before the downgrade.
+    """
     cluster, store = Cluster({"metadata.version": 27, **UP}), Store(Cluster({}), {})
     raised = {"kind": "UpdateFeature", "target": "group.version", "before": "0", "after": "1", "via": "Controller"}
     store.status = {"clusterId": cluster.world.cluster_id, "intents": [{**raised, "at": "2026-01-02T03:04:05Z"}]}
@@ -92,13 +94,13 @@ def test_a_level_change_of_another_feature_voids_no_consent() -> None:
     assert isinstance(run(cluster, store).decision, Done)
 
 
-@pytest.mark.parametrize("how", ["answered", "lost"])
-def test_a_change_by_the_operator_does_not_void_its_own_approval(how: str) -> None:
+@pytest.mark.parametrize("fate", ["answered", "lost"])
+def test_a_change_by_the_operator_does_not_void_its_own_approval(fate: str) -> None:
     both = {"group.version": 1, "transaction.version": 2}
     cluster, store = waiting(both, {}, policy=ApprovalPolicy.ALWAYS)
     approve(store)
     resumes(store)
-    if how == "lost":
+    if fate == "lost":
         update = cluster.update
 
         async def loses(change: UpdateFeature) -> Outcome:
@@ -115,7 +117,7 @@ def test_a_foreign_change_beside_an_own_step_voids_the_rest_of_the_plan() -> Non
     cluster, store = waiting({"group.version": 1, "transaction.version": 2}, {}, policy=ApprovalPolicy.ALWAYS)
     approve(store)
     resumes(store)
-    once(cluster, store)  # group.version is raised, and not read back yet
+    once(cluster, store)  # group.version is raised, and not verified yet
     assert cluster.move("group.version", 0)
     assert cluster.move("group.version", 1)
     assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
@@ -133,7 +135,7 @@ def test_a_level_that_was_raised_by_hand_between_two_readings_may_be_downgraded_
 
 
 def test_a_consent_is_void_if_the_log_shows_its_change_even_before_any_plan() -> None:
-    """The document came while the operator was away, and so did what it asks for, and its end."""
+    """While the operator was down, the document was changed, and another client made the downgrade and undid it."""
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {})
     assert isinstance(run(cluster, store).decision, Done)
@@ -144,12 +146,12 @@ def test_a_consent_is_void_if_the_log_shows_its_change_even_before_any_plan() ->
     assert cluster.sent == []
 
 
-@pytest.mark.parametrize("document", ["waits", "is new"])
+@pytest.mark.parametrize("document", ["suspended downgrade", "another level"])
 def test_a_status_restored_from_a_backup_does_not_renew_a_used_consent(document: str) -> None:
     cluster = Cluster({"metadata.version": 27, **UP})
     store = Store(cluster, {})
     store.wanted = DesiredState(
-        DOWN if document == "waits" else UP, consents=CONSENTS, suspend=True, on_drift=OnDrift.CORRECT
+        DOWN if document == "suspended downgrade" else UP, consents=CONSENTS, suspend=True, on_drift=OnDrift.CORRECT
     )
     run(cluster, store)
     backup = store.status
@@ -235,7 +237,7 @@ def test_a_used_consent_stays_used_whatever_the_mode_is_meanwhile(mode: Mode) ->
 
 
 def test_one_dry_run_validates_all_changes_and_a_rejected_one_blocks_them_all() -> None:
-    """Kafka of the controller does not support the second of them."""
+    """The controller's Kafka does not support transaction.version 2."""
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {"group.version": 1, "transaction.version": 2})
     dry_runs: list[tuple[str, ...]] = []
@@ -324,7 +326,7 @@ def test_no_consent_is_used_twice_after_a_status_backup_from_before_the_log_was_
     assert len(cluster.sent) == 2
     resumes(store, consents=frozenset())
     run(cluster, store)
-    resumes(store, consents=CONSENTS)  # once, and not for ever: there is a position now
+    resumes(store, consents=CONSENTS)  # a consent that was added again counts, as the status has a log position now
     assert isinstance(run(cluster, store).decision, Done)
 
 
@@ -347,7 +349,9 @@ def test_an_approval_is_void_after_a_change_sent_without_the_log_and_a_restored_
 
 
 def test_a_plan_continues_if_the_log_becomes_readable_and_agrees_with_the_status() -> None:
-    """The level that the cluster began with, what others did under its eyes, and its own changes."""
+    """The log has the first level of the cluster, a change by another client that the operator
+    observed, and its own.
+    """
     both = {"group.version": 1, "transaction.version": 2}
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
@@ -366,7 +370,7 @@ def test_a_plan_continues_if_the_log_becomes_readable_and_agrees_with_the_status
 
 
 def test_while_the_beginning_of_the_log_cannot_be_read_nothing_is_sent() -> None:
-    """Each log has it: an answer that says otherwise is of a leader that has changed."""
+    """Every log has a beginning: an answer that it is another log only shows that the leader has changed meanwhile."""
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, UP)
     cluster.reach(Access(cluster_action=False))

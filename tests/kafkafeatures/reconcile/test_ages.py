@@ -44,7 +44,7 @@ JUMPS = pytest.mark.parametrize(
 
 @dataclass
 class Clocks:
-    """A wall clock that is set forward and back, and a monotonic one."""
+    """A wall clock that can be set forward and back, and a monotonic clock (`seconds`)."""
 
     wall: datetime = NOW
     seconds: float = 1000.0
@@ -54,7 +54,7 @@ class Clocks:
         self.restart()
 
     def restart(self) -> None:
-        """The process starts anew: what it knew is gone."""
+        """Begin a new process, which has measured no time itself."""
         self.ages = Ages(lambda: self.seconds)
 
     def wait(self, time: timedelta) -> None:
@@ -107,7 +107,9 @@ def test_a_request_of_an_earlier_process_is_waited_for_as_long_as_a_broker_may_k
 
 @JUMPS
 def test_only_an_intent_of_another_process_may_still_be_on_its_way(jump: timedelta) -> None:
-    """A pod that was replaced by force, or one on a node that is lost, was not asked to stop."""
+    """The former process may still run, if its pod was deleted with force or its Kubernetes node was lost. So an intent
+    is settled at once by the process that wrote it, and by another process only after its request must have arrived.
+    """
     clocks = Clocks(NOW + jump)
     cluster = Cluster({"metadata.version": 21})
     store = Store(cluster, {"metadata.version": 27})
@@ -128,7 +130,7 @@ def test_only_an_intent_of_another_process_may_still_be_on_its_way(jump: timedel
 
 
 def test_a_timestamp_whose_write_lost_a_conflict_is_not_aged_by_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two that begin in the same second write the same moment."""
+    """Two processes that begin in the same second write the same timestamp."""
     clocks, cluster = Clocks(), Cluster({"metadata.version": 21})
     store = Store(cluster, {"metadata.version": 27})
 
@@ -145,7 +147,9 @@ def test_a_timestamp_whose_write_lost_a_conflict_is_not_aged_by_this_process(mon
 
 
 def fighting(clocks: Clocks) -> tuple[Cluster, Store]:
-    """Set up a level that another client reverted twice and the operator corrected twice."""
+    """Set up a level that another client reverted twice, and the operator corrected twice; then it
+    is reverted again.
+    """
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     store.wanted = DesiredState({"group.version": 1}, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)

@@ -27,11 +27,11 @@ BOTH = {"metadata.version": 27, "group.version": 1}
 GROUP = {"group.version": 1}
 
 
-def waiting(levels: dict[str, int], begin: dict[str, int] = BEGIN, **how: object) -> tuple[Cluster, Store]:
+def waiting(levels: dict[str, int], begin: dict[str, int] = BEGIN, **fields: object) -> tuple[Cluster, Store]:
     """Set up a cluster, and a resource whose plans all wait for approval."""
     cluster = Cluster(begin)
     store = Store(cluster, {})
-    store.wanted = replace(DesiredState(levels, policy=ApprovalPolicy.ALWAYS), **how)  # type: ignore[arg-type]
+    store.wanted = replace(DesiredState(levels, policy=ApprovalPolicy.ALWAYS), **fields)  # type: ignore[arg-type]
     assert held_reason(run(cluster, store)) is Reason.PLAN_PENDING
     return cluster, store
 
@@ -47,8 +47,8 @@ def annotate(rig: Rig, approval: str) -> None:
     rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(annotations={APPROVE: approval}))
 
 
-def change_document(store: Store, levels: dict[str, int], **how: object) -> None:
-    store.wanted = replace(store.wanted, levels=levels, **how)  # type: ignore[arg-type]
+def change_document(store: Store, levels: dict[str, int], **fields: object) -> None:
+    store.wanted = replace(store.wanted, levels=levels, **fields)  # type: ignore[arg-type]
 
 
 def held_reason(last: Reconciliation) -> Reason:
@@ -120,7 +120,9 @@ def comes_back(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", [loses_its_quorum, goes_away])
-@pytest.mark.parametrize("levels", [{}, {"metadata.version": 22}, {"group.version": 0}])
+@pytest.mark.parametrize(
+    "levels", [{}, {"metadata.version": 22}, {"group.version": 0}], ids=["no level", "another feature", "another level"]
+)
 def test_a_change_withdrawn_while_levels_are_unreadable_needs_a_new_approval(
     meanwhile: Callable[[Cluster], None], levels: dict[str, int]
 ) -> None:
@@ -181,7 +183,7 @@ def test_the_status_says_whether_the_document_or_an_annotation_approved_the_plan
     annotate(rig, approval)
     rig.api.edit(suspend=False)
     asyncio.run(rig.work())
-    assert rig.api.condition("ApprovalRequired")["reason"] == "PlanChanged"  # it was taken back
+    assert rig.api.condition("ApprovalRequired")["reason"] == "PlanChanged"  # the approval was withdrawn before
 
 
 @pytest.mark.parametrize("policy", ["Always", "IrreversibleOnly", "Never"])
@@ -218,7 +220,7 @@ def test_a_level_changed_by_another_client_during_a_plan_ends_the_plan() -> None
 
 
 def test_a_foreign_change_before_the_first_step_ends_the_plan_even_if_undone() -> None:
-    cluster, store = waiting(BOTH, begin={"metadata.version": 23})  # from 27 Kafka goes back so far
+    cluster, store = waiting(BOTH, begin={"metadata.version": 23})  # to which Kafka allows a downgrade from 27
     approve(store)
     assert cluster.move("metadata.version", 27)
     assert held_reason(run(cluster, store)) is Reason.PLAN_CHANGED
@@ -227,11 +229,11 @@ def test_a_foreign_change_before_the_first_step_ends_the_plan_even_if_undone() -
     assert cluster.sent == []
 
 
-@pytest.mark.parametrize("at", range(30))
-def test_progress_and_restarts_do_not_void_the_approval_of_a_standing_plan(at: int) -> None:
+@pytest.mark.parametrize("calls", range(30))
+def test_progress_and_a_crash_after_any_call_do_not_void_the_approval_of_a_standing_plan(calls: int) -> None:
     cluster, store = waiting(BOTH)
     approve(store)
-    cluster.crash_in = at
+    cluster.crash_in = calls
     with contextlib.suppress(Crash):
         run(cluster, store)
     cluster.crash_in = None
@@ -291,7 +293,7 @@ def test_a_held_plan_causes_no_write_while_nothing_changes() -> None:
     assert store.writes == writes
 
 
-_DOINGS = st.lists(
+_ACTIONS = st.lists(
     st.one_of(
         st.tuples(st.just("level by hand"), st.sampled_from(["metadata.version", "group.version"]), st.integers(0, 3)),
         st.tuples(st.just("document"), st.sampled_from([{}, GROUP, BOTH, {"metadata.version": 22}])),
@@ -306,10 +308,10 @@ _DOINGS = st.lists(
 )
 
 
-@given(_DOINGS, st.sampled_from(OnDrift))
+@given(_ACTIONS, st.sampled_from(OnDrift))
 @example([("level by hand", "group.version", 1), ("level by hand", "group.version", 0)], OnDrift.REPORT)
-def test_no_plan_ever_has_the_hash_of_a_finished_plan(doings: list[tuple[str, ...]], on: OnDrift) -> None:
-    """Under `Always`, therefore, nothing is sent but a plan that was approved since it was made."""
+def test_no_plan_ever_has_the_hash_of_a_finished_plan(actions: list[tuple[str, ...]], on: OnDrift) -> None:
+    """So with policy `Always`, a change is only sent for a plan that was approved after it was made."""
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
     store.wanted = DesiredState(GROUP, policy=ApprovalPolicy.ALWAYS, on_drift=on)
@@ -332,14 +334,14 @@ def test_no_plan_ever_has_the_hash_of_a_finished_plan(doings: list[tuple[str, ..
         cluster.crash_in = None
 
     settle()
-    for action, *how in doings:
+    for action, *fields in actions:
         match action:
             case "level by hand":
-                feature, by = how
+                feature, by = fields
                 level = 21 + int(by) if feature == "metadata.version" else int(by) % 2
                 cluster.move(str(feature), level)  # which Kafka may refuse
             case "document":
-                change_document(store, how[0])  # type: ignore[arg-type]
+                change_document(store, fields[0])  # type: ignore[arg-type]
             case "approve" if "plan" in store.status:
                 approve(store)
             case "give an old hash" if over:
@@ -347,9 +349,9 @@ def test_no_plan_ever_has_the_hash_of_a_finished_plan(doings: list[tuple[str, ..
             case "take the approval back":
                 change_document(store, dict(store.wanted.levels), approvals=frozenset())
             case "die":
-                cluster.crash_in = int(how[0])
+                cluster.crash_in = int(fields[0])
             case "reach":
-                how[0](cluster)  # type: ignore[operator]
+                fields[0](cluster)  # type: ignore[operator]
             case "outcome unknown":
                 cluster.outcomes = [OutcomeUnknown("EOF")]
             case _:

@@ -15,12 +15,14 @@ from tests.simulated.requests import Request
 
 
 def watched(rig: Rig) -> None:
-    """Let the watch show the current resource."""
+    """Let the watch show the current version of the resource."""
     rig.watched = rig.api.object["metadata"]["resourceVersion"]
 
 
 async def settled(**cluster: Any) -> tuple[Rig, list[str]]:
-    """Return a resource in sync with a watch, and the list of its later requests to the API server."""
+    """Return a resource in sync with a watch, whose cluster's log does not change, and the list of its later requests
+    to the API server. `looks`, the number of full readings of the cluster, is 1.
+    """
     requests: list[str] = []
 
     def note(request: Request) -> None:
@@ -49,7 +51,7 @@ async def test_a_resource_in_sync_reads_only_the_metadata_log() -> None:
     assert (requests, rig.kafka.looks) == ([], 1)
     rig.seconds += 120.0
     await rig.work()
-    assert (requests, rig.kafka.looks) == (["GET orders", "GET login"], 2)  # their own period is over
+    assert (requests, rig.kafka.looks) == (["GET orders", "GET login"], 2)  # after the period of a full reading
 
 
 async def test_a_resource_in_sync_is_read_again_once_a_watch_shows_a_change() -> None:
@@ -112,7 +114,7 @@ async def test_a_resource_in_sync_is_read_again_after_a_restore_of_etcd() -> Non
     assert (requests, rig.kafka.looks) == (["GET orders"], 2)
 
 
-@pytest.mark.parametrize("watched", [True, False])
+@pytest.mark.parametrize("watched", [True, False], ids=["with a watch", "without a watch"])
 async def test_a_resource_in_sync_is_read_again_after_a_restore_of_etcd_during_the_check_of_the_log(
     watched: bool,
 ) -> None:

@@ -21,7 +21,7 @@ PRODUCE = "client-breaks:Produce:2"
 
 
 def gated(*used: CounterKey, policy: str = "Gate") -> Rig:
-    """Brokers whose image is now that of 4.4, and clients that use these versions."""
+    """Set up brokers of Kafka 4.2 whose image was changed to 4.4, and evidence that clients use these API versions."""
     rig = Rig()
     prometheus = {"url": "https://prometheus:9090"}
     rig.api.edit(clientEvidence={"prometheus": prometheus, "target": "4.4", "policy": policy})
@@ -30,10 +30,9 @@ def gated(*used: CounterKey, policy: str = "Gate") -> Rig:
 
 
 def answer(window: EvidenceWindow, *used: CounterKey) -> EvidenceAnswer:
-    first, *others = (1, 2, 3)
-    return EvidenceAnswer(
-        (*scrapes(first, *used, end=window.end), *(one for id_ in others for one in scrapes(id_, end=window.end)))
-    )
+    first, *other_ids = (1, 2, 3)
+    unused = (scrape for id_ in other_ids for scrape in scrapes(id_, end=window.end))
+    return EvidenceAnswer((*scrapes(first, *used, end=window.end), *unused))
 
 
 async def work(rig: Rig, times: int = 1, seconds: float = 60.0) -> None:
@@ -51,7 +50,7 @@ async def test_a_roll_begins_once_evidence_was_read() -> None:
     rig = gated()
     await rig.controller.reconcile(KEY)
     assert rig.workloads.evictions == []
-    assert [one["kind"] for one in blockers(rig)] == ["Client"]
+    assert [blocker["kind"] for blocker in blockers(rig)] == ["Client"]
     assert "being read" in rig.api.condition("Ready")["message"]
     await work(rig, 2)
     assert rig.workloads.evictions == ["broker-0"]
@@ -66,7 +65,7 @@ async def test_without_evidence_a_roll_waits_and_with_report_it_does_not() -> No
     assert rig.api.condition("ClientsCompatible")["reason"] == "EvidenceMissing"
 
 
-async def test_a_consent_to_what_breaks_is_used_once_and_stays_good_for_that_revision_alone() -> None:
+async def test_a_consent_to_break_clients_is_used_once_and_stays_valid_for_that_revision_alone() -> None:
     rig = gated(PRODUCE_2)
     await work(rig, 3)
     assert rig.workloads.evictions == []
@@ -76,7 +75,7 @@ async def test_a_consent_to_what_breaks_is_used_once_and_stays_good_for_that_rev
     await work(rig)
     assert rig.workloads.evictions == ["broker-0"]
     assert rig.api.status["spentConsents"] == [PRODUCE]
-    assert [one["clientBreaks"] for one in rig.api.status["rollout"]["revisions"]] == [[PRODUCE]]
+    assert [revision["clientBreaks"] for revision in rig.api.status["rollout"]["revisions"]] == [[PRODUCE]]
     rig.workloads.set_image("broker", "kafka:4.4.1")  # another revision, of the same release
     rig.pass_time(timedelta(minutes=20))
     await work(rig, 5)
@@ -84,7 +83,7 @@ async def test_a_consent_to_what_breaks_is_used_once_and_stays_good_for_that_rev
     assert rig.api.condition("Stalled")["reason"] in ("ConsentSpent", "RolloutHalted")
 
 
-async def test_a_consent_is_void_for_a_version_that_appears_later() -> None:
+async def test_a_consent_for_one_api_version_does_not_cover_another_version_that_clients_use() -> None:
     rig = gated(PRODUCE_2)
     rig.api.edit(consents=[PRODUCE])
     rig.evidence = lambda window: answer(window, PRODUCE_2, FETCH_3)
@@ -93,7 +92,7 @@ async def test_a_consent_is_void_for_a_version_that_appears_later() -> None:
     assert "client-breaks:Fetch:3" in rig.api.condition("Stalled")["message"]
 
 
-async def test_evidence_that_becomes_too_old_in_the_last_second_holds_the_eviction() -> None:
+async def test_evidence_that_becomes_too_old_while_the_intent_is_written_holds_the_eviction() -> None:
     rig = gated()
     rig.workloads.set_image("broker", "kafka:4.2.0")  # nothing to restart yet
     await work(rig, 2, seconds=1)
@@ -119,6 +118,6 @@ async def test_levels_are_raised_whatever_clients_use() -> None:
     rig.workloads.set_image("broker", "kafka:4.2.0")  # no node has to be restarted
     rig.api.edit(features={"levels": [{"name": "metadata.version", "level": 22}]})
     await work(rig, 4)
-    levels = {one["name"]: one.get("finalized") for one in rig.api.status["features"]}
+    levels = {feature["name"]: feature.get("finalized") for feature in rig.api.status["features"]}
     assert levels["metadata.version"] == 22
     assert rig.api.condition("ClientsCompatible")["reason"] == "BlockingClients"

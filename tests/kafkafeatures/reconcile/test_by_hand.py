@@ -34,7 +34,7 @@ def requested_restart() -> tuple[Cluster, Store]:
     return cluster, store
 
 
-@pytest.mark.parametrize("driver", [MANUAL, NOBODY])
+@pytest.mark.parametrize("driver", [MANUAL, NOBODY], ids=lambda driver: driver.name)
 def test_a_requested_manual_restart_is_withdrawn_with_its_reason_and_levels_continue(driver: Driver) -> None:
     cluster, store = requested_restart()
     store.wanted = replace(BY_HAND, levels={"metadata.version": 26}, rollout=Rollout(driver.name))
@@ -57,9 +57,13 @@ def test_a_requested_manual_restart_stays_while_it_is_needed() -> None:
     assert store.status["intents"] == before
 
 
-@pytest.mark.parametrize("holds", [{"suspend": True}, {"mode": Mode.OBSERVE}, {"policy": ApprovalPolicy.ALWAYS}])
+@pytest.mark.parametrize(
+    "holds",
+    [{"suspend": True}, {"mode": Mode.OBSERVE}, {"policy": ApprovalPolicy.ALWAYS}],
+    ids=["suspended", "mode Observe", "policy Always"],
+)
 def test_a_roll_that_waits_for_a_person_to_let_it_begin_reads_the_partitions_only_once(holds: dict[str, Any]) -> None:
-    """Few clusters may have them in memory at once. They are read once, for what can be said of the roll beforehand."""
+    """Few clusters may have their partitions in memory at once. They are read once, for the notes about the roll."""
     cluster = Cluster({"metadata.version": 25})
     store = Store(cluster, {})
     store.wanted = replace(BY_HAND, **holds)
@@ -107,7 +111,7 @@ def test_node_timeout_starts_when_the_person_stops_the_node() -> None:
         clocks.wait(timedelta(hours=8))
         waits = clocks.reconcile(cluster, store).decision
     assert isinstance(waits, Wait)
-    assert waits.delay == REFUSED_POLL  # it is not urgent
+    assert waits.delay == REFUSED_POLL  # after a day the next reading is not urgent
     cluster.world.stop(Role.CONTROLLER, requested_node)
     cluster.world.advance(cluster.world.now_ms + 60_000)
     clocks.wait(timedelta(minutes=1))
@@ -119,7 +123,7 @@ def test_node_timeout_starts_when_the_person_stops_the_node() -> None:
 
 
 def test_time_without_readings_does_not_count_for_stable_for() -> None:
-    """Meanwhile the node may have been started once more."""
+    """While the cluster cannot be read, the node may have been restarted once more."""
     cluster, clocks, store = with_a_node_that_is_back()
     assert "stableSince" in store.status["intents"][0]
     cluster.away = True

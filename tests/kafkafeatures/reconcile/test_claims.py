@@ -1,4 +1,6 @@
-"""The owner of a cluster: the oldest resource that applies, by creation time and uid."""
+"""The owner of a cluster: the oldest resource in mode Apply, by creation time and uid. The second argument of
+`resource` is its creation time; `note`: a watch or a read shows the resource; `acts`: it sends a step.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,7 @@ def test_an_answered_step_of_a_deleted_resource_blocks_no_other_resource() -> No
 
 
 def test_an_answered_step_through_a_broker_still_blocks_other_resources() -> None:
-    """The broker may pass it on once more."""
+    """The broker may forward the step once more."""
     seconds = 0.0
     made = claims(resource("old", "2026-01-01", cluster="c"), monotonic=lambda: seconds)
     made.note(resource("new", "2026-01-02", cluster="c"))
@@ -156,24 +158,28 @@ def test_a_step_left_open_by_another_process_blocks_for_a_limited_time() -> None
         made.note(sent, was_read=True)
 
 
-STRAIGHT = {"kind": "UpdateFeature", "target": "group.version", "via": "Controller"}
-PASSED_ON = {**STRAIGHT, "via": "Broker"}
+SENT_DIRECTLY = {"kind": "UpdateFeature", "target": "group.version", "via": "Controller"}
+THROUGH_BROKER = {**SENT_DIRECTLY, "via": "Broker"}
 
 
 @pytest.mark.parametrize(
     ("intents", "seconds"),
     [
-        ([STRAIGHT], SENT_DIRECTLY_FOR),
-        ([{**STRAIGHT, "outcome": "Applied"}], SENT_DIRECTLY_FOR),
-        ([PASSED_ON], SENT_FOR),
-        ([STRAIGHT, PASSED_ON], SENT_FOR),
+        ([SENT_DIRECTLY], SENT_DIRECTLY_FOR),
+        ([{**SENT_DIRECTLY, "outcome": "Applied"}], SENT_DIRECTLY_FOR),
+        ([THROUGH_BROKER], SENT_FOR),
+        ([SENT_DIRECTLY, THROUGH_BROKER], SENT_FOR),
         ([{"kind": "DeleteZnodes", "via": "ZooKeeper"}], SENT_DIRECTLY_FOR),
         ([{"kind": "RestartNode", "via": "ApiServer"}], SENT_FOR),
         ([{"kind": "Future", "via": "Controller"}], SENT_FOR),
         (["?"], SENT_FOR),
         ("?", SENT_FOR),
     ],
-)
+    ids=[
+        "to the controller", "to the controller, answered", "through a broker", "both", "to ZooKeeper", "an eviction",
+        "of a newer release", "damaged intent", "damaged intents",
+    ],
+)  # fmt: skip
 def test_a_deleted_resource_with_an_open_step_blocks_others_as_long_as_the_route_may_keep_the_step(
     intents: Any, seconds: float
 ) -> None:
@@ -191,7 +197,7 @@ def test_a_step_kept_by_a_broker_is_waited_for_also_after_a_directly_sent_step()
     now = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
     made = claims(old, new, monotonic=lambda: now)
-    for step in (STRAIGHT, PASSED_ON, STRAIGHT):
+    for step in (SENT_DIRECTLY, THROUGH_BROKER, SENT_DIRECTLY):
         now += 1
         made.note({**old, "status": {**old["status"], "intents": [step]}})
     made.forget(key("old"))
@@ -210,7 +216,7 @@ def test_an_unanswered_step_of_this_process_blocks_as_long_as_one_of_another_pro
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
     made = claims(old, new, monotonic=lambda: now)
     made.acts(key("old"), via)
-    made.note({**old, "status": {**old["status"], "intents": [{**STRAIGHT, "via": via.value}]}})
+    made.note({**old, "status": {**old["status"], "intents": [{**SENT_DIRECTLY, "via": via.value}]}})
     made.forget(key("old"))
     now = seconds - 1
     assert made.competing_owner(key("new"), "c") is not None
@@ -271,7 +277,7 @@ def test_a_resource_that_observes_or_has_another_driver_or_namespace_does_not_cl
 
 
 def test_claims_of_deleted_resources_are_freed() -> None:
-    """A cluster reports its id itself, and one that lies could report another one to each new resource."""
+    """A malicious cluster could report another id to each new resource: claims must not fill the memory."""
     made = claims()
     for number in range(100):
         made.note(resource("one", "1", cluster=f"c{number}"))

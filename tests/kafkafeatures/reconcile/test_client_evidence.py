@@ -1,4 +1,4 @@
-"""Evidence about clients is read beside reconciliations, and what is not known is Unknown."""
+"""Evidence about clients is read in the background of reconciliations; without evidence the condition is Unknown."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def brokers_of(rig: Rig) -> tuple[int, ...]:
 
 
 def answer(rig: Rig, *used: CounterKey) -> EvidenceAnswer:
-    """Evidence without a gap; the first broker was sent these versions."""
-    first, *others = brokers_of(rig)
-    return EvidenceAnswer((*scrapes(first, *used), *(scrape for id_ in others for scrape in scrapes(id_))))
+    """Return evidence without a gap, that clients of the first broker used these API versions."""
+    first, *other_ids = brokers_of(rig)
+    return EvidenceAnswer((*scrapes(first, *used), *(scrape for id_ in other_ids for scrape in scrapes(id_))))
 
 
 async def has_read() -> None:
@@ -45,13 +45,13 @@ async def has_read() -> None:
 
 
 async def condition(rig: Rig) -> tuple[str, str]:
-    """The condition, once what is read is over and was reported."""
+    """Return the condition, after a reading in the background was reported."""
     await rig.controller.reconcile(KEY)
     await has_read()
     rig.seconds += 61
     await rig.controller.reconcile(KEY)
-    found = rig.api.condition("ClientsCompatible")
-    return found["status"], found["reason"]
+    clients_compatible = rig.api.condition("ClientsCompatible")
+    return clients_compatible["status"], clients_compatible["reason"]
 
 
 def events(rig: Rig) -> list[tuple[str, str]]:
@@ -77,10 +77,10 @@ async def test_without_client_evidence_nothing_is_read_and_there_is_no_condition
     rig = Rig(Orders())
     await rig.controller.reconcile(KEY)
     assert not rig.prometheus
-    assert "ClientsCompatible" not in {one["type"] for one in rig.api.status["conditions"]}
+    assert "ClientsCompatible" not in {condition["type"] for condition in rig.api.status["conditions"]}
 
 
-async def test_clients_that_break_are_named_once() -> None:
+async def test_clients_that_break_are_named_in_the_status_and_make_one_event() -> None:
     rig = rig_with()
     rig.evidence = lambda _: answer(rig, PRODUCE_2)
     assert await condition(rig) == ("False", "BlockingClients")
@@ -116,7 +116,7 @@ async def test_a_prometheus_that_hangs_holds_up_no_reconciliation() -> None:
         await has_read()
 
 
-async def test_a_prometheus_that_hangs_is_tried_ten_times_as_seldom_as_it_hangs() -> None:
+async def test_a_prometheus_that_hangs_for_50_s_is_read_again_only_after_ten_times_as_long() -> None:
     rig = rig_with()
 
     def hang(_: object) -> EvidenceAnswer:
@@ -149,7 +149,7 @@ async def test_evidence_counts_for_half_an_hour_and_is_stale_afterwards() -> Non
     assert await condition(rig) == ("True", "NoBlockingClients")
 
 
-async def test_what_a_reading_raises_is_a_failure_of_the_evidence_alone() -> None:
+async def test_an_exception_in_a_reading_of_evidence_fails_no_reconciliation() -> None:
     rig = rig_with()
 
     def fail(_: object) -> EvidenceAnswer:
@@ -161,18 +161,18 @@ async def test_what_a_reading_raises_is_a_failure_of_the_evidence_alone() -> Non
     assert rig.api.condition("Reachable")["status"] == "True"
 
 
-async def test_a_quiet_resource_is_not_written_although_its_clients_send_more_and_more() -> None:
+async def test_a_resource_is_not_written_again_although_its_clients_send_more_and_more() -> None:
     rig, count = rig_with(), 0
 
     def growing(_: object) -> EvidenceAnswer:
         nonlocal count
         count += 1
-        given, _ = answer(rig, PRODUCE_2)
-        assert not isinstance(given, Failure)
+        evidence, _ = answer(rig, PRODUCE_2)
+        assert not isinstance(evidence, Failure)
         first = brokers_of(rig)[0]
-        last = [scrape for scrape in given if scrape.broker == first][-1]
+        last = [scrape for scrape in evidence if scrape.broker == first][-1]
         more = replace(last, counters={**last.counters, PRODUCE_2: 10.0 * count})
-        return EvidenceAnswer(tuple(more if scrape is last else scrape for scrape in given))
+        return EvidenceAnswer(tuple(more if scrape is last else scrape for scrape in evidence))
 
     rig.evidence = growing
     await condition(rig)
@@ -215,7 +215,7 @@ async def test_evidence_is_read_anew_for_another_target_and_for_more_brokers() -
     assert rig.api.status["clients"]["target"] == "4.1"
 
 
-async def test_a_cluster_that_cannot_be_read_leaves_no_verdict() -> None:
+async def test_the_condition_about_clients_is_unknown_while_the_cluster_cannot_be_read() -> None:
     rig = rig_with()
     rig.evidence = lambda _: answer(rig)
     assert await condition(rig) == ("True", "NoBlockingClients")

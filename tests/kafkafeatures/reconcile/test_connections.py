@@ -43,7 +43,7 @@ def login(api: Orders, password: str = "its-secret", *, labels: dict[str, str] |
 DIGEST = {"digestSecretRef": {"name": "zookeeper"}}
 
 
-@pytest.mark.parametrize("migration", [None, {"desired": "None"}])
+@pytest.mark.parametrize("migration", [None, {"desired": "None"}], ids=["no spec.migration", "desired None"])
 async def test_no_connection_to_an_ensemble_is_opened_without_a_migration(
     migration: dict[str, Any] | None,
 ) -> None:
@@ -80,7 +80,7 @@ async def test_the_connection_to_an_ensemble_is_kept_until_its_secret_or_the_mig
     assert rig.zookeeper.reads == reads
 
 
-@pytest.mark.parametrize("labels", [None, {}])
+@pytest.mark.parametrize("labels", [None, {}], ids=["no Secret", "Secret without the label"])
 async def test_a_digest_comes_from_a_secret_that_may_be_read_for_resources(labels: dict[str, str] | None) -> None:
     api = orders(migration=MIGRATION, **DIGEST)
     if labels is not None:
@@ -105,11 +105,13 @@ AT_REST = 21
 FINALIZED = replace(plan(dict.fromkeys((1, 2, 3), "3.9"), dict.fromkeys((3001, 3002), "3.9")), zk_migration_state=3)
 
 
-@pytest.mark.parametrize(("migration", "looks"), [(None, 1), ({"desired": "Finalized"}, 3)])
+@pytest.mark.parametrize(
+    ("migration", "looks"), [(None, 1), ({"desired": "Finalized"}, 3)], ids=["no migration", "migration"]
+)
 async def test_a_resource_with_a_migration_is_read_fully_each_time(
     migration: dict[str, Any] | None, looks: int
 ) -> None:
-    """What happens in ZooKeeper is in no metadata log."""
+    """The metadata log has not changed (`same`), which is not enough: it does not show changes in ZooKeeper."""
     api = orders(migration=migration)
     api.edit(features={"levels": [{"name": "metadata.version", "level": AT_REST}]})
     rig = Rig(api, Kafka({"metadata.version": AT_REST}, FINALIZED))

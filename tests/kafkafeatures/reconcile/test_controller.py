@@ -77,6 +77,7 @@ async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> Non
             "spec.cluster: bootstrapServers and bootstrapControllers are empty; expected host:port",
         ),
     ],
+    ids=["no port", "port 0", "no port, and a user", "ZooKeeper without a port", "empty"],
 )
 async def test_an_invalid_bootstrap_address_is_rejected_before_any_secret_is_read(
     cluster: dict[str, Any], words: str
@@ -98,7 +99,7 @@ async def test_the_log_recorder_is_notified_of_each_reconciliation_and_of_the_de
     looks, cluster_id = len(rig.recorder.looks), api.status["clusterId"]
     assert set(rig.recorder.looks[1:]) == {(KEY, cluster_id)}
     rig.kafka.same, rig.watched = True, api.object["metadata"]["resourceVersion"]
-    await rig.work()  # at rest: nothing but its log is looked at
+    await rig.work()  # in sync and unchanged: only the log is read
     assert len(rig.recorder.looks) == looks + 1
     api.server.delete(*KEY)
     rig.watched = ""
@@ -128,7 +129,7 @@ async def test_a_suspended_resource_in_sync_is_counted_as_suspended_in_the_metri
     assert "kafkafeatures_suspended{" not in generate_latest(rig.metrics.registry).decode()
 
 
-async def test_an_address_that_was_mended_is_connected_to() -> None:
+async def test_an_address_that_was_corrected_in_the_document_is_connected_to() -> None:
     rig = Rig(Orders(bootstrapServers="kafka"))
     await rig.controller.reconcile(KEY)
     rig.api.edit(cluster={"bootstrapServers": "kafka:9092"})
@@ -149,11 +150,11 @@ async def test_a_change_that_cannot_be_sent_is_retried_with_backoff() -> None:
     rig.kafka.outcomes = [NotSent("no connection")] * 8
     pauses = [await rig.work() for _ in range(8)]
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, SLOWEST_WAIT, SLOWEST_WAIT, SLOWEST_WAIT]
-    assert await rig.work() == 0.0  # sent: look at once
+    assert await rig.work() == 0.0  # it was sent: the next reconciliation follows at once
 
 
 async def test_a_watch_event_of_the_operators_own_write_starts_no_reconciliation() -> None:
-    """A watch may show our own write before its answer is here, and a list shows everything anew."""
+    """A watch may show the operator's own write before its answer has arrived, and a new list shows all resources."""
     rig = Rig(Orders())
     rig.api.edit(mode="Observe")
     pause = await rig.controller.reconcile(KEY)
@@ -170,14 +171,14 @@ async def test_a_watch_event_of_the_operators_own_write_starts_no_reconciliation
 
 
 async def test_endless_immediate_reconciliations_are_slowed_down() -> None:
-    """A Kafka that says yes each time and shows a third level at the next look."""
+    """Each reconciliation asks for the next one at once, as the document changes each time."""
     rig = Rig(Orders())
     rig.kafka.outcomes = [Rejected(42, "no") for _ in range(1000)]
     for _ in range(BURST):
-        rig.api.edit()  # and its owner touches the document each time
+        rig.api.edit()
         assert await rig.controller.reconcile(KEY) is not None
     rig.api.edit(features={})
-    assert await rig.controller.reconcile(KEY) == CHECK_EVERY  # a pause that is longer is as it was
+    assert await rig.controller.reconcile(KEY) == CHECK_EVERY  # a longer pause is not changed
     rig.api.edit(features={"levels": [{"name": "metadata.version", "level": 26}]})
     assert await rig.controller.reconcile(KEY) == REFILL_SECONDS
     rig.seconds += BURST * REFILL_SECONDS
@@ -197,7 +198,7 @@ async def test_a_resource_version_is_not_trusted_after_a_restore_of_etcd() -> No
     while rig.api.server.revision < written - 1:
         rig.api.edit()
     rig.api.edit(mode="Apply")
-    assert rig.api.object["metadata"]["resourceVersion"] == str(written)  # once more
+    assert rig.api.object["metadata"]["resourceVersion"] == str(written)  # the same version for another document
     rig.seconds = 0.0
     assert not rig.controller.is_external_change(rig.api.object)
     rig.controller.discard_versions()
@@ -207,7 +208,7 @@ async def test_a_resource_version_is_not_trusted_after_a_restore_of_etcd() -> No
 
 
 async def test_an_older_resource_that_changes_all_the_time_does_not_keep_a_younger_one_from_acting() -> None:
-    """What it would own is not known as long as its reconciliations end in conflicts."""
+    """Its reconciliations end in conflicts, so the cluster that it would own is never known."""
     rig = Rig(Orders())
     rig.kafka.during_look = rig.api.edit
     rig.kafka.away = True
@@ -226,6 +227,7 @@ async def test_an_older_resource_that_changes_all_the_time_does_not_keep_a_young
         ("while it is sent", Rejected(42, "no"), False),
         ("while it is sent", OutcomeUnknown("no answer"), True),
     ],
+    ids=["not sent", "accepted", "rejected", "no answer"],
 )
 async def test_after_a_deletion_the_next_owner_waits_only_for_open_steps(
     deleted: str, outcome: Outcome | None, *, blocked: bool
@@ -242,7 +244,7 @@ async def test_after_a_deletion_the_next_owner_waits_only_for_open_steps(
         pass
     cluster = rig.kafka.world.cluster_id
     assert (rig.claims.competing_owner(ResourceKey("a", "b"), cluster) is not None) == blocked, deleted
-    rig.seconds += SENT_DIRECTLY_FOR  # it went straight to the active controller: no broker may keep it
+    rig.seconds += SENT_DIRECTLY_FOR  # it was sent to the active controller, so no broker sends it again later
     assert rig.claims.competing_owner(ResourceKey("a", "b"), cluster) is None
 
 
@@ -254,7 +256,7 @@ async def test_events_are_posted_even_if_the_status_write_was_lost() -> None:
 
 
 async def test_a_resource_that_is_being_deleted_sends_nothing() -> None:
-    """A finalizer of another controller keeps it there; its owner has said that it is over."""
+    """A finalizer of another controller keeps the object, but its owner has deleted it."""
     rig = Rig(Orders())
     rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(finalizers=["example.com/keep"]))
     rig.api.server.delete(*KEY)
@@ -264,7 +266,7 @@ async def test_a_resource_that_is_being_deleted_sends_nothing() -> None:
 
 
 async def test_a_held_roll_keeps_no_partitions_in_memory() -> None:
-    """Others may restart nodes meanwhile: only so many clusters have their partitions in memory at once."""
+    """Few clusters may have their partitions in memory at once, and rolls of other clusters need the room."""
     rig = Rig(Orders())
     rig.api.edit(suspend=True)
     await rig.work()
@@ -272,7 +274,9 @@ async def test_a_held_roll_keeps_no_partitions_in_memory() -> None:
     assert rig.kafka.released
 
 
-async def test_tls_material_is_read_beside_the_event_loop_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tls_material_is_read_once_and_not_in_the_thread_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     threads: list[int] = []
     context = tls.context
 

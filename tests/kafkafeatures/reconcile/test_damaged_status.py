@@ -34,7 +34,7 @@ async def written_by_the_operator() -> dict[str, Any]:
     api, kafka = Orders(), Kafka({"metadata.version": 21, "group.version": 1})
     api.edit(suspend=True)
     controller = controller_of(api, kafka)
-    await controller.reconcile(KEY)  # so that the consent is a new one
+    await controller.reconcile(KEY)  # the first contact: a consent that is added later counts
     api.edit(features=BOTH, consents=["group.version:1->0"], suspend=False)
     kafka.outcomes = [None, OutcomeUnknown("EOF")]
     for _ in range(2):
@@ -94,7 +94,7 @@ def damaged(damage: list[tuple[Path, str, Any]]) -> dict[str, Any]:
             else:
                 holder[path[-1]] = value
         except (TypeError, KeyError, IndexError):
-            continue  # an earlier damage took the place away
+            continue  # an earlier damage has removed this path
     return cast(dict[str, Any], status)
 
 

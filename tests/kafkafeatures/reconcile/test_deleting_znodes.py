@@ -1,7 +1,7 @@
-"""The transaction of a way back, sent and settled: first a session, then the intent, then the transaction in it; and
-what stood in `/migration` is in the status before it is deleted.
+"""The ZooKeeper transaction of a rollback, sent and settled: first a session, then the intent, then the transaction in
+this session; and the content of `/migration` is in the status before it is deleted.
 
-The step is decided here; real ZooKeeper carries it out in tests/e2e.
+A test gives the step as decided; real ZooKeeper carries it out in tests/e2e.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def withdrawn() -> DeleteZnodes:
 
 
 class Watching(Store):
-    """Notes what is written, among what happens to the ensemble; `meanwhile`: while an intent is."""
+    """A store that records its writes among the events of the ensemble. `meanwhile`: called while
+    an intent is written.
+    """
 
     def __init__(self, cluster: Cluster, ensemble: Ensemble) -> None:
         super().__init__(cluster, LEVELS)
@@ -67,7 +69,7 @@ class Watching(Store):
 
 
 class Scene:
-    """A resource, its cluster, which is in sync, and its ensemble. Time passes with `seconds`."""
+    """A resource in sync, its cluster and its ensemble. `seconds`: time of the monotonic clock."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -85,7 +87,7 @@ class Scene:
         return replace(context, **parts)
 
     def sends(self, step: DeleteZnodes, **parts: Any) -> Reconciliation:
-        """A reconciliation that decides to send it."""
+        """Reconcile, with the decision to send this step."""
 
         async def decided() -> Reconciliation:
             context = self.context(**parts)
@@ -174,6 +176,7 @@ def test_a_deletion_whose_answer_was_lost_is_settled_by_the_next_observation() -
 @pytest.mark.parametrize(
     ("code", "reason", "stalled"),
     [(NO_AUTH, Reason.NOT_AUTHORIZED, True), (BAD_VERSION, Reason.MIGRATING, False)],
+    ids=["no right", "znode changed"],
 )
 def test_a_rejected_deletion_leaves_no_intent(code: int, reason: Reason, stalled: bool) -> None:
     scene = Scene()
@@ -188,7 +191,7 @@ def test_a_rejected_deletion_leaves_no_intent(code: int, reason: Reason, stalled
 
 
 def test_windows_delay_the_deletion_of_migration_but_not_that_of_controller() -> None:
-    """A cluster without a controller must not wait for the night; one that has a controller may."""
+    """Without a controller (/controller is left of a stopped quorum) a cluster must not wait for a window."""
     never = Rollout(windows=(Window("0 0 29 2 *", timedelta(minutes=1)),))
     for step, leaves in ((released(), True), (withdrawn(), False)):
         scene = Scene()
@@ -199,15 +202,15 @@ def test_windows_delay_the_deletion_of_migration_but_not_that_of_controller() ->
             resource = replace(resource, desired=replace(resource.desired, rollout=never))
             evaluation = await evaluate(context, resource)
             assert isinstance(evaluation, Evaluation)
-            again = replace(with_decision(context, evaluation, Act(step), evaluation.remembered), resource=resource)
-            return await execute(replace(context, store=Windowed(scene.store, never)), again)
+            acting = replace(with_decision(context, evaluation, Act(step), evaluation.remembered), resource=resource)
+            return await execute(replace(context, store=Windowed(scene.store, never)), acting)
 
         asyncio.run(decided())
         assert (step.target in scene.ensemble.happened) is leaves
 
 
 class Windowed:
-    """A store whose document has these windows, which the documents of these tests cannot say."""
+    """A store whose document has these windows, which `spec_of` does not write."""
 
     def __init__(self, store: Store, rollout: Rollout) -> None:
         self._store, self._rollout = store, rollout

@@ -33,7 +33,11 @@ def test_an_event_of_a_restart_is_related_to_its_pod() -> None:
     assert event["note"] == "restarting broker 3"
 
 
-@pytest.mark.parametrize("facts", ["", "no", "[]", "{", "[" * 100_000, '{"node": 3, "nodeId": "x", "later": {}}'])
+@pytest.mark.parametrize(
+    "facts",
+    ["", "no", "[]", "{", "[" * 100_000, '{"node": 3, "nodeId": "x", "later": {}}'],
+    ids=["empty", "no JSON", "list", "cut", "deeply nested", "fields of a newer release"],
+)
 def test_event_facts_of_another_release_are_read_as_far_as_they_are_known(facts: str) -> None:
     metadata = {"name": "orders", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
     event = event_of(

@@ -92,8 +92,8 @@ def test_the_status_is_kept_in_its_file_and_the_generation_grows_with_the_spec(t
         assert asyncio.run(store.read()).generation == 1
         asyncio.run(store.write_status(Status(cluster_id="x")))
     with FileStore(read_file(document(tmp_path)), state) as store:
-        again = asyncio.run(store.read())
-        assert (again.generation, again.status) == (1, Status(cluster_id="x"))
+        resource = asyncio.run(store.read())
+        assert (resource.generation, resource.status) == (1, Status(cluster_id="x"))
     changed = document(tmp_path, GOOD.replace("level: 1}", "level: 0}"))
     with FileStore(read_file(changed), state) as store:
         assert asyncio.run(store.read()).generation == 2
@@ -213,6 +213,17 @@ status: {}
         STATE.replace("{name: orders, generation: 1}", "3"),
         STATE.replace("{name: orders, generation: 1}", "null"),
     ],
+    ids=[
+        "generation a text",
+        "no generation",
+        "status a text",
+        "history a number",
+        "intents a number",
+        "incomplete intent",
+        "nested too deeply",
+        "metadata a number",
+        "no metadata",
+    ],
 )
 def test_an_invalid_state_file_is_reported_with_its_name(tmp_path: Path, text: str) -> None:
     state = tmp_path / "state.yaml"
@@ -223,7 +234,7 @@ def test_an_invalid_state_file_is_reported_with_its_name(tmp_path: Path, text: s
 
 
 def test_an_empty_state_file_is_an_error(tmp_path: Path) -> None:
-    """A shell that redirects output into it empties it before we are asked."""
+    """A shell that redirects output into the state file has emptied it before the command starts."""
     state = tmp_path / "state.yaml"
     state.write_text("")
     with pytest.raises(StateUnreadable, match="is empty"), FileStore(read_file(document(tmp_path)), state):
@@ -241,4 +252,4 @@ def test_a_written_state_file_is_synced_with_its_folder(tmp_path: Path, monkeypa
     monkeypatch.setattr(os, "fsync", noted)
     with FileStore(read_file(document(tmp_path)), tmp_path / "levels.status.yaml") as store:
         asyncio.run(store.write_status(Status(progress="looked")))
-    assert folders == [False, True]  # the file, and then the rename
+    assert folders == [False, True]  # first the file, then the folder, for the rename

@@ -1,4 +1,4 @@
-"""An eviction whose connection takes long to open: all that allows it is checked until its first byte is sent."""
+"""An eviction whose connection takes long to open: its conditions are checked until its first byte is sent."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from tests.kafkafeatures.reconcile.test_stateful_sets import lost
 from tests.simulated.orders import KEY
 from tests.simulated.requests import Request
 
-AT_LAST: dict[str, tuple[Meanwhile, str]] = {
-    "two seconds": (lambda rig: rig.pass_time(timedelta(seconds=FRESH + 0.1)), "more than 2 s ago"),
-    "the time that any step has": (lambda rig: rig.pass_time(timedelta(seconds=11)), "it took 11 s since its intent"),
+DURING_CONNECTION: dict[str, tuple[Meanwhile, str]] = {
+    "readings become older than 2 s": (lambda rig: rig.pass_time(timedelta(seconds=FRESH + 0.1)), "more than 2 s ago"),
+    "the intent becomes older than 10 s": (
+        lambda rig: rig.pass_time(timedelta(seconds=11)),
+        "it took 11 s since its intent",
+    ),
     "an older owner": (an_older_resource_owns_the_cluster, "older"),
-    "told to end": (lambda rig: rig.controller.hand_over(), "this process is shutting down"),
+    "the operator stops": (lambda rig: rig.controller.hand_over(), "this process is shutting down"),
 }
 
 
-@pytest.mark.parametrize(("happens", "message"), AT_LAST.values(), ids=AT_LAST)
-@pytest.mark.parametrize("asked_before", [False, True])
+@pytest.mark.parametrize(("happens", "message"), DURING_CONNECTION.values(), ids=DURING_CONNECTION)
+@pytest.mark.parametrize("is_repeated", [False, True], ids=["first request", "after a lost request"])
 async def test_a_change_during_the_connection_setup_withholds_the_eviction(
-    happens: Meanwhile, message: str, asked_before: bool
+    happens: Meanwhile, message: str, is_repeated: bool
 ) -> None:
     rig = rolling()
-    if asked_before:
+    if is_repeated:
         rig.api.faults = lost
         await rig.work(1)
     made = []
@@ -40,7 +43,7 @@ async def test_a_change_during_the_connection_setup_withholds_the_eviction(
     await rig.controller.reconcile(KEY)
     assert made
     assert rig.workloads.evictions == []
-    if asked_before:  # the first request may be on its way still
+    if is_repeated:  # the first request may be on its way still
         assert [intent["target"] for intent in rig.api.status["intents"]] == ["broker-0"]
         assert message in rig.api.condition("Ready")["message"]
     else:

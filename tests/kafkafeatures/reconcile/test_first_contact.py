@@ -32,7 +32,7 @@ def test_at_a_first_contact_a_downgrade_needs_an_approval_by_hash_under_every_po
     assert held_reason(last) is Reason.PLAN_PENDING
     assert isinstance(last.decision, Held)
     assert store.status["unverifiedConsents"] == [CONSENT]
-    assert held_reason(run(cluster, store)) is Reason.PLAN_PENDING  # and is no less one at the second
+    assert held_reason(run(cluster, store)) is Reason.PLAN_PENDING  # the second reconciliation still knows it
     approve(store)
     assert isinstance(run(cluster, store).decision, Done)
     assert len(cluster.sent) == 1
@@ -81,13 +81,13 @@ def replaced(api: Orders) -> None:
     api.create(**spec)
 
 
-LOST: dict[str, Callable[[Orders], object]] = {
+STATUS_LOSSES: dict[str, Callable[[Orders], object]] = {
     "lost": lambda api: api.server.edit_status(*KEY, lambda manifest: manifest.pop("status")),
     "replaced by force": replaced,
 }
 
 
-@pytest.mark.parametrize("how", LOST)
+@pytest.mark.parametrize("how", STATUS_LOSSES)
 async def test_a_resource_whose_status_is_gone_does_not_use_its_consent_a_second_time(how: str) -> None:
     rig = Rig(Orders(), Kafka({"metadata.version": 27, **UP})).met()
     levels = {"levels": [{"name": "group.version", "level": 0}]}
@@ -96,9 +96,9 @@ async def test_a_resource_whose_status_is_gone_does_not_use_its_consent_a_second
         await rig.work()
     assert len(rig.kafka.sent) == 1
     assert rig.kafka.move("group.version", 1)
-    LOST[how](rig.api)
-    for again in (rig, Rig(rig.api, rig.kafka)):
+    STATUS_LOSSES[how](rig.api)
+    for operator in (rig, Rig(rig.api, rig.kafka)):  # the same process, then another one
         for _ in range(4):
-            await again.work()
+            await operator.work()
         assert rig.api.condition("ApprovalRequired")["reason"] == "PlanPending"
     assert len(rig.kafka.sent) == 1

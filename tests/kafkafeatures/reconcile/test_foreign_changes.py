@@ -45,7 +45,7 @@ def test_a_correction_with_unknown_outcome_counts_against_the_limit() -> None:
 
 
 def test_an_accepted_change_undone_by_a_person_counts_as_done() -> None:
-    """Not "NotApplied": a consent, or an approval, that was used stays used, and what follows is drift."""
+    """The result is not `NotApplied`, so the consent stays used, and the other level counts as drift."""
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
     store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
@@ -61,7 +61,7 @@ def test_an_accepted_change_undone_by_a_person_counts_as_done() -> None:
 
 
 def test_an_accepted_change_undone_before_it_was_read_is_drift_and_not_sent_again() -> None:
-    """The cluster is away just after it said yes, and when it is back the level is where it was."""
+    """The cluster cannot be read right after it accepted the change; then another client undoes it."""
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {"group.version": 1})
     for _ in range(3):
@@ -90,7 +90,7 @@ def test_attempts_that_were_not_sent_do_not_hide_a_conflict_with_another_client(
     assert last.decision.reason is Reason.CONFLICT_DETECTED
     results = [entry["result"] for entry in store.status["history"]]
     assert len(results) == 10  # as many as a status has room for
-    assert results.count("Corrected") == 2  # the third move of the other client is the conflict
+    assert results.count("Corrected") == 2  # the third change of the other client is reported as a conflict
 
 
 def test_a_repeated_failure_is_one_entry_of_the_history() -> None:

@@ -20,7 +20,9 @@ GHOST = "broker 9 (127.0.0.1:"
 
 
 def clusters(ghost: str, other_image: str, *, hosts: bool = False) -> tuple[Cluster, Store]:
-    """Set up broker 9 as registered and not running; the document asks for a level that only Kafka 4.4 has."""
+    """Set up broker 9 as registered, with Kafka `ghost`, and not running; the other nodes run Kafka `other_image`. The
+    document asks for a level that only Kafka 4.4 supports. `hosts`: broker 9 has a replica.
+    """
     release = release_named(other_image)
     nodes = [NodePlan(Role.CONTROLLER, id_, release) for id_ in CONTROLLERS]
     nodes += [NodePlan(Role.BROKER, id_, release) for id_ in BROKERS]
@@ -33,7 +35,7 @@ def clusters(ghost: str, other_image: str, *, hosts: bool = False) -> tuple[Clus
     return cluster, store
 
 
-@pytest.mark.parametrize("driver", [MANUAL, NOBODY])
+@pytest.mark.parametrize("driver", [MANUAL, NOBODY], ids=lambda driver: driver.name)
 def test_a_ghost_that_blocks_a_level_is_reported_with_its_remedy_and_not_restarted(driver: Driver) -> None:
     cluster, store = clusters("4.1", "4.4")
     store.wanted = replace(store.wanted, rollout=Rollout(driver.name))

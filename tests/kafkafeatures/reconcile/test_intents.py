@@ -47,7 +47,7 @@ def test_an_intent_of_an_unknown_kind_is_kept_and_stops_the_resource() -> None:
     assert "RestartNode" in last.decision.message
     assert cluster.sent == []
     assert (store.status["intents"], store.status["fleet"]) == ([RESTART], {"id": "1"})
-    store.status = {"fleet": {"id": "1"}}  # by a person who looked what became of it
+    store.status = {"fleet": {"id": "1"}}  # a person has checked the outcome, and removes the intent
     assert isinstance(run(cluster, store).decision, Done)
 
 
@@ -69,9 +69,9 @@ def test_an_unreadable_intent_is_kept_and_stops_the_resource(change: dict[str, A
     assert (cluster.sent, store.status["intents"]) == ([], [intent])
 
 
-@pytest.mark.parametrize("outcome", [OutcomeUnknown("EOF"), Applied()])
+@pytest.mark.parametrize("outcome", [OutcomeUnknown("EOF"), Applied()], ids=["no answer", "accepted"])
 def test_one_reading_of_a_single_controller_settles_no_step(outcome: Outcome) -> None:
-    """A single controller is a majority of itself, and what it was sent may still be in its queue."""
+    """A single controller is a majority by itself, but the change may still be in its queue."""
     cluster = Cluster(BEGIN, plan(controllers={3001: "4.2"}))
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [outcome]
@@ -107,12 +107,12 @@ def test_one_reading_of_an_unchanged_level_settles_no_step() -> None:
 def test_the_effect_log_has_each_step_before_it_is_sent() -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
-    heard: list[tuple[EffectRecord, int]] = []
-    context = replace(context_of(cluster, store), effects=lambda effect: heard.append((effect, len(cluster.sent))))
+    effects: list[tuple[EffectRecord, int]] = []
+    context = replace(context_of(cluster, store), effects=lambda effect: effects.append((effect, len(cluster.sent))))
     asyncio.run(reconcile_once(context))
-    (record, sent_before) = heard[0]
+    (record, sent_before) = effects[0]
     assert (str(record.step), record.resource, sent_before) == ("metadata.version 21 -> 27", "ns/name", 0)
-    assert len(heard) == len(cluster.sent) == 1
+    assert len(effects) == len(cluster.sent) == 1
 
 
 @pytest.mark.parametrize("is_restored", [False, True])

@@ -1,8 +1,9 @@
 """Between the intent and the request: every condition of a step is checked again, and a step that is forbidden by then
 is not sent.
 
-Production's controller and driver, on the simulated API server with its pods, and on a simulated cluster. Things happen
-when the API server has taken the intent, and before anything else is asked of it.
+Production's controller and driver run on the simulated API server, with its pods, and on a simulated cluster.
+`Meanwhile`: a change that is made once the API server has stored the intent, before its next request. Broker 1 runs in
+pod broker-0.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tests.simulated.orders import KEY
 from tests.simulated.requests import Fault, Request, refusal
 
 Meanwhile = Callable[[Rig], object]
+MakeRig = Callable[..., Rig]
 
 
 def rolling(**spec: Any) -> Rig:
@@ -56,11 +58,13 @@ def downgrading(**spec: Any) -> Rig:
     return rig
 
 
-BOTH = pytest.mark.parametrize("made", [rolling, finalizing])
+FOR_EACH_STEP = pytest.mark.parametrize("make_rig", [rolling, finalizing], ids=["restart", "change of a level"])
 
 
 class ChangeAfterIntent:
-    """Something happens once an intent was written `after` times; or, where it is written already, once `read` was."""
+    """A hook of the API server that makes a change once an intent was written, or, with `read`, once this path was
+    read. `after`: number of times for which that has to happen first.
+    """
 
     def __init__(self, rig: Rig, happens: Meanwhile, *, after: int = 1, read: str = "") -> None:
         self._rig, self._happens, self._left, self.happened = rig, happens, after, False
@@ -109,17 +113,15 @@ WITHDRAWN: dict[str, Meanwhile] = {
     "another approval": annotate(APPROVE, "sha256:0123456789ab"),
     "another document": edit(features={"levels": [{"name": "metadata.version", "level": 25}]}),
     "an older owner": an_older_resource_owns_the_cluster,
-    "told to end": lambda rig: rig.controller.hand_over(),
-    "the memory is lost": a_person_removes_the_intent,
+    "the operator stops": lambda rig: rig.controller.hand_over(),
+    "a person removes the intent": a_person_removes_the_intent,
 }
 
 
-@BOTH
+@FOR_EACH_STEP
 @pytest.mark.parametrize("happens", WITHDRAWN.values(), ids=WITHDRAWN)
-async def test_a_step_withdrawn_while_its_intent_is_written_is_not_sent(
-    made: Callable[[], Rig], happens: Meanwhile
-) -> None:
-    rig = made()
+async def test_a_step_withdrawn_while_its_intent_is_written_is_not_sent(make_rig: MakeRig, happens: Meanwhile) -> None:
+    rig = make_rig()
     meanwhile = ChangeAfterIntent(rig, happens)
     assert await rig.controller.reconcile(KEY) is not None
     assert meanwhile.happened
@@ -127,9 +129,9 @@ async def test_a_step_withdrawn_while_its_intent_is_written_is_not_sent(
     assert not rig.api.status.get("intents")
 
 
-@BOTH
-async def test_a_stopping_operator_begins_no_step(made: Callable[[], Rig]) -> None:
-    rig = made()
+@FOR_EACH_STEP
+async def test_a_stopping_operator_begins_no_step(make_rig: MakeRig) -> None:
+    rig = make_rig()
     intended: list[object] = []
 
     def watch(request: Request) -> None:
@@ -142,9 +144,9 @@ async def test_a_stopping_operator_begins_no_step(made: Callable[[], Rig]) -> No
     assert (requests_sent(rig), intended) == ([], [])
 
 
-@BOTH
-async def test_an_eviction_is_sent_where_nothing_changed_since_its_intent(made: Callable[[], Rig]) -> None:
-    rig = made()
+@FOR_EACH_STEP
+async def test_a_step_is_sent_where_only_a_label_of_the_resource_changed_since_its_intent(make_rig: MakeRig) -> None:
+    rig = make_rig()
     ChangeAfterIntent(
         rig, lambda rig: rig.api.server.edit(*KEY, lambda manifest: manifest["metadata"].update(labels={"a": "b"}))
     )
@@ -152,11 +154,9 @@ async def test_an_eviction_is_sent_where_nothing_changed_since_its_intent(made: 
     assert len(requests_sent(rig)) == 1
 
 
-@BOTH
-async def test_an_approval_withdrawn_while_the_intent_is_written_does_not_count(
-    made: Callable[..., Rig],
-) -> None:
-    rig = made(approval={"policy": "Always"})
+@FOR_EACH_STEP
+async def test_an_approval_withdrawn_while_the_intent_is_written_does_not_count(make_rig: MakeRig) -> None:
+    rig = make_rig(approval={"policy": "Always"})
     await rig.controller.reconcile(KEY)
     annotate(APPROVE, rig.api.status["plan"]["hash"])(rig)
     meanwhile = ChangeAfterIntent(rig, annotate(APPROVE, ""))
@@ -184,13 +184,13 @@ async def test_a_consent_withdrawn_while_the_intent_is_written_is_not_used() -> 
     assert not rig.api.status.get("spentConsents")
 
 
-@BOTH
-async def test_a_step_is_not_sent_if_the_window_closes_while_its_intent_is_written(made: Callable[..., Rig]) -> None:
-    rig = made()
+@FOR_EACH_STEP
+async def test_a_step_is_not_sent_if_the_window_closes_while_its_intent_is_written(make_rig: MakeRig) -> None:
+    rig = make_rig()
     began = rig.api.now
     window = {"schedule": f"{began.minute} {began.hour} * * *", "duration": "10m"}
-    of_kafka = {"schedule": "0 0 15 1 *", "duration": "24h"}  # whose clock shows another day
-    rig.api.edit(rollout={"windows": [window, of_kafka]})
+    day_of_kafka = {"schedule": "0 0 15 1 *", "duration": "24h"}  # open by Kafka's clock, which must not count
+    rig.api.edit(rollout={"windows": [window, day_of_kafka]})
     meanwhile = ChangeAfterIntent(rig, lambda rig: rig.api.wait(timedelta(minutes=10)))
     await rig.controller.reconcile(KEY)
     assert meanwhile.happened
@@ -198,20 +198,18 @@ async def test_a_step_is_not_sent_if_the_window_closes_while_its_intent_is_writt
     assert rig.api.condition("Reconciling")["reason"] == "WaitingForWindow"
 
 
-@BOTH
-async def test_a_step_is_not_sent_if_its_resource_is_deleted_while_the_intent_is_written(
-    made: Callable[..., Rig],
-) -> None:
-    rig = made()
+@FOR_EACH_STEP
+async def test_a_step_is_not_sent_if_its_resource_is_deleted_while_the_intent_is_written(make_rig: MakeRig) -> None:
+    rig = make_rig()
     meanwhile = ChangeAfterIntent(rig, lambda rig: rig.api.server.delete(*KEY))
     assert await rig.controller.reconcile(KEY) is None
     assert meanwhile.happened
     assert requests_sent(rig) == []
 
 
-@BOTH
-async def test_a_step_is_not_sent_if_the_resource_cannot_be_read_again(made: Callable[..., Rig]) -> None:
-    rig = made()
+@FOR_EACH_STEP
+async def test_a_step_is_not_sent_if_the_resource_cannot_be_read_again(make_rig: MakeRig) -> None:
+    rig = make_rig()
     written = []
 
     def unreadable(request: Request) -> Fault | None:
@@ -252,7 +250,7 @@ def the_pods_cannot_be_read(rig: Rig) -> None:
     rig.api.server.forbidden.add("pods")
 
 
-def the_image_is_taken_back(rig: Rig) -> None:
+def the_image_is_reverted(rig: Rig) -> None:
     rig.workloads.set_image("broker", "kafka:4.2.0")
     rig.pass_time(timedelta(seconds=1))
 
@@ -266,10 +264,10 @@ FORBIDDEN: dict[str, Meanwhile] = {
     "a partition falls out of sync": falls_out_of_sync,
     "a partition is moved": is_reassigned,
     "the quorum is lost": a_controller_is_gone,
-    "another pod goes": another_pod_does_not_run,
+    "another pod is not ready": another_pod_does_not_run,
     "the pods cannot be read": the_pods_cannot_be_read,
-    "the image is taken back": the_image_is_taken_back,
-    "an older driver": an_older_resource_names_the_stateful_set,
+    "the image is reverted": the_image_is_reverted,
+    "an older resource has the StatefulSet": an_older_resource_names_the_stateful_set,
 }
 
 
@@ -316,7 +314,7 @@ async def test_a_withdrawn_approval_holds_also_an_eviction_of_unknown_outcome() 
     assert rig.api.condition("Ready")["reason"] == "ApprovalRequired"
 
 
-@pytest.mark.parametrize(("seconds", "evicted"), [(FRESH, ["broker-0"]), (FRESH + 0.1, [])])
+@pytest.mark.parametrize(("seconds", "evicted"), [(FRESH, ["broker-0"]), (FRESH + 0.1, [])], ids=["2 s", "2.1 s"])
 async def test_a_restart_is_decided_on_an_observation_of_the_cluster_at_most_two_seconds_old(
     seconds: float, evicted: list[str]
 ) -> None:
@@ -335,7 +333,7 @@ async def test_a_restart_is_decided_on_an_observation_of_the_cluster_at_most_two
 
 
 async def test_a_restart_is_decided_on_pods_read_at_most_two_seconds_ago() -> None:
-    """PodDisruptionBudgets are read last of them: while that takes its time, the image is changed again."""
+    """PodDisruptionBudgets are read after the pods. That takes more than 2 s, in which the image is changed again."""
     rig = rolling()
 
     def slowly(request: Request) -> Fault | None:
@@ -351,7 +349,7 @@ async def test_a_restart_is_decided_on_pods_read_at_most_two_seconds_ago() -> No
 
 
 async def test_observations_that_take_too_long_are_repeated_at_growing_intervals_up_to_check_every() -> None:
-    """Each attempt takes two writes of the status."""
+    """Each attempt writes the status twice: the intent, and its end."""
     rig = rolling(drift={"checkEvery": "10m"})
     look_again = rig.kafka.look_again
 
@@ -387,7 +385,7 @@ async def test_a_cluster_that_cannot_be_read_again_is_not_rolled() -> None:
 
 
 async def test_a_status_that_another_client_wrote_meanwhile_is_not_overwritten() -> None:
-    """The other client may have written an intent of a newer release: the decision is made anew on top of it."""
+    """The other client may be a newer release with an intent of its own: the decision has to be made again."""
     server = ApiServer()
     server.create(*KEY, spec_of(DesiredState({"metadata.version": 25})))
     store = KubernetesStore(server.client(), KEY, lambda: OperatorIdentity("", "operator", "test"))

@@ -27,7 +27,7 @@ spec:
 
 
 class Command:
-    """Something `happens` once a change was decided on and before its intent is written."""
+    """A command that changes a level; `happens` is called once that is decided, before its intent is written."""
 
     def __init__(self, folder: Path, happens: Callable[[Command], None]) -> None:
         self.path, self.state = folder / "orders.yaml", folder / "state.yaml"

@@ -34,10 +34,13 @@ NOTHING_MORE = ReadRequirements()
 reading = partial(znodes, cluster_id=Cluster(WANTED).world.cluster_id)
 COMPARED = StoreComparison(NOW, 99)
 SURVEY = Survey(controller_epoch=7)
+IN_BOTH_READINGS = pytest.mark.parametrize("again", [False, True], ids=["first reading", "second reading"])
 
 
 class RequiringStage(Levels):
-    """The levels, and what else is to be read: from the beginning, and once nodes were seen."""
+    """A stage of levels with further requirements. `first`: those before any reading; `then`: those that follow from
+    the reading of the nodes.
+    """
 
     def __init__(self, first: ReadRequirements, then: ReadRequirements = NOTHING_MORE) -> None:
         self._first, self._then = first, then
@@ -47,7 +50,7 @@ class RequiringStage(Levels):
 
 
 class ReadingScene:
-    """One resource, its cluster in sync and its ensemble."""
+    """A resource in sync, its cluster and its ensemble. `order`: names of the readings, in their order."""
 
     def __init__(self, znodes: ZooKeeperReading | Failure | None = None) -> None:
         self.cluster = Cluster(WANTED)
@@ -56,8 +59,8 @@ class ReadingScene:
         self.cluster.shows = self._shows
         self.context: ReconcileContext = replace(context_of(self.cluster, self.store), zookeeper=self.ensemble)
 
-    def looked(self, *, again: bool = False) -> Observation:
-        """A look, and in `order` what was read for it."""
+    def observe(self, *, again: bool = False) -> Observation:
+        """Observe once. `again`: as the second reading of one reconciliation."""
         self.order.clear()
 
         async def look() -> Observation:
@@ -86,7 +89,7 @@ def test_required_znodes_are_read_before_the_cluster_in_each_observation(
     demand(monkeypatch, ReadRequirements(znodes=True))
     scene = ReadingScene()
     for again in (False, True):
-        zookeeper = scene.looked(again=again).zookeeper
+        zookeeper = scene.observe(again=again).zookeeper
         assert isinstance(zookeeper, Known)
         assert (zookeeper.value, zookeeper.origin) == (reading(), ENSEMBLE)
         assert scene.order == ["znodes", "cluster"]
@@ -96,7 +99,7 @@ def test_no_znode_is_read_if_no_stage_requires_it(monkeypatch: pytest.MonkeyPatc
     demand(monkeypatch, ReadRequirements(partitions=True))
     scene = ReadingScene()
     for again in (False, True):
-        assert scene.looked(again=again).zookeeper == Unknown(NOT_ASKED)
+        assert scene.observe(again=again).zookeeper == Unknown(NOT_ASKED)
         assert scene.order == ["cluster"]
 
 
@@ -104,7 +107,7 @@ def test_required_znodes_are_unknown_without_an_ensemble(monkeypatch: pytest.Mon
     demand(monkeypatch, ReadRequirements(znodes=True))
     scene = ReadingScene()
     scene.context = replace(scene.context, zookeeper=None)
-    assert scene.looked().zookeeper == Unknown(NOT_ASKED)
+    assert scene.observe().zookeeper == Unknown(NOT_ASKED)
 
 
 def test_the_failure_of_an_unreadable_ensemble_is_reported_and_the_cluster_is_still_read(
@@ -112,7 +115,7 @@ def test_the_failure_of_an_unreadable_ensemble_is_reported_and_the_cluster_is_st
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True))
     away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
-    observation = ReadingScene(away).looked()
+    observation = ReadingScene(away).observe()
     assert observation.zookeeper == Unknown(away)
     assert isinstance(observation.finalized, Known)
 
@@ -122,10 +125,10 @@ def test_requirements_that_follow_from_the_nodes_are_read_together_with_a_new_re
 ) -> None:
     demand(monkeypatch, ReadRequirements(), ReadRequirements(znodes=True))
     scene = ReadingScene()
-    assert isinstance(scene.looked().zookeeper, Known)
+    assert isinstance(scene.observe().zookeeper, Known)
     assert scene.order == ["cluster", "znodes", "cluster"]
     demand(monkeypatch, ReadRequirements(znodes=True), ReadRequirements(znodes=True))
-    scene.looked()
+    scene.observe()
     assert scene.order == ["znodes", "cluster"]  # nothing was missing
 
 
@@ -133,7 +136,7 @@ def test_no_further_reading_is_made_of_another_cluster(monkeypatch: pytest.Monke
     demand(monkeypatch, ReadRequirements(), ReadRequirements(znodes=True, partitions=True))
     scene = ReadingScene()
     scene.store.status = {"clusterId": "another"}
-    scene.looked()
+    scene.observe()
     assert scene.order == ["cluster"]
     assert scene.cluster.reads == [False]
 
@@ -141,11 +144,11 @@ def test_no_further_reading_is_made_of_another_cluster(monkeypatch: pytest.Monke
 def test_the_settings_that_stages_require_are_read_from_every_node(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(), ReadRequirements(settings=frozenset({INTERVAL})))
     scene = ReadingScene()
-    nodes = scene.looked().nodes
+    nodes = scene.observe().nodes
     assert nodes
     assert all(INTERVAL in node.settings for node in nodes)
     demand(monkeypatch, ReadRequirements())
-    assert not any(node.settings for node in scene.looked().nodes)
+    assert not any(node.settings for node in scene.observe().nodes)
 
 
 def test_zookeeper_is_compared_with_the_log_last_and_only_if_required(
@@ -153,15 +156,15 @@ def test_zookeeper_is_compared_with_the_log_last_and_only_if_required(
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True), ReadRequirements(comparison=True))
     scene = ReadingScene()
-    compared = scene.looked().compared
+    compared = scene.observe().compared
     assert isinstance(compared, Known)
     assert (compared.value, compared.source) == (COMPARED, SourceKind.ZOOKEEPER)
     assert scene.order == ["znodes", "cluster", "comparison"]
     demand(monkeypatch, ReadRequirements(znodes=True))
-    assert scene.looked().compared == Unknown(NOT_ASKED)
+    assert scene.observe().compared == Unknown(NOT_ASKED)
 
 
-@pytest.mark.parametrize("again", [False, True])
+@IN_BOTH_READINGS
 def test_brokers_are_asked_for_the_controller_that_they_follow_after_the_znodes_and_only_if_required(
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
@@ -173,10 +176,10 @@ def test_brokers_are_asked_for_the_controller_that_they_follow_after_the_znodes_
 
     monkeypatch.setattr(scene.cluster, "named_controllers", named)
     demand(monkeypatch, ReadRequirements(znodes=True), ReadRequirements(named_controllers=True))
-    assert scene.looked(again=again).named_controllers == {1: frozenset({2})}
+    assert scene.observe(again=again).named_controllers == {1: frozenset({2})}
     assert scene.order == ["znodes", "cluster", "brokers"]
     demand(monkeypatch, ReadRequirements(znodes=True))
-    assert scene.looked(again=again).named_controllers == {}
+    assert scene.observe(again=again).named_controllers == {}
     assert scene.order == ["znodes", "cluster"]
 
 
@@ -189,36 +192,36 @@ def test_znodes_are_always_read_while_a_deletion_has_an_open_outcome(
     assert isinstance(step, DeleteZnodes)
     intent = DeletionInFlight(step, stamp(NOW), Via.ZOOKEEPER).to_intent().as_json()
     scene.store.status = {**scene.store.status, "intents": [intent]}
-    assert isinstance(scene.looked().zookeeper, Known)
+    assert isinstance(scene.observe().zookeeper, Known)
     scene.store.status = {**scene.store.status, "intents": [{**intent, "kind": "Future"}]}
-    assert isinstance(scene.looked().zookeeper, Unknown)
+    assert isinstance(scene.observe().zookeeper, Unknown)
 
 
-# --- partitions that rest on /controller ---
+# --- partitions that were read from the broker that /controller names ---
 
-RESTING = PartitionsReading(Partitions({}, (), MinInsyncReplicas({}, {}, None)), 1, claim=elected(czxid=90))
+FROM_CONTROLLER = PartitionsReading(Partitions({}, (), MinInsyncReplicas({}, {}, None)), 1, claim=elected(czxid=90))
 
 
-@pytest.mark.parametrize("again", [False, True])
+@IN_BOTH_READINGS
 def test_partitions_read_from_the_controller_count_only_if_the_claim_is_the_same_afterwards(
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     demand(monkeypatch, ReadRequirements(znodes=True, partitions=True))
     scene = ReadingScene(reading(controller=elected(czxid=90)))
     shown = scene.cluster.shows
-    scene.cluster.shows = lambda readings: shown(readings)._replace(partitions=RESTING)
-    partitions = scene.looked(again=again).partitions
+    scene.cluster.shows = lambda readings: shown(readings)._replace(partitions=FROM_CONTROLLER)
+    partitions = scene.observe(again=again).partitions
     assert isinstance(partitions, Known)
-    assert partitions.value is RESTING
+    assert partitions.value is FROM_CONTROLLER
     assert scene.order == ["znodes", "cluster", "/controller"]
     for moved in (elected(czxid=91), elected(2, czxid=91), None):
         scene.ensemble.moved = [moved]
-        partitions = scene.looked(again=again).partitions
+        partitions = scene.observe(again=again).partitions
         assert isinstance(partitions, Unknown)
         assert partitions.failure.message == "the controller changed while they were read"
 
 
-@pytest.mark.parametrize("again", [False, True])
+@IN_BOTH_READINGS
 def test_the_cluster_is_read_with_the_claim_of_the_znodes_read_before(
     monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
@@ -226,14 +229,14 @@ def test_the_cluster_is_read_with_the_claim_of_the_znodes_read_before(
     away = Failure(FailureKind.UNREACHABLE, f"ZooKeeper {ENSEMBLE}", "connection refused")
     for znodes_read, claim in ((reading(), claimed()), (reading(controller=None), None), (away, away)):
         scene = ReadingScene(znodes_read)
-        scene.looked(again=again)
+        scene.observe(again=again)
         assert scene.cluster.claims == [claim]
 
 
 def test_without_an_ensemble_the_claim_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     demand(monkeypatch, ReadRequirements(partitions=True))
     scene = ReadingScene()
-    scene.looked()
+    scene.observe()
     assert scene.cluster.claims == [NOT_ASKED]
 
 
@@ -243,7 +246,7 @@ def test_all_znodes_are_surveyed_after_the_cluster_and_at_most_as_old_as_require
     demand(monkeypatch, ReadRequirements(znodes=True, survey=60.0), ReadRequirements(survey=0.0))
     scene = ReadingScene()
     for again in (False, True):
-        surveyed = scene.looked(again=again).surveyed
+        surveyed = scene.observe(again=again).surveyed
         assert isinstance(surveyed, Known)
         assert surveyed.value == SURVEY
         assert scene.order == ["znodes", "cluster", "survey, 0 s old"]

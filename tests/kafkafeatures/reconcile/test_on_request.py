@@ -10,7 +10,7 @@ from tests.simulated.orders import KEY, Orders
 FIRST, SECOND = "2026-01-02T03:04:05.000001+00:00", "2026-01-02T03:04:06.000001+00:00"
 
 
-def ask(rig: Rig, value: str) -> None:
+def request(rig: Rig, value: str) -> None:
     rig.api.server.edit(
         *KEY, lambda manifest: manifest["metadata"].setdefault("annotations", {}).update({RECONCILE: value})
     )
@@ -30,14 +30,14 @@ async def test_a_requested_reconciliation_reads_the_cluster_and_the_status_names
     rig = await settled()
     assert "lastHandledReconcileAt" not in rig.api.status
     for looks, value in ((2, FIRST), (3, SECOND)):
-        ask(rig, value)
+        request(rig, value)
         assert await rig.work() == CHECK_EVERY
         assert (rig.kafka.looks, rig.api.status["lastHandledReconcileAt"]) == (looks, value)
 
 
 async def test_an_answered_request_causes_no_further_write() -> None:
     rig = await settled()
-    ask(rig, FIRST)
+    request(rig, FIRST)
     await rig.work()
     rig.watched = rig.api.object["metadata"]["resourceVersion"]
     writes = rig.api.writes
@@ -50,7 +50,7 @@ async def test_an_answered_request_causes_no_further_write() -> None:
 async def test_a_requested_reconciliation_is_answered_also_while_the_cluster_is_unreachable() -> None:
     rig = await settled()
     rig.kafka.away = True
-    ask(rig, FIRST)
+    request(rig, FIRST)
     await rig.work()
     assert rig.api.condition("Ready")["status"] == "Unknown"
     assert rig.api.status["lastHandledReconcileAt"] == FIRST
@@ -58,8 +58,8 @@ async def test_a_requested_reconciliation_is_answered_also_while_the_cluster_is_
 
 async def test_a_request_during_a_reconciliation_is_answered_by_the_next_one() -> None:
     rig = await settled()
-    ask(rig, FIRST)
-    rig.kafka.during_look = lambda: ask(rig, SECOND) if rig.kafka.looks == 2 else None
+    request(rig, FIRST)
+    rig.kafka.during_look = lambda: request(rig, SECOND) if rig.kafka.looks == 2 else None
     await rig.work()
     assert rig.api.status.get("lastHandledReconcileAt") != SECOND
     await rig.work()

@@ -16,7 +16,7 @@ from tests.simulated.orders import KEY, Orders
 
 @dataclass
 class TwoOperators:
-    """Operators that look at the same resource and the same cluster."""
+    """Operators of the same resource and the same cluster; their instances are named a and b."""
 
     api: Orders = field(default_factory=Orders)
     kafka: Kafka = field(default_factory=lambda: Kafka({"metadata.version": 21}))
@@ -25,7 +25,9 @@ class TwoOperators:
         self.first, self.second = Rig(self.api, self.kafka, "a"), Rig(self.api, self.kafka, "b")
 
     async def begun(self, instance: str = "") -> Rig:
-        """With another process, if it has a name. All have heard of the API server, and a minute is over."""
+        """Begin both operators, and another one if `instance` names it, a minute ago; returns the last one. Each has
+        read the resource, so it knows the time of the API server.
+        """
         begun = [self.first, self.second]
         if instance:
             begun.append(Rig(self.api, self.kafka, instance))
@@ -35,7 +37,7 @@ class TwoOperators:
         return begun[-1]
 
     async def settled(self, *rigs: Rig) -> None:
-        """Reconciles each in turn, until none of them writes."""
+        """Reconcile each in turn, until none of them writes."""
         for _ in range(10):
             before = self.api.writes
             for rig in rigs:
@@ -43,7 +45,7 @@ class TwoOperators:
                 rig.seconds += 3600.0
             if self.api.writes == before:
                 return
-        raise AssertionError(f"they fight: {self.api.status}")
+        raise AssertionError(f"they write again and again: {self.api.status}")
 
 
 async def test_a_status_names_the_operator_that_wrote_it() -> None:
@@ -75,7 +77,9 @@ async def test_two_operators_of_one_resource_detect_the_conflict_and_both_stop()
 
 
 async def test_a_step_that_another_operator_just_sent_is_not_sent_again() -> None:
-    """The intent of that step stands, and its level reads as before: it would be sent once more."""
+    """The intent of the first operator is in the status, but the level is unchanged yet, so the second operator would
+    send the step again.
+    """
     two = TwoOperators()
     await two.begun()
     rival = asyncio.Event()
@@ -104,7 +108,7 @@ async def test_an_operator_that_begins_after_the_other_one_ended_takes_over() ->
 
 
 async def test_an_operator_that_is_stopped_finishes_its_reconciliation_while_the_next_one_has_begun() -> None:
-    """A pod that is evicted has its successor at once, and up to half a minute for its last reconciliation."""
+    """The successor of an evicted pod starts at once, while the pod has up to half a minute for its reconciliation."""
     two = TwoOperators()
     await two.begun()
     two.kafka.during_update = two.first.controller.hand_over
@@ -116,11 +120,11 @@ async def test_an_operator_that_is_stopped_finishes_its_reconciliation_while_the
 
 
 async def test_a_successor_sends_nothing_while_a_process_replaced_by_force_still_writes() -> None:
-    """A process is not asked to stop by `kubectl delete pod --force`, nor on a Kubernetes node that is lost."""
+    """After `kubectl delete pod --force`, or on a lost Kubernetes node, the former process may still run."""
     two = TwoOperators()
     await two.begun()
     two.api.now -= timedelta(seconds=55)
-    await two.first.work()  # one step, which the next process does not take for its own
+    await two.first.work()  # it sends one step, which is not that of the next process
     await two.second.work()
     assert two.api.condition("Stalled")["reason"] == "ConflictDetected"
     assert len(two.kafka.sent) == 1
@@ -130,7 +134,7 @@ async def test_a_successor_sends_nothing_while_a_process_replaced_by_force_still
     assert two.api.condition("Ready")["reason"] == "InSync"
     assert two.kafka.effective == 1
     two.api.now += timedelta(minutes=5)
-    await two.first.work()  # it lives after all
+    await two.first.work()  # the former process still runs
     await two.settled(two.second)
     assert two.api.condition("Stalled")["reason"] == "ConflictDetected"
 
@@ -151,12 +155,12 @@ async def test_of_two_conflicting_operators_the_remaining_one_continues_once_it_
     await two.settled(two.second, two.first)
     assert two.api.condition("Ready")["reason"] == "ConflictDetected"
     two.api.now += timedelta(seconds=1)
-    again = await two.begun("c")
-    await two.settled(again)
+    restarted = await two.begun("c")
+    await two.settled(restarted)
     assert two.api.condition("Ready")["reason"] == "InSync"
     assert two.kafka.effective == 1
-    # and the other one was not stopped after all
-    await two.settled(two.second, again)
+    # If the other operator still runs after all, the conflict is reported again.
+    await two.settled(two.second, restarted)
     assert "ours/operator (b), ours/operator (c)" in two.api.condition("Stalled")["message"]
 
 
@@ -165,10 +169,10 @@ async def test_a_status_written_or_restored_by_a_person_is_not_taken_for_a_secon
     await two.begun()
     await two.first.work()
     two.api.now += timedelta(seconds=1)
-    next_one = await two.begun("c")
+    successor = await two.begun("c")
     two.api.now += timedelta(days=1)
     two.api.edit_status(lambda status: status.update(changeCount=7))
-    await two.settled(next_one)
+    await two.settled(successor)
     assert two.api.condition("Ready")["reason"] == "InSync"
 
 

@@ -20,9 +20,9 @@ from tests.kafkasim.clusters import plan
 from tests.simulated import schema
 
 FOREIGN = "ofAnotherRelease"
-NO_RECORDS = {"stages", "from", "to", "supported", "excused"}
-"""What an approval covers: with words that this release does not know it would be another plan."""
-NEWS = [4.5, {"a": [None]}]
+NOT_MARKED = {"stages", "from", "to", "supported", "excused"}
+"""Fields that an approval covers: with an unknown field in them, the plan would be another one."""
+FOREIGN_VALUE = [4.5, {"a": [None]}]
 
 Json = dict[str, Any]
 
@@ -32,7 +32,7 @@ def objects(value: Any, path: str = "status") -> Iterator[tuple[str, Json]]:
     if isinstance(value, dict):
         yield path, value
         for name, item in value.items():
-            if name not in NO_RECORDS:
+            if name not in NOT_MARKED:
                 yield from objects(item, f"{path}.{name}")
     elif isinstance(value, list):
         for index, item in enumerate(value):
@@ -40,17 +40,17 @@ def objects(value: Any, path: str = "status") -> Iterator[tuple[str, Json]]:
 
 
 def marked(status: Json) -> tuple[Json, set[str]]:
-    """The status with a field of another release in every object, and the paths of those fields."""
-    made = json.loads(json.dumps(status))
+    """Return the status with a field of another release in every object, and the paths of these objects."""
+    copied = json.loads(json.dumps(status))
     paths = set()
-    for path, fields in list(objects(made)):
-        fields[FOREIGN] = NEWS
+    for path, fields in list(objects(copied)):
+        fields[FOREIGN] = FOREIGN_VALUE
         paths.add(path)
-    return made, paths
+    return copied, paths
 
 
 def foreign_paths(status: Json) -> set[str]:
-    return {path for path, fields in objects(status) if fields.get(FOREIGN) == NEWS}
+    return {path for path, fields in objects(status) if fields.get(FOREIGN) == FOREIGN_VALUE}
 
 
 def standing() -> tuple[Cluster, Store]:
@@ -137,7 +137,7 @@ def test_unknown_fields_that_a_status_already_has_are_not_added_again() -> None:
     assert has_unknown(status)
     assert keeping_unknown(status, status) is status
     assert not has_unknown(without_unknown(status))
-    assert keeping_unknown(EMPTY, status).unknown == {FOREIGN: NEWS}
+    assert keeping_unknown(EMPTY, status).unknown == {FOREIGN: FOREIGN_VALUE}
 
 
 def test_unknown_fields_take_no_room_from_the_fields_of_this_release() -> None:

@@ -14,7 +14,9 @@ from kafkafeatures.reconcile.queue import HUNG_AFTER, LAST_RETRY, Queue, retry_i
 
 
 class Work:
-    """Runs that a test lets continue one by one."""
+    """Runs that end when a test releases `go`, once for each. `pauses`: their results, in order; an
+    exception is raised.
+    """
 
     def __init__(self, *pauses: float | Exception | None) -> None:
         self.pauses = list(pauses)
@@ -65,7 +67,7 @@ async def running(work: Work, **options: float) -> AsyncIterator[Queue[str]]:
 
 
 async def turns(count: int = 20) -> None:
-    """Let everything that can continue continue."""
+    """Give every task that can continue its turn, so that a test sees if one does."""
     for _ in range(count):
         await asyncio.sleep(0)
 
@@ -115,13 +117,13 @@ async def test_only_keys_that_wait_for_a_free_slot_are_counted_as_waiting() -> N
 async def test_a_run_that_waits_for_an_external_answer_frees_its_slot_for_another_key() -> None:
     work = Work()
     async with running(work, at_once=1, hold=0.01) as queue:
-        for key in ("mute", "also mute", "well"):
+        for key in ("silent", "also silent", "healthy"):
             queue.wake(key)
         await work.until(lambda: work.running == 3)
 
 
 async def test_each_run_frees_its_slot_once() -> None:
-    """Whether a run ended before its time was over, or after it."""
+    """A run that takes longer than `hold` has freed its slot already, and must not free a second one at its end."""
     work = Work(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     async with running(work, at_once=1, hold=0.01) as queue:
         queue.wake("slow")
@@ -192,14 +194,14 @@ async def test_a_run_that_takes_too_long_is_ended_and_the_key_stays() -> None:
 
 
 async def test_a_cancelled_error_from_an_awaited_task_does_not_end_the_key() -> None:
-    """A run that awaits a task which was cancelled elsewhere raises CancelledError: no Exception, and no request."""
-    passes = 0
+    """A run that awaits a cancelled task raises CancelledError, which is no Exception, and no request to stop."""
+    runs = 0
     again = asyncio.Event()
 
     async def work(key: str) -> float | None:
-        nonlocal passes
-        passes += 1
-        if passes == 2:
+        nonlocal runs
+        runs += 1
+        if runs == 2:
             again.set()
             return 3600.0
         task = asyncio.create_task(asyncio.sleep(60))
@@ -271,7 +273,7 @@ async def _hanging(time: list[float], at_once: int) -> tuple[Queue[str], asyncio
         return None
 
     async def failed(key: str, error: BaseException) -> None:
-        """Reports it to no reader."""
+        """Ignore the failure."""
 
     queue: Queue[str] = Queue(work, failed=failed, at_once=at_once, deadline=3600.0, monotonic=lambda: time[0])
     task = asyncio.create_task(queue.run())

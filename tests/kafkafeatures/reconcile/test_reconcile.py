@@ -70,11 +70,11 @@ def test_a_quiet_resource_causes_no_write_and_no_request() -> None:
     assert (store.writes, cluster.sent) == (writes, [])
 
 
-@pytest.mark.parametrize("at", range(40))
-def test_a_crash_at_any_point_ends_at_the_same_levels_after_a_second_run(at: int) -> None:
+@pytest.mark.parametrize("calls", range(40))
+def test_a_crash_after_any_call_ends_at_the_same_levels_after_a_second_run(calls: int) -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, WANTED)
-    cluster.crash_in = at
+    cluster.crash_in = calls
     try:
         run(cluster, store)
     except Crash:
@@ -97,7 +97,7 @@ def test_a_foreign_change_supersedes_an_open_intent() -> None:
     assert str(cluster.sent[-1]) == "metadata.version 25 -> 27"
 
 
-@pytest.mark.parametrize("outcome", [Rejected(95, "no"), NotSent("nobody there")])
+@pytest.mark.parametrize("outcome", [Rejected(95, "no"), NotSent("nobody there")], ids=["rejected", "not sent"])
 def test_a_rejected_or_unsent_change_leaves_no_intent(outcome: Outcome) -> None:
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
@@ -189,7 +189,7 @@ def test_without_noop_records_a_majority_that_fetched_since_settles_the_step() -
     watermark = cluster.world.log.high_watermark
     asyncio.run(reconcile_once(replace(context_of(cluster, store), sleep=no_time)))  # the voters fetch meanwhile
     assert len(cluster.sent) == 2
-    assert cluster.world.log.high_watermark <= watermark + 1  # what was sent, and no NoOp
+    assert cluster.world.log.high_watermark <= watermark + 1  # the record of the change, and no NoOp record
 
 
 def test_a_consent_is_spent_before_its_downgrade_is_sent_and_restored_if_nothing_was_downgraded() -> None:
@@ -207,12 +207,12 @@ def test_a_consent_is_spent_before_its_downgrade_is_sent_and_restored_if_nothing
     assert isinstance(last.decision, Held)  # another client raised it: reported, not downgraded
 
 
-@pytest.mark.parametrize("at", range(12))
-def test_a_process_killed_at_any_point_downgrades_once_for_one_consent(at: int) -> None:
+@pytest.mark.parametrize("calls", range(12))
+def test_a_process_killed_after_any_call_downgrades_once_for_one_consent(calls: int) -> None:
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
     store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
-    cluster.crash_in = at
+    cluster.crash_in = calls
     with contextlib.suppress(Crash):
         run(cluster, store)
     cluster.crash_in = None
@@ -293,7 +293,7 @@ def test_no_change_is_sent_if_the_status_belongs_to_another_cluster() -> None:
 
 
 def test_a_reading_that_lags_behind_an_accepted_change_is_not_taken_for_a_revert() -> None:
-    """Asked in the moment after it said yes, a controller may still report the level of before."""
+    """Right after it accepted the downgrade, a controller may still report the former level."""
     cluster = Cluster({"metadata.version": 27, "group.version": 1})
     store = Store(cluster, {})
     store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
@@ -318,16 +318,16 @@ def test_a_long_rejection_message_is_cut_everywhere_in_the_status() -> None:
     assert len(json.dumps(store.status)) < 16 * 1024
 
 
-@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("known", [True, False], ids=["owner of this cluster", "owner of an unknown cluster"])
 def test_competing_owners_are_checked_again_right_before_the_change_is_sent(known: bool) -> None:
-    """Between the decision and the act there is a write, and other resources have their turn."""
+    """While the intent is written, other resources are reconciled: an older one appears."""
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     older = Owner("ns/older", is_same_cluster=known)
-    made = replace(
+    context = replace(
         context_of(cluster, store), competing_owner=lambda cluster_id: older if "intents" in store.status else None
     )
-    last = asyncio.run(reconcile_once(made))
+    last = asyncio.run(reconcile_once(context))
     assert cluster.sent == []
     assert isinstance(last.decision, Stalled if known else Wait)
     assert last.decision.reason is (Reason.DUPLICATE_OWNER if known else Reason.PREFLIGHT)

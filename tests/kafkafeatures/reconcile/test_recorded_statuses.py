@@ -17,7 +17,7 @@ from tests.amounts import some
 from tests.kafkafeatures.reconcile.stories import BROKERS, CONTROLLERS, STORIES, Json, Scene, recorded
 
 REMEMBERED = ("intents", "history", "changeCount", "spentConsents", "rollout", "soakStartedAt", "logPosition", "plan")
-"""What the next reconciliation rests on; the words of conditions, plans and waits may change."""
+"""Fields on which the next reconciliation depends. The texts of conditions, plans and waits may change."""
 
 
 def remembered(status: Json) -> Json:
@@ -41,7 +41,7 @@ def as_sent(status: Json) -> str:
 
 
 def without_repeats(statuses: Iterable[Json]) -> list[str]:
-    """Return the statuses that differ from the one before in more than words."""
+    """Return the statuses whose remembered fields differ from those of the status before."""
     return [text for text, _ in groupby(as_sent(remembered(status)) for status in statuses)]
 
 
@@ -68,15 +68,14 @@ def test_each_recorded_intent_is_read_as_a_step_that_is_written_with_the_same_fi
 
 @pytest.mark.parametrize("story", STORIES)
 def test_this_release_writes_the_recorded_status_at_each_step_of_a_story(story: str) -> None:
-    """An older release therefore continues from what this one wrote, too."""
+    """So an older release can also continue from a status of this release, after a downgrade of the operator."""
     scene = asyncio.run(STORIES[story]())
-    now, before = scene.store.written, recorded(story)
-    assert without_repeats(now) == without_repeats(before)
+    assert without_repeats(scene.store.written) == without_repeats(recorded(story))
 
 
 class Upgrade:
-    """The operator is replaced by this release in the midst of a story: its status is the other one's, and it has seen
-    nothing itself.
+    """An upgrade of the operator in the middle of a story: once `at` statuses were written, the next one of the older
+    release (`before`) is in the resource, and a new process begins.
     """
 
     def __init__(self, before: list[Json], at: int) -> None:

@@ -29,7 +29,7 @@ async def test_a_rejected_change_is_sent_again_once_the_cluster_changed_and_othe
     sent, writes = await hour_of_rejections(rig)
     assert sent <= 6
     assert writes <= 2 * sent + 1
-    rig.kafka.same = False  # something registered, or a level moved
+    rig.kafka.same = False  # the log has changed: a node has registered, say
     await rig.work()
     await rig.work()
     assert len(rig.kafka.sent) > sent
@@ -39,7 +39,7 @@ async def test_a_rejected_change_in_a_busy_cluster_is_sent_again_at_most_once_pe
     rig = Rig(Orders())
     rig.api.edit(drift={"checkEvery": "10m"})
     sent, writes = await hour_of_rejections(rig)
-    assert sent <= 15  # later and later, up to ten minutes
+    assert sent <= 15  # the interval grows up to ten minutes
     assert writes <= 2 * sent + 1
 
 
@@ -53,7 +53,7 @@ async def test_a_change_whose_outcome_stays_unknown_is_observed_twice_a_minute_w
     validate = rig.kafka.validate
 
     async def denied(changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
-        """Only the change that was sent was still allowed."""
+        """Deny the dry run that settles the change; the right was taken away after the change was sent."""
         return DryRunUnavailable("grant ALTER", rights=True) if directly else await validate(changes)
 
     rig.kafka.validate = denied  # type: ignore[method-assign]

@@ -32,7 +32,7 @@ LOWER = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1-
 
 
 class Simulated(Cluster):
-    """One that may lose the request or the answer."""
+    """A cluster that may lose the request of a change, or its answer: `loses`."""
 
     def __init__(self, cluster_id: str, group_version: int = 0) -> None:
         levels = {"metadata.version": 25, "group.version": group_version}
@@ -54,9 +54,9 @@ class Simulated(Cluster):
 
 
 def store_of(wanted: DesiredState) -> Store:
-    made = Store(Simulated(A), {})
-    made.wanted = wanted
-    return made
+    store = Store(Simulated(A), {})
+    store.wanted = wanted
+    return store
 
 
 def facts(store: Store) -> dict[str, Any]:
@@ -119,14 +119,14 @@ def test_a_status_without_cluster_id_belongs_to_no_cluster_until_the_document_na
             assert last.decision.reason is Reason.CLUSTER_ID_MISMATCH
     assert (other.sent, other.validated, len(ours.sent)) == ([], [], 1)
     store.wanted = replace(store.wanted, cluster_id=A)
-    assert isinstance(run(ours, store).decision, Held)  # what was used of the consents may be lost as well
+    assert isinstance(run(ours, store).decision, Held)  # the list of used consents may be lost as well
     store.wanted = replace(store.wanted, approvals=frozenset({store.status["plan"]["hash"]}))
     assert isinstance(run(ours, store).decision, Done)
     assert store.status["clusterId"] == A
 
 
 @pytest.mark.parametrize("part", ["intents", "spentConsents"])
-@pytest.mark.parametrize("level", [0, 1])
+@pytest.mark.parametrize("level", [0, 1], ids=["level is at the target", "level is unchanged"])
 def test_a_part_of_a_status_without_cluster_id_belongs_to_no_cluster(part: str, level: int) -> None:
     ours, other = Simulated(A, group_version=1), Simulated(B, group_version=level)
     store = store_of(replace(LOWER, cluster_id=A))
@@ -153,7 +153,7 @@ def test_a_level_of_another_cluster_is_never_taken_for_a_reached_level() -> None
     store.wanted = replace(wanted, cluster_id=A, on_drift=OnDrift.CORRECT, consents=LOWER.consents)
     last = once(ours, store)
     assert not isinstance(last.decision, Held | Stalled)
-    assert "correctsDrift" not in store.status["intents"][0]  # and no correction of a drift that never was
+    assert "correctsDrift" not in store.status["intents"][0]  # level 0 was never reached on this cluster
 
 
 def test_an_evaluation_without_sending_uses_nothing_of_the_former_cluster() -> None:
@@ -177,7 +177,7 @@ def test_an_evaluation_without_sending_uses_nothing_of_the_former_cluster() -> N
 
 
 def test_readings_of_two_different_clusters_settle_no_step() -> None:
-    """Equal addresses lead to another cluster in the second that an unknown outcome is given. Its log has more."""
+    """Between the two readings that settle a step, the addresses lead to another cluster, whose log is longer."""
     ours, other = Simulated(A, group_version=1), Simulated(B, group_version=0)
     for level in (1, 0) * 10:
         assert other.move("transaction.version", level)

@@ -9,7 +9,7 @@ from tests.kafkafeatures.reconcile.stories import BY_SETS, Json, Scene, is_in_sy
 WANTED = DesiredState({"metadata.version": 27}, rollout=BY_SETS)
 
 
-def is_pending(status: Json) -> bool:
+def waits_for_approval(status: Json) -> bool:
     return any(
         condition["type"] == "ApprovalRequired" and condition["status"] == "True" for condition in status["conditions"]
     )
@@ -46,13 +46,13 @@ async def test_each_request_replaces_only_its_pod_and_the_status_has_the_cause()
 async def test_an_approval_of_a_requested_restart_does_not_cover_a_pod_requested_later() -> None:
     scene = await at_rest(replace(WANTED, policy=ApprovalPolicy.ALWAYS))
     scene.pods.request_restart("broker-1")
-    await scene.until(is_pending)
+    await scene.until(waits_for_approval)
     first = scene.store.status["plan"]["hash"]
     scene.pods.request_restart("broker-2")
     scene.store.wanted = replace(scene.store.wanted, approvals=frozenset({first}))
     for _ in range(5):
         await scene.once()
-    assert is_pending(scene.store.status)
+    assert waits_for_approval(scene.store.status)
     assert scene.restarts.asked == []
     both = scene.store.status["plan"]["hash"]
     scene.store.wanted = replace(scene.store.wanted, approvals=frozenset({both}))

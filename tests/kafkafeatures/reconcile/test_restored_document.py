@@ -21,12 +21,12 @@ NOTED, PAUSED = ({"annotations": annotations} for annotations in ({"team": "orde
 
 
 @pytest.mark.parametrize(
-    ("read", "instead"),
+    ("document_read", "document_after_restore"),
     [(UPGRADE, PAUSED), (UPGRADE, FURTHER), (NOTED, PAUSED)],
     ids=["another generation", "another spec of the same generation", "another annotation"],
 )
 async def test_a_status_write_is_a_conflict_if_a_restore_of_etcd_replaced_the_document(
-    read: dict[str, Any], instead: dict[str, Any]
+    document_read: dict[str, Any], document_after_restore: dict[str, Any]
 ) -> None:
     """A restored etcd gives the resourceVersion that was read to another document, and the API server sees no conflict.
     What was to follow the intent in that status does not, and no Event is made of it.
@@ -34,12 +34,19 @@ async def test_a_status_write_is_a_conflict_if_a_restore_of_etcd_replaced_the_do
     server = ApiServer()
     server.create(*KEY, spec_of(DesiredState({"metadata.version": 25})))
     before = server.revision
-    server.change(*KEY, lambda manifest: (manifest if "spec" in read else manifest["metadata"]).update(read))
+    server.change(
+        *KEY, lambda manifest: (manifest if "spec" in document_read else manifest["metadata"]).update(document_read)
+    )
     store = KubernetesStore(server.client(), KEY, lambda: OperatorIdentity("", "operator", "test"))
     await store.fetch()
     ours, own_status = store.raw, store.status
     server.restore(before)
-    server.change(*KEY, lambda manifest: (manifest if "spec" in instead else manifest["metadata"]).update(instead))
+    server.change(
+        *KEY,
+        lambda manifest: (manifest if "spec" in document_after_restore else manifest["metadata"]).update(
+            document_after_restore
+        ),
+    )
     status = Status(cluster_id="cluster", change_count=1)
     for write in (store.try_status, store.write_status):
         with pytest.raises(Conflict, match="as after a restore of etcd"):

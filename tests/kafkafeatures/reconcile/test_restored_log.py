@@ -43,12 +43,13 @@ from tests.kafkafeatures.worlds import NOW
 
 
 def restored(cluster: Cluster, store: Store, *, offset: int = 10_000, epoch: int = 0) -> None:
-    """Let the status say that the log was read up to here, which is further than it goes by now."""
+    """Write to the status that the log was read up to this position, which is beyond its end, as after a restore."""
     position = {"offset": offset, "epoch": epoch}
     store.status = {**store.status, "logPosition": position}
 
 
 def acceptance(cluster: Cluster) -> str:
+    """Return the value with which a person accepts the log: the cluster id and the epoch of its leader."""
     return f"{cluster.world.cluster_id}@{cluster.world.image.epoch}"
 
 
@@ -77,7 +78,7 @@ def test_a_log_that_ends_before_the_recorded_offset_stops_every_change_until_a_p
     accept(store, acceptance(cluster))
     run(cluster, store)
     assert cluster.sent == []
-    assert store.status["spentConsents"] == sorted([acceptance(cluster), CONSENT])  # what was used is not known
+    assert store.status["spentConsents"] == sorted([acceptance(cluster), CONSENT])  # it may have been used before
     assert store.status["logPosition"]["offset"] < 10_000
     resumes(store, consents=frozenset(), approvals=frozenset())
     run(cluster, store)
@@ -155,7 +156,9 @@ def test_a_log_without_the_recorded_position_is_another_log_at_any_offset() -> N
 
 
 def test_an_acceptance_of_one_restored_log_accepts_no_other_log_of_the_same_epoch() -> None:
-    """Left in Git it would: Kafka that is restored twice from one backup elects a leader of the same epoch twice."""
+    """A cluster that is restored twice from one backup elects a leader of the same epoch twice, and the acceptance may
+    still be in Git.
+    """
     cluster, store = waiting(UP, {})
     resumes(store)
     restored(cluster, store)
@@ -180,17 +183,19 @@ def test_an_acceptance_of_one_restored_log_accepts_no_other_log_of_the_same_epoc
 
 
 async def test_the_log_of_a_migration_attempt_after_a_rollback_is_not_taken_for_a_restored_log() -> None:
-    """The way back ends with wiped disks: the log of a second attempt begins anew, as a person was asked for."""
+    """After a rollback the disks of controllers are wiped, as a person is asked to: the log of a
+    second attempt is new.
+    """
     position, ages = LogPosition(offset=500, epoch=3), Ages(lambda: 0.0)
     ages.read_until[CLUSTER] = position
     status = replace(EMPTY, cluster_id=CLUSTER, log_position=position)
     before = Resource("name", 1, wanting(Desired.ROLLED_BACK), status)
 
-    after, reason, _ = await against(ages, before, migrations.cluster(Position.ZOOKEEPER))
+    after, reason, _ = await compared(ages, before, migrations.cluster(Position.ZOOKEEPER))
     assert reason is None
     assert after.status.log_position is None
 
-    _, reason, _ = await against(ages, after, migrations.cluster(Position.PRE_MIGRATION))
+    _, reason, _ = await compared(ages, after, migrations.cluster(Position.PRE_MIGRATION))
     assert reason is None
 
 
@@ -201,10 +206,10 @@ async def test_the_log_position_is_kept_while_a_quorum_does_not_answer_during_a_
 
     for target in (Position.COPIED, Position.DUAL_WRITE):
         silent = migrations.without_quorum(migrations.cluster(target))
-        after, _, _ = await against(ages, before, silent)
+        after, _, _ = await compared(ages, before, silent)
         assert after.status.log_position == position
 
 
-async def against(ages: Ages, resource: Resource, observation: Observation) -> tuple[Resource, object, object]:
-    kafka: Any = SimpleNamespace()  # nothing of an older part of the log is asked for here
+async def compared(ages: Ages, resource: Resource, observation: Observation) -> tuple[Resource, object, object]:
+    kafka: Any = SimpleNamespace()  # no older part of the log is read here
     return await compare_with_log(kafka, ages, resource, observation, at=stamp(NOW), age_of=lambda _: timedelta(0))

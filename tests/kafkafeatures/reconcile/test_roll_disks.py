@@ -70,7 +70,11 @@ def loses_its_status(scene: Scene) -> None:
     scene.store.status = {"clusterId": scene.store.status["clusterId"]}
 
 
-@pytest.mark.parametrize("loses", [loses_nothing, loses_its_process, loses_its_status])
+@pytest.mark.parametrize(
+    "loses",
+    [loses_nothing, loses_its_process, loses_its_status],
+    ids=["same process", "another process", "status lost"],
+)
 async def test_a_broker_that_was_drained_and_comes_back_empty_halts_the_roll_until_its_disk_is_accepted(
     loses: Callable[[Scene], None],
 ) -> None:
@@ -84,7 +88,7 @@ async def test_a_broker_that_was_drained_and_comes_back_empty_halts_the_roll_unt
     assert consent is not None
     assert int(consent[2]) == drained
     before = len(scene.restarts.asked)
-    assert before <= asked_before + 1  # one that was sent before the node had registered again
+    assert before <= asked_before + 1  # at most one restart, before the drained node has registered again
     for _ in range(40):
         await scene.once()
     assert len(scene.restarts.asked) == before

@@ -32,7 +32,7 @@ async def test_a_pod_that_never_registers_is_named_and_the_roll_continues_once_i
 
 
 async def test_with_ordered_ready_no_pod_is_evicted_above_a_pod_that_does_not_run() -> None:
-    """The evicted pod would not be created again. That is the API server's default, where the document does not say."""
+    """Kubernetes would not create the evicted pod again. OrderedReady is the default, so the field is removed here."""
     rig = Rig()
     rig.workloads.change("broker", lambda manifest: manifest["spec"].pop("podManagementPolicy"))
     rig.pass_time(timedelta(seconds=10))
@@ -86,7 +86,7 @@ async def test_a_pod_that_another_client_drains_counts_against_the_budget_and_pa
 
 
 async def test_a_consent_is_not_used_up_by_an_eviction_that_the_api_server_rejects() -> None:
-    """The only voter of the quorum, in a pod that a budget keeps as soon as it is asked for."""
+    """The controller is the only voter, and a PodDisruptionBudget refuses its eviction at first."""
     rig = Rig(only_controller=True)
     await rig.work(1)
     rig.api.edit(consents=["quorum-of-one"])
@@ -172,8 +172,8 @@ async def test_time_without_a_reconciliation_does_not_make_a_node_stable() -> No
     (intent,) = scene.store.status["intents"]
     scene.world.advance(scene.world.now_ms + 3_600_000, sparse=True)
     await scene.once()
-    (still,) = scene.store.status["intents"]
-    assert still["target"] == intent["target"]
+    (intent_after,) = scene.store.status["intents"]
+    assert intent_after["target"] == intent["target"]
     assert len(scene.restarts.asked) == 1
     await scene.until(lambda _: len(scene.restarts.asked) == 2)
 
@@ -185,10 +185,10 @@ async def test_a_node_that_is_observed_rarely_becomes_stable_slowly_and_not_neve
         scene.world.advance(scene.world.now_ms + 100_000, sparse=True)
         await scene.once()
         rounds += 1
-    assert 10 <= rounds <= 20
+    assert 10 <= rounds <= 20  # each reconciliation counts for a few of the 30 s, however long ago the last one was
 
 
-@pytest.mark.parametrize("is_another_process", [False, True])
+@pytest.mark.parametrize("is_another_process", [False, True], ids=["same process", "another process"])
 async def test_the_next_restart_waits_for_a_restarted_node_also_after_the_status_was_lost(
     *, is_another_process: bool
 ) -> None:
@@ -204,7 +204,7 @@ async def test_the_next_restart_waits_for_a_restarted_node_also_after_the_status
 
 async def test_no_broker_is_restarted_before_brokers_that_a_person_started_are_stable() -> None:
     scene = Scene(DesiredState({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
-    _come_back(scene, *BROKERS)
+    _restart_by_hand(scene, *BROKERS)
     scene.set_images()
     done = await scene.once()
     assert isinstance(done.decision, Wait)
@@ -216,7 +216,7 @@ async def test_no_broker_is_restarted_before_brokers_that_a_person_started_are_s
 async def test_a_broker_that_restarts_again_and_again_is_reported_with_start_and_remedy() -> None:
     scene = Scene(DesiredState({}, rollout=replace(BY_SETS, stable_for=timedelta(seconds=30))))
     for _ in range(8):
-        _come_back(scene, 2)
+        _restart_by_hand(scene, 2)
         scene.set_images()
         done = await scene.once()
         await scene.once()
@@ -227,8 +227,8 @@ async def test_a_broker_that_restarts_again_and_again_is_reported_with_start_and
     assert done.decision.message.endswith(f"; since 2027-01-15 08:00 UTC; {remedy}")
 
 
-def _come_back(scene: Scene, *ids: int) -> None:
-    """Brokers that a person stops and starts."""
+def _restart_by_hand(scene: Scene, *ids: int) -> None:
+    """Stop and start these brokers, as a person does."""
     for node_id in ids:
         scene.world.stop(Role.BROKER, node_id)
     scene.world.advance(scene.world.now_ms + 12_000)

@@ -109,7 +109,7 @@ async def test_a_resource_whose_status_was_rejected_continues_once_its_document_
 
 
 async def test_a_used_consent_is_not_used_again_after_an_older_crd_dropped_it_from_the_status() -> None:
-    """The schema of another release was there for a while; what it does not know is gone with the first write."""
+    """The CRD of an older release is installed for a while: the first write drops the fields that it does not have."""
     rig = Rig(Orders(), Kafka({"metadata.version": 21})).met()
     rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
     for _ in range(4):
@@ -130,12 +130,12 @@ async def test_a_used_consent_is_not_used_again_after_an_older_crd_dropped_it_fr
 
 
 @pytest.mark.parametrize("dropped", [("unverifiedConsents", "logPosition"), ("spentConsents",), ("plan",)])
-@pytest.mark.parametrize("log", [True, False])
-@pytest.mark.parametrize("then", ["the schema of now", "another process"])
+@pytest.mark.parametrize("log", [True, False], ids=["log readable", "log not readable"])
+@pytest.mark.parametrize("then", ["the current CRD", "another process"])
 async def test_a_possibly_used_consent_stays_possibly_used_with_an_older_crd(
     then: str, log: bool, dropped: tuple[str, ...]
 ) -> None:
-    """A first contact under an older CRD, which may know neither of the fields that it would be in, or not another."""
+    """The first contact happens with an older CRD, which lacks the fields that say so, or another field."""
     rig = Rig(Orders(), Kafka({"metadata.version": 21}))
     rig.api.edit(features=LOWER, consents=["metadata.version:21->20"])
     rig.kafka.reach(Access(cluster_action=log))
@@ -157,7 +157,7 @@ async def test_a_possibly_used_consent_stays_possibly_used_with_an_older_crd(
 
 @pytest.mark.parametrize("forgotten", [("spentConsents",), ("spentConsents", "operator")])
 @pytest.mark.parametrize(
-    "meanwhile", ["a Secret is missing", "the document is invalid", "a pass fails", "a pass fails before"]
+    "meanwhile", ["missing Secret", "invalid document", "failed reconciliation", "failed with the older CRD"]
 )
 async def test_a_used_consent_that_an_older_crd_dropped_stays_used_whatever_is_written_to_the_status(
     meanwhile: str, forgotten: tuple[str, ...]
@@ -171,17 +171,17 @@ async def test_a_used_consent_that_an_older_crd_dropped_stays_used_whatever_is_w
     assert rig.kafka.move("metadata.version", 21)  # by hand
     await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
-    if meanwhile == "a pass fails before":
+    if meanwhile == "failed with the older CRD":
         await rig.controller.failed(KEY, TimeoutError())
     rig.api.server.schema = schema.current()
-    if meanwhile == "a pass fails before":
+    if meanwhile == "failed with the older CRD":
         await rig.work()
-    elif meanwhile == "a pass fails":
+    elif meanwhile == "failed reconciliation":
         await rig.controller.failed(KEY, TimeoutError())
     else:
         cluster = rig.api.spec["cluster"]
         missing = {"tls": {"caSecretRef": {"name": "ca"}}}
-        broken = missing if meanwhile == "a Secret is missing" else {"bootstrapServers": "kafka"}
+        broken = missing if meanwhile == "missing Secret" else {"bootstrapServers": "kafka"}
         rig.api.edit(cluster={**cluster, **broken}, drift={"onDrift": "Correct"})
         await rig.work()
         rig.api.edit(cluster=cluster, drift={"onDrift": "Correct"})
@@ -203,12 +203,14 @@ async def test_a_consent_that_was_never_used_survives_an_older_schema() -> None:
 
 
 async def test_the_cluster_id_stays_pinned_if_an_older_crd_drops_another_field() -> None:
-    """The cluster id was written with the intent that was dropped, and nothing was sent yet."""
+    """The first write has the cluster id and an intent, which is dropped, so nothing was sent. Then the addresses lead
+    to another cluster.
+    """
     rig = Rig(Orders())
     rig.api.server.schema = schema_without("intents")
     await rig.work()
     assert rig.api.condition("Stalled")["reason"] == "SchemaOutdated"
-    rig.kafka.world.cluster_id = "cluster-2"  # the addresses lead elsewhere meanwhile
+    rig.kafka.world.cluster_id = "cluster-2"
     rig.api.server.schema = schema.current()
     for instance in ("test", "restarted"):
         await Rig(rig.api, rig.kafka, instance).work()
@@ -248,19 +250,19 @@ async def test_a_resource_whose_pinned_cluster_was_dropped_sends_nothing_until_t
     assert rig.api.condition("Ready")["reason"] == "InSync"
 
 
-# --- what was sent before an older schema came ---
+# --- steps that were sent before an older CRD was installed ---
 
 
 def restored(rig: Rig) -> None:
     rig.controller.discard_versions()
 
 
-LATER: dict[str, Callable[[Rig], object]] = {"the schema is back": lambda rig: None, "etcd is restored": restored}
+LATER: dict[str, Callable[[Rig], object]] = {"the CRD is current": lambda rig: None, "etcd is restored": restored}
 
 
 @pytest.mark.parametrize("later", LATER)
 async def test_an_open_step_is_waited_for_also_after_an_older_crd_dropped_its_intent(later: str) -> None:
-    """A broker keeps it, and may deliver it for five minutes; meanwhile the document asks for something else."""
+    """A broker may deliver the change for five minutes; meanwhile the document asks for another feature."""
     rig = Rig(Orders(), Kafka({"metadata.version": 25}))
     rig.kafka.through_broker, rig.kafka.outcomes = True, [OutcomeUnknown("EOF")]
     rig.api.edit(features={"levels": [{"name": "metadata.version", "level": 27}]})
@@ -310,7 +312,7 @@ async def test_a_change_through_a_broker_delays_the_next_one_also_after_an_older
     assert len(rig.kafka.sent) == 1
 
 
-@pytest.mark.parametrize("then", ["read again", "made anew", "of another cluster"])
+@pytest.mark.parametrize("then", ["read again", "created again", "of another cluster"])
 async def test_a_spent_consent_that_an_older_crd_dropped_stays_spent_for_the_same_resource_and_cluster(
     then: str,
 ) -> None:
@@ -323,7 +325,7 @@ async def test_a_spent_consent_that_an_older_crd_dropped_stays_spent_for_the_sam
     with pytest.raises(SchemaOutdated):
         await store.write_status(replace(bound, spent_consents=("b",), change_count=2))
     api.server.schema = schema.current()
-    if then == "made anew":
+    if then == "created again":
         api.server.delete(*KEY)
         api.create(cluster={"bootstrapServers": "kafka:9092"})
     if then != "read again":
@@ -375,7 +377,7 @@ def test_a_field_dropped_at_any_place_of_a_status_is_detected(status: Json, data
 
 @pytest.mark.parametrize(("on_drift", "reason"), [("Correct", "ApprovalRequired"), ("Report", "Drifted")])
 async def test_an_approval_used_while_the_crd_was_older_stays_used(on_drift: str, reason: str) -> None:
-    """The level was moved to where it is wanted, and back, by hand: what was approved was over in between."""
+    """Another client raised the level to the target and lowered it again: with the raise the approved plan was over."""
     rig = Rig(Orders(), Kafka({"metadata.version": 25}))
     drift = {"onDrift": on_drift}
     features = {"levels": [{"name": "group.version", "level": 1}]}

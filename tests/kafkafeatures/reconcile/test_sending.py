@@ -30,7 +30,9 @@ LOWERED = DesiredState({"share.version": 0}, consents=frozenset({"share.version:
 
 
 class Watched(Cluster):
-    """Notes when a connection is there and when it is given up; `meanwhile`: right before there is one."""
+    """A cluster that records connections and changes in `happened`. `refuses`: no connection is opened; `meanwhile`:
+    what happens right before a connection is opened.
+    """
 
     def __init__(self, levels: dict[str, int], happened: list[str] | None = None) -> None:
         super().__init__(levels)
@@ -39,7 +41,9 @@ class Watched(Cluster):
         self.meanwhile: Callable[[], object] = lambda: None
         self.verdicts: list[DryRun] = []
         self.behind: list[Sequence[UpdateFeature]] = []
-        """Dry runs that only come behind what was sent before, and to what they come, if not to what Kafka says."""
+        """Dry runs of the current level, which the controller answers only after requests sent before; `verdicts`:
+        their results, if not Kafka's own.
+        """
 
     @asynccontextmanager
     async def prepared(self, change: UpdateFeature) -> AsyncIterator[PreparedUpdate | NotSent]:
@@ -55,24 +59,24 @@ class Watched(Cluster):
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         verdict = await super().validate(changes, directly=directly)
         if any(change.from_level != change.to_level for change in changes):
-            return verdict  # what is wanted next
+            return verdict  # the dry run of a change
         self.behind.append(changes)
         return self.verdicts.pop(0) if self.verdicts else verdict
 
 
 class Watching(Store):
-    """Notes what is written; `takes`: what happens while an intent is."""
+    """A store that records writes in `happened`. `takes`: what happens while an intent is written."""
 
     def __init__(self, cluster: Watched, levels: dict[str, int]) -> None:
         super().__init__(cluster, levels)
         self.happened = cluster.happened
-        self.takes: Callable[[], object] = lambda: None
+        self.while_intent_is_written: Callable[[], object] = lambda: None
 
     async def write_status(self, status: Status) -> None:
         self.happened.append("intent" if status.intents else "status")
         await super().write_status(status)
         if status.intents:
-            self.takes()
+            self.while_intent_is_written()
 
 
 # --- the order ---
@@ -114,11 +118,11 @@ def reconcile_timed(cluster: Cluster, store: Store, clock: Clock) -> Reconciliat
 
 @pytest.mark.parametrize(("seconds", "leaves"), [(SEND_WITHIN.total_seconds(), True), (10.1, False), (38.0, False)])
 def test_a_change_is_not_sent_later_than_ten_seconds_after_its_intent(seconds: float, leaves: bool) -> None:
-    """The next operator counts on it: it waits for what may be on its way, and not for ever."""
+    """The next operator process waits for requests that may be on their way for a limited time, and relies on this."""
     cluster, clock = Watched({"metadata.version": 27, "share.version": 1}), Clock()
     store = Watching(cluster, {})
     store.wanted = LOWERED
-    store.takes = lambda: clock.wait(seconds)
+    store.while_intent_is_written = lambda: clock.wait(seconds)
     last = reconcile_timed(cluster, store, clock)
     assert isinstance(last.outcome, NotSent) is not leaves
     assert cluster.levels.get("share.version", 0) == (0 if leaves else 1)
@@ -129,7 +133,9 @@ def test_a_change_is_not_sent_later_than_ten_seconds_after_its_intent(seconds: f
 
 
 def test_a_successor_waits_longer_than_a_request_of_its_predecessor_may_take() -> None:
-    """From the moment an intent is met, which is not before it was written."""
+    """The successor counts from the moment when it reads the intent, which is later than the time
+    when it was written.
+    """
     sent_at_the_latest = SEND_WITHIN.total_seconds()
     assert sent_at_the_latest >= REQUEST_TIMEOUT  # else an intent that is written slowly could never be carried out
     delivered_at_the_latest = sent_at_the_latest + DELIVERED_WITHIN.total_seconds()
@@ -141,7 +147,7 @@ def test_a_successor_waits_longer_than_a_request_of_its_predecessor_may_take() -
 
 @pytest.mark.parametrize("late", [False, True], ids=["before the intent", "while the intent is written"])
 def test_a_downgrade_is_not_sent_if_the_level_is_not_the_one_of_the_consent(late: bool) -> None:
-    """The consent is for 21 -> 20; another client raised the level between the look and the request."""
+    """The consent is for 21 -> 20; another client raises the level to 27 between the reading and the request."""
     cluster = Watched({"metadata.version": 21})
     store = Watching(cluster, {})
     store.wanted = DesiredState({"metadata.version": 20}, consents=frozenset({"metadata.version:21->20"}))
@@ -151,7 +157,7 @@ def test_a_downgrade_is_not_sent_if_the_level_is_not_the_one_of_the_consent(late
             assert cluster.move("metadata.version", 27)
 
     if late:
-        store.takes = moved
+        store.while_intent_is_written = moved
     else:
         cluster.meanwhile = moved
     last = once(cluster, store)
@@ -160,40 +166,42 @@ def test_a_downgrade_is_not_sent_if_the_level_is_not_the_one_of_the_consent(late
     assert cluster.sent == []
     assert store.status["history"][-1]["result"] == "NotSent"
     assert not store.status.get("spentConsents")
-    assert isinstance(once(cluster, store).decision, Stalled)  # from there on there is no consent
+    assert isinstance(once(cluster, store).decision, Stalled)  # a downgrade from 27 has no consent
 
 
 # --- through a broker ---
 
 
 def test_a_change_sent_through_a_broker_is_not_reverted_while_the_broker_may_send_it_again() -> None:
-    """If it were, a level that was taken back by a consent would come again, once the broker sends what it kept."""
+    """Otherwise the level, lowered with a consent, would be raised again once the broker sends the
+    request once more.
+    """
     cluster, clock = Watched({"metadata.version": 27, "share.version": 0}), Clock()
     cluster.through_broker = True
     store, ages = Store(cluster, {"share.version": 1}), Ages(clock)
 
-    def again() -> Reconciliation:
+    def reconcile_again() -> Reconciliation:
         context = replace(context_of(cluster, store), monotonic=clock, ages=ages)
         return asyncio.run(reconcile_once(context))
 
     for _ in range(3):
-        last = again()
+        last = reconcile_again()
     assert isinstance(last.decision, Done)
     assert [(entry["result"], entry.get("via")) for entry in store.status["history"]] == [("Applied", "Broker")]
     store.wanted = LOWERED
-    again()
+    reconcile_again()
     clock.wait(BROKER_KEEPS.total_seconds() - 61)
-    last = again()
+    last = reconcile_again()
     assert isinstance(last.decision, Wait)
     assert last.decision.reason is Reason.VERIFYING
     assert "a broker forwarded the last change of share.version" in last.decision.message
     message = last.decision.message
     clock.wait(30)
-    assert getattr(again().decision, "message", "") == message  # it is not written again each minute
+    assert getattr(reconcile_again().decision, "message", "") == message  # no other message, so no write, each minute
     assert cluster.levels["share.version"] == 1
     assert not store.status.get("spentConsents")
     clock.wait(31)
-    assert isinstance(again().outcome, Applied)
+    assert isinstance(reconcile_again().outcome, Applied)
     assert cluster.levels.get("share.version", 0) == 0
 
 
@@ -214,11 +222,11 @@ def test_a_change_sent_directly_to_the_active_controller_may_be_reverted_at_once
     assert isinstance(run(cluster, store).decision, Done)
 
 
-# --- when nothing came of it ---
+# --- changes without an answer ---
 
 
 def with_queued_request(cluster: Watched, store: Store, verdict: DryRun) -> Reconciliation:
-    """Leave the request, and any dry run after it, in the queue of the active controller, which still replicates."""
+    """Leave a request without an answer in the controller's queue, with this result of the next four dry runs."""
     cluster.outcomes = [OutcomeUnknown("no answer within 10 s")]
     once(cluster, store)
     cluster.verdicts = [verdict] * 4
@@ -232,11 +240,14 @@ def with_queued_request(cluster: Watched, store: Store, verdict: DryRun) -> Reco
     [
         DryRunUnavailable("127.0.0.1:9093: no answer within 10 s"),
         DryRunUnavailable("UpdateFeatures needs ALTER on the cluster; grant it", rights=True),
-        DryRunRejected(42, "not a request"),  # judged before it comes to the queue
+        DryRunRejected(42, "not a request"),  # Kafka decides this before the request is queued
     ],
+    ids=["no answer", "no right", "invalid request"],
 )
 def test_a_change_is_reported_as_not_applied_only_after_a_later_dry_run_was_answered(verdict: DryRun) -> None:
-    """Kafka's controller has no deadline for what it was given: a high watermark that moves proves nothing of that."""
+    """Kafka's controller has no deadline for queued requests. That its high watermark moves does not show that its
+    queue does.
+    """
     cluster = Watched(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     last = with_queued_request(cluster, store, verdict)
@@ -265,7 +276,7 @@ def test_an_answered_dry_run_proves_that_the_earlier_change_is_no_longer_queued(
 
 
 def test_the_dry_run_behind_a_change_asks_for_the_current_level() -> None:
-    """The answer must not depend on whether the change is a good one; nor does the question name kraft.version."""
+    """Kafka accepts a dry run of the current level in any case, so its answer only shows that the queue moves."""
     cluster = Watched(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     with_queued_request(cluster, store, DryRunUnavailable("no answer"))

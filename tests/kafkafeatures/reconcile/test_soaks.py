@@ -23,24 +23,24 @@ from tests.kafkasim.clusters import plan
 
 HOUR = timedelta(hours=1)
 LOOK = timedelta(minutes=1)
-"""Between two looks: as long as may be, so that a test has few of them."""
+"""Time between two reconciliations: the longest that a soak allows, so that a test has few of them."""
 BROKERS, CONTROLLERS = dict.fromkeys((1, 2, 3), "4.4"), dict.fromkeys((3001, 3002, 3003), "4.4")
 
 
 class SoakingCluster:
-    """A cluster at 25 whose document asks for 32, which is irreversible, after an hour."""
+    """A cluster at metadata.version 25 whose document asks for 32, which is irreversible, after a soak of an hour."""
 
-    def __init__(self, **how: object) -> None:
+    def __init__(self, **fields: object) -> None:
         self.cluster, self.clocks = Cluster({"metadata.version": 25}, plan(BROKERS, CONTROLLERS)), Clocks()
         self.store = Store(self.cluster, {})
-        self.store.wanted = replace(DesiredState({"metadata.version": 32}, finalize_after=HOUR), **how)  # type: ignore[arg-type]
+        self.store.wanted = replace(DesiredState({"metadata.version": 32}, finalize_after=HOUR), **fields)  # type: ignore[arg-type]
 
     def look(self) -> Reconciliation:
         return self.clocks.reconcile(self.cluster, self.store)
 
-    def looks(self, lasts: timedelta) -> Reconciliation:
-        """Every minute for so long, and at the end."""
-        end = self.clocks.seconds + lasts.total_seconds()
+    def looks(self, duration: timedelta) -> Reconciliation:
+        """Reconcile every minute for this long, and at its end."""
+        end = self.clocks.seconds + duration.total_seconds()
         while self.clocks.seconds < end:
             self.look()
             self.clocks.wait(min(LOOK, timedelta(seconds=end - self.clocks.seconds)))
@@ -57,7 +57,7 @@ class SoakingCluster:
         self.cluster.world.start(Role.BROKER, 3)
 
     def restart(self, role: Role, id_: int) -> None:
-        """Restarts the node, so quickly that no reading sees it away."""
+        """Restart the node between two readings, so that none observes it as down."""
         world = self.cluster.world
         world.stop(role, id_)
         world.advance(world.now_ms + 15_000)
@@ -249,10 +249,10 @@ def test_a_document_that_wants_the_current_level_ends_the_soak_and_the_way_back(
 @given(st.integers(0, 40), st.integers(0, 40), st.sampled_from([-DAY, timedelta(0), DAY]))
 @settings(max_examples=25)
 def test_no_irreversible_change_is_sent_before_a_whole_soak_wherever_the_process_dies(
-    dies: int, again: int, jump: timedelta
+    first_crash: int, second_crash: int, jump: timedelta
 ) -> None:
     life = SoakingCluster(finalize_after=10 * LOOK)
-    for crash in (dies, again):
+    for crash in (first_crash, second_crash):
         life.cluster.crash_in = crash
         with contextlib.suppress(Crash):
             life.looks(3 * LOOK)

@@ -35,7 +35,7 @@ TOPICS = (TopicPlan("orders", ((1, 2, 3), (2, 3, 1)), 2),)
 
 
 class ClusterInPods:
-    """Six nodes of 4.1 in pods, and what a document asks for."""
+    """Six nodes of Kafka 4.1 in pods, and a resource: metadata.version 30 after a soak of 10 min, with an approval."""
 
     def __init__(self, wanted: DesiredState = WANTED, topics: tuple[TopicPlan, ...] = TOPICS) -> None:
         old = plan(dict.fromkeys((1, 2, 3), "4.1"), dict.fromkeys((3001, 3002, 3003), "4.1"), metadata_version=27)
@@ -113,7 +113,7 @@ def test_the_soak_begins_when_the_last_restarted_node_is_stable_and_lasts_finali
     began = life.cluster.world.now_ms
     assert not life.store.status.get("intents")
     life.until(Reason.IN_SYNC)
-    assert life.cluster.world.now_ms - began >= 599_000  # a status has whole seconds
+    assert life.cluster.world.now_ms - began >= 599_000  # ten minutes, less a second, as a status has whole seconds
 
 
 def test_another_image_in_the_middle_of_a_roll_is_another_plan_that_waits_for_its_own_approval() -> None:

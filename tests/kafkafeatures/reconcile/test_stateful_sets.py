@@ -46,9 +46,11 @@ def host(ordinal: int) -> str:
 
 
 class Rig:
-    """Brokers 1, 2 and 3 in pods 0, 1 and 2, whose StatefulSet has got another image a moment ago.
+    """Brokers 1, 2 and 3 in pods 0, 1 and 2, whose StatefulSet has just got another image.
 
-    `only_controller`: the one controller is in a pod of such a StatefulSet as well; else there are three, elsewhere.
+    advertised: the pod that each broker advertises.
+    only_controller: there is one controller, in a pod of such a StatefulSet; else there are three, which do not run in
+        pods of a StatefulSet of the document.
     """
 
     def __init__(self, advertised: tuple[int, ...] = (0, 1, 2), *, only_controller: bool = False) -> None:
@@ -112,11 +114,11 @@ async def test_with_matching_pods_one_broker_is_restarted_and_waited_for() -> No
     assert (intent["kind"], intent["nodeId"], intent["target"]) == ("RestartNode", 1, "broker-0")
 
 
-@pytest.mark.parametrize("is_replaced", [True, False])
+@pytest.mark.parametrize("is_replaced", [True, False], ids=["pod replaced", "pod changed"])
 async def test_an_eviction_answered_with_a_conflict_is_settled_by_the_uid_of_the_pod(
     is_replaced: bool,
 ) -> None:
-    """The pod is replaced between the decision and the eviction; or only its version is another."""
+    """Between the decision and the eviction the pod was replaced, or only its resourceVersion has changed."""
     rig, answers = Rig(), [Fault(refusal(409, "Operation cannot be fulfilled"))]
 
     def conflicts(request: Request) -> Fault | None:
@@ -154,7 +156,7 @@ async def test_a_repeated_error_of_an_eviction_is_in_the_status_and_written_once
         assert "kubectl get validatingwebhookconfigurations" in rig.api.condition("Ready")["message"]
         rig.pass_time(timedelta(seconds=pause))
     assert pause == SLOWEST_WAIT
-    assert rig.api.writes == writes + 1  # once, after two minutes, to say since when
+    assert rig.api.writes == writes + 1  # one write after two minutes, when the start of the wait is added
     assert "; since 2026-01-02 04:05 UTC; " in rig.api.condition("Ready")["message"]
     assert (rig.api.status["intents"], rig.api.status["rollout"]["waitingSince"]) == ([intent], since)
     rig.api.faults = lambda _: None
@@ -220,7 +222,7 @@ async def test_an_eviction_may_be_on_its_way_for_a_minute_after_its_last_request
         await rig.controller.reconcile(KEY)
         rig.pass_time(timedelta(seconds=15))
     last = evictions[-1]
-    rig.workloads.set_image("broker", "kafka:4.2.0")  # which its pod runs
+    rig.workloads.set_image("broker", "kafka:4.2.0")  # its pod runs this image: the eviction is no longer wanted
     begun = [bool(rig.api.status.get("intents"))]
     for _ in range(12):
         rig.pass_time(timedelta(seconds=15))
@@ -233,7 +235,7 @@ async def test_an_eviction_may_be_on_its_way_for_a_minute_after_its_last_request
 
 
 async def test_an_eviction_that_is_forbidden_before_it_is_sent_again_does_not_hold_the_next_node() -> None:
-    """The answer to the eviction got lost, and then its budget stays used up."""
+    """The first eviction of broker-0 had no answer. Then a PodDisruptionBudget allows no eviction of this pod."""
     rig = Rig()
     rig.api.faults = lost
     await rig.work(1)
@@ -319,7 +321,7 @@ def another_container(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "reason", "words"),
+    ("break_rig", "reason", "words"),
     [
         (forbid_reading("pods"), "NotAuthorized", "drivers.statefulSet"),
         (forbid_reading("statefulsets"), "NotAuthorized", "drivers.statefulSet"),
@@ -336,12 +338,17 @@ def another_container(rig: Rig) -> None:
         (scale(4), "InvalidSpec", "pod broker-3 of broker is ready, and no node of the cluster advertises it"),
         (scale(2), "InvalidSpec", "broker 3 (broker-2.broker.kafka.svc.cluster.local:9092) is in no pod"),
     ],
-)
+    ids=[
+        "no right to read pods", "no right to read StatefulSets", "no right to read budgets", "misspelt StatefulSet",
+        "another container", "StatefulSet deleted", "RollingUpdate", "owned by Strimzi", "older resource",
+        "budget allows no eviction", "two budgets", "answers elsewhere", "one pod too many", "one pod too few",
+    ],
+)  # fmt: skip
 async def test_a_mismatch_of_pods_document_or_rights_is_a_blocker_with_a_remedy_and_no_pod_is_evicted(
-    bad: Callable[[Rig], object], reason: str, words: str
+    break_rig: Callable[[Rig], object], reason: str, words: str
 ) -> None:
     rig = Rig()
-    bad(rig)
+    break_rig(rig)
     await rig.work()
     assert rig.workloads.evictions == []
     stalled = rig.api.condition("Stalled")

@@ -11,10 +11,7 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Done, Wait
 from kafkafeatures.core.engine.desired_state import DesiredState
-from kafkafeatures.core.engine.steps import (
-    NotSent,
-    OutcomeUnknown,
-)
+from kafkafeatures.core.engine.steps import NotSent, OutcomeUnknown
 from kafkafeatures.core.facts.readings import Readings, Role
 from kafkafeatures.reconcile.act import summary_of
 from kafkafeatures.reconcile.settle import SETTLE_SECONDS
@@ -87,7 +84,7 @@ def test_an_unknown_outcome_is_settled_only_by_a_quorum_that_works() -> None:
 
 
 def test_an_unknown_outcome_is_not_settled_over_an_election() -> None:
-    """What the old leader had appended may be committed by the new one: the high watermark of both proves nothing."""
+    """The new leader may still commit what the former leader has appended, so a higher watermark proves nothing."""
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
     cluster.outcomes = [OutcomeUnknown("EOF")]
@@ -109,12 +106,14 @@ def test_an_unknown_outcome_is_not_settled_over_an_election() -> None:
 
 
 @pytest.mark.parametrize(
-    ("behind", "result", "spent"), [(False, "NotApplied", []), (True, "Unverified", ["group.version:1->0"])]
+    ("behind", "result", "spent"),
+    [(False, "NotApplied", []), (True, "Unverified", ["group.version:1->0"])],
+    ids=["last change before the offset", "change at the offset"],
 )
-def test_a_level_change_at_the_offset_of_the_intent_counts_as_applied(
+def test_a_level_change_at_the_offset_of_the_intent_may_be_the_sent_change_and_one_before_it_is_not(
     behind: bool, result: str, spent: list[str]
 ) -> None:
-    """The intent names the end of the log: a batch that begins there ends behind it, and everything else before it."""
+    """The intent has the end of the log at that time: only a batch at or behind this offset can be the change."""
     cluster = Cluster({"metadata.version": 27})
     store = Store(cluster, {})
     store.wanted = DesiredState({"group.version": 0}, consents=frozenset({"group.version:1->0"}))
@@ -126,7 +125,7 @@ def test_a_level_change_at_the_offset_of_the_intent_counts_as_applied(
     if behind:
         assert cluster.move("group.version", 0)
         assert cluster.move("group.version", 1)
-    cluster.outcomes = [NotSent("to look at the consents")]
+    cluster.outcomes = [NotSent("so that the consents stay as they are")]
     once(cluster, store)
     assert store.status["history"][0]["result"] == result
     assert store.status.get("spentConsents", []) == spent

@@ -71,17 +71,17 @@ def voting(*fetched_ms_ago: int, clock: int = 1_000_000) -> QuorumAnswer:
     return QuorumAnswer(3001, 4, 100, (ReplicaProgress(3001, 100, clock, clock), *followers), ())
 
 
-WITHOUT = {
+WITHOUT_QUORUM = {
     "all controllers killed": BROKERS_ONLY,
     "a leader that nobody follows any more": replace(ALL, quorum=voting(60_000, 2_001)),
-    "a leader of a Kafka that does not say who follows it": replace(
+    "a leader of a Kafka that gives no fetch times": replace(
         ALL, quorum=QuorumAnswer(3001, 4, 100, tuple(ReplicaProgress(i, 100) for i in (3001, 3002)), ())
     ),
 }
 
 
 @pytest.mark.parametrize("mode", Mode)
-@pytest.mark.parametrize("probe", WITHOUT.values(), ids=WITHOUT)
+@pytest.mark.parametrize("probe", WITHOUT_QUORUM.values(), ids=WITHOUT_QUORUM)
 def test_no_resource_is_in_sync_without_a_quorum(probe: ClusterProbe, mode: Mode) -> None:
     decision, status = reconciled(replace(IN_SYNC, mode=mode), probe)
     assert isinstance(decision, Wait)
@@ -104,8 +104,8 @@ def test_every_resource_waits_for_the_quorum_while_there_is_none(wanted: Desired
     ("probe", "log"),
     [
         pytest.param(ALL, NO_LOG, id="DescribeQuorum shows a majority"),
-        pytest.param(replace(ALL, quorum=voting(2_000, 60_000)), NO_LOG, id="two of three"),
-        pytest.param(replace(ALL, quorum=voting()), NO_LOG, id="alone, and the only voter"),
+        pytest.param(replace(ALL, quorum=voting(2_000, 60_000)), NO_LOG, id="two of three voters"),
+        pytest.param(replace(ALL, quorum=voting()), NO_LOG, id="the only voter"),
         pytest.param(
             replace(ALL, quorum=SILENT),
             LogReading(IMAGE, 100, 3001, 4, NOW),
@@ -181,7 +181,7 @@ def test_the_remedy_for_a_lost_quorum_is_not_to_resume_a_suspended_resource() ->
     assert isinstance(decision, Held)
 
 
-# --- who leads ---
+# --- the active controller ---
 
 
 def test_the_active_controller_is_unknown_if_the_log_and_describe_quorum_name_different_leaders() -> None:

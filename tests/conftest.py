@@ -10,7 +10,7 @@ from hypothesis import settings
 from tests.amounts import SOAK
 
 EXAMPLES = 100 if SOAK else 30
-"""Of a property that has no number of its own."""
+"""Random examples of a property that has no number of its own."""
 settings.register_profile("steady", deadline=None, derandomize=True, database=None, max_examples=EXAMPLES)
 settings.load_profile("steady")
 

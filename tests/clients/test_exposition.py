@@ -218,7 +218,7 @@ def test_damaged_scrapes_are_refused_and_raise_nothing_else(data: st.DataObject)
 REAL = {"plain-1.0.1": 1_795_913_338_875, "strimzi-0.20.0": 1_795_913_348_647, "strimzi-1.0.1": 1_795_913_357_859}
 """Recorded scrapes of Kafka 3.9.2, by the exporter, its rules and its release; and when the broker started (ms)."""
 REAL_4 = {"plain-1.0.1-4.1.2": 1_795_920_516_571, "strimzi-1.0.1-4.1.2": 1_795_920_523_297}
-"""The same of Kafka 4.1.2, which was sent the same requests, and refused those of versions that it lacks."""
+"""Counters of Kafka 4.1.2, which was sent the same requests, and refused those of versions that it lacks."""
 
 
 def golden(name: str) -> bytes:

@@ -69,7 +69,7 @@ def test_the_reference_page_lists_all_fields_also_those_in_lists() -> None:
 
 
 def test_fields_with_the_same_meaning_have_the_same_description() -> None:
-    """Such as references to Secrets, which are in the CRD up to three times, and are one type in the code."""
+    """Types such as references to Secrets, which are in the CRD up to three times, and are one type in the code."""
     by_end: dict[str, set[str]] = {}
     for path, one in FIELDS.items():
         end = re.search(r"\b(tls|sasl|digestSecretRef|excused)\.(.*)", path)

@@ -147,7 +147,7 @@ def _starts(
 
 @dataclass(frozen=True, slots=True)
 class _Framing:
-    """Of each record: deltas of time and offset, the position of its value, and False if it is unusual."""
+    """By record: deltas of time and offset, the position of its value, and False if it is unusual."""
 
     timestamp: Positions
     offset: Positions

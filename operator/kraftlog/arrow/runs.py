@@ -34,7 +34,7 @@ def items(reading: Reading) -> Iterator[Records | Entry | Damage]:
 
 
 def _of_run(reading: Reading, run: Run) -> Iterator[Records | Entry | Damage]:
-    """The same for a run: it is divided at unusual batches, and before batches that cause a break in the order."""
+    """Columns of a run, which is divided at unusual batches, and before batches that cause a break in the order."""
     frames, begin = framed(run), 0
     last = len(frames.usual)
     for end in sorted({*np.flatnonzero(~frames.usual).tolist(), *run.breaks, last}):

@@ -66,7 +66,7 @@ def quoted(content: NDArray[np.void]) -> pa.Array:
 
 
 def _quoted(content: Bytes) -> pa.Array:
-    """The same for rows of 16 bytes, in base64: three bytes are two numbers of twelve bits, and so two pairs."""
+    """Texts of rows of 16 bytes, in base64: three bytes are two numbers of twelve bits, and so two pairs."""
     rows = len(content)
     groups = np.zeros((rows, _GROUPS), dtype=np.uint8)
     groups[:, :UUID] = content

@@ -87,7 +87,7 @@ def blocking(row: dict[str, Any]) -> list[int]:
 
 
 def test_a_voter_whose_removal_may_be_undone_has_to_be_registered() -> None:
-    """As long as only one copy has the record that removes voter 3003, the voter counts."""
+    """Voter 3003 counts as long as only one copy has the record that removes it."""
     items = unregistered(DYNAMIC, 3003)
     assert blocking(readiness(only_first_has(items, [voters_record(3001, 3002)]))) == [3003]
     gone = [*items, voters_record(3001, 3002), no_op()]

@@ -210,7 +210,7 @@ def test_the_digest_of_differences_depends_on_lost_metadata_and_not_on_values_th
     "since", [timedelta(0), timedelta(minutes=30)], ids=["compared after the last write", "compared long before"]
 )
 def test_a_consent_to_delete_znodes_does_not_cover_writes_long_after_the_last_comparison(since: timedelta) -> None:
-    """It is not known what may have been lost since the comparison."""
+    """Nobody knows what may have been lost since the comparison."""
     _, status = next_look(EMPTY, zookeeper_lacks("a"))
     _, status = next_look(status, zookeeper_lacks("a"), *LOSSY)
     assert status.migration is not None

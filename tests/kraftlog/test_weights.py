@@ -89,7 +89,7 @@ def test_the_weight_of_a_replay_is_at_least_its_memory_and_at_most_30_times_it(d
 
 
 def test_replaced_records_have_no_weight() -> None:
-    """Of replaced records only former levels are stored: a release that does not support one may not read the log."""
+    """Only former levels of replaced records are stored: a release that does not support one may not read the log."""
     replay = Replay()
     replay.append(batch(0, level("a", 1), begin(), broker(1, 5)), below=ALL)
     weight = replay.weight

@@ -39,7 +39,7 @@ ALL = frozenset({1, 2, 3})
 THERE = {1: "uid-1", 2: "uid-2", 3: "uid-3"}
 """The process of each broker."""
 NEXT = {**THERE, 1: "uid-of-the-next"}
-"""The same after broker 1 has restarted."""
+"""The processes after broker 1 has restarted."""
 
 
 def looked(at: float, serving: Mapping[int, str], *, lacks: frozenset[str]) -> Looked:

@@ -84,7 +84,7 @@ def test_from_the_stop_of_the_controllers_until_the_deletion_the_operator_observ
 
 
 def test_controllers_that_all_stop_answering_are_waited_for_for_a_minute_before_the_migration_stalls() -> None:
-    """Those controllers may only be restarting, so a rollback is not asked for at once."""
+    """The controllers may only be restarting, so a rollback is not asked for at once."""
     wanted = wanting(Desired.DUAL_WRITE)
     first = Look(wanted, GONE)
     assert isinstance(first.decision, Wait)

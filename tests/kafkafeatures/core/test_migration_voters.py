@@ -109,7 +109,7 @@ def test_a_voter_without_a_confirmed_address_is_not_proven_to_have_stopped(posit
 
 
 def test_an_address_that_two_voters_share_proves_of_neither_that_it_has_stopped() -> None:
-    """As the address of a Service, which leads to either of them."""
+    """One address of two voters is perhaps that of a Service, which leads to either of them."""
     voters = [VoterStatus(node_id=id_, address="h:3001") for id_ in (3001, 3002)]
     look = look_after_stillness(after_tries("PreMigration"), 600, status=remembering(*voters))
     assert "not proven to have stopped: controllers 3001, 3002" in message_of(look)

@@ -221,7 +221,7 @@ def test_unhealthy_partitions_are_counted_and_named_by_topic_and_number() -> Non
 
 
 def test_the_leader_of_lacking_partitions_is_known_only_if_one_broker_leads_all_of_them() -> None:
-    """Of topic c, replica 3 is only being added, so it does not count as lacking."""
+    """Replica 3 of topic c is only being added, so it does not count as lacking."""
     led_by_1 = (row("a", 1, 3, isr=(1,)), row("b", 3, 2, 1, isr=(1, 2)), row("c", 2, 3, adding=(3,)))
     assert Replication(reading(*led_by_1)).leader_of_lacking(3) == 1
     for other in (row("d", 2, 3, isr=(2,)), row("d", 3, isr=()), row("d", 2, 3, isr=(), offline=True)):

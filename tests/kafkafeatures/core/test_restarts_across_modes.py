@@ -22,7 +22,7 @@ PLAIN, FLAGGED, KRAFT = Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER, Shape.KRAFT_BR
 OF_ZOOKEEPER = RestartNode(2, "broker 2", czxid=500)
 """A restart of broker 2, which ran in ZooKeeper mode when the restart was decided; its znode had this czxid."""
 OF_KRAFT = RestartNode(2, "broker 2", broker_epoch=500, incarnation="first-2")
-"""The same for broker 2 in KRaft mode, with this epoch."""
+"""A restart of broker 2, which ran in KRaft mode then; its registration had this epoch."""
 
 
 @dataclass(frozen=True)

@@ -77,9 +77,9 @@ OLD = disks_before(with_dirs(1, "old", "older"))
 LOST = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, returned_with(1, "new"))
 """Broker 1 was restarted, and has neither of them."""
 DRAINED = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision=BEFORE)}, returned_with(1, "new"))
-"""The same, but its new pod is of the former template: somebody else restarted it."""
+"""`LOST`, but its new pod is of the former template: somebody else restarted it."""
 LAST = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS), **replaced(1)}, returned_with(1, "new"))
-"""The same as `LOST`, and no other node is left to be restarted."""
+"""`LOST`, and no other node is left to be restarted."""
 WITH_AND_WITHOUT_RESTART = pytest.mark.parametrize(
     "flying", [(), (sent(1, stopped=0),)], ids=["no restart in flight", "its restart in flight"]
 )

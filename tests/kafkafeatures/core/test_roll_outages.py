@@ -175,7 +175,7 @@ def at_first(status: RolloutStatus) -> RolloutStatus:
 
 
 def test_a_silent_broker_without_partitions_counts_as_away_while_it_has_a_pod() -> None:
-    """It is not a ghost: its pod may start it again at any moment."""
+    """The node is not a ghost: its pod may start it again at any moment."""
     partitions = tuple(
         row("orders", *(id_ for id_ in BROKERS if id_ not in (5, 6)), number=number) for number in range(3)
     )

@@ -110,8 +110,8 @@ def test_clocks_of_controllers_that_are_ahead_do_not_repeat_the_wait_after_a_res
     ids=["later in the log", "known from a snapshot", "log read from a snapshot on"],
 )
 def test_a_node_that_returned_unobserved_once_more_has_to_become_stable_again(mark: Mark) -> None:
-    """Its return has another mark (first offset of the reading, and time in the log) than at second 0, which is (0, 1).
-    stableFor is 30 s.
+    """The return of the node has another mark (first offset of the reading, and time in the log) than at second 0,
+    which is (0, 1). stableFor is 30 s.
     """
     process = Process()
     process.reconcile(0, returned({5: 1}))

@@ -311,7 +311,7 @@ _ACTIONS = st.lists(
 @given(_ACTIONS, st.sampled_from(OnDrift))
 @example([("level by hand", "group.version", 1), ("level by hand", "group.version", 0)], OnDrift.REPORT)
 def test_no_plan_ever_has_the_hash_of_a_finished_plan(actions: list[tuple[str, ...]], on: OnDrift) -> None:
-    """So with policy `Always`, a change is only sent for a plan that was approved after it was made."""
+    """With policy `Always`, a change is only sent for a plan that was approved after it was made."""
     cluster = Cluster(BEGIN)
     store = Store(cluster, {})
     store.wanted = DesiredState(GROUP, policy=ApprovalPolicy.ALWAYS, on_drift=on)

@@ -208,7 +208,7 @@ async def test_a_resource_version_is_not_trusted_after_a_restore_of_etcd() -> No
 
 
 async def test_an_older_resource_that_changes_all_the_time_does_not_keep_a_younger_one_from_acting() -> None:
-    """Its reconciliations end in conflicts, so the cluster that it would own is never known."""
+    """Reconciliations of the document end in conflicts, so the cluster that it would own is never known."""
     rig = Rig(Orders())
     rig.kafka.during_look = rig.api.edit
     rig.kafka.away = True

@@ -68,7 +68,7 @@ def test_each_recorded_intent_is_read_as_a_step_that_is_written_with_the_same_fi
 
 @pytest.mark.parametrize("story", STORIES)
 def test_this_release_writes_the_recorded_status_at_each_step_of_a_story(story: str) -> None:
-    """So an older release can also continue from a status of this release, after a downgrade of the operator."""
+    """An older release can also continue from a status of this release, after a downgrade of the operator."""
     scene = asyncio.run(STORIES[story]())
     assert without_repeats(scene.store.written) == without_repeats(recorded(story))
 

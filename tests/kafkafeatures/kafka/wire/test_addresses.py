@@ -120,7 +120,7 @@ def test_the_current_address_of_the_api_server_is_refused_and_a_former_one_permi
 
 
 async def test_an_error_message_does_not_describe_the_answer_of_an_api_server() -> None:
-    """It answers at an address that was not known, such as that of its node, or of a load balancer."""
+    """The API server answers at an address that was not known, such as that of its node, or of a load balancer."""
     async with serving(Server({18: lambda request: b""})) as server:
         there = (server.address.host, server.address.port)
         for address in (server.address, Address("localhost", server.address.port)):

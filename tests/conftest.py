@@ -15,10 +15,12 @@ settings.register_profile("steady", deadline=None, derandomize=True, database=No
 settings.load_profile("steady")
 
 LONG = """
-test_terminal test_command_line test_command_line_waits test_fuzz test_new_effect test_interrupts test_remedies
-test_main
+test_migration test_terminal test_migrations test_fuzz test_recorded_statuses test_command_line_waits test_interrupts
+test_demo_roll test_reliability test_encores test_arrow_columns test_process test_upgrade test_rolls test_new_driver
+test_new_effect test_approvals test_soaks test_reduce test_logger_levels test_command_line test_readings test_main
+test_remedies
 """.split()
-"""Tests that start programs, longest first. `pytest --dist loadfile --no-loadscope-reorder` hands out by file."""
+"""Files that take longest, in their order. `pytest --dist loadfile --no-loadscope-reorder` hands out by file."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

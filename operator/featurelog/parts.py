@@ -76,7 +76,8 @@ class Task:
     whether the range continues the order; `start` if there is none. start, end: positions in the file.
     is_open: a node may still be writing at the end. mode: one of `MODES`. redact: leave out secrets.
     version: of the object when the run was planned; "" in a folder.
-    proof: path of a file of this run in the output folder, which a worker must see; "" if nothing is written.
+    proof: path of a file of this run in the output folder; a worker that cannot see it has another disk, and returns
+    a problem. "" if nothing is written.
     """
 
     uri: str
@@ -106,8 +107,10 @@ class Part:
 
     path: of the Parquet file; None: no rows. rows, size: number of rows, and bytes of the Parquet file.
     start, next: the range in the input file; `next` is before the end of the task if a node was writing the last bytes.
-    is_final: no byte of the range can change any more. stamped: position of the last sound batch, `next` if none.
-    stamp: digest of the bytes from `stamped` to `next`. ends: the offset behind the last batch; None: no batch.
+    is_final: no byte of the range can change any more; False: the next run reads the whole part again.
+    stamped: position of the last sound batch, `next` if none.
+    stamp: digest of the bytes from `stamped` to `next`, by which the next run sees whether the file was only continued.
+    ends: the offset behind the last batch; None: no batch.
     account: of the bytes of the range, as `kraftlog.reading.Account`.
     """
 
@@ -224,12 +227,11 @@ class PartReader:
         at = np.flatnonzero(damaged)
         sizes = rows["size"].to_numpy()
         last = at[-1]
-        # Damage up to the end of an open file may be a batch that the node is writing. If it is cut or zeros, the next
-        # run reads it again (`next`); other damage becomes a row now, but the whole part is read again (`is_final`).
+        # Damage up to the end of an open file may be a batch that the node is writing.
         if self.task.is_open and sizes[last] and positions[last] + sizes[last] == self.task.end:
-            self.is_final = False
+            self.is_final = False  # it becomes a row now, but the next run reads the whole part again
             self._tail = rows["reason"][int(last)].as_py()
-            if self._tail in _END:
+            if self._tail in _END:  # cut or zeros: no row now; the part ends before, and the next run begins there
                 self.next, self.is_final = int(positions[last]), True
                 rows, damaged, at = rows.slice(0, last), damaged[:last], at[:-1]
         if self.task.mode == FAILFAST and len(at):

@@ -1,7 +1,8 @@
 """Tracking of all resources: watches show changes, and lists find what watches miss.
 
-Made by `app.py`; `handlers.py`, which holds the watches, calls `watching` and `show`. All namespaces are listed before
-any resource is reconciled, because the owner of each cluster must be known. After that a namespace is listed
+Made by `app.py`; `handlers.py`, which holds the watches, calls `watching` and `show`. When a watch begins, `missed`
+gives it deletions to replay to Kopf, which else keeps state of resources that are gone. All namespaces are listed
+before any resource is reconciled, because the owner of each cluster must be known. After that a namespace is listed
 
 - when its watch begins: no watch shows earlier deletions, and etcd may have been restored;
 - at a jittered interval: a watch may have become silent;
@@ -37,7 +38,7 @@ class Resources:
 
     changed: called with resources that are new or changed.
     gone: called with the key of each resource that was deleted.
-    restored: called before these if etcd has an older state than before.
+    restored: called before `changed` and `gone` if etcd has an older state than before.
     every: seconds between lists of a namespace that is watched.
     known: event that is set once every namespace was listed, or refused to be.
     """
@@ -83,7 +84,9 @@ class Resources:
         return namespace not in self._unlisted and namespace not in self._unwatched
 
     def current(self, key: ResourceKey) -> str:
-        """The current resourceVersion of the resource, if its namespace is watched; otherwise empty."""
+        """The current resourceVersion of the resource, if its namespace is watched; otherwise empty. The controller
+        compares it, to tell whether a resource at rest must be reconciled.
+        """
         is_watched = not {key.namespace, ""} & (self._unlisted | self._unwatched)
         return self._latest.get(key, ("", ""))[1] if is_watched else ""
 
@@ -182,7 +185,7 @@ class Resources:
         listed = {ResourceKey.of(resource) for resource in resources}
         overtaken = {key for key in listed if self._latest.get(key) != previous.get(key)}
         self._changed([resource for resource in resources if self._is_new(resource)])
-        self._doubt(overtaken)  # so that the reconciliation reads them
+        self._doubt(overtaken)  # versions unknown: the reconciliation reads these resources itself
         for key in [key for key in self._latest if key.namespace in listings or "" in listings]:
             if key not in listed:
                 self._miss(key, self._uid(key))
@@ -205,8 +208,8 @@ class Resources:
         return previous_version != version
 
     def _miss(self, key: ResourceKey, uid: str) -> None:
-        """Note that no watch has shown the deletion of this resource, for the watch that would show it: that of its
-        namespace, or of all namespaces.
+        """Keep a deletion that no watch has shown, for `missed`: under the namespace whose watch should have shown
+        it.
         """
         self._missed[key.namespace if key.namespace in self._missed else ""][uid] = key
 

@@ -93,6 +93,7 @@ class TypedConnection:
         self.address, self.closed = address, False
         self._network, self._node, self._life, self._timeout = network, node, node.incarnation, timeout
         self._clock = _VirtualClock(network.world)
+        # follows: with CLUSTER_ACTION it may read the metadata log
         self._answers = NodeAnswers(network.world_of(node), node, self._clock, follows=network.access.cluster_action)
         self.peer = network.world.ips.get((node.role, node.id), node.host)
         self.api_versions = self._answers.own_api_versions(version := self._version(ApiVersionsRequest()))

@@ -15,7 +15,7 @@ from featurelog.tables.tracks import Track, Version
 from kafkafeatures.api.names import ELIGIBLE_LEADER_REPLICAS
 from kafkafeatures.core.engine.blockers import titled
 from kafkafeatures.core.facts.settings import MIN_INSYNC_REPLICAS
-from kafkafeatures.core.levels.min_insync import raised, set_by_requests, to_set_for_all
+from kafkafeatures.core.levels.min_insync import effect_of_raise, set_by_requests, to_set_for_all
 from kraftlog.partition_records import BROKER_RESOURCE
 
 FOR_ALL = ""
@@ -45,7 +45,7 @@ def findings(configs: Track[str], brokers: Collection[int], below: int) -> Itera
     """
     values = {name: version.value for name, version in configs.current.items()}
     for_all = values.get(FOR_ALL)
-    effect = raised([(id_, set_by_requests(for_all, values.get(str(id_)))) for id_ in brokers], ())
+    effect = effect_of_raise([(id_, set_by_requests(for_all, values.get(str(id_)))) for id_ in brokers], ())
     if not effect.has_default:
         yield MIN_INSYNC, _UNREAD
     elif effect.losing:
@@ -58,8 +58,9 @@ def findings(configs: Track[str], brokers: Collection[int], below: int) -> Itera
 
 
 def _may_change(version: Version[str], for_all: str | None, below: int) -> bool:
-    """True if a new leader may undo a record, and a value other than the current one for all brokers would then
-    count.
+    """True if records that a new leader may undo decide on the value. Without them, an earlier value would hold again
+    that is not the current one for all brokers, or the current one for all brokers would itself be gone.
     """
-    would_hold_again = version.end is not None and version.may_hold(below) and version.value != for_all
-    return would_hold_again or (version.key == FOR_ALL and version.end is None and not version.is_committed(below))
+    earlier_value_returns = version.end is not None and version.may_hold(below) and version.value != for_all
+    value_for_all_goes = version.key == FOR_ALL and version.end is None and not version.is_committed(below)
+    return earlier_value_returns or value_for_all_goes

@@ -120,15 +120,17 @@ def propose(facts: StageInput) -> Proposal:
         parts = (kind.propose(facts, parts), *parts)
     migrates = any(part.kind == MIGRATION and (part.stages or not part.is_known) for part in parts)
     desired, observation, memory = facts.desired, facts.observation, facts.memory
-    is_kept = memory.plan is not None and not observation.shows_levels  # the plan in the status stays as it is
+    # While the levels are not known, the plan in the status stays as it is. The plan made here does not replace it, so
+    # it keeps its hash, even if it is approved and no status has shown it.
+    is_kept = memory.plan is not None and not observation.shows_levels
     plan = plan_of(
         tuple(map(_without_levels, parts)) if migrates else parts,
         uid=desired.uid,
         cluster_id=observation.cluster_id.value if isinstance(observation.cluster_id, Known) else "",
         change_count=memory.change_count,
-        standing=memory.plan if observation.shows_levels else None,
+        standing=memory.plan if observation.shows_levels else None,  # the plan in the status
         approvals=desired.approvals,
-        may_be_unseen=desired.may_approve_unseen or is_kept,
+        may_approve_unseen=desired.may_approve_unseen or is_kept,
     )
     return Proposal(plan, parts)
 

@@ -51,7 +51,7 @@ class SchemaOutdated(Exception):
 class LastStatus:
     """The status of a resource that was read or written last, so that the same version is not parsed again.
 
-    dropped: values that the server once had and dropped at the last write, by attribute of `Status`.
+    dropped: values of the fields that the server dropped at the last write, by attribute of `Status` (`_remembered`).
     dropped_of: uid and cluster id of the resource that they belong to.
     """
 
@@ -222,8 +222,8 @@ class KubernetesStore:
 
 def _remembered(previous_status: Status, sent: Status, dropped: Iterable[str]) -> Mapping[str, Any]:
     """Values to keep for dropped fields, by attribute of `Status`: those that the server had before the write. Consents
-    that `sent` has spent are added only if it has no new intent: a step whose intent could not be written was not sent,
-    and has used nothing. `dropped`: paths of the dropped fields.
+    that `sent` has spent count too, unless it has a new intent: as the write counts as failed, its step is not sent and
+    uses no consent. `dropped`: paths of the dropped fields.
     """
     names = {path.split(".")[1].removesuffix("[]") for path in dropped if "." in path}
     values = {
@@ -246,8 +246,8 @@ def _read(raw: Mapping[str, Any]) -> tuple[Status, tuple[str, ...]]:
     """The status, and the names of its invalid fields.
 
     If the schema dropped the list of spent consents, all consents of the document count as spent; if it dropped the
-    unverified ones, all count as unverified. Both become part of the next write, so that they stay when nothing else
-    shows any more that the schema dropped them.
+    unverified ones, all count as unverified. Both lists become part of the next write: once the CRD is updated, nothing
+    else shows that they were dropped.
     """
     stored = raw.get("status") or {}
     status, invalid_fields = read_status({name: value for name, value in stored.items() if name != "operator"})

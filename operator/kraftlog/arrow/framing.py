@@ -1,7 +1,8 @@
 """Finds the records in a run of batches, with numpy: first the first record of every batch, then the second, and so on.
 
-Called by `kraftlog.arrow`. It decides which batches are usual: uncompressed data records that are all framed as Kafka
-frames them. The caller reads other batches record by record; the results would be the same. Values are not read here.
+Called by `kraftlog.arrow`. It decides which batches are usual: uncompressed data records, each with a value, but
+without key and headers; in small batches the length of a record has at most two bytes. The caller reads other batches
+record by record; the results would be the same. Values are not read here.
 """
 
 from __future__ import annotations
@@ -119,6 +120,8 @@ def _starts(
     for step in range(int(steps.max(initial=0))):
         active = int(np.searchsorted(-steps, -step, side="left"))  # number of batches with more records than `step`
         current = at[:active]
+        # The length is a zigzag varint. One of more than two bytes (a record over 8,191 bytes), or a negative one,
+        # makes the batch unusual.
         length = view[current].astype(np.int64)
         high = view[current + 1].astype(np.int64)
         long = length >= _MORE

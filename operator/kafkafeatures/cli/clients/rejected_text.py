@@ -38,7 +38,9 @@ HEADINGS = {
 
 
 def draw(screen: Console, uses: Sequence[RejectedUse], *, is_joined: bool) -> None:
-    """Draw a headline and a row for each address, API and version."""
+    """Draw a headline and a row for each address, API and version. `is_joined`: request logs were read too, which name
+    the clients.
+    """
     from rich.text import Text
 
     from kafkafeatures.cli.shell.indented import item, line

@@ -1,7 +1,7 @@
 """Decides whether `apply` may carry out a plan: asks the person at the terminal before the first step is sent.
 
-`apply` calls `check` before each step. What is asked leaves the loop of reconciliations as `ConfirmationRequired`, so
-that no connection is open while the person thinks.
+`apply` calls `check` before each step. A question is raised as `ConfirmationRequired` out of the loop of
+reconciliations, and asked by `ask`, so that no connection is open while the person thinks.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Permission:
         self._shown = ""  # the hash of the plan that was printed last
 
     def check(self, evaluation: Evaluation) -> None:
-        """Return if the plan may be carried out, and print it if no question will. Raises ConfirmationRequired if a
-        person has to be asked first, CommandFailed if nobody can be asked.
+        """Return if the plan may be carried out; it is printed here unless `ask` prints it. Raises ConfirmationRequired
+        if a person has to be asked first, CommandFailed if nobody can be asked.
         """
         if self._confirmed == evaluation.proposal.plan.hash:
             return
-        doubts = "" if self._skips_confirmation else self._store.why_unverified(used_by(evaluation))
+        doubts = "" if self._skips_confirmation else self._store.why_unverified(unverified_consents(evaluation))
         if (doubts or not (self._skips_confirmation or self._has_approved_hash)) and at_terminal():
             raise ConfirmationRequired(evaluation.status, approves=False, doubts=doubts)
         self.show(evaluation.status)
@@ -105,8 +105,8 @@ class Permission:
             paragraph(warning, errors=True)
 
 
-def used_by(evaluation: Evaluation) -> Iterator[str]:
-    """The consents that the plan uses, and of which the status does not prove that they were not used before."""
+def unverified_consents(evaluation: Evaluation) -> Iterator[str]:
+    """Consents of the plan that may have been used before, as the status does not show it either way."""
     yield from levels_in(evaluation.proposal).unverified
     yield from chain.from_iterable(stage.unverified for stage in evaluation.stages)
 

@@ -25,7 +25,7 @@ from kafkafeatures.cli.document.documents import (
     how_to_approve,
     reach_of,
 )
-from kafkafeatures.cli.document.permission import used_by
+from kafkafeatures.cli.document.permission import unverified_consents
 from kafkafeatures.cli.document.several import each
 from kafkafeatures.cli.kube.api import add_kube_flags, connected
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
@@ -129,7 +129,7 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
         to_approve = "" if latest else how_to_approve(arguments, document, evaluation.proposal.plan.hash)
         draw = partial(draw_plan, evaluation=evaluation, status=status, verdict=verdict, to_approve=to_approve)
         show(arguments.output or "table", draw, TITLE)
-        doubts = "" if latest else store.why_unverified(used_by(evaluation))
+        doubts = "" if latest else store.why_unverified(unverified_consents(evaluation))
         if doubts and isinstance(evaluation.decision, Act) and arguments.output in (None, "table"):
             print(f"apply asks for confirmation, or needs --yes: {doubts}")
         return _code(arguments, verdict), None

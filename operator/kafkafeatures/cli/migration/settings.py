@@ -64,47 +64,50 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.BLOCKED if differences.differing else Exit.DONE
 
 
-def unread_controllers(demands: SettingDifferences, observation: Observation) -> Iterator[Failure]:
+def unread_controllers(differences: SettingDifferences, observation: Observation) -> Iterator[Failure]:
     """Failures for controllers that the next phase needs and that could not be asked."""
-    if (failure := quorum_uncertainty(demands.position, observation)) is not None:
+    if (failure := quorum_uncertainty(differences.position, observation)) is not None:
         yield failure
-    elif demands.position is Position.ZOOKEEPER and any(role is Role.CONTROLLER for role, _, _ in demands.lines):
+    elif differences.position is Position.ZOOKEEPER and any(
+        role is Role.CONTROLLER for role, _, _ in differences.lines
+    ):
         yield Failure(FailureKind.UNREACHABLE, "controllers", "none answers", "start them with these lines")
 
 
-def draw(out: Console, demands: SettingDifferences) -> None:
+def draw(out: Console, differences: SettingDifferences) -> None:
     """Print the required lines of properties for each role, then the differences of each node."""
-    edge = demands.edge
-    next_stage = ", where it is to be" if edge is None else f"; next is {demands.end}"
+    edge = differences.edge
+    next_stage = ", where it is to be" if edge is None else f"; next is {differences.end}"
+    # a controller that was not asked may run: then this is not the position
     unless = (
         ", unless a controller runs"
-        if any(failure.kind is FailureKind.NOT_ASKED for failure in demands.missing)
+        if any(failure.kind is FailureKind.NOT_ASKED for failure in differences.missing)
         else ""
     )
-    line(out, Text(f"The cluster is at {demands.position}{unless}{next_stage}.", "bold"))
+    line(out, Text(f"The cluster is at {differences.position}{unless}{next_stage}.", "bold"))
     for change in edge.further_actions if edge is not None else ():
         line(out, Text(f"Needed besides: {change.value}."))
     if edge is not None and edge.caution:
         line(out, Text(f"{edge.caution}.", "bold red"))
-    for role, shape, lines in demands.lines:
+    for role, shape, lines in differences.lines:
         out.print(Text(f"\nEach {role.value.lower()} is {shape.value}:", "bold"))
         for setting in (*lines.add, *(f"without {name}" for name in lines.remove)):
             item(out, Text(str(setting)))
     out.print()
-    for (role, lacks), ids in _alike(demands).items():
+    for (role, lacks), ids in _alike(differences).items():
         title = f"{role.value.lower()}{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))}"
         for text, style in lacks or (("have all of it" if len(ids) > 1 else "has all of it", ""),):
             line(out, Text(f"{title}: {text}", style))
-    for failure in demands.missing:
+    for failure in differences.missing:
         line(out, Text(f"Not known: {printable(str(failure))}", "red"))
 
 
-def _alike(demands: SettingDifferences) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:
+def _alike(differences: SettingDifferences) -> Mapping[tuple[Role, tuple[tuple[str, str], ...]], list[int]]:
     """Node ids by (role, differences), each difference as (line, colour): nodes with equal differences share an
     entry.
     """
     alike: dict[tuple[Role, tuple[tuple[str, str], ...]], list[int]] = {}
-    for node in demands.nodes:
+    for node in differences.nodes:
         if isinstance(node.differs, Failure):
             lines: tuple[tuple[str, str], ...] = ((f"unknown: {printable(str(node.differs))}", "red"),)
         else:

@@ -115,7 +115,7 @@ class ClientCheck(Struct, frozen=True):
         ready_from = _ready_from(self.window, self.uses, brokers) if self.is_known_release else None
         return replace(self, brokers=brokers, verdict=verdict, ready_from=ready_from)
 
-    def verdict_beside(self, consented: Set[ApiVersion]) -> ClientVerdict:
+    def verdict_with_consents(self, consented: Set[ApiVersion]) -> ClientVerdict:
         """The verdict if these versions were not used within the window. Uses that are not certain still count."""
         uses = tuple(use for use in self.uses if use.kind is not UseKind.REMOVED or use.api_version not in consented)
         return _verdict(uses, self.brokers, is_known=self.is_known_release)
@@ -185,11 +185,11 @@ def _coverage(
 
 
 def _may_close_at_once(gap: EvidenceGap, window: EvidenceWindow) -> bool:
-    """Tell whether the next scrape may close the gap, as it shows all that its process was sent since it started. The
-    end of a process that has ended can no longer be scraped.
+    """Tell whether the next scrape may close the gap. Counters show all requests since the process started, so a later
+    scrape also covers the time before it; but not the last time of a process that has ended.
     """
     if gap.cause is GapCause.CONTRADICTION:
-        return True
+        return True  # it is gone as soon as the wrong scrape is removed
     return gap.end == window.end and gap.cause in (GapCause.MAY_REFUSE, GapCause.NO_EVIDENCE, GapCause.STALE)
 
 

@@ -33,11 +33,12 @@ class StageInput(Struct, frozen=True):
 
     desired: what the document asks for.
     observation: the cluster.
-    memory: facts of the status that decisions need.
-    remembered: the status of the last reconciliation, in which steps that have ended since are closed.
+    memory: what `memory_of` took from `remembered`: reached levels, spent consents, plan, change count, ages.
+    remembered: the previous status, in which steps that have ended since are closed.
     in_flight: steps whose end was not observed yet.
-    age_of: age of a time in the status, by the wall clock. known_for: the part of that age during which this process
-        has run, by the monotonic clock: it is right even if the wall clock was set.
+    age_of: age of a time in the status; by the wall clock when this process first reads it, from then on by the
+        monotonic clock. known_for: the part of it that this process counted itself: right even if the wall clock was
+        wrong.
     ours: False if another cluster answers, or one whose id is not known; then nothing is remembered of it.
     restarts: this process can restart nodes.
     replication: the partitions; None if they were not read.

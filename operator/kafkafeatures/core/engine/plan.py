@@ -99,7 +99,7 @@ def plan_of(
     change_count: int,
     standing: PlanStatus | None,
     approvals: frozenset[str] = frozenset(),
-    may_be_unseen: bool = True,
+    may_approve_unseen: bool = True,
 ) -> Plan:
     """The plan for these proposals: the plan of the status if they are what remains of it, else a new one.
 
@@ -107,8 +107,9 @@ def plan_of(
     authorises a later plan. Progress does not change the hash: each counted step of this resource that was read back
     adds one to the change count. A plan that ends without such a step (withdrawn, done outside KafkaFeatures, or its
     approval removed) adds one too.
-    standing: the plan of the status. may_be_unseen: False if an approval of a plan that no status has shown must be an
-    old one, from before the status was lost; then the new plan gets another hash, which that approval does not name.
+    standing: the plan in the status. may_approve_unseen: False if an approval of a plan that no status has shown must
+    be an old one, from before the status was lost; then the new plan gets another hash, which that approval does not
+    name.
     """
 
     def hash_of(stages: tuple[PlannedStage, ...], changed_before: int) -> str:
@@ -134,7 +135,7 @@ def plan_of(
             change_count += 1
     stages = stages_of(parts)
     new_plan = Plan(hash_of(stages, change_count), stages, _remaining_work(stages, parts) or (), change_count)
-    if new_plan.is_approved_by(approvals) and not may_be_unseen:
+    if new_plan.is_approved_by(approvals) and not may_approve_unseen:
         return replace(new_plan, hash=hash_of(stages, change_count + 1), change_count=change_count + 1)
     return new_plan
 

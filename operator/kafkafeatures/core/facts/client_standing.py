@@ -97,7 +97,7 @@ def standing_of(
 
 
 def _judged(check: ClientCheck, consented: Set[ApiVersion]) -> ClientsStanding:
-    verdict = check.verdict_beside(consented)
+    verdict = check.verdict_with_consents(consented)
     if verdict is ClientVerdict.BLOCKED:
         uses = [f"{use.api_version.api} v{use.version}" for use in check.breaking(consented)]
         more = f" and {len(uses) - MOST_NAMED} more" if len(uses) > MOST_NAMED else ""

@@ -49,6 +49,7 @@ def permit_for(progress: IbpProgress, *, reads_pods: bool, started: str = "", fl
     return Permit(
         purpose=roll_title,
         needing=needing,
+        # the broker that is controller, as the partitions are read from it
         last=claim.node_id if claim is not None and not claim.is_kraft else None,
         unknown=unknown,
         is_first=len(progress.differing) == len(progress.known_brokers),

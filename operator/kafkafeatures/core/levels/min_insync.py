@@ -79,7 +79,7 @@ class MinInsyncEffect(Struct, Generic[T], frozen=True):
         )
 
 
-def raised(
+def effect_of_raise(
     brokers: Collection[tuple[T, Setting | None]], controllers: Collection[tuple[T, Setting | None]]
 ) -> MinInsyncEffect[T]:
     """Effect of the raise of `eligible.leader.replicas.version`. The setting of a node is None if it is not known."""
@@ -116,7 +116,7 @@ def min_insync_replicas_stay(question: LevelCheckInput) -> Iterator[Blocker]:
     """Require that every broker keeps its min.insync.replicas, which applies to topics without a value of their own."""
     if not writes_min_insync(question.changes):
         return
-    effect = raised(*(_of_role(question.observation, role) for role in (Role.BROKER, Role.CONTROLLER)))
+    effect = effect_of_raise(*(_of_role(question.observation, role) for role in (Role.BROKER, Role.CONTROLLER)))
     command = _command(question)
     yield from _not_known(effect.unread, command)
     if effect.losing:

@@ -74,7 +74,7 @@ class LeftOpen(StageState, frozen=True):
     observation: the readings of the cluster.
     position: last position in the status.
     stage_memory: memory of the reconciliation before.
-    dangers: blockers for controllers that may end the migration by accident.
+    dangers: blockers for controllers that may end the migration by accident; set by `stage.py`.
     """
 
     kind: ClassVar[str] = MIGRATION
@@ -89,8 +89,8 @@ class LeftOpen(StageState, frozen=True):
 
     @property
     def is_due(self) -> bool:
-        """Tell whether only the status shows the migration. If the cluster itself shows it, the stages of levels and
-        restarts report it in their blockers.
+        """True if this stage itself has to report the open migration: only the status shows it. If the cluster itself
+        shows it, the stages of levels and restarts report it in their blockers.
         """
         return not self.is_seen
 
@@ -152,7 +152,9 @@ def left_open(facts: StageInput) -> LeftOpen | None:
         return None
     memory = facts.stage_memory.get(MIGRATION)
     memories = {MIGRATION: memory.interrupted("no document asks for it")} if memory is not None else {}
-    if isinstance(mode, Unknown) and mode.failure.kind is FailureKind.UNSUPPORTED:  # finalized without some brokers
+    # The log says that the migration was finalized while brokers were still in ZooKeeper mode, or it has a state of the
+    # migration that this release does not know.
+    if isinstance(mode, Unknown) and mode.failure.kind is FailureKind.UNSUPPORTED:
         blocker = Blocker(BlockerKind.MIGRATION, mode.failure.message, mode.failure.action)
         return LeftOpen(blocker, phase, is_seen=True, observation=facts.observation, stage_memory=memories)
     position = migration.position if migration is not None and phase else ""

@@ -22,8 +22,8 @@ from kafkafeatures.core.migration.stopped import REACH
 from kafkafeatures.core.roll.waits import NODES_A_SECOND
 
 MIN_DELAY = 2.0
-"""Fewest seconds until the next reconciliation: once the controllers have stopped, no partition gets a new leader until
-the cluster is given back to ZooKeeper.
+"""Seconds until the next reconciliation in a small cluster; so short, because once the controllers have stopped, no
+partition gets a new leader until the cluster is given back to ZooKeeper.
 """
 NAMED = 3
 """Most nodes that a request names."""
@@ -62,7 +62,8 @@ def asked_of_git(progress: MigrationProgress) -> Wait:
             remedy="see the log of the active controller for KRaftMigrationDriver; if nodes were just restarted, wait "
             "until each of them has registered",
         )
-    # Until the controllers stop, the comparison is repeated, with a steady delay: afterwards none is possible.
+    # A steady delay while people stop the controllers: ZooKeeper and the log are compared again each time, as no
+    # comparison is possible after that.
     delay = max(MIN_DELAY, len(progress.observation.nodes) / NODES_A_SECOND)
     return Wait(
         Reason.WAITING_FOR_GIT,

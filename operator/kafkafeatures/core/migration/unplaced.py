@@ -38,7 +38,7 @@ def _misplaced(progress: Misplaced, blockers: tuple[Blocker, ...], *, lasts: boo
         reason = Reason.MIGRATION_BLOCKED if progress.silent else Reason.MIGRATION_FAILED
         return Stalled(reason, str(progress), blockers, subject=progress.subject, remedy=progress.remedy)
     # A command such as `plan` reads the cluster once, and needs the remedy as well. If the cause may still turn out
-    # to be another one, the remedy would be much work that may be for nothing.
+    # to be another one (`at_first`), the remedy would be much work that may be for nothing.
     text = progress.at_first or progress.message
     then = "apply and the operator say what to do" if progress.at_first else progress.remedy
     remedy = f"wait a minute, and look again; if it is the same then: {then}"

@@ -31,10 +31,10 @@ class Permit(Struct, frozen=True):
     is_first: no node has been restarted for this purpose yet, so the first one goes alone.
     unknown: nodes of which it is not known whether they still have to be restarted.
     has_quorum: an active controller of a quorum is needed; False in ZooKeeper mode, which has none.
-    restarts: False where a way of a migration restarts no node: restarts in flight must be over before it, and may have
-        to end although the partitions cannot be read.
-    proven: nodes that certainly run as the way needs them.
-    unneeded: nodes that are not expected to come back.
+    restarts: False: the way restarts no node, so the permit only lets earlier restarts end. They must be over before
+        the way goes on, if need be without a reading of the partitions. `proven` and `unneeded` are for this case.
+    proven: nodes that certainly run as the way needs them: their restart is over once they are in sync again.
+    unneeded: nodes that are not expected to come back, such as controllers that are to stop: nobody waits for them.
     is_half_done: some nodes are restarted already and the rest has to follow, so a majority of the voters is enough to
         restart brokers, even if a voter is missing.
     is_granted: False for `NO_PERMIT` alone.

@@ -227,8 +227,8 @@ class RollProposal(StageProposal, frozen=True):
             return tuple(RollWork(pods_rolled_by(roll, None)) for roll in rolls)
         if not rolls:
             return None if self.stages else ()
-        # The roll in progress leads to the present revisions, and after it the plan has just the rolls that follow. The
-        # last such roll counts: an earlier one to the same revisions is over.
+        # Find the roll in progress: its target is the present one, and after it the plan has exactly the rolls of
+        # `later`. Rolls before it are over, those after it have not begun.
         targets = [roll.target for roll in rolls]
         following = [stage.target for stage in self.later]
         position = next(
@@ -247,8 +247,8 @@ class RollProposal(StageProposal, frozen=True):
         )
 
     def _is_rolled_to(self, target: Mapping[str, int | str]) -> bool:
-        """Tell whether this target is the present one: the same revisions, however many pods have reached them. It may
-        name pods whose requested restart is done, which are no longer listed.
+        """Tell whether this target is the present one: the same revisions, however many pods have reached them. The
+        target may also name pods whose requested restart is done, which are no longer listed.
         """
         pods = (self.pods or {}).values()
         target_revisions = {pod.name: pod.new_revision for pod in pods}
@@ -265,8 +265,8 @@ def pods_rolled_by(
     `stage.target`, as the API server sorts the names in a status.
 
     pods: pods as they are now; None if not known: then none remains.
-    is_begun: it is the turn of this stage. Of others no pods are counted: `over` tells those before it (none remains)
-        from those after it (at least one does).
+    is_begun: it is the turn of this stage, so its remaining pods are counted. Otherwise only `over` counts: if True, no
+        pod of the stage remains; if False, all do, and each entry counts as one.
     """
     current_pods = pods or {}
     ordered = dict.fromkeys((*(name for name in current_pods if name in stage.target), *sorted(stage.target)))

@@ -88,7 +88,7 @@ def test_the_roll_demo_has_colours_in_a_terminal_unless_no_color_is_set(colour: 
 
 
 def test_the_roll_demo_fails_if_the_roll_does_not_go_as_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_roll, "_BROKEN", "kafka:4.4.0")  # so that nothing is ever halted
+    monkeypatch.setattr(demo_roll, "_BROKEN_IMAGE", "kafka:4.4.0")  # so that nothing is ever halted
     monkeypatch.setattr(scene, "_LONGEST_MS", 600_000)
     with pytest.raises(CommandFailed, match=r"the demo did not work as expected: Soaking: ") as failed:
         demo_roll.tell_the_roll()

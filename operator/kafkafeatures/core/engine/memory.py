@@ -50,7 +50,7 @@ class Memory(Struct, frozen=True):
 def memory_of(status: Status, age_of: AgeOf, known_for: AgeOf) -> Memory:
     """Facts of this status.
 
-    age_of: age of a time by the wall clock. known_for: the part of that age during which this process has run, by the
+    age_of: age of a time in the status. known_for: the part of that age during which this process has run, by the
         monotonic clock; setting a clock cannot make it too long.
     """
     return Memory(

@@ -55,7 +55,7 @@ class ObservationPair(Struct, frozen=True):
     evidence.
 
     at: when they are judged.
-    age_of: age of a time in a status, by the wall clock. known_for: the part of that age during which this process has
+    age_of: age of a time in a status. known_for: the part of that age during which this process has
         run; setting a clock cannot lengthen it.
     on_its_way: for a step's intent, the time in which another process may still send it, or its kernel deliver it.
     replication: all partitions, as far as they are known.

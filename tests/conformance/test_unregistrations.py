@@ -7,9 +7,11 @@ import struct
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.kafka.base.errors import ErrorCode
 from kafkafeatures.kafka.wire.codec import decode_response
-from kafkafeatures.kafka.wire.unregister_codec import UnregisterResponse
+from kafkafeatures.kafka.wire.unregister_codec import UnregisterControllerRequest, UnregisterResponse
 from tests.conformance.unregistrations import FORMAT, RAISE, recorded, steps
 from tests.kafkasim.clusters import exchange, plan, served
+
+API_KEY = UnregisterControllerRequest.api_key
 
 
 def framed(request: bytes) -> bytes:
@@ -19,7 +21,7 @@ def framed(request: bytes) -> bytes:
 def test_the_recording_has_all_steps_and_all_answers() -> None:
     rows = recorded()
     assert [(row.to, row.whom, row.raised) for row in rows] == list(steps())
-    assert {decode_response(94, 0, row.reply)[1].error_code for row in rows} == {
+    assert {decode_response(API_KEY, 0, row.reply)[1].error_code for row in rows} == {
         ErrorCode.NONE,
         ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.NOT_CONTROLLER,
@@ -31,7 +33,9 @@ def test_the_recording_has_all_steps_and_all_answers() -> None:
 def test_an_error_code_that_kio_does_not_know_is_decoded_with_its_message() -> None:
     (first,) = [row for row in recorded() if row.raised][:1]
     words = "Controller ID 9999 is not currently registered."
-    assert decode_response(94, 0, first.reply) == (7, UnregisterResponse(136, words))
+    correlation_id, answer = decode_response(API_KEY, 0, first.reply)
+    assert correlation_id == 7  # as in `request_of`
+    assert answer == UnregisterResponse(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, words)
 
 
 async def test_the_simulator_answers_on_the_wire_as_the_real_cluster_did() -> None:
@@ -46,4 +50,6 @@ async def test_the_simulator_answers_on_the_wire_as_the_real_cluster_did() -> No
                 raised = True
             role = Role.BROKER if row.node == 1 else Role.CONTROLLER
             answer = await exchange(server, role, row.node, framed(row.request))
-            assert answer[4:] == row.reply, (row, decode_response(94, 0, answer[4:]), decode_response(94, 0, row.reply))
+            assert answer[4:] == row.reply, (
+                row, decode_response(API_KEY, 0, answer[4:]), decode_response(API_KEY, 0, row.reply),
+            )  # fmt: skip

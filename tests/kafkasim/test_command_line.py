@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -72,22 +73,13 @@ def test_an_invalid_timeout_is_refused_before_anything_is_sent(
 
 
 def test_a_timeout_bounds_a_single_reconciliation(tmp_path: Path) -> None:
-    silent = (
-        "import socket,subprocess,sys; s=socket.create_server(('127.0.0.1',0)); "
-        "sys.exit(subprocess.call(sys.argv[1:-1] + ['-f', sys.argv[-1]], "
-        "env={**__import__('os').environ, 'PORT': str(s.getsockname()[1])}))"
-    )
-    path = tmp_path / "levels.yaml"
-    starter = (
-        "import os,sys,pathlib; p=pathlib.Path(sys.argv[2]); "
-        "p.write_text(p.read_text().replace('PORT', os.environ['PORT'])); "
-        "from kafkafeatures.cli.shell.main import main; sys.exit(main(['apply', '-f', str(p), '--timeout', '1s']))"
-    )
-    document(tmp_path, {"bootstrapServers": "127.0.0.1:PORT"}, {"group.version": 1})
-    done = subprocess.run(
-        [sys.executable, "-c", silent, sys.executable, "-c", starter, str(path)],
-        env=ENVIRONMENT, capture_output=True, text=True, timeout=15, check=False,
-    )  # fmt: skip  # the request timeout is 30 s
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and never answers
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        path = document(tmp_path, {"bootstrapServers": address}, {"group.version": 1})
+        done = subprocess.run(
+            [sys.executable, "-m", "kafkafeatures", "apply", "-f", str(path), "--timeout", "1s"],
+            env=ENVIRONMENT, capture_output=True, text=True, timeout=15, check=False,
+        )  # fmt: skip  # the request timeout is 30 s
     assert done.returncode == 5
     assert "timed out; run the command again to continue" in done.stderr
 

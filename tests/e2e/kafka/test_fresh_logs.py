@@ -117,7 +117,11 @@ def test_every_byte_is_accounted_for_and_every_record_decoded(written: Cluster) 
 def test_the_log_commands_report_the_history_of_the_cluster_that_wrote_the_log(
     written: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def said(*words: str) -> str:
+    """Checks `log verify` of each node's directory; `log state`, `timeline`, `state --at` and `ghosts` of the directory
+    and of the same files in a bundle.
+    """
+
+    def output_of(*words: str) -> str:
         assert main([*words, "-o", "json"]) == Exit.DONE
         return capsys.readouterr().out
 
@@ -128,28 +132,29 @@ def test_the_log_commands_report_the_history_of_the_cluster_that_wrote_the_log(
             archive.add(node.metadata_dir.parent / "meta.properties", f"{node.id}/data/meta.properties")
     started, level = RELEASES[written.version]
     for node in written.nodes.values():
-        said("log", "verify", str(node.metadata_dir.parent))
+        output_of("log", "verify", str(node.metadata_dir.parent))
         for path in (str(node.metadata_dir.parent), f"{bundle}:{node.id}/data/__cluster_metadata-0"):
-            found = json.loads(said("log", "state", path))
-            assert found["source"]["node"] == node.id
-            assert {one["name"]: one["finalized"] for one in found["features"]}["metadata.version"] == level
-            assert [(one["id"], one["role"]) for one in found["registrations"]] == [
+            state = json.loads(output_of("log", "state", path))
+            assert state["source"]["node"] == node.id
+            assert {each["name"]: each["finalized"] for each in state["features"]}["metadata.version"] == level
+            assert [(each["id"], each["role"]) for each in state["registrations"]] == [
                 (3001, "Controller"), (1, "Broker"), (2, "Broker"),
             ]  # fmt: skip
-            assert PASSWORD not in str(found)
-            told = [json.loads(line) for line in said("log", "timeline", path).splitlines()]
-            moved = [one for one in told if one.get("feature") == "metadata.version"]
-            assert moved[0]["levelName"].startswith(started)
-            assert (moved[-1]["level"], moved[0]["previous"]) == (level, 0)
-            for one in told:
-                if "feature" in one and "takesEffect" not in one:
-                    behind = str(one.get("effectiveOffset", one["offset"]) + 1)
-                    at = json.loads(said("log", "state", "--at", behind, path))
-                    levels = {each["name"]: each["finalized"] for each in at["features"]}
-                    assert levels.get(one["feature"], 0) == one["level"]
-            stopped = [one for one in told if one.get("id") == 2][-1]
-            assert stopped["event"] in ("Fencing", "Registration")
-            assert json.loads(said("log", "ghosts", path))["ghosts"] == []
+            assert PASSWORD not in str(state)
+            timeline = [json.loads(line) for line in output_of("log", "timeline", path).splitlines()]
+            changes = [event for event in timeline if event.get("feature") == "metadata.version"]
+            assert changes[0]["levelName"].startswith(started)
+            assert (changes[-1]["level"], changes[0]["previous"]) == (level, 0)
+            for event in timeline:
+                # `takesEffect` is there, and false, where the quorum does not follow a record of kraft.version.
+                if "feature" in event and "takesEffect" not in event:
+                    next_offset = str(event.get("effectiveOffset", event["offset"]) + 1)
+                    earlier_state = json.loads(output_of("log", "state", "--at", next_offset, path))
+                    levels = {each["name"]: each["finalized"] for each in earlier_state["features"]}
+                    assert levels.get(event["feature"], 0) == event["level"]
+            last_of_stopped_broker = [event for event in timeline if event.get("id") == 2][-1]
+            assert last_of_stopped_broker["event"] in ("Fencing", "Registration")  # not Unregistration
+            assert json.loads(output_of("log", "ghosts", path))["ghosts"] == []
 
 
 def test_no_secret_of_a_node_is_shown(written: Cluster, capsys: pytest.CaptureFixture[str]) -> None:

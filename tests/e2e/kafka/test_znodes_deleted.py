@@ -100,7 +100,7 @@ class Kept:
         return data.decode()
 
     def state(self) -> tuple[str | None, ...]:
-        """`/controller_epoch`, whom `/controller` names, and whether there is a `/migration`."""
+        """`/controller_epoch`, whom `/controller` names, and if there is a `/migration`. At first: 5, 3003, there."""
         claim = self.text("/controller")
         who = str(json.loads(claim)["brokerid"]) if claim is not None else None
         return self.text("/controller_epoch"), who, "there" if self.text("/migration") is not None else None

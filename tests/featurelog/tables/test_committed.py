@@ -162,11 +162,6 @@ def test_records_that_only_one_copy_of_the_log_has_make_no_verdict_ready(
     assert readiness(copies_of(log([*items, *more])), target)["verdict"] == "ready", "once all have it"
 
 
-def test_an_unknown_migration_state_makes_the_verdict_unknown() -> None:
-    row = readiness(copies_of(log([*healthy(), migration(9)])))
-    assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"migration", "contradiction_in_log"})
-
-
 def test_a_downgrade_is_blocked_by_a_finalized_level_that_needs_the_higher_one() -> None:
     items = [*healthy(version=25), level("eligible.leader.replicas.version", 1)]
     found = readiness(copies_of(log(items)), "metadata.version=22")["other_blockers"]

@@ -263,6 +263,13 @@ def test_a_migration_finalized_with_a_broker_in_zookeeper_mode_blocks_the_upgrad
     assert (after["verdict"], after["other_blockers"]) == ("ready", [])
 
 
+def test_an_unknown_migration_state_makes_the_verdict_unknown() -> None:
+    unknown_state = 9  # no release of Kafka defines it
+    row = readiness(copies_of(log([*healthy(), migration(unknown_state)])))
+    # A contradiction too: Kafka itself refuses a record with such a state.
+    assert (row["verdict"], unknown_kinds(row)) == ("unknown", {"migration", "contradiction_in_log"})
+
+
 def test_a_level_with_an_unmet_dependency_is_blocked_and_names_the_dependency() -> None:
     data = log(healthy(version=22))
     (blocker,) = readiness(copies_of(data), "eligible.leader.replicas.version=1")["other_blockers"]

@@ -164,7 +164,7 @@ def test_the_timeline_accepts_an_incomplete_batch_only_in_the_newest_segment(
     assert timeline(capsys, tmp_path)[-1]["offset"] == 1
     (tmp_path / segment(2)).write_bytes(batch(2, no_op()))
     assert [one["event"] for one in timeline(capsys, tmp_path, Exit.FAILED)] == [
-        "FeatureLevel", "Missing", "Missing", "End",
+        "FeatureLevel", "Missing", "Missing", "End",  # the incomplete batch, and the offset that it had
     ]  # fmt: skip
 
 

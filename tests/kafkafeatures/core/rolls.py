@@ -54,6 +54,9 @@ CRASHES: Mapping[str, Any] = {
 }
 """Fields of a pod whose container has ended again and again, for minutes."""
 
+UID_OF_REPLACED = "another"
+"""Uid of every pod that `replaced` builds."""
+
 UNREAD = Failure(FailureKind.AUTHORIZATION, "partitions", "not authorized", "add the ACL")
 
 
@@ -173,7 +176,7 @@ def ago(minutes: float) -> Stamp:
 
 def replaced(id_: int, **fields: Any) -> Mapping[int, Pod]:
     """Build the new pod of a node that was restarted."""
-    return {id_: replace(a_pod(id_, **{"revision": NEW, **fields}), uid="another")}
+    return {id_: replace(a_pod(id_, **{"revision": NEW, **fields}), uid=UID_OF_REPLACED)}
 
 
 def fresh(id_: int) -> Mapping[int, Node]:

@@ -188,11 +188,11 @@ LONG = ON_ITS_WAY + timedelta(seconds=1)
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_deletion_was_carried_out_once_none_of_its_znodes_exists(name: str) -> None:
+    """A `/migration` that was created after the deletion belongs to a migration that was begun anew."""
     step = STEPS[name]
     assert settled(step, znodes_after(step)) is Result.APPLIED
-    assert (
-        settled(step, znodes_after(step, migration=progress(-1, czxid=95, version=0))) is Result.APPLIED
-    )  # begun anew
+    created_anew = progress(-1, czxid=95, version=0)
+    assert settled(step, znodes_after(step, migration=created_anew)) is Result.APPLIED
 
 
 @pytest.mark.parametrize("name", ["release", "release and raise"])

@@ -290,6 +290,7 @@ def test_a_consent_for_600_topics_covers_exactly_these_topics_together() -> None
 
 
 def test_a_consent_for_100_topics_covers_each_of_them_and_no_consent_covers_none() -> None:
+    """The status keeps a mark of each topic for at most 100 (`MOST_MARKS`)."""
     topics = {f"t{number}": 1 for number in range(100)}
     excused = excused_by(topics)
     assert not_covered(excused, {"t1": 1}) == {}

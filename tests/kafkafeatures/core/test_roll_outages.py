@@ -24,6 +24,7 @@ from tests.kafkafeatures.core.rolls import (
     PARTITIONS,
     ROLLED_CONTROLLERS,
     ROLLOUT,
+    UID_OF_REPLACED,
     a_node,
     a_pod,
     ago,
@@ -47,8 +48,10 @@ def test_a_stuck_node_is_restarted_once_its_image_is_reverted_although_the_roll_
     away = replace(a_node(1), state=NodeState.GHOST)
     isr = tuple(replace(partition, in_sync=partition.isr - {1}) for partition in PARTITIONS)
     observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad}, {1: away}, isr)
+    # Restarted 20 minutes ago, and not back after 15: the roll is halted. The revision of the pod is no longer that of
+    # the template.
     step = restart_in(rolled(observation, sent(1, minutes=20)))
-    assert (step.node_id, step.pod_uid) == (1, "another")
+    assert (step.node_id, step.pod_uid) == (1, UID_OF_REPLACED)
 
 
 def test_a_stuck_node_is_restarted_although_it_is_the_last_replica_in_sync_of_leaderless_partitions() -> None:

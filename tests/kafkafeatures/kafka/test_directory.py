@@ -207,9 +207,9 @@ async def test_the_list_of_a_controller_that_has_just_started_is_not_used(nodes:
     assert directory.controllers == ControllerList(CONTROLLERS, active=3002)
 
 
-async def test_the_leader_of_a_failed_describe_quorum_is_no_node() -> None:
+async def test_a_leader_id_0_in_an_error_answer_is_not_taken_for_node_0() -> None:
     cluster = whole()
-    cluster.nodes[at(3002)].answers[DescribeQuorumRequest] = standby()
+    cluster.nodes[at(3002)].answers[DescribeQuorumRequest] = standby()  # an error code, and the leader id 0
     directory = await found(cluster, settings(controllers=(3001,)))
     assert isinstance(directory.quorum, Failure)
     assert directory.quorum.kind is FailureKind.NO_LEADER

@@ -193,15 +193,16 @@ def test_a_deleted_resource_with_an_open_step_blocks_others_as_long_as_the_route
     assert made.competing_owner(key("new"), "c") is None
 
 
-def test_a_step_kept_by_a_broker_is_waited_for_also_after_a_directly_sent_step() -> None:
+def test_a_deleted_resource_blocks_others_while_a_broker_may_keep_its_step_although_a_later_one_went_directly() -> None:
     now = 0.0
+    sent_through_broker_at = 2  # seconds; the second of three steps
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
     made = claims(old, new, monotonic=lambda: now)
     for step in (SENT_DIRECTLY, THROUGH_BROKER, SENT_DIRECTLY):
         now += 1
         made.note({**old, "status": {**old["status"], "intents": [step]}})
     made.forget(key("old"))
-    now = 2 + SENT_FOR - 1
+    now = sent_through_broker_at + SENT_FOR - 1
     assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False, is_acting=True)
     now += 1
     assert made.competing_owner(key("new"), "c") is None

@@ -10,7 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -135,25 +135,41 @@ def typed(commands: list[str], folder: Path, environment: dict[str, str]) -> lis
     return printed
 
 
-def test_the_commands_of_the_page_install_from_a_registry_and_raise_a_level(
+def secrets_of(node: Node) -> Iterator[str]:
+    """The passwords of the registry, of Kafka's users, and of the login that the page creates."""
+    login = node.control_plane.get("secret", "kafka-login", "-n", NAMESPACE)["data"]
+    yield from (PASSWORD, *USERS.values(), base64.b64decode(login["password"]).decode())
+
+
+def page_with_outputs(page: str, outputs: Iterable[str]) -> str:
+    """The page with these outputs in place of those that it shows. `outputs`: one for each block of commands."""
+    remaining = iter(outputs)
+
+    def as_printed(found: re.Match[str]) -> str:
+        output, before = next(remaining), found["output"]
+        return found[0] if before is None else found[0].replace(before, left_out(before, output))
+
+    return BLOCK.sub(as_printed, page)
+
+
+def test_the_commands_of_the_page_raise_a_level_and_print_what_the_page_shows_and_no_secret(
     node: Node, stocked: Registry, secured: Cluster, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    given = {
+    values = {
         "REGISTRY": stocked.address,
         "REGISTRY_USER": USER,
         "REGISTRY_PASSWORD": PASSWORD,
         "KAFKA": secured.bootstrap_servers,
     }
     page = PAGE.read_text()
-    part = with_values(PART.findall(page)[0], given)
+    part = with_values(PART.findall(page)[0], values)
     blocks = [COMMAND.findall(block["commands"]) for block in BLOCK.finditer(part)]
-    printed = iter(typed([command for block in blocks for command in block], tmp_path, environment))
+    output_of_each = iter(typed([command for block in blocks for command in block], tmp_path, environment))
+    outputs = ["".join(next(output_of_each) for _ in block) for block in blocks]
 
     assert secured.features()["metadata.version"][2] == "4.3-IV0"
-    outputs = ["".join(next(printed) for _ in block) for block in blocks]
     everything = "".join(outputs)
-    login = node.control_plane.get("secret", "kafka-login", "-n", NAMESPACE)["data"]
-    for secret in (PASSWORD, *USERS.values(), base64.b64decode(login["password"]).decode()):
+    for secret in secrets_of(node):
         assert secret not in everything
     words = {
         stocked.address: "registry.example",
@@ -161,12 +177,6 @@ def test_the_commands_of_the_page_install_from_a_registry_and_raise_a_level(
         secured.cluster_id: CLUSTER_ID,
         APPROVED.findall(everything)[0]: PLAN,
     }
-    shown = iter(steady(replaced(output, words)) for output in outputs)
-
-    def as_printed(found: re.Match[str]) -> str:
-        output, before = next(shown), found["output"]
-        return found[0] if before is None else found[0].replace(before, left_out(before, output))
-
-    now = BLOCK.sub(as_printed, page)
+    now = page_with_outputs(page, (steady(replaced(output, words)) for output in outputs))
     (tmp_path / PAGE.name).write_text(now)
     assert now == page, f"{PAGE.name} as it is to be: {tmp_path / PAGE.name}"

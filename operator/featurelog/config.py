@@ -41,7 +41,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Spark:
-    """The use of Spark: its master, and settings of its own."""
+    """The use of Spark. enabled: False: a run uses one core, without Java. master, conf: as Spark takes them."""
 
     enabled: bool = True
     master: str = LOCAL
@@ -50,7 +50,9 @@ class Spark:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The whole configuration of a run."""
+    """The whole configuration of a run. documents: folder of KafkaFeatures documents; None: none are read.
+    metrics: file that is written at the end; None: no file.
+    """
 
     settings: Settings
     spark: Spark
@@ -135,7 +137,7 @@ def _problem_of(error: Exception) -> str:
 
 
 def _checked(document: Any, fields: Mapping[str, type], prefix: str) -> dict[str, Any]:
-    """The document, if it has only these fields, with values of their types. prefix: of messages."""
+    """The document, if it has only these fields, with values of their types. prefix: begin of each message."""
     if not isinstance(document, dict):
         raise ConfigError(f"{prefix.rstrip('. ').rstrip(':')}: expected a mapping of fields: {', '.join(fields)}")
     for name, value in document.items():

@@ -109,8 +109,8 @@ class OneCore:
 
 def run_task(task: Task, folder: str) -> Outcome:
     """Run one task. Returns its part, or the problem. Spark sends this function to workers by value, with all of
-    `parts`. The proof is checked first, since a worker that does not share the output folder would write to its own
-    disk.
+    `parts`. The proof (see `Task`) is looked for first: a worker that does not share the output folder would write the
+    rows to its own disk.
     """
     if task.proof and not os.path.exists(task.proof):
         output = os.path.dirname(task.proof)

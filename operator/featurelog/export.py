@@ -36,7 +36,7 @@ from featurelog.tables import TABLES
 SCHEMAS: Mapping[str, pa.Schema] = {METADATA_RECORDS: ROWS, **{name: table.schema for name, table in TABLES.items()}}
 """The schema of every exported table. Tables without rows are exported, too."""
 WRITER = "kafkafeatures-pipeline"
-"""The application whose transaction, in the log of a table, says that this module writes it."""
+"""Name of the application in the transactions of this module. A Delta table that has none was written by others."""
 SEQUENCE, FILES = "kafkafeatures.sequence", "kafkafeatures.files"
 """Keys of a commit's metadata: the sequence of the manifest, and the digest of the files behind the table."""
 _LOG = "_delta_log"

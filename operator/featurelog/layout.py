@@ -197,7 +197,7 @@ def _voters(state: object) -> tuple[int, ...] | None:
 
 
 def _vote(state: object) -> tuple[int, int, str] | None:
-    """Epoch, candidate, and its directory (empty in version 0)."""
+    """The vote in `quorum-state`: epoch, candidate, and its directory (empty in version 0); None: no vote."""
     if not isinstance(state, dict):
         return None
     epoch, voted, directory = (state.get(field) for field in ("leaderEpoch", "votedId", "votedDirectoryId"))

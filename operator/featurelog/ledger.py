@@ -89,7 +89,9 @@ class Due:
 
     @property
     def lead(self) -> int:
-        """Position of the last sound batch before `start`, whose digest its part has; `start` if there is none."""
+        """Position of the last sound batch before `start`: it is read again, to see whether the new bytes continue its
+        order. `start` if there is none.
+        """
         return self.kept_parts[-1].stamped if self.kept_parts else 0
 
     @property
@@ -168,7 +170,7 @@ def _due(entry: Entry | None, new: Due, stamp: DigestOf) -> Due | None:
     is_as_large = entry is not None and file.size == entry.size and (new.is_open or entry.next == entry.size)
     if entry is not None and is_as_large and file.modified and file.modified == entry.modified:
         return None
-    # Damage at the end of the last part may have been a batch that the node was still writing.
+    # Damage at the end of the last part may have been a batch that the node was still writing: read that part again.
     if parts and not parts[-1].is_final:
         parts = parts[:-1]
     first = stamp(new.uri, file.path, 0, min(file.size, HEADER_SIZE))

@@ -120,8 +120,8 @@ def _of_file(scan: Scan) -> Iterator[Note]:
 
 
 def _not_decoded(log: Merged) -> Iterator[Note]:
-    """Notes of records that were not decoded: for each node's segments together, however they are cut, and for each
-    snapshot by itself, as it is a state.
+    """Notes of records that were not decoded. Records with the same problem share a note: in all segments of a node,
+    however its log is cut into files; and in each snapshot by itself, as it repeats the whole state.
     """
     notes: dict[tuple[object, ...], Note] = {}
     for scan in {(scan.source.node, scan.source.file): scan for scan in log.scans}.values():

@@ -60,7 +60,7 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class Overwritten:
-    """Offsets of a copy that a later leader gave to other records."""
+    """Offsets of a copy that a later leader gave to other records. epoch: of the copy's own records."""
 
     node: str
     file: str
@@ -120,6 +120,7 @@ def merged(cluster: ClusterCopies) -> Merged:
         if not worse:
             break
         left_out.add(max(worse))  # one at a time: a copy that contradicted only this one may stay
+        # Contradictions of the copies that are still in are found again by the next attempt.
         contradictions = [contradiction for contradiction in contradictions if contradiction.node in left_out]
     first: dict[tuple[str, str, str], Contradiction] = {}
     for contradiction in contradictions:
@@ -244,6 +245,7 @@ def _of_no_leader(
             continue
         file_scan = result.scans[run.number]
         node, latest_epoch = file_scan.source.node, epochs.get(file_scan.source.node, run.epoch)
+        # Another file of the folder has newer records here: the node truncated those of this file.
         replaced = any(result.scans[each.number].source.node == node and each.epoch >= latest_epoch for each in active)
         if file_scan.goes_back or (run.epoch < latest_epoch and not replaced):
             yield _alone(file_scan, run.epoch, at)
@@ -309,7 +311,9 @@ def _contradiction(file_scan: Scan, other: Scan, offset: int, reason: str) -> Co
 
 
 def _unelected(file_scan: Scan, other: Scan, epoch: int, offset: int) -> Contradiction:
-    """Contradiction of a copy whose epoch begins without a leader change. other: what the log has at this offset."""
+    """Contradiction of a copy whose epoch begins without a leader change. other: another node's file with an earlier
+    epoch at this offset, or the file from which the log before this offset is read.
+    """
     node, file = file_scan.source.node, file_scan.source.file
     text = f"{file} of {node}: leader epoch {epoch} begins at offset {offset} without a leader change"
     if other.source.node != node:

@@ -218,7 +218,9 @@ def _end_of(absence: Absence) -> Moment | None:
 
 
 def _rolls(roll_history: RollHistory, between_ms: int) -> Iterator[list[Absence]]:
-    """Group absences into rolls: a roll continues as long as the next absence begins soon enough after the others."""
+    """Group absences into rolls. An absence belongs to a roll if it begins at most `between_ms` after all earlier ones
+    of the roll were over; one that is not over lasts until the end of what was read.
+    """
     roll: list[Absence] = []
     until = 0
     for absence in roll_history.absences:
@@ -298,7 +300,9 @@ def _where(history: History, offset: int) -> tuple[str | None, str | None]:
 
 
 def _concurrency(roll_history: RollHistory, roll: Sequence[Absence], absence: Absence) -> int:
-    """The largest number of nodes of the roll that were away at once during this absence, counted at each beginning."""
+    """The largest number of nodes of the roll that were away at once during this absence. It is reached when an absence
+    begins, so nodes are counted only at these times.
+    """
 
     def until(each: Absence) -> int:
         end = _end_of(each) or (each.last if each.unregistered else None)
@@ -328,8 +332,8 @@ def _ranges(version: Version[Registered] | None) -> Any:
 
 
 class _Times:
-    """All stretches in which partitions lacked a replica or a leader, as arrays with an item for each, because every
-    roll sums over all of them.
+    """All times (`Strip.stretches`) in which partitions lacked a replica or a leader, as arrays with an item for each,
+    because every roll sums over all of them.
     """
 
     def __init__(self, strips: Sequence[Strip]) -> None:

@@ -145,6 +145,7 @@ class _Findings:
     unknown: list[tuple[str, str]] = field(default_factory=list)
 
     def verdict(self, is_state_known: bool) -> str:
+        """The verdict; `blocked` only if the state is known, since a missing record may have removed what blocks."""
         if is_state_known and (self.nodes or self.losses or self.other_blockers):
             return BLOCKED
         return UNKNOWN if self.unknown else READY

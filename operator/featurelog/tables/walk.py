@@ -57,6 +57,8 @@ def history_of(cluster: ClusterCopies) -> History:
 
 
 class _Walk:
+    """One walk. `history` is its result; the other attributes are the state so far, and what is still to be noted."""
+
     def __init__(self, history: History) -> None:
         self.history = history
         self.state = State(SMALL)  # the state at `position`
@@ -94,7 +96,7 @@ class _Walk:
         return history
 
     def _in_order(self) -> Iterator[Piece | SnapshotFile]:
-        """A snapshot comes before the records that begin at its end."""
+        """All pieces and snapshots by offset: a snapshot comes before the records that begin at its end."""
         everything: list[Piece | SnapshotFile] = [*self.history.log.snapshots, *self.history.log.pieces]
         return iter(sorted(everything, key=lambda item: item.end if isinstance(item, SnapshotFile) else item.begin))
 
@@ -337,7 +339,6 @@ class _Walk:
 
     def _adopt(self, replaced: State, at: Point) -> list[str]:
         """Put the snapshot's levels, nodes and migration into the history; return what changed, in words.
-
         replaced: the state before the snapshot.
         """
         changed = []

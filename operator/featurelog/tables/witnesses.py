@@ -156,8 +156,8 @@ def _voted_twice(copy: NodeCopy, other: NodeCopy) -> bool:
 
 
 def _written_twice(copy: _CopySnapshots, other: _CopySnapshots) -> bool:
-    """True if both copies have the same snapshot, written at different times. A checksum covers the time, but neither
-    offsets nor epochs.
+    """True if both copies have the same snapshot, written at different times. The time is a proof because a checksum
+    covers it; none covers offsets and epochs.
     """
     return any(
         _written_at(copy.snapshots[name]) != _written_at(other.snapshots[name]) for name in copy.names & other.names

@@ -243,6 +243,7 @@ def _reader(hint: Any) -> Reader:
         return _each(_reader(arguments[0]))
     if origin is not None:
         return _mapping(_reader(arguments[1]))
+    # A class of records, which reads itself.
     reader: Reader = hint.read
     return reader
 

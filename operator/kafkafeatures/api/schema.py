@@ -20,6 +20,7 @@ from kafkafeatures.api.records import json_name
 
 T = TypeVar("T")
 Path = tuple[str | int, ...]
+"""Place of a value in a document: names of fields, and positions in lists."""
 
 
 class Text(Struct, frozen=True):

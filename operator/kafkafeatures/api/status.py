@@ -197,7 +197,7 @@ class WorkloadStatus(StatusRecord, frozen=True, kw_only=True):
 class RevisionStatus(StatusRecord, frozen=True, kw_only=True):
     """What is remembered of one target of restarts (`core/roll/revisions.py`). `since`: when nodes could first be
     restarted to it. `nodes`: those that were. `left`: pods that have not reached it. `reached`: all of them have, once.
-    `client_breaks`: consents that its restarts rest on.
+    `excused`: the consent single-replica-topics was given for it. `client_breaks`: consents that its restarts rest on.
     """
 
     KEY: ClassVar[tuple[str, ...]] = ("name", "revision")

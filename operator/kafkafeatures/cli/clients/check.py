@@ -42,7 +42,7 @@ _HOUR = 3_600_000
 _UNITS = {"h": _HOUR, "d": 24 * _HOUR}
 _LATER = "there are scrapes of a time after the window, which were not looked at; without --at they are"
 _REASONS_SHOWN = 5
-"""Reasons why a file, or a target of Prometheus, was not read that are shown at most."""
+"""Files and targets of Prometheus that were not read, of which the reason is shown; the others are only counted."""
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:

@@ -31,6 +31,7 @@ MAX_LINE = 64 * 1024
 MAX_SCRAPE = 256 * 1024 * 1024
 """Bytes of a scrape."""
 _BLOCK = 256 * 1024
+"""Bytes that are read at once."""
 _MAX_HEADS = 100_000
 """Heads that are remembered at most: a broker has hundreds."""
 

@@ -94,7 +94,7 @@ def read_prometheus(arguments: argparse.Namespace, window: EvidenceWindow) -> Sc
 
 def unregistered(evidence: ScrapeFiles, registered: Set[int] | None) -> Sequence[str]:
     """A line about ids that no registered broker has, if registered brokers are missing as well: then the label may not
-    be the one with the ids. `registered`: None if it is not known. Else nothing.
+    be the one with the ids. Empty in all other cases. `registered`: None if they are not known.
     """
     ids = {scrape.broker for scrape in evidence.scrapes}
     if not registered or registered <= ids or ids <= registered:

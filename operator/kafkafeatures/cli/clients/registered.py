@@ -65,7 +65,9 @@ def registered_brokers(arguments: argparse.Namespace, window: EvidenceWindow) ->
 
 
 def of_cluster(observation: Observation, window: EvidenceWindow, now: int) -> RegisteredBrokers:
-    """The brokers of a live cluster. `now`: the time of the observation, in ms."""
+    """The brokers of a live cluster; not known for a window that ended more than `MAX_GAP` before. `now`: the time of
+    the observation, in ms.
+    """
     from kafkafeatures.core.facts.client_standing import refusing_nodes
     from kafkafeatures.core.facts.membership import FENCED_UNSEEN
     from kafkafeatures.core.facts.observation import Known, Unknown

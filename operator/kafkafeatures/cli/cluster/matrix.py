@@ -99,6 +99,7 @@ def _quorum_lost(console: Console, observation: Observation) -> None:
     silent = tuple(node for node in voters if isinstance(node.answer, Unknown))
     ids = shortened(node.id for node in silent)
     count = f"; {len(silent)} of {len(voters)} voters {verb(silent, 'does', 'do')} not answer ({ids})" if silent else ""
+    # This user could not read it, for lack of rights, credentials or TLS: there may well be an active controller.
     if active.failure.kind.is_of_the_asker:
         line(console, Text(f"Active controller unknown: {active.failure}", "bold yellow"))
         return

@@ -1,4 +1,4 @@
-"""`kafkafeatures demo --story migrate`: a simulated cluster goes from ZooKeeper to KRaft, with one way back.
+"""`kafkafeatures demo --story migrate`: a simulated cluster goes from ZooKeeper to KRaft, after one rollback.
 
 It runs in this process (see `scene.py`) on a simulated Kafka cluster and ZooKeeper. With `driver: Manual` the status
 asks a person for restarts; the script plays that person, who changes the node's properties and restarts it. It ends

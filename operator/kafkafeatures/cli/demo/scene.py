@@ -123,7 +123,7 @@ class Scene(ABC):
         self._document["spec"]["approval"] = approval
 
     def _print(self, previous_status: Status, done: Reconciliation) -> None:
-        """Print new Events, and the message of Ready if it changed and no step was sent, which has Events."""
+        """Print new Events, and the message of Ready if it changed; not if a step was sent, as that has Events."""
         for event in events_between(previous_status, done.status):
             self._line(event.reason, event.note, "red" if event.warning else "bold")
         ready = done.status.condition(Condition.READY)

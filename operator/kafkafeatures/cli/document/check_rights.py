@@ -117,9 +117,9 @@ async def _read_kafka(
 def question_of(readings: Readings, observation: Observation, mode: str, driver: Driver) -> RightsQuestion:
     """The question for `granted.py`.
 
-    `roles`: a cluster in ZooKeeper mode has no controllers of its own; for a migration it will have some. `reads_log`:
-    a user that only lacks the right to read the metadata log is told to get that right, and not the rights that would
-    replace it. A cluster in ZooKeeper mode has no log.
+    `roles`: a cluster in ZooKeeper mode has no controllers of its own; for a migration it will have some.
+    `reads_log`: True if the metadata log can be read, or only the right to read it is missing: then the user is told to
+    get that right, and not the rights that would replace it. False in ZooKeeper mode, which has no log.
     """
     purposes = {Purpose(mode)}
     if driver.restarts_nodes and Purpose(mode) is not Purpose.IBP:

@@ -182,6 +182,7 @@ class RequestCounter:
         whole = total = 0
         for line in lines:
             total += 1
+            # In Kafka's layouts the client id begins between these bytes; any other line is parsed as a whole.
             client = line.find(b',"clientId":', 80, 170)
             request = line.find(b'},"request":', client)
             connection = line.rfind(b',"connection":"')

@@ -24,6 +24,7 @@ from msgspec import Struct
 MAX_LINE = 2 * 1024 * 1024
 """Bytes of a line, at most. A request for ten thousand partitions has less."""
 BLOCK = 256 * 1024
+"""Bytes that are read at once."""
 
 _GZIP = b"\x1f\x8b"
 _CRI = re.compile(rb"\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF])(?::[^ ]*)? ")

@@ -31,7 +31,9 @@ from kafkafeatures.cli.log.words import format_time
 SUFFIX = ".jsonl.gz"
 _NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d-[0-9a-f]{16}")
 KIND, FORMAT = "RequestLogHour", 1
+"""Kind and format in the header of each file; a file with others is refused."""
 COLUMNS = (*RequestGroup.__struct_fields__, "requests", "last")
+"""Names of the elements of each line behind the header."""
 _MAX_LINE = 256 * 1024  # bytes
 _MAX_GROUPS = MAX_GROUPS + MAX_WITHOUT_SENDER
 _COMPRESSION = 1

@@ -42,7 +42,7 @@ _DEPRECATIONS_COMPLETE = 21
 _EVER = EvidenceWindow(0, 1 << 62)
 """A window with all times."""
 _REFUSALS_SHOWN = 5
-"""Files that were not read of which the reason is shown."""
+"""Files that were not read, of which the reason is shown; the others are not mentioned."""
 
 
 async def start(arguments: argparse.Namespace, pool: Pool, target: LoggingTarget) -> Exit:

@@ -103,6 +103,7 @@ def _names(resource: KubeResource, roles: tuple[str, ...]) -> tuple[str, ...]:
             "its nodes with what runs them",
             Exit.BLOCKED,
         )
+    # While the mode is not known yet, only a document that asks for a migration is refused.
     mode = resource.status.metadata_mode
     if mode != MetadataMode.KRAFT and (mode or resource.wants_migration):
         raise CommandFailed(

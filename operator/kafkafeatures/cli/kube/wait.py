@@ -104,6 +104,7 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
     elif ready := resource.says(Condition.READY):
         return Ending(Exit.DONE, f"{resource} is ready: {ready.reason}: {ready.message}")
     if stalled := resource.says(Condition.STALLED):
+        # The message of Stalled begins with that of the blocker that it is about, whose remedy is printed.
         blockers = (
             blocker
             for blocker in resource.status.blockers

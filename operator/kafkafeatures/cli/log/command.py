@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read all files. Exit code 0 if every byte was decoded and no records are missing, else 1."""
+    """Read all files. Exit code 0 if every byte was decoded, and no record is missing or impossible; else 1."""
     _check(arguments)
     if arguments.action in _WHOLE_LOG_ACTIONS:
         command = importlib.import_module(_WHOLE_LOG_ACTIONS[arguments.action])

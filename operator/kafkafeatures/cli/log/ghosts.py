@@ -75,8 +75,8 @@ class Candidate(Struct, frozen=True):
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the candidates. Exit code 0 if all of the log was read, 1 if records are missing, so that there may be
-    others.
+    """Print the candidates. Exit code 0 if the state of the whole log is known; 1 if records are missing, impossible or
+    not understood, so that there may be others.
     """
     (path,) = arguments.paths
     folder = log_folder(path)
@@ -138,6 +138,7 @@ class Evidence:
             )
             if isinstance(registration, BrokerRegistration):
                 self._fence(registration.id, registration.fenced, record_source)
+        # Only the source: the ids are taken at the end, from the image of the whole log.
         if image.voters is not None:
             self.voters_from = record_source
 

@@ -67,6 +67,7 @@ def restored(folder: LogFolder, at: int | None, sections: Iterable[Section] = SM
     try:
         impossible = [judged for judged in impossible_in(folder) if at is None or judged.begins < at]
         state = image_at(folder.names, folder.opened, at=at, sections=sections, limit=MAX_IMAGE)
+        # Records below `base` are not replayed: a snapshot that the image is made of has their effects.
         base = max((snapshot.end_offset for snapshot in folder.snapshots if snapshot.name in state.made_of), default=0)
         stop = next((judged for judged in impossible if _stops(judged, base, state.image.offset)), None)
         if stop is None:

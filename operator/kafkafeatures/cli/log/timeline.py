@@ -49,7 +49,7 @@ UNSURE = "the following records may not be committed: they are after the last wh
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the timeline. Exit code 0 if nothing is missing and all records were understood, else 1."""
+    """Print the timeline. Exit code 0 if no record is missing, impossible or not understood; else 1."""
     (path,) = arguments.paths
     folder = log_folder(path)
     history, committed = History(folder), folder.committed()

@@ -169,7 +169,7 @@ def remedy(value: str) -> Html:
 
 
 def time_in_log(at_ms: int) -> datetime:
-    """The time stamp of a record; the earliest possible time where it is no valid date."""
+    """The time stamp of a record; the start of 1970 where it is no valid date."""
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -177,7 +177,7 @@ def time_in_log(at_ms: int) -> datetime:
 
 
 def day_and_time(moment: datetime | None) -> str:
-    """A time as date and time of day, to the second."""
+    """A time as date and time of day, to the second; "?" for None."""
     if moment is None:
         return "?"
     try:

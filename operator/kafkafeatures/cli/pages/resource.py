@@ -37,6 +37,7 @@ from kafkafeatures.core.report.events import facts_of
 from kraftlog.rolls import RollHistory
 
 NOT_RECONCILED = StatusCondition(type="", status="", last_transition_time=Stamp(""), reason="", message="")
+"""Stands for the condition Ready where the status does not have it yet."""
 
 # CSS class by the state of a feature
 _STATES = {"InSync": "good", "Pending": "wait", "Blocked": "bad", "Drifted": "bad", "Unmanaged": "muted"}

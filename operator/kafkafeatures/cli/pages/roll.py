@@ -217,6 +217,7 @@ def _pieces(row: NodeAbsence, current_time: datetime) -> list[Piece]:
     if row.start is None and row.unfenced is not None:
         before_unfenced = ("fenced",) * 3  # the process may not have ended
     elif row.start is None and (row.down is None or row.in_sync is not None):
+        # Without a start, phases are certain only while a broker that was shut down is still away.
         before_unfenced = ("unclear",) * 3
     styles = (*before_unfenced, "catching", "watched")
     points = [(index, point) for index, point in enumerate(row.points) if point is not None]

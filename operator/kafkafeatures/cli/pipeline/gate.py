@@ -140,7 +140,7 @@ def _fleet(config: Config) -> tuple[Manifest, set[ClusterName]]:
     folders: dict[str, set[str | None]] = {}
     for node in ledger.nodes:
         folders.setdefault(node.cluster, set()).add(node.cluster_id)
-    # A node that does not say its cluster's id is of the one that the others of its folder name, if it is one.
+    # A node that does not say its cluster's id has that of the other nodes in its folder, if these name only one.
     return manifest, {
         ClusterName(folder, id_)
         for folder, ids in folders.items()

@@ -131,8 +131,8 @@ def thinned(scrapes: Iterable[Scrape], matters: Callable[[CounterKey], bool], be
     scrapes: in the order of time. matters: tells whether the growth of a counter has to be dated. begin: begin of the
     window.
     """
-    # `latest` is the scrape before, yielded once the next one shows that it is needed; `is_needed` is known before
-    # that.
+    # `latest`: the scrape before this one, not yielded yet, as only this one may show that it is needed. `is_needed`:
+    # `latest` is needed, whatever this one shows.
     latest, is_needed = None, False
     growing: frozenset[CounterKey] = frozenset()  # counters that matter and grew up to `latest`
     for scrape in scrapes:

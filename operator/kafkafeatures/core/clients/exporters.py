@@ -134,6 +134,7 @@ class PartialScrape:
     exporters: artifacts of the exporters.
     totals: number of all requests of each API, whatever their version.
     says_that_it_is_whole: the exporter shows that it did not break off.
+    accepts_removed: as in `Scrape` (`evidence.py`).
     """
 
     counters: dict[CounterKey, float] = field(default_factory=dict)

@@ -38,7 +38,7 @@ class OnDrift(StrEnum):
 
 
 class EvidencePolicy(StrEnum):
-    """`spec.clientEvidence.policy`: what rests on evidence about clients."""
+    """`spec.clientEvidence.policy`: evidence about clients is only reported, or also holds back restarts."""
 
     REPORT = "Report"
     GATE = "Gate"
@@ -68,8 +68,10 @@ class Rollout(Struct, frozen=True):
     driver: name of a driver of `core/roll/drivers.py`, already checked.
     brokers, controllers: StatefulSets in the namespace of the resource.
     container: the container that runs Kafka.
+    availability: rule for the partitions of a node that is restarted (`core/facts/replication.py`).
     stable_for: how long a node has to stay healthy after a restart.
     node_timeout: how long one restart may take.
+    windows: times at which nodes may be restarted; empty: at any time.
     """
 
     driver: str = "None"
@@ -108,6 +110,7 @@ class DesiredState(Struct, frozen=True):
     levels: feature to level, as named in the document.
     bundle: feature to level, as `spec.features.releaseVersion` implies. It never lowers a level, and `levels` override
         it.
+    consents: entries of `spec.consents`, each of which allows one act.
     approvals: hashes of approved plans, whole or their first 8 digits or more. If there is any, no other plan is
         carried out, whatever the policy.
     annotated: the approval among them that an annotation gives; empty for none.

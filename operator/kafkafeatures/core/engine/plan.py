@@ -104,9 +104,9 @@ def plan_of(
     """The plan for these proposals: the plan of the status if they are what remains of it, else a new one.
 
     The hash of a new plan covers everything that a person who approves it relies on. So an old approval never
-    authorises a later plan. Progress does not change the hash: each counted step of this resource that was read back
-    adds one to the change count. A plan that ends without such a step (withdrawn, done outside KafkaFeatures, or its
-    approval removed) adds one too.
+    authorises a later plan. Each counted step of this resource that was read back adds one to the change count.
+    Progress does not change the hash, as it covers the count from before the plan's own steps. A plan that ends without
+    such a step (withdrawn, done outside KafkaFeatures, or its approval removed) adds one too.
     standing: the plan in the status. may_approve_unseen: False if an approval of a plan that no status has shown must
     be an old one, from before the status was lost; then the new plan gets another hash, which that approval does not
     name.

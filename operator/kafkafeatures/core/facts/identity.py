@@ -50,7 +50,7 @@ _UNKNOWN: Rank = (False, -1)
 
 def in_doubt(probe: ClusterProbe, log: LogReading | Failure) -> frozenset[RegistrationKey]:
     """Registrations whose answering process has to prove its identity: those of fenced brokers, of controllers that are
-    no voters, and of ids whose broker and controller may be two processes. None while a migration is, or may be, open.
+    no voters, and of ids whose broker and controller may be two processes. Empty while a migration is, or may be, open.
     """
     image = None if isinstance(log, Failure) else log.image
     if image is not None and image.is_migrating is not False:

@@ -48,7 +48,7 @@ class FailureKind(StrEnum):
     UNSUPPORTED = "Unsupported"  # the node is too old for the request, or has another role
     NO_LEADER = "NoLeader"  # no active controller is known
     DISCONNECTED = "Disconnected"  # the connection ended before the answer
-    STALE = "Stale"  # an answer came, but its high watermark does not move: a leader without a quorum
+    STALE = "Stale"  # what came may be outdated, as of a leader without a quorum, or two answers differ
     REJECTED = "Rejected"  # any other error code of the node
     WRONG_CLUSTER = "WrongCluster"  # it belongs to another cluster
     ANOTHER_NODE = "AnotherNode"  # what answers at its address is a node with another id

@@ -98,12 +98,12 @@ class IbpProgress(Struct, frozen=True, dict=True):
 
     @property
     def is_reached(self) -> bool:
-        """Tell whether every broker reported that it uses the target."""
+        """Tell whether every broker reported that it sets a version and uses the target, or a higher one."""
         return bool(self.brokers) and not self.unknown and self.roll is None
 
     @property
     def claim(self) -> ControllerClaim | None:
-        """Claim of the broker that is controller."""
+        """Claim of the broker that is controller; None if there is none, or it could not be read."""
         claim = self.observation.zookeeper.value.controller if isinstance(self.observation.zookeeper, Known) else None
         return claim if isinstance(claim, ControllerClaim) else None
 

@@ -196,6 +196,7 @@ def void_after(previous_status: Status, status: Status, consents: Iterable[str],
         if feature in planned & moved.keys() or _was_made(levels, moved.get(feature, ()), first):
             spent.add(consent)
     if planned & moved.keys():
+        # A plan's hash contains the change count, so that no later plan has the hash that was approved.
         counted = status.change_count > previous_status.change_count  # a step of this plan has just been counted
         status = replace(status, plan=None, change_count=status.change_count + (0 if counted else 1))
     return replace(status, spent_consents=tuple(sorted(spent)))

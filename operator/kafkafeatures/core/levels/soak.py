@@ -60,6 +60,7 @@ class Soak(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
+        """Tell whether every node has been healthy for long enough."""
         return self.remaining <= timedelta(0)
 
     @property
@@ -99,10 +100,12 @@ def soak_of(
 ) -> Soak | None:
     """The soak after this reading; None if no change needs one.
 
-    changes: all pending changes. remembered: the status, with the intents of steps that are not settled. monotonic:
-        now,
-    in seconds of the monotonic clock; read_at: its value before the cluster was read. previous_soak: the soak after the
-    last reading of this process.
+    changes: all pending changes.
+    remembered: the status, with the intents of steps that are not settled.
+    current_stamp: the wall clock, for people.
+    monotonic: seconds of the monotonic clock.
+    read_at: its value before the cluster was read.
+    previous_soak: the soak after the last reading of this process; None for none.
 
     A node may fail unnoticed while the cluster is being read. So a soak begins at the end of its first reading, and its
     duration so far is measured up to the begin of the latest one.

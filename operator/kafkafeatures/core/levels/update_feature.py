@@ -209,7 +209,8 @@ class ChangeInFlight(InFlight, frozen=True):
             return Result.APPLIED
         if earlier.level_of(self.step.feature) != level or not worked_between(earlier, latest):
             return OpenOutcome()
-        # From here on, all nodes agree on a level that is not the desired one. These waits are needed whoever set it.
+        # From here on, both readings have the same level, which is not the desired one. These waits are needed whoever
+        # set it.
         if self.via is Via.BROKER and age < BROKER_KEEPS:
             return OpenOutcome("the broker that it was sent to may still deliver it")
         if not self.accepted and age < (delay := looks.on_its_way(self.at)):

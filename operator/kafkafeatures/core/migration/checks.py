@@ -64,8 +64,8 @@ RECORDS_A_SECOND = 2
 def lag_of(progress: MigrationProgress, seconds: float | None) -> float | None:
     """Seconds by which ZooKeeper is behind the metadata log, at most; None: not known. The smaller one of two bounds:
     `seconds`, the lag by earlier readings (None: they do not show it), and the time in which an idle log grows by the
-    records that are not yet written to ZooKeeper. A log that is not idle grows faster, so the second bound alone counts
-    only if it is small enough for a step.
+    records that are not yet written to ZooKeeper. A busy log grows faster, so its second bound is much too large: alone
+    it counts only if it is small enough for a step.
     """
     unwritten_records = progress.observation.source.offset - 1 - progress.facts.offset
     by_records = unwritten_records / RECORDS_A_SECOND if progress.observation.source.offset >= 0 else None
@@ -220,6 +220,7 @@ def both_hold_the_same(question: EdgeCheckInput) -> Iterator[Blocker]:
             f"{question.compared.summary}: {differences}",
             without_ending(question.progress, REMEDY),
         )
+    # On the way back a person may consent to differences, so these are among `consentable`.
     yield from remaining_blockers(question, question.consentable)
 
 
@@ -253,6 +254,7 @@ def preflight_passes(question: EdgeCheckInput) -> Iterator[Blocker]:
 
 def every_broker_was_seen(question: EdgeCheckInput) -> Iterator[Blocker]:
     """Every broker that has replicas is registered in ZooKeeper: a broker that is down may come back with the flag."""
+    # At Released, the brokers that run lose the flag first.
     if question.progress.position is not Position.ZOOKEEPER:
         return  # others lose the flag meanwhile
     yield from unknown_assignment(question.progress)

@@ -54,7 +54,9 @@ nodes.
 """
 
 NAMES = frozenset({*TABLE, *DECIDED, VOTERS, BOOTSTRAP, LISTENER, AUTHORIZER, PROTOCOLS, ALLOW_EVERYONE}) - {"{quorum}"}
-"""Names of the settings that are read of each node."""
+"""Names of the settings that are read of each node. `{quorum}` of the table is no name: it stands for VOTERS or
+BOOTSTRAP.
+"""
 
 
 class NodeDemand(Struct, frozen=True):

@@ -83,8 +83,8 @@ def remaining_blockers(question: EdgeCheckInput, consentables: Iterable[Consenta
 
 
 def requested_by(question: EdgeCheckInput, at: Stamp) -> tuple[ConsentRequest, ...]:
-    """Requests for the consents that are needed now, and earlier requests whose loss may still exist, because the last
-    comparison showed that ZooKeeper lacks metadata and none is made at the moment.
+    """Requests for the consents that are needed now, and earlier requests for a loss that may still exist: the last
+    comparison did not show that ZooKeeper has all metadata.
     """
     last, goes_back = question.equality, question.progress.desired is Desired.ROLLED_BACK
     lacks = goes_back and last is not None and last.state != ComparisonState.EQUAL
@@ -129,8 +129,8 @@ def _lost_brokers(question: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]
 
 
 def _absent_by_znodes(progress: MigrationProgress) -> tuple[int, ...]:
-    """Ids of brokers that have replicas by the znodes of topics, excluded are registered nowhere. Without a controller
-    only the znodes show this.
+    """Ids of brokers that have replicas by the znodes of topics, and are registered nowhere. Without a controller only
+    the znodes show this.
     """
     survey = progress.observation.surveyed.value if isinstance(progress.observation.surveyed, Known) else None
     assigned = survey.assigned if isinstance(survey, Survey) else frozenset[int]()

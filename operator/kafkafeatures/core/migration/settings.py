@@ -26,6 +26,7 @@ STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SUPER_USERS, ALLOW_EVERYONE = "super.users", "allow.everyone.if.no.acl.found"
 """Kafka does not define them, so a node reports only that they are set, without a value."""
 PRINCIPALS = "User:<each broker>;User:<each controller>;User:<KafkaFeatures>"
+"""Value of SUPER_USERS as it is shown to people, who put in the names."""
 HIDDEN = "(secret)"
 """Text in place of the value of a secret setting."""
 DECIDED = (
@@ -39,6 +40,7 @@ DECIDED = (
 on. leader.imbalance.per.broker.percentage is not among them, as KRaft controllers do not read it.
 """
 OF_ZOOKEEPER = "kafka.security.authorizer.AclAuthorizer"
+"""Authorizer that keeps ACLs in ZooKeeper."""
 
 
 class Shape(StrEnum):

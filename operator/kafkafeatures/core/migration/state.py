@@ -170,7 +170,7 @@ class MigrationState(StageState, frozen=True):
         )
 
     def _compared(self, progress: MigrationProgress) -> StoreComparison | None:
-        """The last comparison, if it is recent; before the stop of the controllers, if no later one has failed."""
+        """The last comparison, if recent; before the controllers stop, also only if no later one has failed."""
         if progress.way is STOP_CONTROLLERS and self.memory.has_failed:
             return None
         return self.memory.comparison(self.facts.monotonic)

@@ -36,8 +36,8 @@ intent, a consent, an entry of the history.
 """
 
 MAX_ROLLING = 31 * 1024
-"""Most bytes of a status together with its restarts in flight. It may be more, as with up to 64 of them in the status a
-further step adds little.
+"""Most bytes of a status together with its restarts in flight: more than `MAX_STATUS`, as beside up to 64 restarts in
+the status one further step adds little.
 """
 
 MAX_FOREIGN = 1024 * 1024

@@ -60,7 +60,7 @@ class Check(Struct, frozen=True):
 
     @property
     def verdict(self) -> CheckVerdict:
-        """Blocked only by problems of the cluster; Unknown where this client could not read enough."""
+        """Blocked only by problems of the cluster; Unknown if only this client is to blame, or something is unread."""
         if self.blockers and not only_the_asker(self.blockers):
             return CheckVerdict.BLOCKED
         return CheckVerdict.UNKNOWN if self.blockers or self.unread else CheckVerdict.READY
@@ -80,7 +80,7 @@ def check(
     question = LevelCheckInput(observation, changes_between(targets, finalized), cluster_flags=flags)
     health = () if observation.in_zookeeper_mode else tuple(quorum_is_known(question))
     level_blockers = blockers(question) if question.changes else health
-    # A ghost that blocks a level has a blocker already.
+    # A ghost or a refused node that blocks a level has a blocker already.
     described = (BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE)
     described_keys = {node.key for blocker in level_blockers if blocker.kind in described for node in blocker.nodes}
     partitions = _partitions(observation, replication) if replication is not None else ()

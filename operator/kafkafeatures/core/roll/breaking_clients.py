@@ -1,9 +1,9 @@
 """No node is restarted to a release that breaks clients in use, where the document asks for that (policy Gate).
 
 Pure. One of the checks of any restart (`core/roll/checks.py`), whatever it is for, and made again right before the
-restart; levels are never held by it. What it decides: a restart needs evidence, unless the release of its next image
-removed no API version (Kafka 3.x and older), or the node runs that very release already. Evidence is for one release,
-so the release of the next image has to be known and has to be the target; by hand the target itself is taken for it.
+restart; levels are never held by it. A restart needs evidence, unless the release of its next image removed no API
+version (Kafka 3.x and older), or the node runs that very release already. Evidence is for one release, so the release
+of the next image has to be known and has to be the target; if people restart the nodes, it is taken to be the target.
 Where clients break, each version that they use needs a consent of its own; no consent stands in for evidence.
 """
 
@@ -147,8 +147,8 @@ def next_release(question: RestartCheckInput, id_: int) -> str:
 
 
 def _release_of_template(owner: StatefulSet) -> str:
-    """Release that a template says; empty where the tag of its image names one that removed versions, and the template
-    an older one: an annotation stays when the image changes.
+    """Release that a template says; empty if the tag of its image names one that removed versions, and its annotation
+    an older one: people may have changed the image and left the annotation.
     """
     tagged = release_of({}, {}, owner.image)
     is_outdated = bool(tagged and owner.release) and _removed_versions(tagged) and not _removed_versions(owner.release)

@@ -175,8 +175,8 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def stuck(self) -> frozenset[int]:
-        """Nodes whose pod cannot run and is not of the update revision, those in flight too. A live node is never
-        stuck: what Kubernetes says of its container may be out of date, and other nodes rely on the data of this one.
+        """Nodes whose pod cannot run and needs a restart, those in flight too. A live node is never stuck: what
+        Kubernetes says of its container may be out of date, and other nodes rely on the data of this one.
         """
         if isinstance(self.observation.workloads, Unknown):
             return frozenset()

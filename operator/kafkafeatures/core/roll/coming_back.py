@@ -207,6 +207,7 @@ class AwayNode(Struct, frozen=True):
             or observation.workloads.failure.kind is FailureKind.NOT_ASKED
             or not self.pod
         )
+        # No partitions are given here, so a broker that is a new process and not fenced is UNKNOWN.
         return is_read and self.state_in(observation, None).phase in (ReturnPhase.UNKNOWN, ReturnPhase.BACK)
 
     def _state_by_pod(self, observation: Observation) -> RestartState | None:

@@ -168,8 +168,8 @@ def _first_of(nodes: Mapping[int, Stamp]) -> tuple[NodeSince, ...]:
 
 
 def _waits_for_levels(roll: Roll) -> bool:
-    """Tell whether the roll waits because the new image does not support a finalized level. Its restarts may begin once
-    it does; `core/roll/snapshots.py` counts from then on.
+    """Tell whether the roll waits because the new image does not support a finalized level. Restarts may begin once it
+    supports all, such as after a downgrade; `core/roll/snapshots.py` counts from then on.
     """
     refused = isinstance(roll.decision, Stalled) and roll.decision.reason in (
         Reason.NODES_BEHIND,

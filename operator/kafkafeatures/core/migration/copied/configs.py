@@ -1,5 +1,5 @@
-"""Readers of configs, quotas and SCRAM credentials in ZooKeeper: the znodes below `/config`, and the paths of the same
-entries in the metadata log.
+"""Readers of configs, quotas and SCRAM credentials in ZooKeeper: the znodes below `/config`, and the path there of each
+such entry of the metadata log.
 
 Pure. Called by `places.py` for znodes, and by `expected.py` for the log. Znodes are read as `ZkConfigMigrationClient`
 of Kafka 3.9 reads them. Quotas and credentials of a user are in the same znode.

@@ -2,7 +2,8 @@
 ISRs.
 
 Called by `world`, whose time and log it uses. It decides when the active controller writes which records about a
-broker; `registrations` and `replicas` make the records. For a broker without partitions all of it takes no time.
+broker; `registrations` and `replicas` make the records. A broker without partitions is unfenced as soon as it is
+registered, and ends as soon as it is stopped.
 
 Source: `BrokerHeartbeatManager`, `ClusterControlManager`, `ReplicationControlManager` and `BrokerLifecycleManager`.
 """
@@ -149,8 +150,9 @@ class Brokers:
         if not self._lives(node, incarnation):
             return
         registered = world.leader_image.brokers.get(node.id)
+        # It is not registered, so it leads nothing; or no controller was active in time.
         if registered is None or registered.incarnation != incarnation or world.now_ms >= until_ms:
-            self._end(node, incarnation)  # it leads nothing, or no other replica is in sync
+            self._end(node, incarnation)
             return
         if world.active is None:
             world.after(RETRY_MS, partial(self._leave, node, incarnation, until_ms=until_ms))
@@ -159,7 +161,7 @@ class Brokers:
         leaving = replicas.without(self.hosted(node.id), node.id, self.alive() - {node.id}, world.metadata_version)
         self._append([Write(table.BROKER_REGISTRATION_CHANGE, data, 1), *leaving])
         timing = world.timing
-        # the heartbeat response that lets it shut down
+        # The controller confirms the shutdown in the response to a heartbeat, and fences the broker.
         world.after(timing.fenced, partial(self.fence, node, incarnation))
         world.after(timing.shutdown, partial(self._end, node, incarnation))
 

@@ -122,7 +122,7 @@ class SimulatedCluster:
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         """The verdict of the first node on the route that gives one. A dry run may be sent to several, as it changes
-        nothing.
+        nothing. directly: only to the active controller itself, if its address is known.
         """
         direct = self._route().controller if directly else None
         for node in self._stops() if direct is None else self._reached([direct]):

@@ -22,7 +22,7 @@ LISTENER = {Role.BROKER: "PLAINTEXT", Role.CONTROLLER: "CONTROLLER"}
 _PLAINTEXT = 0
 
 _REGISTER_BROKER = ((30, 4), (17, 3), (8, 2), (7, 1))
-"""Versions of RegisterBrokerRecord, each after the metadata.version from which on it is written, the newest first."""
+"""(metadata.version from which on it is written, version of RegisterBrokerRecord), the newest first."""
 _SNAPSHOT_BATCH = 500  # records
 
 

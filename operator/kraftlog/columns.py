@@ -183,6 +183,9 @@ class SameTypeRecords:
         return self._applied(unread)
 
     def _change(self, rows: _Rows, groups: list[tuple[Positions, Bools, Callable[[], None]]]) -> Bools:
+        """Read changes of one layout. Returns a mask of those that contradict nothing, and adds to `groups`: (keys of
+        the partitions, this mask, function that applies the changes).
+        """
         fields = rows.shape.fields.keys()
         if not fields <= _CHANGED | _UNREAD:
             return np.zeros(len(rows), dtype=bool)

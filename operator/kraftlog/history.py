@@ -3,7 +3,7 @@
     reader = HistoryReader(begins_at=0)
     for batch in walk(data): for event in reader.take(batch): ...
 
-The caller reads the files, passes the undamaged batches in order, and reports gaps between them by `miss`. It decides
+The caller reads the files, passes the undamaged batches in order, and reports gaps by `miss`. This module decides
 what counts as a change, when it took effect (for records of a metadata transaction, at its End; KIP-868), and the
 previous value, which is None if unknown. A snapshot is a state and not a change: `pass_snapshot` only fills in unknown
 values.
@@ -218,6 +218,7 @@ class HistoryReader:
     def _record(self, batch: Batch, key: bytes | None, value: bytes | None, offset: int, at: int) -> Iterator[Event]:
         if batch.is_control:
             content = decode_control(key, value)
+        # A record of a type that no release has may have changed anything: it becomes NotUnderstood below.
         elif (number := key_of(value)) in _METADATA or number not in NAMES:
             content = decode(value)
         else:
@@ -337,6 +338,7 @@ _METADATA: Mapping[int, Callable[[HistoryReader, Data, str], Change | None]] = {
     table.UNREGISTER_BROKER.key: lambda _, data, __: Unregistration("broker", data["brokerId"]),
     table.UNREGISTER_CONTROLLER.key: lambda _, data, __: Unregistration("controller", data["controllerId"]),
     table.ZK_MIGRATION_STATE.key: HistoryReader._migration_state,
+    # Never called: these keys are here so that `_record` decodes the records, which `_mark` then takes.
     **{key: lambda _, __, ___: None for key in TRANSACTION_KEYS},
 }
 _CONTROL: Mapping[int, Callable[[HistoryReader, Data, int], Change | None]] = {

@@ -46,7 +46,7 @@ class Judged:
 
     @property
     def begins(self) -> int:
-        """The offset from which on Kafka replays the record: its own, or for a snapshot that one's end offset."""
+        """The offset from which on Kafka replays the record: its own, or the end offset of the snapshot that has it."""
         return self.impossible.offset if self.end_offset is None else self.end_offset
 
     def __str__(self) -> str:
@@ -119,7 +119,7 @@ class _Log:
         """The findings in the next segment."""
         for item in _items(data):
             if isinstance(item, Damage):
-                # Three reasons skip no record: if records are missing at an end, the next segment begins too late.
+                # These three hide no missing record: after a cut end, the offset of the next segment shows it.
                 if item.reason not in (DamageReason.TRUNCATED, DamageReason.ZEROS, DamageReason.EPOCH_ORDER):
                     self._judge.miss()
                 continue
@@ -229,8 +229,8 @@ def _judge_value(judge: Judge, value: bytes | None, offset: int) -> Impossible |
 
 
 def _is_usual(judge: Judge, value: bytes) -> bool:
-    """True for a partition change (most records of a log) for which only one check matters: that the partition
-    exists.
+    """True for a partition change (most records of a log) that no check refuses: the partition exists, and no other
+    check concerns its fields. False: it must be judged.
     """
     size = len(value)
     if size < _TAGS or value[2] > table.PARTITION_CHANGE.last_version:

@@ -29,6 +29,7 @@ _AT_ONCE = 64 * 1024
 
 _HEAD = struct.Struct(">q4xi5xh4xq22xi")  # of a batch: base offset, leader epoch, attributes, base timestamp, records
 _FRAME = 3  # bytes: frame version, key and version, each of which is one in all releases
+# Errors at a record that is not usual, whose line the caller's function writes.
 _REFUSED = (KeyError, MalformedError, IndexError, struct.error, UnicodeDecodeError)
 
 

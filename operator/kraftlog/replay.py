@@ -35,6 +35,7 @@ from kraftlog.schema import table
 
 _NO_OP = table.NO_OP.key
 
+# Bytes behind the header of a batch that an idle controller writes: one NoOp.
 ONLY_NO_OP = bytes((20, 0, 0, 0, 1, 8, FRAME_VERSION, _NO_OP, 0, 0, 0))  # the only record of a batch
 _IDLE = HEADER_SIZE + len(ONLY_NO_OP)
 _LENGTH = struct.Struct(">i")

@@ -44,8 +44,8 @@ class Restored:
     """An image that is exact at its offset, and its sources.
 
     made_of: the files used, in order. left_out: incomplete snapshots, each with the reason. stop_reason: the reason if
-    it ends before the end of the log; always empty if an offset was requested. impossible: other records at which Kafka
-    would throw, each with its file.
+    it ends before the end of the log; always empty if an offset was requested. impossible: for callers that add the
+    records at which Kafka would throw (`judged`), each with its file, without one that is the `stop_reason`.
     """
 
     image: Image

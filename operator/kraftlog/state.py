@@ -40,7 +40,7 @@ Data = Mapping[str, Any]
 
 
 class State:
-    """The state of all requested sections."""
+    """The state of all requested sections. Its fields mean the same as those of the sections in `image`."""
 
     __slots__ = (
         "began_mid_log",

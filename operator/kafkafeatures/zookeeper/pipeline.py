@@ -53,7 +53,7 @@ class Read(NamedTuple):
 
 
 class Pipeline:
-    """The reads of one session. Handlers of answers may add more reads."""
+    """The reads of one session, as a stack of iterables. Handlers of answers may add more reads."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

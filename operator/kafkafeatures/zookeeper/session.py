@@ -133,8 +133,10 @@ class Session:
         rejected.
 
         `withheld` is called right before the transaction is passed to the thread of kazoo that writes it; its first
-        byte must then leave within `LEAVES_WITHIN`. If no answer comes, no other connection is made, on which kazoo
-        would continue the session.
+        byte must then leave within `LEAVES_WITHIN`. If no answer comes, the session is over: its connection is ended,
+        and kazoo, which would continue the session on another one, can make none.
+
+        NotSent: no byte of the transaction has left. OutcomeUnknown: one may have left, and no answer came.
         """
         transaction = self._client.transaction()
         operations(transaction)

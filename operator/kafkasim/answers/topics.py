@@ -1,8 +1,8 @@
 """Responses of a broker about topics: partitions, reassignments, configs, and log directories.
 
-Called by `answers.node`. Like Kafka, it silently leaves out topics that a client may not describe
-(`World.hidden_topics`), except in DescribeLogDirs. Configs are those of `kafkasim.settings`, and the
-level of the request logger.
+Called by `answers.node` and `wire.topics`. Topics that a client may not describe (`World.hidden_topics`) are treated as
+by Kafka: responses about partitions silently leave them out, DescribeConfigs refuses them, and reassignments and log
+directories have them. Configs are those of `kafkasim.settings`, and the level of the request logger.
 
 Source: `KafkaApis.scala`, `DescribeTopicPartitionsRequestHandler.java`, `ConfigHelper.scala`.
 """

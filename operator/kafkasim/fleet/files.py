@@ -1,10 +1,10 @@
 """Writes the directories of a cluster's nodes at the end of its history, with what Kafka's retention leaves of the log.
 
 Called by `fleet`. These clusters have a `metadata.log.segment.ms` and a `metadata.log.max.snapshot.interval.ms` of one
-day, and a `metadata.max.retention.ms` of a day less than what is kept. A snapshot goes when it is older than that and
-there is a newer one; the log then begins at the oldest snapshot that is left, and segments that end below it go
-(`KafkaMetadataLog.maybeClean`). Each node writes snapshots at times of its own; the last batches have not reached every
-node. Index files are left out: nothing but Kafka reads them, and it makes them anew.
+day, and a `metadata.max.retention.ms` of a day less than `Scale.kept_days`. A snapshot older than that is deleted if
+there is a newer one; the log then begins at the oldest snapshot that is left, and segments that end below it are
+deleted (`KafkaMetadataLog.maybeClean`). Each node writes snapshots at times of its own; the last batches have not
+reached every node. Index files are left out: nothing but Kafka reads them, and it makes them anew.
 """
 
 from __future__ import annotations

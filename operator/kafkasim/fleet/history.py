@@ -110,7 +110,7 @@ class History(World):
         self.pass_until(self.now_ms + ms)
 
     def until_day(self, day: float) -> None:
-        """Let time pass until this day, counted from the beginning, if it is not over yet."""
+        """Let time pass until this day, counted from the beginning; none if the day was reached already."""
         self.pass_until(max(self.began_ms + int(day * DAY_MS), self.now_ms))
 
     def wait_for(self, is_so: Callable[[], bool], goal: str) -> None:

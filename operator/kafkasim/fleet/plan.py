@@ -16,6 +16,7 @@ from kafkafeatures.core.facts.releases import bundle
 from kafkasim.releases import ELR_VERSION, KRAFT_VERSION, Release, release_named
 
 DAY_MS = 86_400_000
+# End of the histories.
 UNTIL_MS = 1_793_491_200_000  # 2026-11-01T00:00:00Z, unless another is given
 
 
@@ -51,6 +52,7 @@ OWN_STORIES = (
 """Stories that each fleet has once."""
 _ORDINARY: Mapping[Story, int] = {Story.FINALIZED: 12, Story.NOT_FINALIZED: 3, Story.OLD: 3, Story.HALFWAY: 2}
 """Stories of the other clusters, with their weights in the draw."""
+# Releases before and after an upgrade, to draw from: 4.1 to 4.2 is twice as likely as any other.
 _UPGRADES = (("4.1", "4.2"), ("4.1", "4.2"), ("3.9", "4.1"), ("4.0", "4.1"), ("4.2", "4.3"))
 
 

@@ -308,6 +308,8 @@ class MigratingCluster(Elections):
         node = self.zookeeper.nodes[key]
         other = self.quorum.nodes[key] if self.quorum is not None else None
         if broker_id in self._stopping:
+            # It does not run in one world; in the quorum's this counts only if the node there is the same process: with
+            # the same file object.
             ended = not node.running or (other is not None and other.file is node.file and not other.running)
             if ended or not any(world.nodes[key].running for world in self._worlds()):
                 killed = self._stopping.pop(broker_id)

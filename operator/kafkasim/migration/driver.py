@@ -108,7 +108,7 @@ class Driver:
             self._mirror()
 
     def due_ms(self) -> int | None:
-        """The time of the next step; None while nothing is."""
+        """The time at which the next step is due; None if time alone brings none."""
         if self._quorum.active is None or self.driving in (Driving.WRITING, Driving.INACTIVE):
             return None
         wait = READY_MS if self.driving is Driving.WAITING else COPY_MS
@@ -118,7 +118,9 @@ class Driver:
     # --- to take over ---
 
     def _take_over(self, leader: Node) -> None:
-        """Claim `/controller` if the state allows it and everybody is there; else wait, or do nothing any more."""
+        """Claim `/controller` if the state allows it, before the copy only once voters and brokers are ready; else
+        wait, or do nothing for as long as this controller leads.
+        """
         state, copied = self.state, self._offset() > 0
         if state is ZkMigrationState.POST_MIGRATION or state is ZkMigrationState.NONE:
             self.driving = Driving.INACTIVE
@@ -147,7 +149,9 @@ class Driver:
         return bool(brokers) and brokers <= registered
 
     def _claim(self, leader: Node) -> None:
-        """Replace the claim of a broker, or of an earlier leader of the quorum, by that of this leader."""
+        """Replace the claim of a broker, or of an earlier leader of the quorum, by that of this leader. One of this
+        epoch or a later one stays.
+        """
         claim = self._tree.get(CONTROLLER)
         if claim is not None and znodes.controller(claim).kraft_epoch >= self._epoch:
             return
@@ -187,7 +191,7 @@ class Driver:
 
     def _write(self, *, all_of_it: bool) -> None:
         """Write topics to ZooKeeper, and delete those that the log does not have. `all_of_it`: also topics whose writes
-        were lost; no write is lost now.
+        were lost; then no write is lost.
         """
         image = self._quorum.image
         self._mirrored = image.partitioned

@@ -40,7 +40,7 @@ class Elections:
 
     A broker claims `/controller` `ELECTION_MS` after that was found absent, and the brokers know it `TOLD_MS` later.
     From then on `elected` of the world `zookeeper` is that broker, and `active` is `ELECTED`: requests are decided.
-    Once a quorum has claimed `/controller`, only `elected` is None.
+    Without a claim both are None. Once a quorum has claimed `/controller`, only `elected` is None (see `deposed`).
     """
 
     def __init__(self, zookeeper: World) -> None:

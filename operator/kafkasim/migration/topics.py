@@ -30,8 +30,8 @@ def _json(document: object) -> bytes:
 
 
 def written(image: Image, controller_epoch: int, was: Mapping[str, State]) -> dict[str, dict[str, bytes]]:
-    """Data of all znodes of topics, by topic and path, that ZooKeeper should have for this image. `was`: states of
-    partitions that ZooKeeper has, by path: a state that does not change keeps its epoch of the controller.
+    """Data that the znodes of topics should have for this image, by topic and path. `was`: states of partitions that
+    ZooKeeper has, by path; one that does not change keeps its controller epoch, others get `controller_epoch`.
     """
     contents_by_topic: dict[str, dict[str, bytes]] = {}
     by_topic: dict[str, list[TopicPartition]] = {}
@@ -108,7 +108,9 @@ def topics(tree: Tree) -> Iterator[Topic]:
 
 
 def records(tree: Tree, image: Image, directories: Mapping[int, UUID], metadata_version: int) -> list[Write]:
-    """Records that bring a log from this image to the topics that ZooKeeper has."""
+    """Records after which a log with this image has the topics that ZooKeeper has. directories: log directory of each
+    broker, in which its replicas are placed.
+    """
     ids = {topic.name: topic.id for topic in image.partitions.topics.values()}
     writes: list[Write] = []
     at = states(tree)

@@ -1,8 +1,8 @@
 """Translates, for each API, kio's request to a typed one, and the typed response to the fields of kio's response.
 
-Called by `server` for each request whose key and version the node offers. `kafkasim.answers` makes the responses. Here
-are only cases that its types do not have, since the product never sends them: topics other than the metadata log, and
-several resources in one request (`topics` has the requests about topics).
+Called by `server` for each request whose key and version the node offers. `kafkasim.answers` makes the responses;
+`topics` translates requests about topics. Only requests that the product never sends, and its types do not have, are
+answered here: for topics other than the metadata log, and for several resources at once.
 
 Layouts were checked against recorded answers of real nodes.
 """

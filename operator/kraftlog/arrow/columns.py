@@ -92,6 +92,7 @@ def read(reading: Reading, records: Records, redact: bool, convert: Callable[[En
     for row, entry in _one_by_one(reading, records, np.flatnonzero(~done)):
         singles[row], types[row] = convert(entry), reading.last or ""
     first, last = (types[row] if row in types else str(names[row].as_py()) for row in (0, len(records) - 1))
+    # `count` has noted only records that were read one by one.
     reading.first, reading.last = first if earlier_first is None else earlier_first, last
     return Content(pieces, names, version, singles)
 
@@ -119,6 +120,7 @@ def _together(
             continue
         done[usual] = True
         reading.account.add(reading.account.decoded, kind.name, len(usual), int(sizes[usual].sum()))
+        # Rows that were given up are in the pieces too, with wrong values: those of `singles` replace them.
         pieces.setdefault("body", []).append((at, text))
         for column, rows, array in _typed(kind, values, len(at)):
             pieces.setdefault(column, []).append((at if rows is None else at[rows], array))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.core.migration.settings import Shape
+from tests.amounts import only_in_soak
 from tests.e2e.kafka.cli import run
 from tests.e2e.kafka.migration_person import Person, migrating
 from tests.e2e.rig.process import wait_until
@@ -139,6 +140,7 @@ def test_a_migration_by_hand_is_rolled_back_from_half_way_after_apply_was_killed
     assert deleted["result"] == "Applied"
 
 
+@only_in_soak
 def test_a_migration_by_hand_is_abandoned_before_the_quorum_has_taken_over(person: Person) -> None:
     """First while brokers get the flag, then before any has it: nothing of the controllers stays in ZooKeeper. While
     they are only silent, nothing is deleted. One that is left without the others says nothing, and is named.

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.amounts import SOAK
+from tests.amounts import SOAK, only_in_soak
 from tests.bench.pipelines import AGAINST_ONE_CORE, LOCAL, ONE_DAY, TWO_WORKERS
 from tests.e2e.pipeline.sparks import ROOT, one_at_a_time
 
@@ -19,6 +19,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("part", LINES if SOAK else (AGAINST_ONE_CORE,))
+@only_in_soak
 def test_each_part_of_the_benchmark_runs(part: str) -> None:
     with one_at_a_time():
         ran = subprocess.run(

@@ -99,7 +99,7 @@ def test_a_run_ends_with_an_error_where_a_python_worker_is_killed_and_no_task_is
     assert tables(tmp_path / "out") == expected
 
 
-@pytest.mark.parametrize("beside", [("msgspec",), ()])
+@pytest.mark.parametrize("beside", [(), *([("msgspec",)] if SOAK else [])])
 def test_a_run_on_two_workers_that_have_kraftlog_alone_writes_the_same_tables(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path, beside: tuple[str, ...]
 ) -> None:

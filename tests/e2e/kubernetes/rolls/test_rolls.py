@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.amounts import SOAK
+from tests.amounts import SOAK, only_in_soak
 from tests.e2e.kafka.cli import run
 from tests.e2e.kubernetes.resources import away
 from tests.e2e.kubernetes.rolls import reported
@@ -104,6 +104,7 @@ def test_brokers_roll_from_4_1_to_4_4_and_the_levels_are_raised_after_their_appr
     reported.judge(racks, reported.report(racks, tmp_path), TOPIC)
 
 
+@only_in_soak
 def test_a_node_that_ends_after_its_restart_halts_the_roll_and_levels_until_its_pod_is_replaced(
     rolling: Rolling, racks: Racks
 ) -> None:
@@ -164,6 +165,7 @@ def test_exactly_the_pod_of_a_restart_request_is_restarted(rolling: Rolling, rac
         rolling.until_rolled()
 
 
+@only_in_soak
 def test_a_broker_whose_pod_has_an_empty_disk_halts_the_roll_until_its_disk_is_accepted(
     rolling: Rolling, racks: Racks
 ) -> None:

@@ -301,5 +301,6 @@ def _error_in(line: bytes) -> str:
 
 
 def _namespace(path: str) -> str:
+    """The namespace in the path of a request; empty for all namespaces."""
     _, within, remainder = path.partition("/namespaces/")
     return remainder.partition("/")[0] if within else ""

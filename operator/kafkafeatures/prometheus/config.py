@@ -40,7 +40,7 @@ class Authorization(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TlsConfig(Struct, frozen=True, forbid_unknown_fields=True):
-    """Files of certificates in PEM. `server_name`: the name in the certificate of the server."""
+    """Files of certificates in PEM. `server_name`: the name in the certificate of the server; None: the URL's host."""
 
     ca_file: str | None = None
     cert_file: str | None = None

@@ -3,14 +3,14 @@
     read_evidence(PrometheusApi(transport), 'namespace="kafka"', None, window)
 
 Called by `clients check` and, for the operator, by `operator_source.py`. A counter counts from the start of its process
-on and is never removed, so the last scrape of a process shows all of it: of 35 days a few scrapes are fetched, exactly
-as they were, and some for dates of use.
+on and is never removed, so the last scrape of a process shows all requests that it got. Of 35 days only a few scrapes
+are fetched, exactly as they were, and some more counters to show when a version was used.
 
 1. Find the processes that had request counters, hour by hour, and more closely where they change.
 2. Fetch the first and the last scrape of each: Prometheus gives all samples of a scrape one time.
-3. Take the last one only if it has other counts than one within five minutes before, for an exporter may repeat itself;
-   and only if Prometheus holds as many samples of it as the exporter exposed: rules for relabelling, remote writing and
-   limits drop counters, and the one that was dropped may be that of an old client.
+3. Take the last one only if a counter has grown since a scrape at most five minutes older: an exporter may repeat old
+   values. And only if Prometheus holds as many samples of it as the exporter exposed: rules for relabelling, remote
+   writing and limits drop counters, and the one that was dropped may be that of an old client.
 
 What is missing makes a gap, and a line says why.
 """
@@ -55,8 +55,8 @@ _MOST_STEPS = 8000
 _MOST_PROCESSES = 1000
 """Processes of all brokers, at most: each costs several requests."""
 _PARTS_OF_STEP = 240
-"""Parts into which a step is divided within which a process begins or ends: 15 seconds of an hour. A process that runs
-only between two of them is overlooked, which leaves a gap if it matters.
+"""Parts into which a step is divided if a process begins or ends in it: 15 seconds of an hour. A process that runs only
+between two of them is overlooked, which leaves a gap if it matters.
 """
 _MOST_CHANGES = 200
 """Steps that are divided so, at most: the latest ones."""
@@ -65,7 +65,9 @@ _DATES = 35
 _SPAN = f"{MAX_GAP // 1000}s"
 """Span of range selectors, as PromQL has it."""
 _METRICS = (JVM_START, KAFKA_START, PROCESS_START)
-"""Metrics that tell processes apart, the best first: an exporter beside the broker has the last one of its own."""
+"""Metrics with the start of a process, the best first: from an exporter beside the broker, the last one is the start of
+the exporter.
+"""
 
 
 class PrometheusEvidence(Struct, frozen=True):
@@ -249,7 +251,7 @@ def _scrapes(
     step: int,
 ) -> Iterator[Scrape]:
     """The scrapes of a process that matter: its first one if it began in the window, those for dates of use, and two of
-    its end with different counts. Nothing if no scrape has it; raises ScrapeRefused if none shows its end.
+    its end with different counts. Nothing if no scrape shows it; raises ScrapeRefused if none shows its end.
     """
     end = max(_times(api, process, min(process.last + step, window.end), step), default=None)
     if end is None:

@@ -34,7 +34,7 @@ Connect = Callable[..., socket.socket]
 
 
 class PrometheusUrlRefused(Exception):
-    """A URL that is none of a server, and why. The message has no user part of it."""
+    """A text that is not the URL of a server; the message says why, and never repeats user or password."""
 
 
 def parse_url(text: str) -> SplitResult:

@@ -164,6 +164,7 @@ async def _carry_out(
     await _intend(context, evaluation, status, in_flight)
     last_look = await why_not_now(context, evaluation, status, in_flight, asked_before=asked_before)
     if not isinstance(last_look, LastLook):
+        # Nothing of this resource is under way now, so another owner of the cluster need not wait for it.
         if not (other_intents or asked_before):
             context.on_settled()
         return await _held_back(context, evaluation, status, in_flight, last_look)

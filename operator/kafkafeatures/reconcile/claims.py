@@ -272,7 +272,7 @@ def _on_its_way_for(intents: Any) -> float:
 
 
 def _was_forwarded(resource: Mapping[str, Any]) -> bool:
-    """Tell whether the history has a change that a broker forwarded, and may forward once more until time is over."""
+    """Tell whether the history has a change that was sent to a broker, which may forward it once more (`SENT_FOR`)."""
     history = (resource.get("status") or {}).get("history")
     entries = history if isinstance(history, list) else []
     return any(isinstance(entry, Mapping) and entry.get("via") == Via.BROKER for entry in entries)

@@ -189,6 +189,7 @@ def _digest(ref: LoginSecretRef | None, reader: Read) -> Digest | None:
 
 
 def _within(security: Security, policy: AddressPolicy | None) -> Security:
+    """The security with the policy, which then also holds for the token endpoint of OAUTHBEARER."""
     sasl = security.sasl
     if sasl is not None and isinstance(sasl.oauth, OAuthClient):
         sasl = replace(sasl, oauth=replace(sasl.oauth, policy=policy))

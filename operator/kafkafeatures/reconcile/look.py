@@ -50,7 +50,8 @@ async def pods(ports: Ports) -> WorkloadsReading | Failure:
 async def look(ports: Ports, read_context: ReadContext, is_ours: Callable[[Observation], bool]) -> Observation:
     """Read the cluster. Some stages know what they need only once the nodes were read: if that is more than was read,
     everything is read anew, so that all readings are of one moment.
-    `is_ours`: tells whether it is the document's cluster; of another one only the first reading is made.
+
+    is_ours: tells whether it is the document's cluster; of another one only the first reading is made.
     """
     demands = demands_of(read_context)
     observation = await _read(ports, read_context, demands)

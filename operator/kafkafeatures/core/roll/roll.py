@@ -79,15 +79,16 @@ class Roll(Struct, frozen=True):
     in_flight: restarts that are not over.
     fleet: nodes in their pods.
     decision: next restart, or what the roll waits for; None: nothing to restart, or not now.
-    levels_first: a finalized level must be downgraded before.
+    levels_first: a finalized level must be downgraded first, so no restart is decided.
     limits: how long the roll takes, and why.
     is_read: False if the pods could not be read, so that it is not known how many nodes are current.
     withdrawn: restarts that a person was asked for and must not make now, or need not make; and why.
     over: restarts that end, each with its result, on a way of a migration that restarts no node.
     unconfirmed: nodes whose pod is not certain, and since when.
     lagging: live brokers that are not in sync, and since when.
-    goes_at_any_time: the next restart may be made outside of the windows.
-    revisions: what is to be remembered of each target, except since when nodes may be restarted to it.
+    goes_at_any_time: the next restart may be made outside of the windows: no partition has a leader, and it frees a
+        stuck node.
+    revisions: entries for `status.rollout.revisions`, one for each target; `report.py` adds their `since`.
     disks: directories of the nodes; empty if no roll is in progress.
     breaks: consents to break clients that the next restart uses.
     """

@@ -48,7 +48,8 @@ REGISTERS_WITHIN = timedelta(minutes=1)
 LONGEST_INTERVAL = timedelta(days=365)
 """Largest interval that is counted with: a larger one could make a time that no `datetime` holds."""
 MAX_DELAY = 60.0
-"""Most seconds until the next reconciliation: a node may be restarted meanwhile."""
+"""Most seconds until the next reconciliation: the node may restart by itself meanwhile, which begins its interval anew.
+"""
 RESTARTS_COUNT = timedelta(days=1)
 """Time after a level was given up (or one interval, if that is longer) in which a start of the node delays its
 snapshot. A node that started later than that is taken to have written one before.
@@ -101,9 +102,9 @@ def awaited(
 
 
 def known_since(since: datetime, running: Iterable[PlannedAbsence]) -> datetime:
-    """Time from which every finalized level is known to be supported by the new binary: `since`, or earlier where a
-    running node whose binary supports no more than the new one has been registered for longer. Kafka finalizes no level
-    that such a node does not support, and a node that meets such a level cannot register.
+    """Time from which on the new binary is known to support every level that was finalized: `since`, or earlier if a
+    running node proves it. Its binary supports no more than the new one, and it has been registered for longer: Kafka
+    finalizes no level that a registered node does not support, and a node that lacks a finalized level cannot register.
     """
     proofs = (
         process.started_at + REGISTERS_WITHIN
@@ -154,8 +155,8 @@ def snapshots_are_newer(question: RestartCheckInput) -> Refusal | None:
 
 
 def _known_for(question: RestartCheckInput, stateful_set: str) -> timedelta:
-    """Time for which, as far as this process has run, the pods of this StatefulSet have had their present target and
-    no finalized level has forbidden their restarts.
+    """Time for which nodes of this StatefulSet could be restarted to its present revision (`RevisionStatus.since`), as
+    far as this process has counted it: no finalized level has forbidden it for so long.
     """
     revisions = (
         question.revisions.get(target_of(owner)) for owner in question.fleet.sets.values() if owner.name == stateful_set

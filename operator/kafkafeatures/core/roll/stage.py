@@ -204,7 +204,9 @@ class Rolls:
     def is_withdrawn(
         self, stages: Sequence[PlannedStage], desired: DesiredState, workloads: WorkloadsReading | Failure
     ) -> bool:
-        """Tell whether the document no longer has the operator restart these pods, or a template has changed since."""
+        """Tell whether these planned rolls are void: the document no longer has the operator restart their pods, or
+        none of them leads to the present revisions, as a template has changed since.
+        """
         rollout = desired.rollout
         if not driver_of(rollout).reads_pods:
             return True

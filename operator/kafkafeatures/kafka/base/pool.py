@@ -60,7 +60,9 @@ class Lease(Struct, frozen=True):
 class Pool:
     """All connections to one cluster.
 
-    `concurrency`: the most conversations at once. `keep`: the most idle connections that stay open.
+    `recorder`: gets the bytes of every exchange. `concurrency`: the most conversations at once. `keep`: the most idle
+    connections that stay open. `connect`: makes connections; None: over TCP. `offered_last`: API versions of the node
+    that was connected to last, by which `misrouted.py` guesses those of the next one.
     """
 
     def __init__(

@@ -129,7 +129,13 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """`request_timeout` in seconds bounds every single request, connecting included."""
+    """Settings of connections to one cluster.
+
+    bootstrap_servers, bootstrap_controllers: addresses to start from; one kind is enough.
+    brokers, controllers: security of the listeners of these nodes.
+    request_timeout: seconds for connecting, and again for each request.
+    client_id: name of this client in the logs and quotas of the nodes.
+    """
 
     bootstrap_servers: tuple[Address, ...] = ()
     bootstrap_controllers: tuple[Address, ...] = ()

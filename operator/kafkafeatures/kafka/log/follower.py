@@ -193,7 +193,9 @@ class MetadataLog:
             await link.close()
 
     def discard(self) -> None:
-        """Release all that was read, and its memory. A call that is under way gets TooLarge, the next begins anew."""
+        """Release all that was read, and its memory. A call that is under way raises ResponseTooLarge, the next one
+        begins anew.
+        """
         self._held.give_up()
 
     def _evidence_age(self) -> float:

@@ -79,7 +79,9 @@ class HeldLog:
         self._given_up = False
 
     def give_up(self) -> None:
-        """Release everything and its memory. A reading that is under way raises TooLarge, the next one begins anew."""
+        """Release everything and its memory. A reading that is under way raises ResponseTooLarge, the next one begins
+        anew.
+        """
         self.drop()
         self._given_up = True
 
@@ -90,8 +92,8 @@ class HeldLog:
 
     def truncate(self, offset: int) -> None:
         """Follow a leader that truncated its log at `offset`: drop the tail, and if `offset` is below the end of the
-        applied records, everything. Without a tail everything is dropped, whatever `offset` is: the last record that
-        the leader does not have was applied.
+        applied records, everything. Without a tail everything is dropped, whatever `offset` is: the record that the
+        leader does not have is then an applied one.
         """
         offset = offset if self._tail else 0
         self._tail = b""
@@ -167,8 +169,8 @@ class HeldLog:
                 raise
 
     def _keep(self, count: int) -> None:
-        """Count the memory of the image and of `count` bytes more. Raises TooLarge if that is too much, or if the
-        memory was given up while the leader's answer was awaited; then everything is dropped.
+        """Count the memory of the image and of `count` bytes more. Raises ResponseTooLarge if that is too much, or if
+        the memory was given up while the leader's answer was awaited; then everything is dropped.
         """
         if self._given_up:
             raise self._share.lost()

@@ -63,6 +63,7 @@ _REFUSALS = (AddressRefused, AuthenticationFailed, TlsFailed)
 """Errors that the next try would also end with."""
 
 _CUTS = (Disconnected, NotKafka)
+"""Errors of a lost connection, each of which is one strike."""
 
 Connect = Callable[[Address], Awaitable[Connection]]
 K = TypeVar("K")
@@ -213,7 +214,9 @@ class Leaders:
             raise
 
     async def _peek(self, link: Connection, epoch: int) -> FetchResponse:
-        """Send a Fetch of as good as nothing, in the name of this leader epoch. Raises KafkaError."""
+        """Send a Fetch with this leader epoch, for the reply about the leader: next to no records are requested. Raises
+        KafkaError, but not for a node that does not lead.
+        """
         response: FetchResponse = await link.request(
             FetchRequest(self.cluster_id, current_leader_epoch=epoch, max_wait_ms=0, max_bytes=1), timeout=self._timeout
         )
@@ -257,7 +260,9 @@ def raise_for_code(code: int) -> None:
 
 
 def _most_telling(errors: list[KafkaError]) -> KafkaError:
-    """The error to report: a missing right first, then a missing leader, then a wrong cluster, then the last one."""
+    """The error to report: a missing right first, then a node that does not serve the log, then a missing leader, then
+    a wrong cluster, then the last error.
+    """
     for kind in (NotAuthorized, UnsupportedApi, NoLeader, WrongCluster):
         for error in errors:
             if isinstance(error, kind):

@@ -1,7 +1,7 @@
 """Fetches parts of the metadata log and its snapshots from a leader, over an open connection.
 
 Called by `history.py`, `level_history.py` and `kafka/recorder/recorder.py`, which read the log from a position in the
-past; `follower.py` follows its end. It checks answers and keeps nothing.
+past; `follower.py`, which follows the end of the log, uses `snapshot_parts`. Answers are checked here, and not kept.
 
 To read a log from its beginning is not obvious. Most releases answer a Fetch at offset 0 with the newest snapshot, even
 if the log still begins at 0. Two ways lead to the beginning (`RaftLog.validateOffsetAndEpoch`):
@@ -67,8 +67,8 @@ class LogSource:
 
     async def oldest_snapshot(self, newest: OffsetAndEpoch, start: int) -> OffsetAndEpoch:
         """The snapshot at offset `start`, where the log begins. Its epoch is the lowest one with which the leader still
-        serves records behind it. It is not searched at `start` itself: there every other epoch, also a higher one, is
-        answered with a snapshot.
+        serves records from the next offset on. At `start` itself it cannot be searched for: there the leader answers
+        every other epoch, also a higher one, with a snapshot.
         """
         if not 0 < start < newest.offset:
             return newest  # no older one is left, or none is needed

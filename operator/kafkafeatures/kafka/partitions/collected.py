@@ -199,6 +199,7 @@ def _columns(rows: Sequence[tuple[int, PartitionAnswer]]) -> Columns:
         numbers(partition.partition for _, partition in rows),
         numbers(partition.leader for _, partition in rows),
         numbers(partition.leader_epoch for _, partition in rows),
+        # partition epochs, which these answers do not have
         np.zeros(len(rows), dtype=np.int32),
         np.array([partition.replicas for _, partition in rows], dtype=np.int32).reshape(len(rows), width),
         np.array(flags, dtype=np.uint8).reshape(len(rows), width),

@@ -51,10 +51,12 @@ class Witness(Struct, frozen=True):
 
 
 class TopicRights(Struct, frozen=True):
-    """The rights of this user on topics. `visible`: how many topics it can describe. `hidden`: names of those that it
-    cannot.
-    `without_configs`: names of topics whose configs it cannot read. `unread`: the reason why more topics may be hidden,
-    if any.
+    """The rights of this user on topics.
+
+    visible: number of topics that it can describe.
+    hidden: names of topics that it cannot describe.
+    without_configs: names of topics whose configs it cannot read.
+    unread: the reason why more topics may be hidden; None: the disks of all brokers were read.
     """
 
     visible: int

@@ -159,7 +159,8 @@ class NodeProber:
     async def _ask(self, role: Role, host: Host) -> ProbedNode:
         address = address_of(host)
         api_versions, cluster_ids = self.known(role, address), self.cluster_ids.get(role, ())
-        # By name if the broker checks names, or may do so, and the name is certain.
+        # A broker that checks names, or may do so, is asked by its name: cluster id and node id (KIP-1242). So another
+        # node at its address is noticed. It needs a cluster id that is certain.
         if (
             role is Role.BROKER
             and len(cluster_ids) == 1

@@ -218,6 +218,7 @@ class LogRecorder:
             if reply.snapshot_id is not None:
                 if reply.log_start_offset < 0:
                     raise NotWhole("the leader does not say where its log begins")
+                # If its log still has the offset, the leader names a snapshot only because the epoch there is another.
                 if reply.log_start_offset <= position.offset or began_anew:
                     raise Contradicts(f"offset {position.offset} of epoch {position.epoch} is not in it")
                 began_anew, position = True, await self._begin(log, source)  # the records there are removed: a gap
@@ -351,4 +352,4 @@ _REASONS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] 
 """Exceptions with the reason of each; the first match counts."""
 _BUG = "bug"
 REASONS = (*(reason for _, reason in _REASONS), _BUG)
-"""Why a turn failed, as metrics and the log have it."""
+"""Reasons of failed turns, as metrics and the log have them."""

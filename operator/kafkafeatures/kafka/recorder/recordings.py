@@ -216,8 +216,8 @@ class Recordings:
         return any(self._remove_oldest(recordings[owner], sparing=sparing) for owner, _ in self._of_owner.most_common())
 
     def _remove_oldest(self, recordings: list[_RecordingOnDisk], *, sparing: Path) -> bool:
-        """Removes segments of an owner's oldest recording; all of that recording, where there is a newer one and no
-        segment may go alone.
+        """Make room in the oldest recording of an owner that allows it: remove its oldest segment, or the whole
+        recording if no segment may be removed, unless it is the newest one or `sparing`. False: nothing was removed.
         """
         for recording in recordings:
             log = self._log(recording.path)

@@ -76,10 +76,13 @@ ZooKeeper mode sends it, when a write to ZooKeeper failed or was not seen in tim
 
 
 class AddressRoute(Struct, frozen=True):
-    """Addresses that a change can be sent to. `controller`: the active one, if its address is known. `brokers`: those
-    that would forward it. `closed`: the reason why nothing may be sent now. `names`: ApiVersions
-    requests that name the node expected at an address, with which its levels are read right before the change: a node
-    of Kafka 4.4 refuses the name of another node (KIP-1242).
+    """Addresses that a change can be sent to.
+
+    controller: the active one; None: its address is not known.
+    brokers: those that would forward the change.
+    closed: the reason why nothing may be sent now; None: a change may be sent.
+    names: by address, the ApiVersions request with which the levels are read right before the change. It names the node
+        that is expected there: a broker of Kafka 4.4 refuses the name of another node (KIP-1242).
     """
 
     controller: Address | None

@@ -51,6 +51,7 @@ FIRST_VERSION = 4
 know the version would need another request.
 """
 CLOSING_SECONDS = 1.0
+"""Seconds to wait for the node's part of a TLS shutdown."""
 LARGE = 128 * 1024  # bytes of a reply from which on a thread decodes it: it takes some milliseconds
 _RESET = struct.pack("ii", 1, 0)  # struct linger {on, 0 seconds}: close by RST
 
@@ -68,8 +69,8 @@ T = TypeVar("T")
 
 
 class Recorder(Protocol):
-    """Is called with every frame, including its length, for tests and reports. The bytes of SASL exchanges are zeros
-    there.
+    """Is called with every frame, including its length, for metrics, tests and reports. The bytes of SASL exchanges are
+    zeros there.
     """
 
     def sent(self, address: Address, frame: bytes) -> None:
@@ -241,7 +242,7 @@ class Connection:
 
     async def begin(self, stage: OpeningStage, request: ApiVersionsRequest | None = None) -> None:
         """Send ApiVersions, then authenticate. Called once, by `connect`. With SASL, `request` is not used: nodes check
-        names only after it.
+        no names before SASL is complete.
         """
         try:
             self.api_versions = await self._negotiate(request if self._security.sasl is None else None)

@@ -117,8 +117,8 @@ _LENGTHS = {  # reader of a length -> smallest size of the length itself in byte
 
 
 def _run(reader: Callable[[bytes, int], tuple[int, int]]) -> _Part:
-    """A field of a length and that many bytes. An end beyond the data is noticed by the next step, or at the end by
-    `judge`.
+    """A field that is a length and so many bytes after it. An end beyond the data is noticed by the next step, or
+    at last by `judge`.
     """
 
     def step(data: bytes, at: int, _: list[int]) -> int:

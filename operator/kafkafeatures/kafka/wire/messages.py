@@ -80,7 +80,7 @@ class DescribeClusterRequest(Request["DescribeClusterResponse"], frozen=True):
 
 class DescribeClusterResponse(Struct, frozen=True):
     """`controller_id`: with endpoint type 2 the active controller (-1 none); with 1 a random broker in KRaft.
-    `operations`: codes of `AclOperation` as bits; empty also where this user may not describe the cluster, and None
+    `operations`: codes of `AclOperation` as bits; 0 also where this user may not describe the cluster, and None
     where the node does not say.
     """
 
@@ -104,7 +104,7 @@ class DescribeQuorumRequest(Request["DescribeQuorumResponse"], frozen=True):
 
 
 class ReplicaState(Struct, frozen=True):
-    """Timestamps in ms since the epoch, -1 unknown (v0 has none)."""
+    """A voter or observer, as the leader knows it. Timestamps in ms since 1970; -1: unknown, as always in v0."""
 
     id: int
     directory_id: UUID | None  # v2; None where unknown or zero

@@ -170,8 +170,8 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _post(client: OAuthClient, timeout: float, call: _Call, context: SSLContext) -> tuple[str, float]:
-    """Fetch a token: it, and its lifetime in seconds. Blocks. If the event loop ended the request, whatever error that
-    caused is a time-out.
+    """Fetch a token; returns it and its lifetime in seconds. Blocks. If the event loop ended the request, any error
+    of it is reported as a time-out.
     """
     try:
         return _ask(client, timeout, call, context)

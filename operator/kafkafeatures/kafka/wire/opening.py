@@ -67,6 +67,7 @@ class OpeningStage:
         return max(HANDSHAKE_SHARE * (self.until - self._monotonic()), 0.001)
 
     def timed_out(self) -> KafkaError:
+        """The error for a connection that was not ready in time, by the stage that it reached."""
         if self.name == "connect":
             return Unreachable(f"no connection within {self.timeout:g} s", remedy="check address, route and firewall")
         return TimedOut(
@@ -75,6 +76,7 @@ class OpeningStage:
         )
 
     def no_handshake(self) -> KafkaError:
+        """The error for a TLS handshake that took longer than `for_handshake` allows."""
         return TlsFailed(f"no TLS handshake within {self.timeout:g} s", remedy="the port may not use TLS")
 
 

@@ -178,4 +178,4 @@ APIS: dict[int, Api] = {
         ),
     )
 }
-"""By API key."""
+"""By API key: the APIs that this module translates."""

@@ -47,6 +47,7 @@ _PROOFS = {
     ("yz1iaxdz", r"\b(?-i:Yz1iaXdz)[a-z0-9+/_=%-]{8,}"),  # the whole message, in base64: c=biws...
     ("eyj", r"(?<![a-z0-9_-])(?-i:eyJ)[a-z0-9_-]{8,}\.[a-z0-9_-]+(?:\.[a-z0-9_-]*)?"),  # any JWT
 }
+"""Proofs and tokens that are removed from texts beside known secrets, as (hint, pattern): see `_Cleaner`."""
 
 
 class Secrets:
@@ -85,7 +86,7 @@ class Secrets:
         return bool(self._known.own or self._known.tokens)
 
     def removed_from(self, answer: T) -> T:
-        """The answer of a peer, or the same object where there is nothing to remove."""
+        """The answer of a peer without secrets; the same object if there is nothing to remove."""
         known_secrets = self._known
         if not self.known:
             return answer

@@ -193,7 +193,9 @@ def names_in(certificate: Mapping[str, Any] | None) -> list[str]:
 
 
 def closed_in_handshake() -> TlsFailed:
-    """A plaintext Kafka listener takes the hello for an impossible length and closes."""
+    """The error for a connection that the node closed within the handshake: a plaintext Kafka listener takes the hello
+    for an impossible length, and closes.
+    """
     return TlsFailed(
         "the connection was closed during the TLS handshake", remedy="the node may not speak TLS on this port"
     )

@@ -84,7 +84,7 @@ class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"],
 
 
 class DescribeTopicPartitionsResponse(Struct, frozen=True):
-    """`cursor`: where the next page begins; None behind the last."""
+    """One page of topics. `cursor`: topic and partition where the next page begins; None: there is no next page."""
 
     topics: tuple[TopicAnswer, ...]
     cursor: tuple[str, int] | None

@@ -49,7 +49,9 @@ Json = Mapping[str, Any]
 
 
 class StatefulSets:
-    """`WorkloadPort` for the StatefulSets of one document."""
+    """`WorkloadPort` for the StatefulSets of one document. `rival`: by the name of a StatefulSet, the older resource
+    that names it too; empty for none.
+    """
 
     def __init__(
         self,

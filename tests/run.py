@@ -38,8 +38,8 @@ class Suite:
     needs: dict[str, str] = field(default_factory=dict)
 
 
-HISTORIES = os.environ.get("HISTORIES") or ("10000" if SOAK else "500")
-"""How many histories the simulation runs; `make check` asks for 300, `make simulation` for 3000."""
+HISTORIES = os.environ.get("HISTORIES") or ("10000" if SOAK else "300")
+"""How many histories the simulation runs; `make simulation` asks for 3000."""
 SEED = os.environ.get("SEED") or (str(zlib.crc32(__version__.encode())) if SOAK else "0")
 """The first of them: a soak runs those that no version before has run."""
 

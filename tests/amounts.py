@@ -14,7 +14,7 @@ SOAK = bool(os.environ.get("SOAK"))
 
 
 only_in_soak = pytest.mark.soak
-"""Marks a test that takes long, and whose subject shorter tests have as well."""
+"""Marks a test that takes too long for each run. `tests/conftest.py` leaves it out elsewhere."""
 
 
 def share(count: int) -> int:

@@ -79,19 +79,7 @@ ON_A_NODE = "tests/e2e/kubernetes/migrations"
 manifests of the page about it.
 """
 
-ON_SPARK = "tests/e2e/kubernetes/on_node/test_pipeline.py"
-LONG = (
-    "tests/e2e/kubernetes/test_bench.py",
-    f"{ON_SPARK}::test_a_run_on_executors_writes_the_same_tables_and_uses_exactly_its_rights",
-    "tests/e2e/kubernetes/command_line/test_packages.py",
-    "tests/e2e/kubernetes/on_node/test_release.py",
-    f"{ON_SPARK}::test_a_run_submitted_as_by_the_spark_operator_has_a_driver_pod_and_writes_the_same_tables",
-)
-"""Tests that a soak alone runs, as each takes minutes: benchmarks, Spark in three pods, packages, a release."""
-KUBERNETES = [
-    *("tests/e2e/kubernetes", "--ignore=tests/e2e/kubernetes/rolls", f"--ignore={ON_A_NODE}"),
-    *([] if SOAK else [f"--deselect={one}" for one in LONG]),
-]
+KUBERNETES = ["tests/e2e/kubernetes", "--ignore=tests/e2e/kubernetes/rolls", f"--ignore={ON_A_NODE}"]
 
 SUITES = [
     Suite("lint", [[*PY, "ruff", "check", "."], [*PY, "ruff", "format", "--check", "."]], 0.2),

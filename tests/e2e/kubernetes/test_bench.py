@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.amounts import only_in_soak
+
 ROOT = Path(__file__).resolve().parents[3]
 LINES = (
     "describe -o json, whole process (2 nodes, MetadataLog): median",
@@ -24,6 +26,7 @@ LINES = (
 )
 
 
+@only_in_soak
 def test_every_part_of_the_benchmark_runs() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "tests.bench", "--quick"],

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.amounts import only_in_soak
 from tests.e2e.kubernetes.chart.rendering import ROOT
 from tests.e2e.rig.kubernetes.binaries import binary, build
 from tests.e2e.rig.releasing import commit_tree
+
+pytestmark = only_in_soak
 
 PIPX = "pipx == 1.18.4"
 PAGE = (ROOT / "docs" / "how-to" / "get-the-command-line.md").read_text()

@@ -13,6 +13,7 @@ import pytest
 
 from kafkasim.fleet.fleet import write_fleet
 from kafkasim.fleet.plan import SMALL
+from tests.amounts import only_in_soak
 from tests.e2e.kubernetes.chart.rendering import CHART, WITH_REGISTRY
 from tests.e2e.kubernetes.chart.test_pipeline import rendered, spark_crds
 from tests.e2e.kubernetes.chart.test_rights import rights
@@ -135,6 +136,7 @@ def test_the_next_run_reads_no_new_records(fleet: Fleet) -> None:
     assert "pipeline: nothing new in " in fleet.job("second")
 
 
+@only_in_soak
 def test_a_run_on_executors_writes_the_same_tables_and_uses_exactly_its_rights(
     fleet: Fleet, expected: dict[str, list[str]]
 ) -> None:
@@ -156,6 +158,7 @@ def test_a_run_on_executors_writes_the_same_tables_and_uses_exactly_its_rights(
     assert not fleet.plane.get("pods,configmaps", "-n", NS, "-l", "spark-role=executor")["items"]
 
 
+@only_in_soak
 def test_a_run_submitted_as_by_the_spark_operator_has_a_driver_pod_and_writes_the_same_tables(
     fleet: Fleet, expected: dict[str, list[str]]
 ) -> None:

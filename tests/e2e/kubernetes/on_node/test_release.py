@@ -16,6 +16,7 @@ import pytest
 from kafkafeatures import __version__
 from release.layout import Layout
 from release.plan import NAME
+from tests.amounts import only_in_soak
 from tests.e2e.kubernetes.chart.rendering import ROOT
 from tests.e2e.kubernetes.on_node.test_install import NS, RELEASE, operator_container, operator_pod
 from tests.e2e.rig.kubernetes.bases import EMULATOR, FOREIGN, OURS, push_pythons
@@ -24,6 +25,8 @@ from tests.e2e.rig.kubernetes.network import HOST
 from tests.e2e.rig.kubernetes.node import Node
 from tests.e2e.rig.registry import PASSWORD, USER, Registry, registry
 from tests.e2e.rig.releasing import Clone, commit_tree, push_settings, store
+
+pytestmark = only_in_soak
 
 IMPORTS = "aiohttp, google_crc32c, kopf, kubernetes, msgspec, numpy, yaml"
 """Libraries of the operator, most of them compiled."""

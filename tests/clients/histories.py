@@ -12,18 +12,17 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MINUTE, Scrape
 from kafkafeatures.core.clients.registry import BrokerRegistry
-from kafkafeatures.core.clients.targets import Targets, parse_targets
 from kafkafeatures.core.clients.verdict import ClientCheck, check_clients
 
 HOUR, DAY = 60, 24 * 60
 END = 20_000 * DAY
 DAYS = 35
 BEGIN = END - DAYS * DAY
-TARGETS_FILE = Path(__file__).parents[2] / "operator/kafkafeatures/core/clients/targets.json"
-TARGETS: Targets = parse_targets(TARGETS_FILE.read_bytes())
+TARGETS = client_targets()
 GONE = ("Produce", 2)
 """A version that 4.x removed."""
 

@@ -69,6 +69,12 @@ def exporter(folder: Path, port: int) -> str:
     return f"-javaagent:{jar}={port}:{folder / 'rules.yml'}"
 
 
+def scrape(port: int) -> bytes:
+    """The answer of the exporter at this port."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        return bytes(answer.read())
+
+
 def backfill(folder: Path, lines: Iterable[str]) -> None:
     """Write a history: lines of OpenMetrics with times in seconds."""
     source = folder.with_suffix(".txt")

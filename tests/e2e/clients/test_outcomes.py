@@ -9,15 +9,15 @@ import pytest
 from kafkafeatures.cli.clients.request_logs import read_request_logs
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
+from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.senders import senders_of
-from kafkafeatures.core.clients.targets import Acceptance, Targets, parse_targets
-from tests.clients.generate.__main__ import TARGETS
+from kafkafeatures.core.clients.targets import Acceptance
 from tests.e2e.clients.conftest import OldBroker, one_node, run_clients
 from tests.e2e.clients.old_clients import CLIENTS
 from tests.e2e.rig.releases import MIDDLE, NEWEST
 
-TABLE: Targets = parse_targets(TARGETS.read_bytes())
+TABLE = client_targets()
 
 
 def removed(release: str, versions: frozenset[tuple[str, int]]) -> list[tuple[str, int]]:

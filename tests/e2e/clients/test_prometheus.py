@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -34,7 +33,7 @@ from tests.clients.test_command import registered
 from tests.clients.test_prometheus_evidence import labelled
 from tests.e2e.clients.conftest import one_node
 from tests.e2e.clients.old_clients import CLIENTS
-from tests.e2e.clients.prometheus import backfill, exporter, line, running
+from tests.e2e.clients.prometheus import backfill, exporter, line, running, scrape
 from tests.e2e.rig.cluster import Cluster
 from tests.e2e.rig.held import hold_topic
 from tests.e2e.rig.process import free_port, wait_until
@@ -139,8 +138,7 @@ def test_the_operator_reads_the_same_from_an_address_that_its_policy_permits(his
 
 
 def by_exporter(port: int) -> Mapping[tuple[str, int], float]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-        return read_exposition(io.BytesIO(answer.read())).counters
+    return read_exposition(io.BytesIO(scrape(port))).counters
 
 
 def now() -> int:

@@ -6,7 +6,6 @@ import contextlib
 import json
 import struct
 import time
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,7 @@ from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from tests.e2e.clients.conftest import DEADLINE, log_all_requests
 from tests.e2e.clients.old_clients import CLIENTS
-from tests.e2e.clients.prometheus import exporter
+from tests.e2e.clients.prometheus import exporter, scrape
 from tests.e2e.rig.asking import asked
 from tests.e2e.rig.cluster import INTERNAL, Cluster
 from tests.e2e.rig.held import hold_topic
@@ -62,8 +61,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any
         assert "consumed" in text, text
         evidence = folder / "evidence" / "1" / f"{time.time():.0f}.prom"
         evidence.parent.mkdir(parents=True)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-            evidence.write_bytes(answer.read())
+        evidence.write_bytes(scrape(port))
         log = str(cluster.brokers[0].log_file)
         assert main(["clients", "reduce", "--broker", "1", "--to", str(folder / "reduced"), log]) == Exit.DONE
         output = folder / "check.json"

@@ -11,7 +11,8 @@ import subprocess
 
 import pytest
 
-from kafkafeatures.core.clients.targets import ALIASES, Acceptance, Targets, parse_targets
+from kafkafeatures.client_targets import client_targets
+from kafkafeatures.core.clients.targets import ALIASES, Acceptance
 from kafkafeatures.kafka.base.api_names import API_NAMES
 from tests.clients.generate.__main__ import TARGETS, rows, text
 from tests.e2e.kafka.conftest import SMALL, Borrow
@@ -19,7 +20,7 @@ from tests.e2e.rig.process import wait_until
 from tests.e2e.rig.releases import OLD, release
 from tests.kraftlog.generate.definitions import jars
 
-TABLE: Targets = parse_targets(TARGETS.read_bytes())
+TABLE = client_targets()
 REFUSED = re.compile(r"Received request for api with key \d+ \((\w+)\) and unsupported version (\d+)")
 
 

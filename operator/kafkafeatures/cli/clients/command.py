@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from kafkafeatures.cli.clients.flags import flags_of, refuse_flags
 from kafkafeatures.cli.cluster.connect import add_connection_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import CSV, FORMATS, HTML
@@ -104,27 +105,14 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
 
 
 def _refuse_other_flags(arguments: argparse.Namespace, action: ClientsAction) -> None:
+    command = f"clients {arguments.action}"
     permitted = {flag.dest for flag in _flags_of(action)} | action.shared
     for name, other in ACTIONS.items():
         if other is not action:
-            _refuse(arguments, _flags_of(other), permitted, f"it is a flag of clients {name}")
-    shared = argparse.ArgumentParser(add_help=False)
-    _add_shared(shared)
-    _refuse(arguments, shared._actions, permitted, "it has no meaning here")  # argparse has no public name for them
-
-
-def _refuse(
-    arguments: argparse.Namespace, flags: list[argparse.Action], permitted: set[str] | frozenset[str], reason: str
-) -> None:
-    """Raise CommandFailed for the first of these flags that is set and not permitted."""
-    for flag in flags:
-        if flag.dest not in permitted and getattr(arguments, flag.dest) != flag.default:
-            text = f"clients {arguments.action}: {flag.option_strings[-1]}: {reason}"
-            raise CommandFailed(text, Exit.USAGE)
+            refuse_flags(command, arguments, _flags_of(other), permitted, f"it is a flag of clients {name}")
+    refuse_flags(command, arguments, flags_of(_add_shared), permitted, "it has no meaning here")
 
 
 def _flags_of(action: ClientsAction) -> list[argparse.Action]:
     """The flags that only this action has."""
-    parser = argparse.ArgumentParser(add_help=False)
-    importlib.import_module(action.module).add_arguments(parser)
-    return parser._actions
+    return flags_of(importlib.import_module(action.module).add_arguments)

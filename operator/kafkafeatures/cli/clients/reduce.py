@@ -13,7 +13,6 @@ import hmac
 import ipaddress
 import re
 import secrets
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -23,8 +22,9 @@ from typing import Any
 
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.clients.logs.counting import HourOfRequests, RequestCounter
-from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogStream, LogUnreadable, open_log, uncompressed
+from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogStream, LogUnreadable
 from kafkafeatures.cli.clients.logs.reduced import ReducedRefused, write_hour
+from kafkafeatures.cli.clients.logs.sources import STDIN, open_source, source_name, sources_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document, tell
 from kafkafeatures.core.words import counted, printable
@@ -32,15 +32,14 @@ from kafkafeatures.core.words import counted, printable
 FULL, TRUNCATED, HASHED = "full", "truncated", "hashed"
 _NETWORK_BITS = {4: 24, 6: 64}
 """Bits of an address that are written if it is truncated to its network, by the version of IP."""
-_STDIN = "-"
 
 
 @dataclass
 class ReducedLog:
     """The outcome for one log. `lines`: requests, `size`: bytes of the lines, `rejected` and `other_lines`: lines that
     are not counted, as in `HourOfRequests`. `files`: paths that were written. `kept`: number of files that were left as
-    they are, since they were made of more lines of the same log. `problem`: the reason why the log was not read to its
-    end, or not written.
+    they are, since they were made of more lines of the same log. `problem`: the reasons why the log was not read to its
+    end, or not written; empty if there are none.
     """
 
     source: str
@@ -51,6 +50,10 @@ class ReducedLog:
     files: list[str] = field(default_factory=list)
     kept: int = 0
     problem: str = ""
+
+    def add_problem(self, text: str) -> None:
+        """Add a reason to those that are there."""
+        self.problem = f"{self.problem}; {text}" if self.problem else text
 
 
 def add_arguments(group: argparse._ActionsContainer) -> None:
@@ -74,11 +77,10 @@ def run(arguments: argparse.Namespace) -> int:
             raise CommandFailed(f"clients reduce: --{flag} is required", Exit.USAGE)
     if arguments.salt is not None and arguments.addresses != HASHED:
         raise CommandFailed("clients reduce: --salt is for --addresses hashed", Exit.USAGE)
-    if not arguments.operands and sys.stdin.isatty():
-        raise CommandFailed("clients reduce: no request log given; name the files, or pipe one in", Exit.USAGE)
+    sources = sources_of(arguments, "request log")
     address = address_form(arguments.addresses, arguments.salt)
     logs = []
-    for source in arguments.operands or [_STDIN]:
+    for source in sources:
         log = _reduce(source, arguments, address)
         if log.problem:
             tell(f"{log.source}: {log.problem}")
@@ -118,10 +120,10 @@ def _network(address: str) -> str:
 
 def _reduce(source: str, arguments: argparse.Namespace, address: Callable[[str], str]) -> ReducedLog:
     """Count the requests of a log, and write its files. Raises CommandFailed if a file cannot be written."""
-    log = ReducedLog("stdin" if source == _STDIN else source)
+    log = ReducedLog(source_name(source))
     counter = RequestCounter(address)
     try:
-        stream = uncompressed(sys.stdin.buffer) if source == _STDIN else open_log(Path(source))
+        stream = open_source(source)
     except (LogUnreadable, OSError) as error:
         log.problem = f"not read: {_reason(error)}"
         return log
@@ -130,11 +132,11 @@ def _reduce(source: str, arguments: argparse.Namespace, address: Callable[[str],
             for hour in read_hours(stream, counter):
                 _write(hour, log, arguments)
     except (LogUnreadable, OSError) as error:
-        log.problem = f"not read to its end: {_reason(error)}"
+        log.add_problem(f"not read to its end: {_reason(error)}")
     rejected, other_lines = counter.unattributed
     log.rejected, log.other_lines = log.rejected + rejected, log.other_lines + other_lines
     # Permitted: a log file is empty while nothing is logged. An empty stdin is more likely a mistake.
-    is_empty_file = source != _STDIN and not log.other_lines and not log.rejected
+    is_empty_file = source != STDIN and not log.other_lines and not log.rejected
     if not log.lines and not is_empty_file:
         log.problem = log.problem or "no request of a request log in it"
     return log
@@ -170,10 +172,10 @@ def _write(hour: HourOfRequests, log: ReducedLog, arguments: argparse.Namespace)
     try:
         path = write_hour(arguments.to, arguments.broker, hour, arguments.addresses)
     except ReducedRefused as refused:
-        log.problem = str(refused)
+        log.add_problem(str(refused))
     except OSError as error:
-        path = Path(error.filename or arguments.to)
-        raise CommandFailed(f"clients reduce: cannot write {path}: {error.strerror}", Exit.FAILED) from None
+        text = f"clients reduce: cannot write {error.filename or arguments.to}: {error.strerror}"
+        raise CommandFailed(text, Exit.FAILED) from None
     log.lines, log.size = log.lines + hour.lines, log.size + hour.size
     log.rejected, log.other_lines = log.rejected + hour.rejected, log.other_lines + hour.other_lines
     if path is None:

@@ -8,21 +8,19 @@ a guess. Exit code 0: no request was refused, 4: some were, 5: none, but not eve
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from pathlib import Path
 
 from kafkafeatures.cli.clients.client_search import ClientSearch, is_reduced
-from kafkafeatures.cli.clients.logs.lines import LogStream, LogUnreadable, open_log, read_block, uncompressed
+from kafkafeatures.cli.clients.logs.lines import LogStream, LogUnreadable, read_block
+from kafkafeatures.cli.clients.logs.sources import open_source, source_name, sources_of
 from kafkafeatures.cli.clients.rejected_text import draw, rejections_document, write_csv
 from kafkafeatures.cli.clients.server_log import read_rejections
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import CSV, clean_stdout, console, print_document, tell
 from kafkafeatures.core.clients.rejections import RejectedRequests
 
-_STDIN = "-"
 _LEVELS = (b"INFO", b"WARN", b"ERROR")
 
 
@@ -32,15 +30,13 @@ def add_arguments(group: argparse._ActionsContainer) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the logs once, and show what was refused."""
-    if not arguments.operands and sys.stdin.isatty():
-        raise CommandFailed("clients rejected: no server log given; name the files, or pipe one in", Exit.USAGE)
     problems: list[str] = []
     refused = RejectedRequests()
-    for source in arguments.operands or [_STDIN]:
+    for source in sources_of(arguments, "server log"):
         log = _ServerLog(refused)
         _read(source, log.search, problems)
         if not log.has_levels:
-            name = "stdin" if source == _STDIN else source
+            name = source_name(source)
             problems.append(f"{name}: {'no line of a server log' if log.has_bytes else 'empty'}: it proves nothing")
     search = ClientSearch(refused.addresses, refused.connections)
     for source in arguments.request_logs if refused.addresses else ():
@@ -87,9 +83,9 @@ def _read(source: str, search: Callable[[LogStream], None], problems: list[str])
     """Search a log. If it cannot be read to its end, a line is added to `problems`, and what was read counts. Raises
     CommandFailed if it cannot be opened.
     """
-    name = "stdin" if source == _STDIN else source
+    name = source_name(source)
     try:
-        stream = uncompressed(sys.stdin.buffer) if source == _STDIN else open_log(Path(source))
+        stream = open_source(source)
     except LogUnreadable as error:
         raise CommandFailed(f"{name}: {error}", Exit.USAGE) from None
     except OSError as error:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from kafkafeatures.cli.clients.flags import flags_of, refuse_flags
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 
 STEPS = ("start", "status", "stop")
@@ -50,8 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(f"clients evidence {step}: -o {arguments.output}: only status has a document", Exit.USAGE)
     if step == "start":
         _check_flags(arguments)
-    else:
-        _refuse_flags_of_start(arguments, step)
+    else:  # they act on all that is in the state file
+        reason = "it is a flag of clients evidence start"
+        refuse_flags(f"clients evidence {step}", arguments, flags_of(add_arguments), ("state",), reason)
     from kafkafeatures.cli.cluster.connect import on_cluster
 
     return on_cluster(_run(arguments, step))
@@ -76,16 +78,6 @@ def _check_flags(arguments: argparse.Namespace) -> None:
         raise CommandFailed("clients evidence start: --level is required", Exit.USAGE)
     if arguments.all == (arguments.brokers is not None):
         raise CommandFailed("clients evidence start: expected --brokers ID[,..] or --all", Exit.USAGE)
-
-
-def _refuse_flags_of_start(arguments: argparse.Namespace, step: str) -> None:
-    """Raise CommandFailed for a flag that only `start` has. The other steps act on all that is in the state file."""
-    parser = argparse.ArgumentParser(add_help=False)
-    add_arguments(parser)
-    for flag in parser._actions:  # argparse has no public name for them
-        if flag.dest != "state" and getattr(arguments, flag.dest) != flag.default:
-            text = f"clients evidence {step}: {flag.option_strings[-1]}: it is a flag of clients evidence start"
-            raise CommandFailed(text, Exit.USAGE)
 
 
 def _ids(text: str) -> Sequence[int]:

@@ -1,0 +1,31 @@
+"""The logs that a command reads: files that it names, or standard input. Called by `reduce.py` and `rejected.py`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kafkafeatures.cli.clients.logs.lines import LogStream, open_log, uncompressed
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+
+STDIN = "-"
+
+
+def sources_of(arguments: argparse.Namespace, kind: str) -> Sequence[str]:
+    """Paths, or `STDIN`. Raises CommandFailed if there is none, and a terminal as standard input. `kind`: of log."""
+    if not arguments.operands and sys.stdin.isatty():
+        text = f"clients {arguments.action}: no {kind} given; name the files, or pipe one in"
+        raise CommandFailed(text, Exit.USAGE)
+    return arguments.operands or [STDIN]
+
+
+def source_name(source: str) -> str:
+    """The name of a log in messages."""
+    return "stdin" if source == STDIN else source
+
+
+def open_source(source: str) -> LogStream:
+    """The log, out of gzip if it is compressed. Raises LogUnreadable, OSError."""
+    return uncompressed(sys.stdin.buffer) if source == STDIN else open_log(Path(source))

@@ -97,9 +97,10 @@ class PrometheusSource:
         if not resolved or not all(policy.permits(ip_address, port) for ip_address in resolved):
             raise _AddressForbidden
         failure: OSError = TimeoutError()
-        for attempts_left in range(len(resolved), 0, -1):
-            self._peer = resolved[-attempts_left], port
-            seconds = (self._until - self._monotonic()) / attempts_left
+        for number, ip_address in enumerate(resolved):
+            self._peer = ip_address, port
+            # An address that does not answer leaves each of the following ones as much time as it had.
+            seconds = (self._until - self._monotonic()) / (len(resolved) - number)
             if seconds <= 0:
                 break
             try:

@@ -177,9 +177,9 @@ def _coverage(
             its_evidence = replace(its_evidence, contradiction=registry.contradiction(its_evidence, window))
         since = registry.running_since(its_evidence)
         gaps = tuple(gaps_of(its_evidence, span, all_refuse=all_refuse, running_since=since))
-        ends = [gap.end for gap in gaps if not _may_close_at_once(gap, window)]
-        if broker not in registry.present:
-            # It can no longer be scraped; but once its last sign has left the window, it need not be covered.
+        if broker in registry.present:
+            ends = [gap.end for gap in gaps if not _may_close_at_once(gap, window)]
+        else:  # it can no longer be scraped; but once its last sign has left the window, it need not be covered
             ends = [min(gap.end, registry.last_sign(broker, its_evidence)) for gap in gaps]
         yield BrokerCoverage(broker, gaps, max([window.end, *(end + window.length for end in ends)]))
 

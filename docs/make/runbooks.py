@@ -16,7 +16,7 @@ from kafkafeatures.api.reasons import Reason
 
 NOTE = "<!-- made by `make docs`; do not edit -->"
 ACTED_ON = [reason for reason in Reason if reason.needs_action]
-"""Reasons that have a page, since somebody has to act."""
+"""Reasons that have a page, since a person has to act."""
 SECTIONS = {"Safe": "Impact", "Confirm": "Confirm", "Fix": "Fix"}
 
 

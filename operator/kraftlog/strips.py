@@ -249,7 +249,7 @@ class PartitionStrips:
         for broker in missed - was_missed:
             self._missed[broker][key] = at.offset
         if missed or leader == NO_LEADER:
-            # A stretch goes on if as many replicas are in sync, even if these are others.
+            # A stretch continues if as many replicas are in sync, even if these are others.
             unchanged = former is not None and (len(former.in_sync), former.leader == NO_LEADER) == (
                 len(in_sync), leader == NO_LEADER,
             )  # fmt: skip

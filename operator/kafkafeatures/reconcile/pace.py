@@ -49,5 +49,5 @@ class Pace:
         self._at = monotonic_time
         if self._tokens >= 0.0:
             return 0.0
-        self._tokens = 0.0  # the wait is for the token of this reconciliation, so it is not owed any more
+        self._tokens = 0.0  # the wait is for the token of this reconciliation, so it is no longer owed
         return refill

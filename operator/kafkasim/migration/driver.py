@@ -166,7 +166,7 @@ class Driver:
     # --- the copy, and what is written to ZooKeeper ---
 
     def _begin_to_write(self) -> None:
-        """Copy metadata into the log if that was not done yet; then write everything back, and go on with changes."""
+        """Copy metadata into the log if that was not done yet; then write all back, and continue with changes."""
         quorum = self._quorum
         if self.state is ZkMigrationState.PRE_MIGRATION and self._offset() <= 0:
             image = quorum.leader_image

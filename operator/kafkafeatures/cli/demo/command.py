@@ -225,7 +225,7 @@ def _clients(stage: Demonstration, simulator: Simulator) -> None:
 
 _FIRST, _ROLL, _MIGRATE, _CLIENTS, _FLEET, _ALL = "upgrade", "roll", "migrate", "clients", "fleet", "all"
 LONGER = ("cure", "back", "drift")
-"""Stories of `all`, besides `roll`; each goes on from where the one before it ended."""
+"""Stories of `all`, besides `roll`; each continues from where the one before it ended."""
 STORIES = {_FIRST: _upgrade, "cure": _cure, "back": _back, "drift": _drift, _CLIENTS: _clients}
 MORE = {
     "cure": "the same with a plan",

@@ -105,7 +105,7 @@ class Kube:
     """Requests to one API server, in one namespace. Raises CommandFailed: Away, Denied, Changed, NotFound.
 
     `ending`: removes temporary files when the command ends. `acting`: the user to impersonate instead of that of the
-    kubeconfig, with its keys (`as`, `as-groups`). `patience`: seconds for one answer; callers with a deadline lower it.
+    kubeconfig, with its keys (`as`, `as-groups`). `patience`: seconds for one answer; callers with a deadline cut it.
     """
 
     def __init__(

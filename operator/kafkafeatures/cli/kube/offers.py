@@ -19,7 +19,7 @@ from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import Patient
 
 LIVE_SECONDS = 2
-"""Time limit for names from the API server: somebody has pressed Tab and waits."""
+"""Time limit for names from the API server: a user has pressed Tab and waits."""
 
 
 def complete() -> int:

@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None, waited: float = 0.0) -> Ending | None:
-    """The end of the wait by this reading, or None to go on; the rules are in the module's docstring. `templates`: of
+    """The end of the wait by this reading; None to continue; the rules are in the module's docstring. `templates`: of
     the StatefulSets, only for `rolled`. `waited`: seconds so far.
     """
     if goal.rolled:

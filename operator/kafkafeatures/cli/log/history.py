@@ -170,7 +170,7 @@ class History:
                 yield run.batch(number)
 
     def _miss(self, file: str, until: int | None, reason: str) -> Missing:
-        """Note that the changes from `end` to `until` are not known, so that the state is not complete any more."""
+        """Note that the changes from `end` to `until` are not known, so that the state is no longer complete."""
         self._reader.miss()
         missing, self.end = Missing(file, self.end, until, reason), max(self.end, until or 0)
         return missing

@@ -56,7 +56,7 @@ class LevelState(StrEnum):
     RESTORED = "Restored"
     """The level of before, also if a restart of the broker brought it back."""
     CHANGED = "Changed"
-    """Neither: somebody else has set it."""
+    """Neither: another client has set it."""
 
 
 def level_state(switched: SwitchedBroker, level: str) -> LevelState:

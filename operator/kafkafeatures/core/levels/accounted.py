@@ -185,7 +185,7 @@ def void_after(previous_status: Status, status: Status, consents: Iterable[str],
     A plan that changes one of these features ends, and so does its approval. Consents to changes of the plan are used
     up, and so are consents to exactly the changes that the log shows.
     previous_status: status before this reconciliation. status: the present one. consents: consents of the document.
-        moved: moves by somebody else, by feature.
+        moved: moves that others made, by feature.
     """
     plan = status.plan
     planned = {name for stage in plan.stages if stage.kind == LEVELS for name in stage.target} if plan else set()

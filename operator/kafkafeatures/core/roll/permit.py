@@ -32,7 +32,7 @@ class Permit(Struct, frozen=True):
     unknown: nodes of which it is not known whether they still have to be restarted.
     has_quorum: an active controller of a quorum is needed; False in ZooKeeper mode, which has none.
     restarts: False: the way restarts no node, so the permit only lets earlier restarts end. They must be over before
-        the way goes on, if need be without a reading of the partitions. `proven` and `unneeded` are for this case.
+        the way continues, if need be without a reading of the partitions. `proven` and `unneeded` are for this case.
     proven: nodes that certainly run as the way needs them: their restart is over once they are in sync again.
     unneeded: nodes that are not expected to come back, such as controllers that are to stop: nobody waits for them.
     is_half_done: some nodes are restarted already and the rest has to follow, so a majority of the voters is enough to

@@ -85,7 +85,7 @@ def moved_from(answer: MetadataResponse, broker: int) -> tuple[tuple[str, int, t
 
 
 _DONE = (ErrorCode.NONE, ErrorCode.BROKER_ID_NOT_REGISTERED, ErrorCode.CONTROLLER_ID_NOT_REGISTERED)
-"""Codes with which the node is not registered, or not any more."""
+"""Codes with which the node is not registered, or no longer is."""
 
 
 async def unregister(pool: Pool, route: AddressRoute, role: Role, node_id: int) -> Failure | None:

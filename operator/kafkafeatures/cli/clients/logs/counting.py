@@ -270,7 +270,7 @@ class RequestCounter:
         self._shape_bytes += len(shape)
 
     def _settle(self) -> None:
-        """Add the lines of all shapes to their groups, and forget the shapes."""
+        """Add the lines of all shapes to their groups, and drop the shapes."""
         if self._hour is not None:
             for shape in self._shapes.values():
                 if shape.lines:

@@ -1,16 +1,17 @@
-"""Object stores by URI: which of them are supported, the options of a URI, timeouts, parallel requests, and messages.
+"""Folders and object stores by URI: which are supported, the options of a URI, timeouts, and messages.
 
-Called by modules that open inputs (`layout`, `parts`) or write an export. Credentials come from the environment, or
-from where the store's own library looks for them (AWS: a profile, the role of a pod or machine); a URI that contains
-credentials is refused, and is not printed. This module goes to Spark's workers by value, with `parts`: of other
-packages it may import pyarrow only.
+Called by modules that open inputs (`layout`, `parts`) or write tables (`engine`, `delta`). Credentials come from the
+environment, or from where the store's own library looks for them (AWS: a profile, the role of a pod or machine); a URI
+that contains credentials is refused, and is not printed. This module goes to Spark's workers by value, with `parts`: of
+other packages it may import pyarrow only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -89,6 +90,35 @@ def open_store(uri: str) -> tuple[FileSystem, str]:
     return _opened[uri], f"{bucket}/{unquote(prefix)}".rstrip("/")
 
 
+def new_file(output: str, path: str) -> NativeFile:
+    """A new file at a path below a folder or URI, open for writing; in a store it appears as a whole, when it is
+    closed. Raises OSError.
+    """
+    system, root = open_store(output)
+    if not is_uri(output):
+        system.create_dir(f"{root}/{path}".rpartition("/")[0])
+    return system.open_output_stream(f"{root}/{path}")
+
+
+def open_file(output: str, path: str) -> NativeFile:
+    """The file at a path below a folder or URI, open for reading. Raises OSError."""
+    system, root = open_store(output)
+    return system.open_input_file(f"{root}/{path}")
+
+
+def sizes(output: str, paths: Sequence[str]) -> list[int | None]:
+    """The size of each file below a folder or URI in bytes; None: there is none. Raises OSError."""
+    system, root = open_store(output)
+    return [info.size for info in system.get_file_info([f"{root}/{path}" for path in paths])]
+
+
+def remove_file(output: str, path: str) -> None:
+    """Delete a file below a folder or URI, if it is there. Raises OSError."""
+    system, root = open_store(output)
+    with contextlib.suppress(FileNotFoundError):
+        system.delete_file(f"{root}/{path}")
+
+
 def each(ask: Callable[[_In], _Out], items: Iterable[_In], *places: str) -> Iterator[_Out]:
     """The result of `ask` for each item, in order; several at once if any of the places is an object store."""
     if not any(map(is_uri, places)):
@@ -139,7 +169,10 @@ def check(uri: str) -> None:
 
 
 def for_delta(uri: str) -> tuple[str, dict[str, str]]:
-    """(URI, options) of a bucket for delta-rs. Raises StoreError, OSError."""
+    """(path or URI, options) of a place for delta-rs. Raises StoreError, OSError."""
+    if not uri.startswith(_S3):
+        check(uri)
+        return uri, {}
     bucket, prefix, options = _of_bucket(uri)
     delta_options = {
         "connect_timeout": f"{CONNECT_SECONDS}s",

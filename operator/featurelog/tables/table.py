@@ -15,7 +15,7 @@ import pyarrow as pa
 Row = Mapping[str, Any]
 """A value for each column; times as milliseconds since 1970."""
 
-TIME = pa.timestamp("ms", tz="UTC")
+TIME = pa.timestamp("us", tz="UTC")  # Delta has no other unit
 RANGES = pa.map_(pa.string(), pa.struct([pa.field("min", pa.int16()), pa.field("max", pa.int16())]))
 _YEARS_1_TO_9999 = range(-62_135_596_800_000, 253_402_300_800_000)
 
@@ -59,7 +59,9 @@ class Table:
 
 def _value(value: Any, kind: pa.DataType) -> Any:
     """The value for a column; a time outside of the calendar becomes null, as a log may hold any number."""
-    return value if kind != TIME or value is None or value in _YEARS_1_TO_9999 else None
+    if kind != TIME or value is None:
+        return value
+    return value * 1000 if value in _YEARS_1_TO_9999 else None
 
 
 def ranges_of(features: Mapping[str, tuple[int, int]]) -> list[tuple[str, dict[str, int]]]:

@@ -58,10 +58,18 @@ class Table:
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:
-    """The value for a column; a time outside of the calendar becomes null, as a log may hold any number."""
-    if kind != TIME or value is None:
-        return value
-    return value * 1000 if value in _YEARS_1_TO_9999 else None
+    """The value for a column, with its times in its unit; a time outside of the calendar becomes null, as a log may
+    hold any number.
+    """
+    if value is None:
+        return None
+    if kind == TIME:
+        return value * 1000 if value in _YEARS_1_TO_9999 else None
+    if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+        return [_value(item, kind.value_type) for item in value]
+    if pa.types.is_struct(kind):
+        return {field.name: _value(value[field.name], field.type) for field in kind}
+    return value
 
 
 def ranges_of(features: Mapping[str, tuple[int, int]]) -> list[tuple[str, dict[str, int]]]:

@@ -165,11 +165,11 @@ def test_a_release_that_is_not_known_is_held_with_the_annotation_as_the_remedy()
 
 def test_an_annotation_that_was_left_does_not_hide_the_release_of_a_newer_image() -> None:
     """The template says 3.9 and the tag of its image 4.4, so it is not known which of them is right."""
-    left = {"release": "3.9", "image": "kafka:4.4.0"}
+    release, image = "3.9", "kafka:4.4.0"
     for clients in (MISSING, READY):
-        refused(rolled(old_cluster(clients, **left), clients=GATE), Reason.ROLLOUT_HALTED)
+        refused(rolled(old_cluster(clients, release=release, image=image), clients=GATE), Reason.ROLLOUT_HALTED)
     shown = cluster(current(*CONTROLLERS, 1), RUNNING_3_9)  # nodes that run the new template report 3.9
-    sets = tuple(replace(owner, **left) for owner in workloads_of(shown).stateful_sets)
+    sets = tuple(replace(owner, release=release, image=image) for owner in workloads_of(shown).stateful_sets)
     assert rolls(rolled(with_clients(with_workloads(shown, stateful_sets=sets), MISSING), clients=GATE))
 
 
@@ -262,6 +262,20 @@ def test_a_consent_is_used_with_the_first_restart_and_stays_valid_for_the_revisi
     refused(rolled(another, clients=GATE, consents=frozenset({PRODUCE}), status=spent), Reason.CONSENT_SPENT)
     over = old_cluster(covered(BROKERS, PRODUCE_2), *CONTROLLERS, *BROKERS)
     assert not any(entry.client_breaks for entry in rolled(over, clients=GATE, status=spent).revisions)
+
+
+def test_a_consent_stays_valid_while_kubernetes_has_not_processed_a_change_of_the_statefulset() -> None:
+    """The number of replicas may be changed in the middle of a roll."""
+    observed = old_cluster(covered(BROKERS, PRODUCE_2))
+    entries = tuple(
+        RevisionStatus(name=name, revision=NEW, left=6, client_breaks=(PRODUCE,)) for name in ("broker", "controller")
+    )
+    sets = tuple(replace(owner, observed=False) for owner in workloads_of(observed).stateful_sets)
+    roll = rolled(
+        with_workloads(observed, stateful_sets=sets), clients=GATE, consents=frozenset({PRODUCE}),
+        status=replace(EMPTY, spent_consents=(PRODUCE,), rollout=RolloutStatus(total=9, revisions=entries)),
+    )  # fmt: skip
+    assert [entry.client_breaks for entry in roll.revisions] == [(PRODUCE,), (PRODUCE,)]
 
 
 def test_a_restart_that_breaks_nobody_uses_no_consent() -> None:

@@ -191,6 +191,15 @@ def test_the_time_of_a_process_of_kafka_4_stays_a_gap_after_the_broker_was_downg
     assert checked(never_upgraded.scrapes(minutes), {1, 2}).verdict is READY
 
 
+def test_a_process_of_kafka_4_that_ran_for_three_minutes_is_a_gap_as_well() -> None:
+    """A gap of three minutes without any scrape is tolerated; here it is known that a process refused."""
+    upgrade = END - 9 * DAY
+    spans = (Process(BEGIN - DAY, upgrade), Process(upgrade + 1, upgrade + 4, refuses=True), Process(upgrade + 5, END))
+    history = History({1: spans})
+    check = checked(history.scrapes([upgrade, upgrade + 2, upgrade + 4, upgrade + 6, END]), {1})
+    assert (check.verdict, causes(check, 1)) == (UNKNOWN, [GapCause.MAY_REFUSE])
+
+
 def test_a_broker_of_kafka_4_is_a_gap_unless_all_brokers_already_refuse_removed_versions() -> None:
     history = History({**QUIET.brokers, 2: (Process(BEGIN - DAY, END, refuses=True),)})
     check = checked(history.scrapes([END]), {1, 2, 3})

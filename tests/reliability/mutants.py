@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from tests.reliability import (
     mutants_of_adapters,
+    mutants_of_clients,
     mutants_of_levels,
     mutants_of_migration,
     mutants_of_pipeline,
@@ -17,11 +18,12 @@ from tests.reliability import (
 )
 from tests.reliability.mutant import Mutant
 
-AREAS = ("levels", "rolls", "migration", "adapters", "pipeline")
+AREAS = ("levels", "rolls", "clients", "migration", "adapters", "pipeline")
 
 MUTANTS: tuple[Mutant, ...] = (
     *mutants_of_levels.MUTANTS,
     *mutants_of_rolls.MUTANTS,
+    *mutants_of_clients.MUTANTS,
     *mutants_of_migration.MUTANTS,
     *mutants_of_adapters.MUTANTS,
     *mutants_of_pipeline.MUTANTS,

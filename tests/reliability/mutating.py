@@ -59,6 +59,18 @@ def _units(mutant: Mutant, _: int) -> list[list[str]]:
     of_area = {
         "levels": ["kafkafeatures/core", "kafkafeatures/reconcile"],
         "rolls": ["kafkafeatures/core", "kafkafeatures/reconcile"],
+        "clients": [
+            "clients/test_verdict.py",
+            "clients/test_registry.py",
+            "kafkafeatures/core/test_breaking_clients.py",
+            "kafkafeatures/core/test_clients_document.py",
+            "kafkafeatures/prometheus",
+            "kafkafeatures/reconcile/test_breaking_clients.py",
+            "kafkafeatures/reconcile/test_client_evidence.py",
+            "clients/test_prometheus_evidence.py",
+            "clients/test_prometheus_http.py",
+            "clients/test_soundness.py",
+        ],
         "migration": ["kafkafeatures/core", "kafkafeatures/reconcile"],
         "adapters": [f"kafkafeatures/{folders[0] if folders else ''}", "kafkafeatures/reconcile", "simulated"],
         "pipeline": [
@@ -76,7 +88,10 @@ def _units(mutant: Mutant, _: int) -> list[list[str]]:
 PROGRAMMES = {
     "units": Programme(lambda mutant: True, _units),
     "simulate": Programme(
-        lambda mutant: mutant.file.startswith(("kafkafeatures/core/", "kafkafeatures/reconcile/")),
+        # No history has evidence about clients.
+        lambda mutant: (
+            mutant.area != "clients" and mutant.file.startswith(("kafkafeatures/core/", "kafkafeatures/reconcile/"))
+        ),
         lambda mutant, histories: [["tests.reliability.mutating", mutant.area, str(histories)]],
     ),
     "rolls": Programme(

@@ -25,6 +25,7 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.breaking_clients import ClientBreaks
 from kafkafeatures.core.roll.permit import Permit
 from kafkafeatures.core.roll.report import with_breaks
+from kafkafeatures.core.roll.restart_node import RestartInFlight
 from kafkafeatures.core.roll.roll import Roll
 from kafkafeatures.core.roll.targets import Target
 from tests.kafkafeatures.core.evidences import (
@@ -49,8 +50,11 @@ from tests.kafkafeatures.core.rolls import (
     cluster,
     current,
     refused,
+    replaced,
     rolled,
     sent,
+    with_workloads,
+    workloads_of,
 )
 from tests.kafkafeatures.worlds import OLD, SILENT, answer, known
 
@@ -94,7 +98,9 @@ EVIDENCE: Mapping[str, tuple[Known[ClientsReading] | Unknown, Reason]] = {
     ),
     "it is for fewer brokers": (covered(BROKERS[1:]), Reason.PREFLIGHT),
     "it is for another release": (covered(BROKERS, release="4.1"), Reason.PREFLIGHT),
-    "it is for another window": (reading(BROKERS, window=timedelta(days=1)), Reason.PREFLIGHT),
+    "it is for another window": (
+        reading(BROKERS, *(s for id_ in BROKERS for s in scrapes(id_)), window=timedelta(days=30)), Reason.PREFLIGHT,
+    ),
     "it is of brokers that refuse old versions": (
         reading(BROKERS, *(s for id_ in BROKERS for s in scrapes(id_)), all_refuse=True), Reason.PREFLIGHT,
     ),
@@ -129,7 +135,14 @@ def test_a_roll_goes_on_where_it_is_proven_that_no_client_breaks() -> None:
 
 @pytest.mark.parametrize("case", EVIDENCE)
 def test_a_restart_to_a_release_that_removed_nothing_needs_no_evidence(case: str) -> None:
-    assert rolls(rolled(old_cluster(EVIDENCE[case][0], release="3.9"), clients=GATE))
+    assert rolls(rolled(old_cluster(EVIDENCE[case][0], release="3.9", image="kafka:3.9.1"), clients=GATE))
+
+
+def test_a_restart_to_the_first_release_that_removed_versions_needs_evidence() -> None:
+    to_4_0 = replace(GATE, release="4.0")
+    refused(rolled(old_cluster(MISSING, release="4.0", image="kafka:4.0.0"), clients=to_4_0), Reason.PREFLIGHT)
+    ready = covered(BROKERS, release="4.0")
+    assert rolls(rolled(old_cluster(ready, release="4.0", image="kafka:4.0.0"), clients=to_4_0))
 
 
 def test_a_restart_to_the_release_that_a_node_runs_needs_no_evidence() -> None:
@@ -150,6 +163,16 @@ def test_a_release_that_is_not_known_is_held_with_the_annotation_as_the_remedy()
     assert "kafkafeatures.dev/kafka-version" in message
 
 
+def test_an_annotation_that_was_left_does_not_hide_the_release_of_a_newer_image() -> None:
+    """The template says 3.9 and the tag of its image 4.4, so it is not known which of them is right."""
+    release, image = "3.9", "kafka:4.4.0"
+    for clients in (MISSING, READY):
+        refused(rolled(old_cluster(clients, release=release, image=image), clients=GATE), Reason.ROLLOUT_HALTED)
+    shown = cluster(current(*CONTROLLERS, 1), RUNNING_3_9)  # nodes that run the new template report 3.9
+    sets = tuple(replace(owner, release=release, image=image) for owner in workloads_of(shown).stateful_sets)
+    assert rolls(rolled(with_clients(with_workloads(shown, stateful_sets=sets), MISSING), clients=GATE))
+
+
 def test_evidence_for_one_release_lets_no_node_go_to_another() -> None:
     message = refused(rolled(old_cluster(READY, release="4.1"), clients=GATE), Reason.ROLLOUT_HALTED)
     assert "of Kafka 4.1, and evidence about clients is for Kafka 4.4" in message
@@ -160,7 +183,8 @@ def test_a_template_that_names_another_release_than_its_first_pod_reports_is_not
     """Controller 3001 runs the new template. The template names 3.9 and the node reports 4.4, or the other way round:
     one of them is wrong.
     """
-    message = refused(rolled(old_cluster(READY, 3001, release="3.9"), clients=GATE), Reason.ROLLOUT_HALTED)
+    observed = old_cluster(READY, 3001, release="3.9", image="kafka:3.9.1")
+    message = refused(rolled(observed, clients=GATE), Reason.ROLLOUT_HALTED)
     assert "release of the new image of controller is not known" in message
     as_before = {id_: RUNNING_3_9[id_] for id_ in (3001,)}
     observed = old_cluster(READY, 3001)
@@ -174,6 +198,16 @@ def test_a_broker_that_runs_the_new_release_already_needs_no_evidence_for_the_re
     assert rolls(rolled(old_cluster(covered(BROKERS[1:]), *pods), clients=GATE))
     assert rolls(rolled(old_cluster(covered(BROKERS), *pods), clients=GATE))  # evidence from before its restart
     refused(rolled(old_cluster(covered(BROKERS[2:]), *pods), clients=GATE), Reason.PREFLIGHT)
+
+
+def test_evidence_has_to_cover_a_broker_of_which_it_is_not_known_what_it_runs() -> None:
+    """Broker 6 does not answer, and no registration of it was read: it may still run 3.9."""
+    unknown = a_node(6, state=NodeState.FENCED, said=SILENT, written=None)
+    for clients, is_covered in ((READY, True), (covered(BROKERS[:5]), False)):
+        observed = old_cluster(clients)
+        observed = replace(observed, nodes=tuple(unknown if node.id == 6 else node for node in observed.nodes))
+        roll = rolled(observed, clients=GATE)
+        assert rolls(roll) is is_covered, roll.decision
 
 
 def test_a_removed_version_that_clients_used_on_a_broker_before_its_upgrade_still_counts() -> None:
@@ -226,6 +260,22 @@ def test_a_consent_is_used_with_the_first_restart_and_stays_valid_for_the_revisi
     refused(rolled(observed, clients=GATE, consents=frozenset({PRODUCE}), status=forgotten), Reason.CONSENT_SPENT)
     another = old_cluster(covered(BROKERS, PRODUCE_2), update_revision="broker-third")
     refused(rolled(another, clients=GATE, consents=frozenset({PRODUCE}), status=spent), Reason.CONSENT_SPENT)
+    over = old_cluster(covered(BROKERS, PRODUCE_2), *CONTROLLERS, *BROKERS)
+    assert not any(entry.client_breaks for entry in rolled(over, clients=GATE, status=spent).revisions)
+
+
+def test_a_consent_stays_valid_while_kubernetes_has_not_processed_a_change_of_the_statefulset() -> None:
+    """The number of replicas may be changed in the middle of a roll."""
+    observed = old_cluster(covered(BROKERS, PRODUCE_2))
+    entries = tuple(
+        RevisionStatus(name=name, revision=NEW, left=6, client_breaks=(PRODUCE,)) for name in ("broker", "controller")
+    )
+    sets = tuple(replace(owner, observed=False) for owner in workloads_of(observed).stateful_sets)
+    roll = rolled(
+        with_workloads(observed, stateful_sets=sets), clients=GATE, consents=frozenset({PRODUCE}),
+        status=replace(EMPTY, spent_consents=(PRODUCE,), rollout=RolloutStatus(total=9, revisions=entries)),
+    )  # fmt: skip
+    assert [entry.client_breaks for entry in roll.revisions] == [(PRODUCE,), (PRODUCE,)]
 
 
 def test_a_restart_that_breaks_nobody_uses_no_consent() -> None:
@@ -251,21 +301,23 @@ def test_a_restart_of_a_migration_is_held_and_no_consent_counts_there() -> None:
     assert refused(roll, Reason.CONSENT_REQUIRED).endswith("set spec.clientEvidence.policy to Report")
 
 
-def test_a_stuck_node_is_held_as_well() -> None:
-    observed = old_cluster(MISSING, *CONTROLLERS)
+@pytest.mark.parametrize("flying", [(), (sent(1, after="broker-bad"),)], ids=["first", "again"])
+def test_a_stuck_node_is_held_as_well_even_if_no_other_node_needs_a_restart(
+    flying: tuple[RestartInFlight, ...],
+) -> None:
+    """Broker 1 crashes on its first revision, or on one that it was restarted to before the template changed again."""
+    other_ids = [id_ for id_ in BROKERS if id_ != 1]
+    observed = old_cluster(MISSING, *CONTROLLERS, *other_ids)
     dead = a_node(1, state=NodeState.FENCED, said=SILENT, written=OLD)
-    assert isinstance(observed.workloads, Known)
+    pod = replaced(1, revision="broker-bad", **CRASHES)[1] if flying else a_pod(1, **CRASHES)
     sets = tuple(
-        replace(owner, pods=tuple(a_pod(1, **CRASHES) if pod.name == "broker-1" else pod for pod in owner.pods))
-        for owner in observed.workloads.value.stateful_sets
+        replace(owner, pods=tuple(pod if its_pod.name == "broker-1" else its_pod for its_pod in owner.pods))
+        for owner in workloads_of(observed).stateful_sets
     )
-    observed = replace(
-        observed,
-        nodes=tuple(dead if node.id == 1 else node for node in observed.nodes),
-        workloads=replace(observed.workloads, value=replace(observed.workloads.value, stateful_sets=sets)),
-    )
-    assert rolls(rolled(observed))
-    refused(rolled(observed, clients=GATE), Reason.PREFLIGHT)
+    observed = replace(observed, nodes=tuple(dead if node.id == 1 else node for node in observed.nodes))
+    observed = with_workloads(observed, stateful_sets=sets)
+    assert rolls(rolled(observed, *flying))
+    refused(rolled(observed, *flying, clients=GATE), Reason.PREFLIGHT)
 
 
 def test_a_person_is_asked_for_no_restart_without_evidence_for_the_target() -> None:

@@ -17,13 +17,18 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.core.clients.evidence import MINUTE
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.wire.addresses import AddressPolicy, networks
 from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.prometheus.operator_source import PrometheusSource
 from kafkafeatures.prometheus.settings import PrometheusSettings
+from tests.clients.fake_prometheus import target_of
+from tests.clients.histories import BEGIN, END, HOUR, History, Process
+from tests.clients.test_prometheus_command import serving as serving_targets
 from tests.e2e.rig.certificates import Certificates
 
 CERTIFICATES = Certificates()
@@ -212,6 +217,22 @@ def test_the_name_of_the_url_is_checked_in_the_certificate(tmp_path: Path) -> No
             found = failure(settings(served.port, "https", "localhost", tls=tls, **token))
         assert found.kind is kind, found
         assert [login for _, login in served.requests] == ([f"Bearer {CANARY}"] if kind is FailureKind.REJECTED else [])
+
+
+def test_brokers_are_named_by_the_label_of_the_document_and_no_other() -> None:
+    """The targets have a label broker_id as well, which is of something else."""
+    history = History({broker: (Process(BEGIN, END),) for broker in (1, 2)})
+    targets = [
+        replace(target, labels={**target.labels, "broker_id": "7", "pod": f"orders-broker-{broker}"})
+        for broker in history.brokers
+        for target in (target_of(history, broker),)
+    ]
+    window = EvidenceWindow((END - HOUR) * MINUTE, END * MINUTE)
+    with serving_targets(targets) as url:
+        named = PrometheusSettings(url, broker_label="pod", broker_pattern="orders-broker-([0-9]+)")
+        scrapes, _ = PrometheusSource(named, SYSTEM.monotonic).read(window)
+    assert not isinstance(scrapes, Failure), scrapes
+    assert {scrape.broker for scrape in scrapes} == {1, 2}
 
 
 @pytest.mark.parametrize("selector", ['namespace="kafka"} or {job="secrets"', "up", 'a="b"} offset 5m #'])

@@ -15,7 +15,8 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.ports import EvidenceAnswer
 from kafkafeatures.reconcile.client_evidence import EVERY, RETRY, VALID_FOR
 from tests.kafkafeatures.core.evidences import PRODUCE_2, scrapes
-from tests.kafkafeatures.reconcile.rig import Rig
+from tests.kafkafeatures.reconcile.rig import Kafka, Rig
+from tests.kafkasim.clusters import plan
 from tests.simulated.orders import KEY, Orders
 
 AWAY = Failure(FailureKind.UNREACHABLE, "Prometheus", "Prometheus cannot be reached", "check the URL")
@@ -149,6 +150,58 @@ async def test_evidence_counts_for_half_an_hour_and_is_stale_afterwards() -> Non
     assert await condition(rig) == ("True", "NoBlockingClients")
 
 
+async def test_evidence_that_took_long_to_read_is_as_old_as_the_begin_of_its_reading() -> None:
+    """What clients sent while it was read is not in it."""
+    rig = rig_with()
+
+    def slow(_: object) -> EvidenceAnswer:
+        rig.seconds += 100
+        return answer(rig)
+
+    rig.evidence = slow
+    assert await condition(rig) == ("True", "NoBlockingClients")
+    rig.evidence = lambda _: EvidenceAnswer(AWAY)
+    rig.seconds = VALID_FOR  # since the reading began
+    assert await condition(rig) == ("Unknown", "EvidenceStale")
+
+
+async def test_evidence_becomes_stale_also_where_the_next_reading_does_not_end() -> None:
+    rig, over = rig_with(), threading.Event()
+    rig.evidence = lambda _: answer(rig)
+    assert await condition(rig) == ("True", "NoBlockingClients")
+
+    def hang(_: object) -> EvidenceAnswer:
+        over.wait()
+        return EvidenceAnswer(AWAY)
+
+    rig.evidence = hang
+    try:
+        for seconds, status in ((VALID_FOR - 100, "True"), (VALID_FOR + 1, "Unknown")):
+            rig.seconds = seconds
+            await rig.controller.reconcile(KEY)
+            clients_compatible = rig.api.condition("ClientsCompatible")
+            assert clients_compatible["status"] == status
+        assert clients_compatible["reason"] == "EvidenceStale"
+        assert "the last reading has not ended" in clients_compatible["message"]
+    finally:
+        over.set()
+        await has_read()
+
+
+async def test_a_broker_that_may_have_refused_is_not_covered_because_another_one_was_upgraded() -> None:
+    """Broker 3 runs 4.2. The scrapes of the others do not show of which release their processes are."""
+    api = Orders()
+    api.edit(clientEvidence={"prometheus": {"url": URL}, "target": "4.4"})
+    rig = Rig(api, Kafka({"metadata.version": 21}, plan({1: "3.9", 2: "3.9", 3: "4.2"})))
+    both = [scrape for id_ in (1, 2) for scrape in scrapes(id_)]
+    rig.evidence = lambda _: EvidenceAnswer(both)
+    assert await condition(rig) == ("True", "NoBlockingClients")
+    rig.evidence = lambda _: EvidenceAnswer([replace(scrape, accepts_removed=False) for scrape in both])
+    rig.seconds += EVERY
+    assert await condition(rig) == ("Unknown", "EvidenceIncomplete")
+    assert "may be of 4.x" in rig.api.condition("ClientsCompatible")["message"]
+
+
 async def test_an_exception_in_a_reading_of_evidence_fails_no_reconciliation() -> None:
     rig = rig_with()
 
@@ -213,6 +266,21 @@ async def test_evidence_is_read_anew_for_another_target_and_for_more_brokers() -
     assert await condition(rig) == ("True", "NoBlockingClients")
     assert len(rig.prometheus) == readings + 1
     assert rig.api.status["clients"]["target"] == "4.1"
+
+
+async def test_evidence_of_one_prometheus_does_not_count_for_another() -> None:
+    rig = rig_with()
+    rig.evidence = lambda _: answer(rig)
+    assert await condition(rig) == ("True", "NoBlockingClients")
+    rig.evidence = lambda _: EvidenceAnswer(AWAY)
+    for prometheus in ({"url": "https://another:9090"}, {"url": URL, "selector": 'namespace="other"'}):
+        rig.api.edit(clientEvidence={"prometheus": prometheus, "target": "4.4"})
+        await rig.controller.reconcile(KEY)
+        assert rig.api.condition("ClientsCompatible")["status"] == "Unknown"
+        await has_read()
+    assert [(settings.url, settings.selector) for settings in rig.prometheus[1:]] == [
+        ("https://another:9090", ""), (URL, 'namespace="other"'),
+    ]  # fmt: skip
 
 
 async def test_the_condition_about_clients_is_unknown_while_the_cluster_cannot_be_read() -> None:

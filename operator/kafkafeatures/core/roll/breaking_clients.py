@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from kafkafeatures.api.names import CLIENT_BREAKS, KAFKA_VERSION, METADATA_VERSION
+from kafkafeatures.api.names import CLIENT_BREAKS, KAFKA_VERSION
 from kafkafeatures.api.reasons import BlockerKind, Reason
 from kafkafeatures.core.clients.verdict import ApiVersion
 from kafkafeatures.core.engine.blockers import Blocker
@@ -132,27 +132,25 @@ def _runs_release(question: RestartCheckInput, id_: int, release: str) -> bool:
 
 
 def next_release(question: RestartCheckInput, id_: int) -> str:
-    """Release of the image that the node is restarted to, such as "4.1"; empty where it is not known, or where the
-    template says another one than a pod of the same revision reports.
+    """Release of the image that the node is restarted to, such as "4.1"; empty where it is not known: also where the
+    template says another one than a pod of the same revision reports, or if there is none, than the tag of the image.
     """
     owner = question.fleet.sets.get(id_)
     if owner is None:
         required = question.desired.clients
         return required.release if required is not None and question.driver.asks_people else ""
-    ranges = question.ranges_of_binaries.get(owner.name, {})
-    if METADATA_VERSION not in ranges:
-        return _release_of_template(owner)
-    releases = releases_with(ranges)
+    if _is_outdated(owner) and question.reported_by(owner.name) is None:
+        return ""
+    releases = releases_with(question.ranges_of_binaries.get(owner.name, {}))
     return releases[0] if len(releases) == 1 and owner.release in ("", *releases) else ""
 
 
-def _release_of_template(owner: StatefulSet) -> str:
-    """Release that a template says; empty if the tag of its image names one that removed versions, and its annotation
-    an older one: people may have changed the image and left the annotation.
+def _is_outdated(owner: StatefulSet) -> bool:
+    """Tell whether the tag of the image names a release that removed versions, and the annotation of the template an
+    older one: people may have changed the image and left the annotation.
     """
     tagged = release_of({}, {}, owner.image)
-    is_outdated = bool(tagged and owner.release) and _removed_versions(tagged) and not _removed_versions(owner.release)
-    return "" if is_outdated else owner.release
+    return bool(tagged and owner.release) and _removed_versions(tagged) and not _removed_versions(owner.release)
 
 
 # --- refusals ---

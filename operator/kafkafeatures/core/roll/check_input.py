@@ -211,9 +211,9 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
             for stateful_set in {stateful_set.name: stateful_set for stateful_set in self.fleet.sets.values()}.values()
             if (stateful_set.role, stateful_set.image) == (owner.role, owner.image) and stateful_set.image
         ]
-        return self._reported_by(owner.name) or supported_by(owner.release) or self._reported_by(*sets_of_same_image)
+        return self.reported_by(owner.name) or supported_by(owner.release) or self.reported_by(*sets_of_same_image)
 
-    def _reported_by(self, *names: str) -> Mapping[str, VersionRange] | None:
+    def reported_by(self, *names: str) -> Mapping[str, VersionRange] | None:
         """Levels that a live node of these StatefulSets reports, if it runs the update revision; None if none does."""
         for id_, pod in self.fleet.pods.items():
             current = pod.stateful_set in names and pod.revision == self.fleet.sets[id_].update_revision

@@ -58,15 +58,16 @@ def _updated_status(
     target, workloads = Target(entry.name, entry.revision), question.observation.workloads
     is_excused = remaining > 0 and question.excused is not None and target in question.excused.targets
     nodes = _without_reached(question, target, entry.nodes)
-    if not remaining and entry.client_breaks:
-        entry = replace(entry, client_breaks=())
     if not target.name:  # a level or a way of a migration; one that is over says nothing about the next one
         is_over = not remaining and question.are_levels_known
         return None if is_over else replace(entry, left=remaining or entry.left, excused=is_excused, nodes=nodes)
     if owner is not None:
         is_there = len(owner.pods) >= owner.replicas and not any(pod.terminating for pod in owner.pods)
         reached = entry.reached or (not remaining and is_there)
-        return replace(entry, left=remaining, reached=reached, excused=is_excused, nodes=nodes)
+        client_breaks = entry.client_breaks if remaining else ()
+        return replace(
+            entry, left=remaining, reached=reached, excused=is_excused, client_breaks=client_breaks, nodes=nodes
+        )
     if isinstance(workloads, Unknown):
         return entry
     if target.name in {
@@ -75,7 +76,7 @@ def _updated_status(
     }:
         return replace(entry, since=None)  # a level may be finalized meanwhile, so the time begins anew
     is_named = any(stateful_set.name == target.name for stateful_set in workloads.value.stateful_sets)
-    return replace(entry, left=0, since=None, excused=False) if is_named else None
+    return replace(entry, left=0, since=None, excused=False, client_breaks=()) if is_named else None
 
 
 def _without_reached(question: RestartCheckInput, target: Target, nodes: str) -> str:

@@ -99,8 +99,8 @@ LIBRARIES = {
     "kubernetes": "kube.client kube.errors",
     "markupsafe": "cli.pages.html_parts",
     "msgspec": (
-        "api core environment health kafka kube prometheus reconcile settings zookeeper cli kafkasim kraftlog.fast_json "
-        "featurelog.delta"
+        "api core environment health kafka kube prometheus reconcile settings zookeeper cli kafkasim "
+        "kraftlog.fast_json featurelog.delta"
     ),
     "numpy": (
         "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.advice "

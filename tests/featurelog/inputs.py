@@ -74,7 +74,7 @@ def run(inputs: Sequence[Path], output: Path, **more: Any) -> Summary:
     return Run(Settings(tuple(map(str, inputs)), str(output), **settings), **{"derive": derive, **parts})()
 
 
-def tables(output: Path) -> dict[str, list[str]]:
+def tables(output: Path | str) -> dict[str, list[str]]:
     """All rows of all tables, in an order of their own."""
     committed, _ = load(str(output))
     return {name: sorted(texts(committed.read(name, schema))) for name, schema in SCHEMAS.items()}

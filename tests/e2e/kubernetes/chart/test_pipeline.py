@@ -117,7 +117,7 @@ def test_helm_lint_accepts_the_values_of_the_pipeline(values: Values) -> None:
 def test_the_pipeline_can_read_its_configuration(values: Values, tmp_path: Path) -> None:
     found = read(configuration(rendered(values), tmp_path))
     assert found.settings.inputs == ("/data/logs",)
-    assert found.settings.output == Path("/data/tables")
+    assert found.settings.output == "/data/tables"
 
 
 def test_the_configuration_of_the_user_overrides_that_of_the_chart(tmp_path: Path) -> None:

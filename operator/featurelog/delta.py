@@ -250,9 +250,8 @@ class Output:
             for path, file in present.items() if path not in wanted
         ]  # fmt: skip
         if actions:
-            commit = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(WRITER, sequence)])
             delta_table.create_write_transaction(
-                actions, "append", schema, partition_by=partition, commit_properties=commit
+                actions, "append", schema, partition_by=partition, commit_properties=_commit_of(sequence)
             )
             delta_table.load_as_version(delta_table.version() + 1)  # without a retry it is the next one
         return delta_table.version()
@@ -260,7 +259,7 @@ class Output:
     def _table(self, name: str, sequence: int) -> DeltaTable:
         """The table as it was opened, or a new one; with the columns that this release has added."""
         schema = Schema.from_arrow(_SCHEMAS[name])
-        commit = CommitProperties(max_commit_retries=0, app_transactions=[Transaction(WRITER, sequence)])
+        commit = _commit_of(sequence)
         if name not in self._delta:
             self._delta[name] = DeltaTable.create(
                 f"{self._place}/{name}", schema, partition_by=None if name == RUNS else [PARTITION],
@@ -283,6 +282,11 @@ def _files(table: str, delta_table: DeltaTable) -> tuple[TableFile, ...]:
         )
         for row in sorted(rows, key=lambda row: row["path"])
     )  # fmt: skip
+
+
+def _commit_of(sequence: int) -> CommitProperties:
+    """The properties of a run's commits. Without a retry a commit fails if the table is not as it was opened."""
+    return CommitProperties(max_commit_retries=0, app_transactions=[Transaction(WRITER, sequence)])
 
 
 def _inside(path: str) -> str:

@@ -132,6 +132,13 @@ def test_the_configuration_of_the_user_overrides_that_of_the_chart(tmp_path: Pat
     assert mounted == {"tmp", "config", "tables"}
 
 
+def test_tables_in_a_bucket_need_no_volume(tmp_path: Path) -> None:
+    given = {"inputs": ["s3://bucket/logs"], "output": "s3://warehouse/kafka"}
+    objects = rendered({"enabled": True, "config": given})
+    assert read(configuration(objects, tmp_path)).settings.output == "s3://warehouse/kafka"
+    assert {volume["name"] for volume in job_pod(objects)["spec"]["volumes"]} == {"tmp", "config"}
+
+
 @each_way
 def test_the_pods_of_the_pipeline_may_write_the_tables_and_only_read_the_logs(values: Values) -> None:
     objects = rendered(values)

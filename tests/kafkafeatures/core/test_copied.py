@@ -26,9 +26,9 @@ from kafkafeatures.core.migration.copied.entries import (
 )
 from kafkafeatures.core.migration.copied.findings import NEAR_LIMIT, ZnodeFinding, too_large
 from kafkafeatures.core.migration.copied.names import desanitized, sanitized
-from kafkafeatures.core.migration.copied.others import PRODUCER_ID, read_producer_ids, read_token
 from kafkafeatures.core.migration.copied.rights import acl_path, read_acl
 from kafkafeatures.core.migration.copied.survey import MOST_FINDINGS, Surveyor, copy_findings
+from kafkafeatures.core.migration.copied.tokens_and_producer_ids import PRODUCER_ID, read_producer_ids, read_token
 from kafkafeatures.core.migration.copied.topics import Assignment, State, Topic, placed, read_state, read_topic
 from kraftlog.clients import Token
 from kraftlog.digests import Digest, digest_of

@@ -311,15 +311,23 @@ def test_a_roll_with_nodes_in_flight_keeps_its_status_while_the_pods_cannot_be_r
     assert condition[0] == "Unknown"
 
 
+WITHOUT_PODS = replace(cluster(), workloads=Unknown(NOT_ASKED))
+
+
 def test_an_eviction_that_is_no_longer_wanted_ends_once_it_cannot_be_on_its_way() -> None:
-    """`unwanted`: minutes since it was last wanted, and so may have been sent. A request arrives within one minute."""
-    observation = replace(cluster(), workloads=Unknown(NOT_ASKED))
+    """The document names no driver any more, so pods are not asked for, and no eviction is wanted. `unwanted`: minutes
+    since it was last wanted, and so may have been sent. A request arrives within one minute.
+    """
     for unwanted, result in ((None, OpenOutcome()), (0.5, OpenOutcome()), (2, Result.NOT_APPLIED)):
         restart = sent(3, minutes=20, unwanted=unwanted)
-        assert restart.settle(looks(observation)) == result
-    gone = replace(observation, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
-    assert is_not_wanted(sent(3), observation)
-    assert not is_not_wanted(sent(3), gone)  # the eviction may be what stopped it
+        assert restart.settle(looks(WITHOUT_PODS)) == result
+
+
+def test_without_a_driver_an_eviction_is_unwanted_unless_its_node_is_away() -> None:
+    """It may be the eviction that stopped the node."""
+    gone = replace(WITHOUT_PODS, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
+    assert is_not_wanted(sent(3), WITHOUT_PODS)
+    assert not is_not_wanted(sent(3), gone)
 
 
 def test_combined_nodes_are_restarted_followers_first_and_the_leader_last() -> None:

@@ -106,11 +106,11 @@ async def completed(
     """
     await run_in_thread(collected.close)
     moving = await pool.ask(source, Role.BROKER, ListPartitionReassignmentsRequest())
-    await run_in_thread(partial(collected.move, moving))
+    await run_in_thread(partial(collected.add_reassignments, moving))
     for at in range(0, len(collected.names), TOPICS_AT_ONCE):
         names = collected.names[at : at + TOPICS_AT_ONCE]
         request = DescribeConfigsRequest(TOPIC_RESOURCE, tuple(names), (MIN_INSYNC_REPLICAS,))
-        collected.configure(names, (await pool.ask(source, Role.BROKER, request)).configs)
+        collected.add_configs(names, (await pool.ask(source, Role.BROKER, request)).configs)
     highest = await defaults.by_asking(brokers)  # also proves that each address leads to the broker of that id
     if isinstance(highest, Failure):
         return highest

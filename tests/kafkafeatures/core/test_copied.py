@@ -267,6 +267,10 @@ def test_acls_are_read_by_the_resource_in_their_path() -> None:
 )
 def test_an_acl_that_kafka_cannot_read_is_a_finding(acl: Any) -> None:
     assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 1, "acls": [acl]})), ZnodeFinding)
+
+
+def test_acls_in_a_version_that_kafka_does_not_know_are_a_finding() -> None:
+    assert not isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 1, "acls": [DENY]})), ZnodeFinding)
     assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 2, "acls": [DENY]})), ZnodeFinding)
 
 

@@ -124,11 +124,7 @@ class Cluster:
         settings: frozenset[str] = frozenset(),
         claim: Read[ControllerClaim] = NOT_ASKED,
     ) -> Readings:
-        """Read nodes and metadata log; the log as soon as the address of a controller is known.
-
-        partitions: read these too. settings: names of settings that are read of each node. claim: `/controller` in
-        ZooKeeper, which was read before; the partitions may depend on it.
-        """
+        """Read nodes and metadata log; the log as soon as the address of a controller is known."""
         if partitions and self._partitions is None and self._last is not None and self._as_read is not None:
             log = await self._bounded(self._log.catch_up)  # reading it anew, with partitions, would lose the history
             if isinstance(log, LogReading):

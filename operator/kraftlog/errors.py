@@ -55,4 +55,7 @@ class SectionNotRead(LookupError):
 
 
 class ContradictionError(ValueError):
-    """A record acts on something that is not there. It stays in this package: an image counts it as unreadable."""
+    """A record contradicts the state that it is applied to, such as a change of a partition that is not there. An image
+    counts such a record as unreadable; callers that apply records to parts of the state, such as a `PartitionState`,
+    catch the error.
+    """

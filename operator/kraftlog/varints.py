@@ -1,9 +1,9 @@
 """Variable-length integers, as record batches and flexible messages write them.
 
 Two families share one byte format (seven bits per byte, the lowest group first): zigzag for the signed fields of a
-record (`ByteUtils`, KIP-98) and plain unsigned for compact lengths, tags and frames (KIP-482). Called by `batches`,
-`records` and `schema`. All readers take a buffer and a position, and return (value, position after it). They raise
-MalformedError for a number that is incomplete or too large.
+record (`ByteUtils`, KIP-98) and plain unsigned for compact lengths, tags and frames (KIP-482). Called by the readers
+and writers of batches and records, such as `batches`, `records` and `encoding`. All readers take a buffer and a
+position, and return (value, position after it). They raise MalformedError for a number that is incomplete or too large.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def evidence_of(
     prometheus: FakePrometheus, *, at: int = END, days: int = DAYS, selector: str = "", label: BrokerLabel | None = None
 ) -> PrometheusEvidence:
     window = EvidenceWindow((at - days * DAY) * MINUTE, at * MINUTE)
-    return read_evidence(PrometheusApi(prometheus), selector, label, window)
+    return read_evidence(PrometheusApi(prometheus), selector, label, window, TARGETS.matters("4.1"))
 
 
 def checked_by(

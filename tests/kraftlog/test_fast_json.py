@@ -66,11 +66,16 @@ def test_ascii_is_escaped_as_python_escapes_it(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["\x7f", "\x80", "é", "\u2028", "\U0001f600", UNKNOWN_TAGS])
+@pytest.mark.parametrize("name", ["\x7f", "\x80", "é", "\u2028", "\U0001f600"])
 def test_the_fast_text_is_none_for_characters_that_msgspec_does_not_escape(name: str) -> None:
     assert text_of(table.FEATURE_LEVEL, 0, {"name": name, "featureLevel": 1}) is None
 
 
+def test_the_fast_text_is_none_for_a_text_that_looks_like_the_key_of_unknown_tags() -> None:
+    """The key is searched for in the text as a whole, which is fast."""
+    assert text_of(table.FEATURE_LEVEL, 0, {"name": UNKNOWN_TAGS, "featureLevel": 1}) is None
+
+
 @pytest.mark.parametrize("data", [{UNKNOWN_TAGS: ((7, b"hunter2"),)}, {}])
-def test_the_fast_text_is_none_for_a_record_with_unknown_tags(data: dict[str, Any]) -> None:
+def test_the_fast_text_is_none_for_a_record_with_unknown_tags_and_for_no_other(data: dict[str, Any]) -> None:
     assert (text_of(table.NO_OP, 0, data) is None) == bool(data)

@@ -1,4 +1,6 @@
-"""Names that users write and other software reads, such as annotations and consents: each is defined only here."""
+"""Names that users write and other software reads, such as annotations and consents. Code imports them from here; only
+patterns of the schema and messages spell them out.
+"""
 
 GROUP = "kafkafeatures.dev"
 VERSION = "v1alpha1"

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from msgspec import Struct, field
 
-from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
+from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.api.references import LoginSecretRef, TlsSpec, TokenSecretRef
 from kafkafeatures.api.schema import AtMost, Text
 from kafkafeatures.api.texts import (
@@ -356,10 +356,10 @@ class Spec(Struct, frozen=True, kw_only=True):
         if self.client_evidence is not None and not self.clients_target:
             raise ValueError("clientEvidence needs a release: set its target, or features.releaseVersion")
         for level in self.features.levels:
-            if level.name == KRAFT_VERSION and level.level != 0 and "dynamic-quorum" not in self.consents:
+            if level.name == KRAFT_VERSION and level.level != 0 and DYNAMIC_QUORUM not in self.consents:
                 raise ValueError(
                     "raising kraft.version makes the quorum dynamic, which is irreversible; "
-                    "add 'dynamic-quorum' to consents"
+                    f"add '{DYNAMIC_QUORUM}' to consents"
                 )
 
     @property

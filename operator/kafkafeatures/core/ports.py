@@ -16,7 +16,7 @@ from kafkafeatures.core.facts.readings import NOT_ASKED
 if TYPE_CHECKING:
     from kafkafeatures.api.status import Via
     from kafkafeatures.core.clients.coverage import EvidenceWindow
-    from kafkafeatures.core.clients.evidence import Scrape
+    from kafkafeatures.core.clients.evidence import CounterKey, Scrape
     from kafkafeatures.core.engine.steps import DryRun, NotSent, Outcome
     from kafkafeatures.core.facts.claims import ControllerClaim
     from kafkafeatures.core.facts.readings import EarlierMoves, Failure, Readings
@@ -153,5 +153,7 @@ class EvidenceAnswer(NamedTuple):
 class EvidenceSource(Protocol):
     """A source of evidence about clients. Called in a thread; it returns within a minute or two."""
 
-    def read(self, window: EvidenceWindow) -> EvidenceAnswer:
-        """Scrapes of all brokers in this window. The texts of a Failure are never the server's."""
+    def read(self, window: EvidenceWindow, matters: Callable[[CounterKey], bool]) -> EvidenceAnswer:
+        """Scrapes of all brokers in this window. `matters`: True for counters of which it has to be known when they
+        grew. The texts of a Failure are never the server's.
+        """

@@ -1,10 +1,10 @@
 """Evidence about clients out of a Prometheus: the scrapes of each broker that matter, taken from its series.
 
-    read_evidence(PrometheusApi(transport), 'namespace="kafka"', None, window)
+    read_evidence(PrometheusApi(transport), 'namespace="kafka"', None, window, matters)
 
 Called by `clients check` and, for the operator, by `operator_source.py`. A counter counts from the start of its process
 on and is never removed, so the last scrape of a process shows all requests that it got. Of 35 days only a few scrapes
-are fetched, exactly as they were, and some more counters to show when a version was used.
+are fetched, exactly as they were, and some more counters to show when versions in question were used.
 
 1. Find the processes that had request counters, hour by hour, and more closely where they change.
 2. Fetch the first and the last scrape of each: Prometheus gives all samples of a scrape one time.
@@ -17,7 +17,7 @@ What is missing makes a gap, and a line says why.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
 from math import isfinite
 
@@ -26,6 +26,7 @@ from msgspec import Struct
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MAX_CLOCK_ERROR, MAX_GAP, MINUTE, CounterKey, Scrape
 from kafkafeatures.core.clients.exporters import (
+    CANARY,
     EXPECTED,
     JVM_START,
     KAFKA_START,
@@ -62,6 +63,10 @@ _MOST_CHANGES = 200
 """Steps that are divided so, at most: the latest ones."""
 _DATES = 35
 """Times in the window at which counters are read to show when a version was used."""
+_STEADY = (CANARY, "Fetch", "Heartbeat", "Metadata", "Produce")
+"""APIs of which some counter grows all the time: they show the date of a scrape, also of one from before a counter that
+matters existed.
+"""
 _SPAN = f"{MAX_GAP // 1000}s"
 """Span of range selectors, as PromQL has it."""
 _METRICS = (JVM_START, KAFKA_START, PROCESS_START)
@@ -109,23 +114,42 @@ class _WholeScrape(Struct, frozen=True):
     exposed: float | None
 
 
+class _ProcessScrapes(Struct, frozen=True):
+    """Scrapes of a process: its first one, if it began in the window, and two of its end with different counts."""
+
+    first: _WholeScrape | None
+    earlier: _WholeScrape
+    latest: _WholeScrape
+
+
 def read_evidence(
-    api: PrometheusApi, selector: str, label: BrokerLabel | None, window: EvidenceWindow
+    api: PrometheusApi,
+    selector: str,
+    label: BrokerLabel | None,
+    window: EvidenceWindow,
+    matters: Callable[[CounterKey], bool],
 ) -> PrometheusEvidence:
     """The evidence about one cluster. `selector`: label matchers; `label`: which one has the id of a broker, None for
-    those that are known. Raises PrometheusFailed, BrokersNotNamed, SeveralClusters.
+    those that are known; `matters`: True for counters of which it has to be known when they grew. Raises
+    PrometheusFailed, BrokersNotNamed, SeveralClusters.
     """
     step = max(_HOUR, window.length // _MOST_STEPS)
     processes, problems = _processes(api, selector, label, window, step)
     _refuse_overlaps(processes, step)
-    dated = _dated(api, selector, window)
-    scrapes: list[Scrape] = []
+    ends: list[tuple[_Process, _ProcessScrapes]] = []
     for process in processes:
         try:
-            scrapes += list(_scrapes(api, process, dated.get(process.target, {}), window, step))
+            scrapes = _scrapes(api, process, window, step)
         except ScrapeRefused as refused:
             problems.append(f"broker {process.broker}, {process.source}: not used: it {refused}")
-    return PrometheusEvidence(tuple(scrapes), tuple(problems))
+            continue
+        if scrapes is not None:
+            ends.append((process, scrapes))
+    # To read all counters at all dates would cost the server ten times as much as everything else.
+    apis = {key[0] for _, scrapes in ends for key in scrapes.latest.counters.counters if matters(key)}
+    dated = _dated(api, selector, window, {*apis, *_STEADY}) if apis else {}
+    in_order = (_in_order(process, scrapes, dated.get(process.target, {})) for process, scrapes in ends)
+    return PrometheusEvidence(tuple(scrape for scrapes in in_order for scrape in scrapes), tuple(problems))
 
 
 def _processes(
@@ -223,14 +247,14 @@ def _start_of(process: _Process) -> float:
 
 
 def _dated(
-    api: PrometheusApi, selector: str, window: EvidenceWindow
+    api: PrometheusApi, selector: str, window: EvidenceWindow, apis: Iterable[str]
 ) -> Mapping[frozenset[tuple[str, str]], Mapping[int, Mapping[CounterKey, float]]]:
-    """By target and time in ms, the counters: up to five minutes old, and maybe not all. They only show when a version
-    was used; nothing is concluded from a counter that is missing.
+    """By target and time in ms, the counters of these APIs: up to five minutes old, and maybe not all. They only show
+    when a version was used; nothing is concluded from a counter that is missing.
     """
     dated: dict[frozenset[tuple[str, str]], dict[int, dict[CounterKey, float]]] = {}
     step = max(_HOUR, window.length // _DATES)
-    for series in api.query_range(queries.counters(selector, _SPAN), window.begin, window.end, step):
+    for series in api.query_range(queries.counters(selector, apis, _SPAN), window.begin, window.end, step):
         labels = {name: value for name, value in series.labels.items() if name not in ("__name__", "name")}
         try:
             key = take_key(series.labels.get("__name__", ""), labels)  # removes API and version from `labels`
@@ -243,19 +267,11 @@ def _dated(
     return dated
 
 
-def _scrapes(
-    api: PrometheusApi,
-    process: _Process,
-    dated: Mapping[int, Mapping[CounterKey, float]],
-    window: EvidenceWindow,
-    step: int,
-) -> Iterator[Scrape]:
-    """The scrapes of a process that matter: its first one if it began in the window, those for dates of use, and two of
-    its end with different counts. Nothing if no scrape shows it; raises ScrapeRefused if none shows its end.
-    """
+def _scrapes(api: PrometheusApi, process: _Process, window: EvidenceWindow, step: int) -> _ProcessScrapes | None:
+    """The needed scrapes of a process; None if no scrape shows it. Raises ScrapeRefused if none shows its end."""
     end = max(_times(api, process, min(process.last + step, window.end), step), default=None)
     if end is None:
-        return
+        return None
     latest, *before = reversed(_whole(api, process, end, _SPAN))
     _refuse_incomplete(api, process, latest)
     # The oldest within the span with other counts: then the exporter did not just repeat the latest ones.
@@ -263,19 +279,28 @@ def _scrapes(
     if earlier is None:
         text = f"has no two scrapes with other counts within {MAX_GAP // MINUTE} minutes at its end"
         raise ScrapeRefused(f"{text}: scrape it at least every two minutes")
-    dated_from = process.first
+    first = None
     if _start_of(process) > window.begin - MAX_CLOCK_ERROR:  # it began in the window: its first scrape is needed
         begin = min(_times(api, process, process.first, step), default=end)
-        for first in _whole(api, process, min(begin + MAX_GAP, end), _SPAN):
-            if first.counters.start == latest.counters.start:
-                dated_from = max(process.first, first.time)
-                yield _scrape(process, first.time, first.counters)
-                break
+        of_begin = _whole(api, process, min(begin + MAX_GAP, end), _SPAN)
+        first = next((scrape for scrape in of_begin if scrape.counters.start == latest.counters.start), None)
+    return _ProcessScrapes(first, earlier, latest)
+
+
+def _in_order(
+    process: _Process, scrapes: _ProcessScrapes, dated: Mapping[int, Mapping[CounterKey, float]]
+) -> Iterator[Scrape]:
+    """The scrapes of a process, and between them those that show when versions were used."""
+    first, latest = scrapes.first, scrapes.latest
+    dated_from = process.first
+    if first is not None:
+        dated_from = max(process.first, first.time)
+        yield _scrape(process, first.time, first.counters)
     for time, counters in dated.items():
         if dated_from + MAX_GAP <= time <= latest.time - _HOUR:
             dates = BrokerCounters(latest.counters.start, counters, False, latest.counters.start_error)
             yield _scrape(process, time, dates)
-    yield _scrape(process, earlier.time, earlier.counters)
+    yield _scrape(process, scrapes.earlier.time, scrapes.earlier.counters)
     yield _scrape(process, latest.time, latest.counters)
 
 

@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable, Sequence
 
 from kafkafeatures.core.clients.coverage import EvidenceWindow
-from kafkafeatures.core.clients.evidence import Scrape
+from kafkafeatures.core.clients.evidence import CounterKey, Scrape
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.ports import EvidenceAnswer
 from kafkafeatures.kafka.base.errors import TlsFailed
@@ -40,18 +40,18 @@ class PrometheusSource:
         self._peer: tuple[str, int] | None = None  # IP address and port that was connected to last
         self._until, self._status = 0.0, 0  # monotonic end of the reading; HTTP status of the last answer
 
-    def read(self, window: EvidenceWindow) -> EvidenceAnswer:
+    def read(self, window: EvidenceWindow, matters: Callable[[CounterKey], bool]) -> EvidenceAnswer:
         """The scrapes of all brokers in this window; a Failure where there are none."""
         self._until = self._monotonic() + self._within
-        return EvidenceAnswer(self._read(window), self._peer)
+        return EvidenceAnswer(self._read(window, matters), self._peer)
 
-    def _read(self, window: EvidenceWindow) -> Sequence[Scrape] | Failure:
+    def _read(self, window: EvidenceWindow, matters: Callable[[CounterKey], bool]) -> Sequence[Scrape] | Failure:
         settings = self._settings
         if not is_selector(settings.selector):
             return _failure(FailureKind.REJECTED, "the selector is not a list of label matchers", _SELECTOR)
         label = BrokerLabel(settings.broker_label, settings.broker_pattern) if settings.broker_label else None
         try:
-            evidence = read_evidence(PrometheusApi(self._transport()), settings.selector, label, window)
+            evidence = read_evidence(PrometheusApi(self._transport()), settings.selector, label, window, matters)
         except _AddressForbidden:
             return ADDRESS_FORBIDDEN
         except TlsFailed:

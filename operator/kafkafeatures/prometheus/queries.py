@@ -47,10 +47,11 @@ def starts(selector: str) -> str:
     )
 
 
-def counters(selector: str, span: str) -> str:
-    """The latest counters within a span before each time."""
-    with_rules = _of_names(FAMILIES - {WITHOUT_RULES}, selector)
-    without_rules = _of_names((WITHOUT_RULES,), f'name="{REQUESTS}"', selector)
+def counters(selector: str, apis: Iterable[str], span: str) -> str:
+    """The latest counters of these APIs within a span before each time, and maybe of others whose names are longer."""
+    requests = f'request=~"({"|".join(sorted(apis))}).*"'  # some rules leave the version in this label, too
+    with_rules = _of_names(FAMILIES - {WITHOUT_RULES}, requests, selector)
+    without_rules = _of_names((WITHOUT_RULES,), f'name="{REQUESTS}"', requests, selector)
     return f"last_over_time({with_rules}[{span}]) or last_over_time({without_rules}[{span}])"
 
 

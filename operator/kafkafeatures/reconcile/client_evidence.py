@@ -203,14 +203,13 @@ class ClientEvidence:
 
     def _work(self, job: _Job) -> tuple[ClientsReading | Failure, tuple[str, int] | None]:
         """Read and judge, in a thread. Returns also the address that was connected to; None if there was none."""
-        scrapes, peer = self._open(job.settings).read(job.window)
+        targets = client_targets()
+        scrapes, peer = self._open(job.settings).read(job.window, targets.matters(job.release))
         if isinstance(scrapes, Failure):
             return scrapes, peer
         brokers = job.brokers
         registry = BrokerRegistry(brokers.ids)
-        check = check_clients(
-            job.release, client_targets(), scrapes, registry, job.window, all_refuse=brokers.all_refuse
-        )
+        check = check_clients(job.release, targets, scrapes, registry, job.window, all_refuse=brokers.all_refuse)
         return ClientsReading(check.without(brokers.exempt), brokers), peer
 
     async def _settings(self, namespace: str, prometheus: PrometheusSpec) -> PrometheusSettings:

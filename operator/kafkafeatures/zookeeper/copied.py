@@ -13,8 +13,8 @@ from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.migration.copied import places, rights, topics
 from kafkafeatures.core.migration.copied.configs import OF_USERS
 from kafkafeatures.core.migration.copied.findings import too_large
-from kafkafeatures.core.migration.copied.others import PRODUCER_IDS
 from kafkafeatures.core.migration.copied.survey import Sink, Survey, Surveyor
+from kafkafeatures.core.migration.copied.tokens_and_producer_ids import PRODUCER_IDS
 from kafkafeatures.core.migration.copied.topics import Topic
 from kafkafeatures.kafka.base.errors import KafkaError, to_failure
 from kafkafeatures.zookeeper.ensemble import Ensemble

@@ -90,16 +90,16 @@ class Pipeline:
                     await asyncio.sleep(0)
         return None
 
-    def _take(self, reader: Read, answer: Any) -> int:
+    def _take(self, request: Read, answer: Any) -> int:
         """Pass an answer to its handler; return its size in bytes."""
         size = 0
-        if reader.take is not None:
+        if request.take is not None:
             data = answer if answer is None or isinstance(answer, Failure) else answer[0] or b""
             size = len(data) if isinstance(data, bytes) else 0
             self._largest = max(float(size), _DECAY * self._largest, 1.0)
-            reader.take(data)
-        elif reader.take_names is not None:
-            reader.take_names(tuple(sorted(answer)) if isinstance(answer, list) else answer)
+            request.take(data)
+        elif request.take_names is not None:
+            request.take_names(tuple(sorted(answer)) if isinstance(answer, list) else answer)
         return size
 
     def _send(self) -> None:
@@ -117,7 +117,7 @@ class Pipeline:
                 self._take(request, Failure(FailureKind.REJECTED, f"znode {request.path}", "this is not a valid path"))
                 continue
             self._outstanding += 1
-            handle.rawlink(partial(self._is_done, request))
+            handle.rawlink(partial(self._note_answer, request))
 
     def _next(self) -> Read | None:
         """The next read; None if none waits."""
@@ -128,9 +128,9 @@ class Pipeline:
             self._waiting.pop()
         return None
 
-    def _is_done(self, reader: Read, done: IAsyncResult) -> None:
+    def _note_answer(self, request: Read, done: IAsyncResult) -> None:
         """Note an answer. Called in a thread of kazoo."""
-        self._answered.append((reader, done))
+        self._answered.append((request, done))
         if len(self._answered) == 1:  # else the event loop was told already
             self._loop.call_soon_threadsafe(self._any.set)
 

@@ -1,4 +1,7 @@
-"""`python -m kafkasim.fleet FOLDER`: writes a generated fleet."""
+"""`python -m kafkasim.fleet FOLDER`: writes the files of a simulated fleet of clusters, input for the pipeline: the
+metadata log of every node (FOLDER/logs), the KafkaFeatures documents of some clusters (FOLDER/documents), and the plan
+of each cluster (FOLDER/fleet.json).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from kafkasim.fleet.plan import SMALL, WHOLE, Scale
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 1 where the folder is not empty or the sizes do not fit together."""
+    """Write a simulated fleet of clusters to an empty folder. Exit code 1 if the folder is not empty, or if the sizes
+    do not fit together.
+    """
     parser = argparse.ArgumentParser(prog="python -m kafkasim.fleet", description=main.__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,7 +1,7 @@
 """Converts topics between the metadata log and znodes, in both directions.
 
-Called by `driver`, which copies and writes, and by `cluster` for the broker that is controller in ZooKeeper. Of configs
-only `min.insync.replicas` is converted, as in the whole simulator.
+Called by `driver`, which copies and writes, and by `elections` for the broker that is the controller in ZooKeeper mode.
+Of configs only `min.insync.replicas` is converted, as in the whole simulator.
 
 Source: `ZkTopicMigrationClient.scala`, `TopicZNode` and `TopicPartitionStateZNode` of `ZkData.scala`.
 """

@@ -1,4 +1,5 @@
-"""Translates, for each API, kio's request to a typed one, and the typed response to the fields of kio's response.
+"""Translates, for each API, a request of kio (a library that has Kafka's messages as Python classes) to a typed one of
+the product, and the typed response to the fields of kio's response.
 
 Called by `server` for each request whose key and version the node offers. `kafkasim.answers` makes the responses;
 `topics` translates requests about topics. Only requests that the product never sends, and its types do not have, are

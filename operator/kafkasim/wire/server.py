@@ -114,7 +114,7 @@ class SimulatorServer:
             self._pump.result()  # it ends only by an exception, which is raised here
 
     async def stopped(self) -> None:
-        """Return if the task that advances time has failed; its exception is raised when the server is left."""
+        """Wait until the task that advances time has failed. Its exception is raised when the server is left."""
         if self._pump is not None:
             await asyncio.wait([self._pump])
 

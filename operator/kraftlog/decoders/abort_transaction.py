@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kraftlog.decoders.parts import Readers, beyond, misfit, order, read_unsigned
+from kraftlog.decoders.parts import Readers, bytes_missing, read_unsigned, tags_out_of_order, wrong_value_size
 from kraftlog.schema.types import UNKNOWN_TAGS
 
 
@@ -24,11 +24,11 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any]) ->
         if size > 127:
             size, at = read_unsigned(data, at - 1)
         if tag <= previous:
-            raise order(tag, previous)
+            raise tags_out_of_order(tag, previous)
         previous = tag
         stop = at + size
         if stop > end:
-            raise beyond(size, at, end)
+            raise bytes_missing(size, at, end)
         if tag == 0:
             size = data[at]
             at += 1
@@ -39,12 +39,12 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any]) ->
             else:
                 behind = at + size - 1
                 if behind > stop:
-                    raise beyond(size - 1, at, stop)
+                    raise bytes_missing(size - 1, at, stop)
                 reason = data[at:behind].decode()
                 at = behind
             fields["reason"] = reason
             if at != stop:
-                raise misfit("reason", at, stop)
+                raise wrong_value_size("reason", at, stop)
         else:
             unknown.append((tag, data[at:stop]))
             at = stop

@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from kraftlog.decoders.parts import Readers, beyond, no_null, other_tags, read_unsigned
+from kraftlog.decoders.parts import Readers, bytes_missing, no_null, other_tags, read_unsigned
 
 _INT8 = Struct(">b")
 _INT8_INT8 = Struct(">bb")
@@ -27,7 +27,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     else:
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         resource_name = data[at:stop].decode()
         at = stop
     (pattern_type,) = _INT8.unpack_from(data, at)
@@ -40,7 +40,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("principal")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     principal = data[at:stop].decode()
     at = stop
     size = data[at]
@@ -51,7 +51,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("host")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     host = data[at:stop].decode()
     at = stop
     operation, permission_type = _INT8_INT8.unpack_from(data, at)

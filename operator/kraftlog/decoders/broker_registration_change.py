@@ -9,7 +9,16 @@ from struct import Struct
 from typing import Any
 from uuid import UUID
 
-from kraftlog.decoders.parts import Readers, beyond, misfit, no_null, order, read_unsigned, too_many, uuid_of
+from kraftlog.decoders.parts import (
+    Readers,
+    bytes_missing,
+    no_null,
+    read_unsigned,
+    tags_out_of_order,
+    too_many,
+    uuid_of,
+    wrong_value_size,
+)
 from kraftlog.schema.types import UNKNOWN_TAGS
 
 _INT32_INT64 = Struct(">iq")
@@ -29,23 +38,23 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
         if size > 127:
             size, at = read_unsigned(data, at - 1)
         if tag <= previous:
-            raise order(tag, previous)
+            raise tags_out_of_order(tag, previous)
         previous = tag
         stop = at + size
         if stop > end:
-            raise beyond(size, at, end)
+            raise bytes_missing(size, at, end)
         if tag == 0:
             (fenced,) = _INT8.unpack_from(data, at)
             at += 1
             fields["fenced"] = fenced
             if at != stop:
-                raise misfit("fenced", at, stop)
+                raise wrong_value_size("fenced", at, stop)
         elif tag == 1 and version >= 1:
             (in_controlled_shutdown,) = _INT8.unpack_from(data, at)
             at += 1
             fields["inControlledShutdown"] = in_controlled_shutdown
             if at != stop:
-                raise misfit("inControlledShutdown", at, stop)
+                raise wrong_value_size("inControlledShutdown", at, stop)
         elif tag == 2 and version >= 2:
             size = data[at]
             at += 1
@@ -60,7 +69,7 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
             at = behind
             fields["logDirs"] = log_dirs
             if at != stop:
-                raise misfit("logDirs", at, stop)
+                raise wrong_value_size("logDirs", at, stop)
         elif tag == 3 and version >= 3:
             size = data[at]
             at += 1
@@ -76,7 +85,7 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
                 at = behind
             fields["cordonedLogDirs"] = cordoned_log_dirs
             if at != stop:
-                raise misfit("cordonedLogDirs", at, stop)
+                raise wrong_value_size("cordonedLogDirs", at, stop)
         else:
             unknown.append((tag, data[at:stop]))
             at = stop

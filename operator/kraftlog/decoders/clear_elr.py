@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kraftlog.decoders.parts import Readers, beyond, no_null, other_tags, read_unsigned
+from kraftlog.decoders.parts import Readers, bytes_missing, no_null, other_tags, read_unsigned
 
 
 def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
@@ -20,7 +20,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("topicName")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     topic_name = data[at:stop].decode()
     at = stop
     fields: dict[str, Any] = {"topicName": topic_name}

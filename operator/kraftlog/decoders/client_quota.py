@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from kraftlog.decoders.parts import Readers, beyond, no_boolean, no_null, other_tags, read_unsigned, too_many
+from kraftlog.decoders.parts import Readers, bytes_missing, no_boolean, no_null, other_tags, read_unsigned, too_many
 
 _FLOAT64_BOOL = Struct(">dB")
 
@@ -24,7 +24,7 @@ def _items_of_entity(data: bytes, at: int, end: int, items: int) -> tuple[tuple[
             raise no_null("entityType")
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         entity_type = data[at:stop].decode()
         at = stop
         size = data[at]
@@ -36,7 +36,7 @@ def _items_of_entity(data: bytes, at: int, end: int, items: int) -> tuple[tuple[
         else:
             stop = at + size - 1
             if stop > end:
-                raise beyond(size - 1, at, end)
+                raise bytes_missing(size - 1, at, end)
             entity_name = data[at:stop].decode()
             at = stop
         each: dict[str, Any] = {"entityType": entity_type, "entityName": entity_name}
@@ -69,7 +69,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("key")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     key = data[at:stop].decode()
     at = stop
     value, remove = _FLOAT64_BOOL.unpack_from(data, at)

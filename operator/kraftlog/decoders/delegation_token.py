@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from kraftlog.decoders.parts import Readers, beyond, no_null, other_tags, read_unsigned, too_many
+from kraftlog.decoders.parts import Readers, bytes_missing, no_null, other_tags, read_unsigned, too_many
 
 _INT64_INT64_INT64 = Struct(">qqq")
 
@@ -24,7 +24,7 @@ def _items_of_renewers(data: bytes, at: int, end: int, items: int) -> tuple[tupl
             raise no_null("each")
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         each = data[at:stop].decode()
         at = stop
         values.append(each)
@@ -41,7 +41,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("owner")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     owner = data[at:stop].decode()
     at = stop
     size = data[at]
@@ -52,7 +52,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("requester")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     requester = data[at:stop].decode()
     at = stop
     size = data[at]
@@ -74,7 +74,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("tokenId")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     token_id = data[at:stop].decode()
     at = stop
     fields: dict[str, Any] = {
@@ -105,7 +105,7 @@ def _v0_of_3_0_to_3_5(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("owner")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     owner = data[at:stop].decode()
     at = stop
     size = data[at]
@@ -127,7 +127,7 @@ def _v0_of_3_0_to_3_5(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("tokenId")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     token_id = data[at:stop].decode()
     at = stop
     fields: dict[str, Any] = {

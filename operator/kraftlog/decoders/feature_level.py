@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from kraftlog.decoders.parts import Readers, beyond, no_null, other_tags, read_unsigned
+from kraftlog.decoders.parts import Readers, bytes_missing, no_null, other_tags, read_unsigned
 
 _INT16 = Struct(">h")
 _INT16_INT16 = Struct(">hh")
@@ -24,7 +24,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("name")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     name = data[at:stop].decode()
     at = stop
     (feature_level,) = _INT16.unpack_from(data, at)
@@ -49,7 +49,7 @@ def _v0_of_3_0_to_3_2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("name")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     name = data[at:stop].decode()
     at = stop
     min_feature_level, max_feature_level = _INT16_INT16.unpack_from(data, at)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from kraftlog.decoders.parts import Readers, beyond, no_null, other_tags, read_unsigned, too_many, uuid_of
+from kraftlog.decoders.parts import Readers, bytes_missing, no_null, other_tags, read_unsigned, too_many, uuid_of
 
 _INT16 = Struct(">h")
 _INT32_UUID = Struct(">i16s")
@@ -27,7 +27,7 @@ def _items_of_endpoints(data: bytes, at: int, end: int, items: int) -> tuple[tup
             raise no_null("name")
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         name = data[at:stop].decode()
         at = stop
         size = data[at]
@@ -38,7 +38,7 @@ def _items_of_endpoints(data: bytes, at: int, end: int, items: int) -> tuple[tup
             raise no_null("host")
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         host = data[at:stop].decode()
         at = stop
         (port,) = _UINT16.unpack_from(data, at)

@@ -8,7 +8,16 @@ from __future__ import annotations
 from struct import Struct, unpack_from
 from typing import Any
 
-from kraftlog.decoders.parts import Readers, beyond, misfit, no_null, order, read_unsigned, too_many, uuid_of
+from kraftlog.decoders.parts import (
+    Readers,
+    bytes_missing,
+    no_null,
+    read_unsigned,
+    tags_out_of_order,
+    too_many,
+    uuid_of,
+    wrong_value_size,
+)
 from kraftlog.schema.types import UNKNOWN_TAGS
 
 _INT32_UUID = Struct(">i16s")
@@ -29,17 +38,17 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
         if size > 127:
             size, at = read_unsigned(data, at - 1)
         if tag <= previous:
-            raise order(tag, previous)
+            raise tags_out_of_order(tag, previous)
         previous = tag
         stop = at + size
         if stop > end:
-            raise beyond(size, at, end)
+            raise bytes_missing(size, at, end)
         if tag == 0:
             (leader_recovery_state,) = _INT8.unpack_from(data, at)
             at += 1
             fields["leaderRecoveryState"] = leader_recovery_state
             if at != stop:
-                raise misfit("leaderRecoveryState", at, stop)
+                raise wrong_value_size("leaderRecoveryState", at, stop)
         elif tag == 1 and version >= 2:
             size = data[at]
             at += 1
@@ -54,7 +63,7 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
                 at += (size - 1) * 4
             fields["eligibleLeaderReplicas"] = eligible_leader_replicas
             if at != stop:
-                raise misfit("eligibleLeaderReplicas", at, stop)
+                raise wrong_value_size("eligibleLeaderReplicas", at, stop)
         elif tag == 2 and version >= 2:
             size = data[at]
             at += 1
@@ -69,7 +78,7 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
                 at += (size - 1) * 4
             fields["lastKnownElr"] = last_known_elr
             if at != stop:
-                raise misfit("lastKnownElr", at, stop)
+                raise wrong_value_size("lastKnownElr", at, stop)
         else:
             unknown.append((tag, data[at:stop]))
             at = stop

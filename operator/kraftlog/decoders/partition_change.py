@@ -9,7 +9,15 @@ from struct import Struct, unpack_from
 from typing import Any
 from uuid import UUID
 
-from kraftlog.decoders.parts import Readers, beyond, misfit, order, read_unsigned, too_many, uuid_of
+from kraftlog.decoders.parts import (
+    Readers,
+    bytes_missing,
+    read_unsigned,
+    tags_out_of_order,
+    too_many,
+    uuid_of,
+    wrong_value_size,
+)
 from kraftlog.schema.types import UNKNOWN_TAGS
 
 _INT32_UUID = Struct(">i16s")
@@ -30,11 +38,11 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
         if size > 127:
             size, at = read_unsigned(data, at - 1)
         if tag <= previous:
-            raise order(tag, previous)
+            raise tags_out_of_order(tag, previous)
         previous = tag
         stop = at + size
         if stop > end:
-            raise beyond(size, at, end)
+            raise bytes_missing(size, at, end)
         if tag == 0:
             size = data[at]
             at += 1
@@ -49,13 +57,13 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
                 at += (size - 1) * 4
             fields["isr"] = isr
             if at != stop:
-                raise misfit("isr", at, stop)
+                raise wrong_value_size("isr", at, stop)
         elif tag == 1:
             (leader,) = _INT32.unpack_from(data, at)
             at += 4
             fields["leader"] = leader
             if at != stop:
-                raise misfit("leader", at, stop)
+                raise wrong_value_size("leader", at, stop)
         elif tag == 2:
             size = data[at]
             at += 1
@@ -70,7 +78,7 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
                 at += (size - 1) * 4
             fields["replicas"] = replicas
             if at != stop:
-                raise misfit("replicas", at, stop)
+                raise wrong_value_size("replicas", at, stop)
         elif tag == 3:
             size = data[at]
             at += 1
@@ -85,7 +93,7 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
                 at += (size - 1) * 4
             fields["removingReplicas"] = removing_replicas
             if at != stop:
-                raise misfit("removingReplicas", at, stop)
+                raise wrong_value_size("removingReplicas", at, stop)
         elif tag == 4:
             size = data[at]
             at += 1
@@ -100,13 +108,13 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
                 at += (size - 1) * 4
             fields["addingReplicas"] = adding_replicas
             if at != stop:
-                raise misfit("addingReplicas", at, stop)
+                raise wrong_value_size("addingReplicas", at, stop)
         elif tag == 5:
             (leader_recovery_state,) = _INT8.unpack_from(data, at)
             at += 1
             fields["leaderRecoveryState"] = leader_recovery_state
             if at != stop:
-                raise misfit("leaderRecoveryState", at, stop)
+                raise wrong_value_size("leaderRecoveryState", at, stop)
         elif tag == 6 and version >= 2:
             size = data[at]
             at += 1
@@ -121,7 +129,7 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
                 at += (size - 1) * 4
             fields["eligibleLeaderReplicas"] = eligible_leader_replicas
             if at != stop:
-                raise misfit("eligibleLeaderReplicas", at, stop)
+                raise wrong_value_size("eligibleLeaderReplicas", at, stop)
         elif tag == 7 and version >= 2:
             size = data[at]
             at += 1
@@ -136,7 +144,7 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
                 at += (size - 1) * 4
             fields["lastKnownElr"] = last_known_elr
             if at != stop:
-                raise misfit("lastKnownElr", at, stop)
+                raise wrong_value_size("lastKnownElr", at, stop)
         elif tag == 8 and version >= 1:
             size = data[at]
             at += 1
@@ -152,7 +160,7 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
                 at = behind
             fields["directories"] = directories
             if at != stop:
-                raise misfit("directories", at, stop)
+                raise wrong_value_size("directories", at, stop)
         else:
             unknown.append((tag, data[at:stop]))
             at = stop

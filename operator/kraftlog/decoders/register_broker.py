@@ -11,15 +11,15 @@ from uuid import UUID
 
 from kraftlog.decoders.parts import (
     Readers,
-    beyond,
-    misfit,
+    bytes_missing,
     no_boolean,
     no_null,
-    order,
     other_tags,
     read_unsigned,
+    tags_out_of_order,
     too_many,
     uuid_of,
+    wrong_value_size,
 )
 from kraftlog.schema.types import UNKNOWN_TAGS
 
@@ -42,7 +42,7 @@ def _items_of_end_points(data: bytes, at: int, end: int, items: int) -> tuple[tu
             raise no_null("name")
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         name = data[at:stop].decode()
         at = stop
         size = data[at]
@@ -53,7 +53,7 @@ def _items_of_end_points(data: bytes, at: int, end: int, items: int) -> tuple[tu
             raise no_null("host")
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         host = data[at:stop].decode()
         at = stop
         port, security_protocol = _UINT16_INT16.unpack_from(data, at)
@@ -80,7 +80,7 @@ def _items_of_features(data: bytes, at: int, end: int, items: int) -> tuple[tupl
             raise no_null("name")
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         name = data[at:stop].decode()
         at = stop
         min_supported_version, max_supported_version = _INT16_INT16.unpack_from(data, at)
@@ -131,7 +131,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     else:
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         rack = data[at:stop].decode()
         at = stop
     (fenced,) = _BOOL.unpack_from(data, at)
@@ -187,7 +187,7 @@ def _v1(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     else:
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         rack = data[at:stop].decode()
         at = stop
     fenced, in_controlled_shutdown = _BOOL_BOOL.unpack_from(data, at)
@@ -248,7 +248,7 @@ def _v2(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     else:
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         rack = data[at:stop].decode()
         at = stop
     fenced, in_controlled_shutdown = _BOOL_BOOL.unpack_from(data, at)
@@ -290,11 +290,11 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
         if size > 127:
             size, at = read_unsigned(data, at - 1)
         if tag <= previous:
-            raise order(tag, previous)
+            raise tags_out_of_order(tag, previous)
         previous = tag
         stop = at + size
         if stop > end:
-            raise beyond(size, at, end)
+            raise bytes_missing(size, at, end)
         if tag == 0:
             size = data[at]
             at += 1
@@ -309,7 +309,7 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
             at = behind
             fields["logDirs"] = log_dirs
             if at != stop:
-                raise misfit("logDirs", at, stop)
+                raise wrong_value_size("logDirs", at, stop)
         elif tag == 1 and version >= 4:
             size = data[at]
             at += 1
@@ -325,7 +325,7 @@ def _tags(data: bytes, at: int, end: int, count: int, fields: dict[str, Any], ve
                 at = behind
             fields["cordonedLogDirs"] = cordoned_log_dirs
             if at != stop:
-                raise misfit("cordonedLogDirs", at, stop)
+                raise wrong_value_size("cordonedLogDirs", at, stop)
         else:
             unknown.append((tag, data[at:stop]))
             at = stop
@@ -367,7 +367,7 @@ def _v3(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     else:
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         rack = data[at:stop].decode()
         at = stop
     fenced, in_controlled_shutdown = _BOOL_BOOL.unpack_from(data, at)
@@ -429,7 +429,7 @@ def _v4(data: bytes, at: int) -> tuple[dict[str, Any], int]:
     else:
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         rack = data[at:stop].decode()
         at = stop
     fenced, in_controlled_shutdown = _BOOL_BOOL.unpack_from(data, at)

@@ -8,7 +8,16 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from kraftlog.decoders.parts import Readers, beyond, no_boolean, no_null, other_tags, read_unsigned, too_many, uuid_of
+from kraftlog.decoders.parts import (
+    Readers,
+    bytes_missing,
+    no_boolean,
+    no_null,
+    other_tags,
+    read_unsigned,
+    too_many,
+    uuid_of,
+)
 
 _INT32_UUID_BOOL = Struct(">i16sB")
 _UINT16_INT16 = Struct(">Hh")
@@ -26,7 +35,7 @@ def _items_of_end_points(data: bytes, at: int, end: int, items: int) -> tuple[tu
             raise no_null("name")
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         name = data[at:stop].decode()
         at = stop
         size = data[at]
@@ -37,7 +46,7 @@ def _items_of_end_points(data: bytes, at: int, end: int, items: int) -> tuple[tu
             raise no_null("host")
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         host = data[at:stop].decode()
         at = stop
         port, security_protocol = _UINT16_INT16.unpack_from(data, at)
@@ -64,7 +73,7 @@ def _items_of_features(data: bytes, at: int, end: int, items: int) -> tuple[tupl
             raise no_null("name")
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         name = data[at:stop].decode()
         at = stop
         min_supported_version, max_supported_version = _INT16_INT16.unpack_from(data, at)

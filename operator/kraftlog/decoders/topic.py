@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from kraftlog.decoders.parts import Readers, beyond, no_null, other_tags, read_unsigned, uuid_of
+from kraftlog.decoders.parts import Readers, bytes_missing, no_null, other_tags, read_unsigned, uuid_of
 
 _UUID = Struct(">16s")
 
@@ -23,7 +23,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("name")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     name = data[at:stop].decode()
     at = stop
     (topic_id,) = _UUID.unpack_from(data, at)

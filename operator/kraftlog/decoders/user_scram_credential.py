@@ -8,7 +8,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Any
 
-from kraftlog.decoders.parts import Readers, beyond, no_null, other_tags, read_unsigned, too_many
+from kraftlog.decoders.parts import Readers, bytes_missing, no_null, other_tags, read_unsigned, too_many
 
 _INT8 = Struct(">b")
 _INT32 = Struct(">i")
@@ -24,7 +24,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("name")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     name = data[at:stop].decode()
     at = stop
     (mechanism,) = _INT8.unpack_from(data, at)
@@ -37,7 +37,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("salt")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     salt = data[at:stop]
     at = stop
     size = data[at]
@@ -48,7 +48,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("storedKey")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     stored_key = data[at:stop]
     at = stop
     size = data[at]
@@ -59,7 +59,7 @@ def _v0(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("serverKey")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     server_key = data[at:stop]
     at = stop
     (iterations,) = _INT32.unpack_from(data, at)
@@ -94,7 +94,7 @@ def _items_of_credential_infos(data: bytes, at: int, end: int, items: int) -> tu
             raise no_null("salt")
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         salt = data[at:stop]
         at = stop
         size = data[at]
@@ -105,7 +105,7 @@ def _items_of_credential_infos(data: bytes, at: int, end: int, items: int) -> tu
             raise no_null("saltedPassword")
         stop = at + size - 1
         if stop > end:
-            raise beyond(size - 1, at, end)
+            raise bytes_missing(size - 1, at, end)
         salted_password = data[at:stop]
         at = stop
         (iterations,) = _INT32.unpack_from(data, at)
@@ -136,7 +136,7 @@ def _v0_of_3_0_to_3_4(data: bytes, at: int) -> tuple[dict[str, Any], int]:
         raise no_null("name")
     stop = at + size - 1
     if stop > end:
-        raise beyond(size - 1, at, end)
+        raise bytes_missing(size - 1, at, end)
     name = data[at:stop].decode()
     at = stop
     size = data[at]

@@ -16,6 +16,7 @@ from kafkafeatures.cli.clients.exposition import read_exposition
 from kafkafeatures.cli.log.words import format_time
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
+from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MINUTE, Scrape, evidence_of
 from kafkafeatures.core.facts.readings import Failure
@@ -39,6 +40,7 @@ from tests.e2e.rig.held import hold_topic
 from tests.e2e.rig.process import free_port, wait_until
 from tests.e2e.rig.releases import OLD
 
+MATTERS = client_targets().matters("4.1")
 NOW = 29_900_040
 """A full hour, in minutes."""
 STARTED = NOW - 40 * DAY
@@ -85,7 +87,7 @@ def lines(targets: Sequence[ScrapedTarget]) -> Iterator[str]:
 
 def evidence(url: str, begin: int, end: int, selector: str = "") -> PrometheusEvidence:
     with closing(HttpTransport(parse_url(url), {}, None)) as send:
-        return read_evidence(PrometheusApi(send), selector, None, EvidenceWindow(begin, end))
+        return read_evidence(PrometheusApi(send), selector, None, EvidenceWindow(begin, end), MATTERS)
 
 
 @pytest.fixture(scope="module")
@@ -129,10 +131,10 @@ def test_the_operator_reads_the_same_from_an_address_that_its_policy_permits(his
     for namespace in ("kafka", "other"):
         selector = f'namespace="{namespace}"'
         settings = PrometheusSettings(history, selector, policy=AddressPolicy())
-        answer = PrometheusSource(settings, SYSTEM.monotonic).read(window)
+        answer = PrometheusSource(settings, SYSTEM.monotonic).read(window, MATTERS)
         assert answer.scrapes == evidence(history, window.begin, window.end, selector).scrapes
         assert answer.peer == ("127.0.0.1", parse_url(history).port)
-    both = PrometheusSource(PrometheusSettings(history), SYSTEM.monotonic).read(window)
+    both = PrometheusSource(PrometheusSettings(history), SYSTEM.monotonic).read(window, MATTERS)
     assert isinstance(both.scrapes, Failure)
     assert both.scrapes.message == "the selector matches brokers of several clusters"
 

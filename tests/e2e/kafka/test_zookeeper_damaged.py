@@ -124,7 +124,7 @@ def test_the_command_line_names_each_damaged_znode_in_readable_lines(zookeeper: 
         assert all(f"znode {path}" in " ".join(text.split()) for path in JSON_PATHS), text[:2000]
         assert "Traceback" not in text
         assert SECRET not in text
-        assert len(text) < 8000
+        assert len(text) < 8000  # a damaged znode may have a mebibyte
 
 
 async def test_a_valid_znode_of_one_mebibyte_is_read(zookeeper: ZooKeeper, client: KazooClient) -> None:

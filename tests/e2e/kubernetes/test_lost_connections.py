@@ -84,7 +84,9 @@ def _pump(source: socket.socket, sink: socket.socket, quiet: threading.Event) ->
 def test_a_watch_on_a_silent_connection_is_restarted(
     resources: Resources, control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    """A connection that neither side ended and that carries nothing, as a firewall leaves it behind."""
+    """A connection that neither side ended and that carries nothing, as a firewall leaves it behind. No Kafka runs, so
+    BootstrapUnreachable in a status is the sign that the operator has received the resource.
+    """
     token = control_plane.token(NAMESPACE, ACCOUNT)
     with Relay(control_plane.port) as relay:
         server = f"https://{LOOPBACK}:{relay.port}"

@@ -181,6 +181,10 @@ def test_recently_stopped_brokers_of_a_real_cluster_are_not_suspected(
     assert named(found) == []
     assert named(found, "unclear") == [(1, "Broker", False), (2, "Broker", False), (3, "Broker", False)]
     assert [one["fencedSince"]["offset"] for one in found["unclear"]] == [490, 492, 494]
+
+
+def test_the_yaml_of_log_ghosts_has_what_its_json_has(capsys: pytest.CaptureFixture[str]) -> None:
+    found = ghosts(capsys, CHANGES.parent)
     assert main(["log", "ghosts", "-o", "yaml", str(CHANGES.parent)]) == Exit.DONE
     assert yaml.safe_load(capsys.readouterr().out) == found
 

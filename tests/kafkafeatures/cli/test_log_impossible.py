@@ -150,6 +150,13 @@ def test_an_impossible_record_is_reported_in_a_segment_copied_to_another_name(tm
     copy = tmp_path / "metadata.log"
     copy.write_bytes(log(EPOCH))
     assert f"offset 2: {WORDS}" in shown(capsys, copy, "decode")
+
+
+def test_no_record_is_called_impossible_in_a_copied_segment_that_lacks_the_beginning_of_its_log(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    """The registration that the record may belong to can be in an earlier segment."""
+    copy = tmp_path / "metadata.log"
     copy.write_bytes(batch(7, *EPOCH[2:]))
     assert "Kafka stops" not in shown(capsys, copy, "decode", code=Exit.DONE)
 

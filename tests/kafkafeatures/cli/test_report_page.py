@@ -113,6 +113,9 @@ def test_the_page_of_a_resource_that_was_not_reconciled_yet_has_no_plan_and_no_r
     assert "Not reconciled yet" in made.text
     assert "Not reconciled yet:" not in made.text
     assert "No plan yet: the operator has not reconciled it." in made.text
+
+
+def test_the_page_of_a_resource_in_sync_says_that_nothing_is_to_be_changed() -> None:
     assert "Nothing is to be changed." in Page(page(resource(statuses.in_sync()), [], LATER, NOT_READ)).text
 
 

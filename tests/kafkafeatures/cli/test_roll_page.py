@@ -186,7 +186,7 @@ def test_a_time_beyond_the_calendar_does_not_break_the_page() -> None:
         (238_200, "2 d 18 h"),
     ],
 )
-def test_durations_are_shown_in_two_units(seconds: float, words: str) -> None:
+def test_durations_are_shown_in_at_most_two_units(seconds: float, words: str) -> None:
     assert lasting(seconds) == words
 
 

@@ -26,9 +26,9 @@ from kafkafeatures.core.migration.copied.entries import (
 )
 from kafkafeatures.core.migration.copied.findings import NEAR_LIMIT, ZnodeFinding, too_large
 from kafkafeatures.core.migration.copied.names import desanitized, sanitized
-from kafkafeatures.core.migration.copied.others import PRODUCER_ID, read_producer_ids, read_token
 from kafkafeatures.core.migration.copied.rights import acl_path, read_acl
 from kafkafeatures.core.migration.copied.survey import MOST_FINDINGS, Surveyor, copy_findings
+from kafkafeatures.core.migration.copied.tokens_and_producer_ids import PRODUCER_ID, read_producer_ids, read_token
 from kafkafeatures.core.migration.copied.topics import Assignment, State, Topic, placed, read_state, read_topic
 from kraftlog.clients import Token
 from kraftlog.digests import Digest, digest_of
@@ -257,17 +257,17 @@ def test_acls_are_read_by_the_resource_in_their_path() -> None:
 
 
 @pytest.mark.parametrize(
-    "acl",
+    "document",
     [
-        {**DENY, "operation": "Fly"},
-        {**DENY, "permissionType": "Maybe"},
-        {**DENY, "principal": "bob"},
-        {"principal": "User:bob", "host": "*", "operation": "Read"},
+        {"version": 1, "acls": [{**DENY, "operation": "Fly"}]},
+        {"version": 1, "acls": [{**DENY, "permissionType": "Maybe"}]},
+        {"version": 1, "acls": [{**DENY, "principal": "bob"}]},
+        {"version": 1, "acls": [{"principal": "User:bob", "host": "*", "operation": "Read"}]},
+        {"version": 2, "acls": [DENY]},
     ],
 )
-def test_an_acl_that_kafka_cannot_read_is_a_finding(acl: Any) -> None:
-    assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 1, "acls": [acl]})), ZnodeFinding)
-    assert isinstance(read_acl("/kafka-acl/Topic/t", raw({"version": 2, "acls": [DENY]})), ZnodeFinding)
+def test_acls_that_kafka_cannot_read_are_a_finding(document: Any) -> None:
+    assert isinstance(read_acl("/kafka-acl/Topic/t", raw(document)), ZnodeFinding)
 
 
 def test_acls_that_are_no_json_are_a_finding_as_kafka_would_silently_drop_them() -> None:

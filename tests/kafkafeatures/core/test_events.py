@@ -75,7 +75,7 @@ def test_a_plan_makes_one_event_when_computed_and_one_when_approved() -> None:
     assert all(event.facts == EventFacts(plan=PLAN.hash) for event in events_between(EMPTY, APPROVED))
 
 
-def test_each_result_of_a_level_change_has_its_event() -> None:
+def test_a_level_change_that_succeeded_or_was_rejected_has_its_event_and_no_other_result_has_one() -> None:
     history = tuple(ended(result, f"f {n} -> 1", "why") for n, result in enumerate(Result))
     event_of_note = {event.note: event for event in events_between(EMPTY, Status(history=history))}
     assert [event.reason for event in event_of_note.values()] == [
@@ -85,7 +85,11 @@ def test_each_result_of_a_level_change_has_its_event() -> None:
     ]
     assert [event.warning for event in event_of_note.values()] == [False, False, True]
     assert all(": why" in note for note in event_of_note)
-    assert reasons(Status(history=history[:3]), Status(history=history[1:3])) == []  # the oldest entry is dropped
+
+
+def test_an_entry_that_the_history_drops_makes_no_event() -> None:
+    history = tuple(ended(result, f"f {n} -> 1") for n, result in enumerate(Result))
+    assert reasons(Status(history=history), Status(history=history[1:])) == []
 
 
 def test_a_repeated_rejection_makes_one_event() -> None:

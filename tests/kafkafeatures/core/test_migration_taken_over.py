@@ -166,7 +166,7 @@ def test_the_remedy_for_a_broker_that_is_controller_names_the_topics_that_are_lo
     assert "restart each broker that has the flag, with its settings unchanged" in both.remedy
 
 
-@pytest.mark.parametrize("desired", [D.DUAL_WRITE, D.ROLLED_BACK])
+@pytest.mark.parametrize("desired", [D.PRE_MIGRATION, D.DUAL_WRITE, D.FINALIZED, D.ROLLED_BACK])
 def test_two_controllers_at_once_stall_the_migration_for_any_target(desired: Desired) -> None:
     observation = cluster(P.COPIED)
     assert isinstance(observation.zookeeper, Known)

@@ -77,7 +77,7 @@ SOURCES: dict[str, tuple[ClusterProbe, LogReading | Failure, Read[ControllerClai
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_partitions_are_read_from_the_current_controller(name: str) -> None:
+def test_partitions_are_read_from_the_current_controller_or_from_brokers_that_follow_it(name: str) -> None:
     cluster_probe, read, claim, source = SOURCES[name]
     assert partition_source(cluster_probe, read, claim) == source
 
@@ -173,8 +173,13 @@ def test_partitions_count_only_if_the_claim_is_the_same_afterwards(before: str) 
 
 def test_partitions_that_were_read_without_a_claim_do_not_depend_on_a_later_claim() -> None:
     partitions = reading(None)
-    assert while_claimed(partitions, None) is partitions
-    assert while_claimed(NO_LOG, elected()) is NO_LOG
+    for later in (None, elected(), LEADER, UNREADABLE, NOT_ASKED):
+        assert while_claimed(partitions, later) is partitions
+
+
+def test_partitions_that_could_not_be_read_keep_their_failure_whatever_the_claim_is_afterwards() -> None:
+    for later in (None, elected(), UNREADABLE):
+        assert while_claimed(NO_LOG, later) is NO_LOG
 
 
 def test_a_controller_znode_that_was_created_again_is_another_claim_even_with_the_same_content() -> None:

@@ -83,6 +83,9 @@ def test_a_replica_in_the_elr_is_no_replica_to_spare() -> None:
 
 
 def test_a_replica_that_is_being_removed_does_not_count_as_in_sync() -> None:
+    """Replica 4 is not in sync yet. So brokers 1 and 2 are needed for min.insync.replicas = 2, while without the move
+    each of the three may go.
+    """
     moving = row("orders", 1, 2, 3, 4, adding={4}, removing={3})
     assert allowed(moving) == {3, 4}
     assert allowed(moving, rule=STRICT) == set()
@@ -220,14 +223,21 @@ def test_unhealthy_partitions_are_counted_and_named_by_topic_and_number() -> Non
     assert replication.brokers() == {1, 2, 3, 4}
 
 
-def test_the_leader_of_lacking_partitions_is_known_only_if_one_broker_leads_all_of_them() -> None:
-    """Replica 3 of topic c is only being added, so it does not count as lacking."""
+def test_one_leader_of_all_partitions_with_which_a_broker_is_out_of_sync_is_named_and_else_none() -> None:
+    """In these rows the in-sync replica with the lowest id leads. Broker 3 is out of sync with a and b, led by 1; its
+    replica of c is only being added.
+    """
     led_by_1 = (row("a", 1, 3, isr=(1,)), row("b", 3, 2, 1, isr=(1, 2)), row("c", 2, 3, adding=(3,)))
-    assert Replication(reading(*led_by_1)).leader_of_lacking(3) == 1
-    for other in (row("d", 2, 3, isr=(2,)), row("d", 3, isr=()), row("d", 2, 3, isr=(), offline=True)):
-        assert Replication(reading(*led_by_1, other)).leader_of_lacking(3) is None
-    assert Replication(reading(*led_by_1)).leader_of_lacking(2) is None
-    assert Replication(reading(*led_by_1)).leader_of_lacking(9) is None
+    assert Replication(reading(*led_by_1)).leader_of_out_of_sync(3) == 1
+    led_by_2, without_a_leader = row("d", 2, 3, isr=(2,)), row("d", 2, 3, isr=(), offline=True)
+    for other in (led_by_2, row("d", 3, isr=()), without_a_leader):
+        assert Replication(reading(*led_by_1, other)).leader_of_out_of_sync(3) is None
+
+
+def test_a_broker_in_sync_with_its_partitions_or_without_any_has_no_leader_to_name() -> None:
+    replication = Replication(reading(row("a", 1, 3, isr=(1,)), row("b", 3, 2, 1, isr=(1, 2))))
+    assert replication.leader_of_out_of_sync(2) is None  # in sync
+    assert replication.leader_of_out_of_sync(9) is None  # hosts no partition
 
 
 def test_excused_partitions_are_not_reported_as_unhealthy_while_one_replica_is_away() -> None:

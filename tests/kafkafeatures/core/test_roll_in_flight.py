@@ -59,10 +59,7 @@ from tests.kafkafeatures.core.rolls import (
 from tests.kafkafeatures.deciding import decide
 from tests.kafkafeatures.worlds import NOW, SILENT
 
-
-def is_not_wanted(restart: RestartInFlight, observation: Observation) -> bool:
-    assert isinstance(restart.step, RestartNode)
-    return restart.step.is_not_wanted(observation)
+WITHOUT_PODS = replace(cluster(), workloads=Unknown(NOT_ASKED))  # the document names no driver
 
 
 def test_an_eviction_that_may_not_have_been_sent_is_sent_again_before_any_other_step() -> None:
@@ -85,9 +82,9 @@ def test_an_unsent_eviction_is_dropped_once_its_image_has_changed_or_another_nod
         (combined_of(cluster()), sent(3)),
     ):
         assert "was not evicted yet" in refused(rolled(observation, restart), Reason.ROLLING_NODES)
-        assert is_not_wanted(restart, observation)
+        assert restart.step.is_not_wanted(observation)
     for observation, restart in ((cluster(ROLLED_CONTROLLERS), sent(3)), (cluster(), sent(3002))):
-        assert not is_not_wanted(restart, observation)
+        assert not restart.step.is_not_wanted(observation)
 
 
 def test_an_eviction_that_was_not_sent_waits_while_the_template_of_controllers_is_not_processed() -> None:
@@ -313,13 +310,15 @@ def test_a_roll_with_nodes_in_flight_keeps_its_status_while_the_pods_cannot_be_r
 
 def test_an_eviction_that_is_no_longer_wanted_ends_once_it_cannot_be_on_its_way() -> None:
     """`unwanted`: minutes since it was last wanted, and so may have been sent. A request arrives within one minute."""
-    observation = replace(cluster(), workloads=Unknown(NOT_ASKED))
     for unwanted, result in ((None, OpenOutcome()), (0.5, OpenOutcome()), (2, Result.NOT_APPLIED)):
         restart = sent(3, minutes=20, unwanted=unwanted)
-        assert restart.settle(looks(observation)) == result
-    gone = replace(observation, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
-    assert is_not_wanted(sent(3), observation)
-    assert not is_not_wanted(sent(3), gone)  # the eviction may be what stopped it
+        assert restart.settle(looks(WITHOUT_PODS)) == result
+
+
+def test_without_a_driver_an_eviction_is_unwanted_unless_its_node_is_away() -> None:
+    gone = replace(WITHOUT_PODS, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
+    assert sent(3).step.is_not_wanted(WITHOUT_PODS)
+    assert not sent(3).step.is_not_wanted(gone)  # the eviction may be what stopped it
 
 
 def test_combined_nodes_are_restarted_followers_first_and_the_leader_last() -> None:

@@ -95,6 +95,16 @@ async def test_level_changes_are_read_from_the_first_record_if_a_reading_begins_
     assert [level for _, level in found.moves["metadata.version"]] == [21]
 
 
+async def test_a_log_is_followed_only_of_its_own_cluster_and_only_over_an_open_connection() -> None:
+    async with served(plan()) as server:
+        brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+        async with Cluster(ClusterSettings(brokers), environment=SYSTEM) as cluster:
+            await cluster.read()
+            assert cluster.followed(CLUSTER_ID) is not None
+            assert cluster.followed("of-another-cluster") is None
+        assert cluster.followed(CLUSTER_ID) is None
+
+
 async def test_a_followed_log_is_recorded_byte_for_byte_over_the_open_connection(
     tmp_path: Path,
 ) -> None:
@@ -104,12 +114,10 @@ async def test_a_followed_log_is_recorded_byte_for_byte_over_the_open_connection
         recorder = LogRecorder(RecorderSettings(str(tmp_path)), metrics.of_recorder(), environment=SYSTEM)
         async with Cluster(ClusterSettings(brokers), recorder=metrics, environment=SYSTEM) as cluster:
             readings = await cluster.read()
-            assert cluster.followed("of-another-cluster") is None
             before = requests(metrics)
             recorder.saw(("kafka", "orders"), cluster, Status(cluster_id=CLUSTER_ID))
             await asyncio.gather(*(one for one in asyncio.all_tasks() if one.get_name().startswith("record ")))
             assert (requests(metrics) - before).keys() == {"Fetch"}
-        assert cluster.followed(CLUSTER_ID) is None  # it has no connection any more
         await recorder.close()
         assert isinstance(readings.log, LogReading)
         (path,) = await asyncio.to_thread(lambda: list(tmp_path.rglob("*.log.open-*")))

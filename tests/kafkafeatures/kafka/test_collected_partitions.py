@@ -61,8 +61,8 @@ def collected(answers: Answers) -> Partitions:
     for page in answers.pages():
         found.add(page)
     found.close()
-    found.move(ListPartitionReassignmentsResponse(0, None, answers.moved))
-    found.configure(found.names, answers.configs)
+    found.add_reassignments(ListPartitionReassignmentsResponse(0, None, answers.moved))
+    found.add_configs(found.names, answers.configs)
     for broker, directories in answers.disks.items():
         found.check(broker, f"b{broker}:9092", DescribeLogDirsResponse(0, directories))
     return found.partitions()
@@ -245,7 +245,7 @@ def test_inconsistent_answers_give_no_partitions(what: str) -> None:
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda found: found.move(ListPartitionReassignmentsResponse(31, "needs DESCRIBE permission", {})),
+        lambda found: found.add_reassignments(ListPartitionReassignmentsResponse(31, "needs DESCRIBE permission", {})),
         lambda found: found.check(1, "b1:9092", DescribeLogDirsResponse(31, ())),
     ],
 )

@@ -77,12 +77,15 @@ async def test_a_log_without_its_beginning_is_read_from_the_oldest_snapshot() ->
 
 
 @pytest.mark.parametrize("epoch", [0, 1, 5, 8])
-async def test_the_epoch_of_the_oldest_snapshot_is_found_wherever_it_lies(epoch: int) -> None:
+async def test_the_epoch_of_the_oldest_snapshot_is_found_wherever_it_lies_by_halving_the_epochs(epoch: int) -> None:
+    """No request returns that epoch, but FetchSnapshot needs it: it is searched for by Fetch at the next offset
+    (`LogSource.oldest_snapshot`). Of the epochs 0 to 9, four halvings leave one.
+    """
     oldest = OffsetAndEpoch(100, epoch)
     leader = Leader(snapshots={oldest: SNAPSHOTS[OffsetAndEpoch(100, 5)], OffsetAndEpoch(104, 9): b""})
     await read(leader)
     assert {one.snapshot_id for one in leader.asked if isinstance(one, FetchSnapshotRequest)} == {oldest}
-    assert sum(isinstance(one, FetchRequest) for one in leader.asked) < 12
+    assert 3 <= sum(isinstance(one, FetchRequest) and one.fetch_offset == 101 for one in leader.asked) <= 4
 
 
 async def test_a_log_is_read_from_the_newest_snapshot_if_the_oldest_was_deleted() -> None:

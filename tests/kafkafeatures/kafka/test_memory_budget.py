@@ -109,6 +109,7 @@ def weighed() -> Iterator[Callable[[], int]]:
 
 
 async def test_a_large_snapshot_is_read_in_little_memory(quorum: Quorum) -> None:
+    """The limit of one cluster is 8 MiB (`LIMITS`), of what is counted; the peak may be half as much more."""
     file = partitions(200 * MIB)
     assert 199 * MIB < len(file) < 201 * MIB
     serve(quorum, file)

@@ -177,13 +177,14 @@ async def changed(server: Server, share: Share) -> Outcome:
 
 
 async def test_a_change_is_not_sent_without_memory_for_its_answer() -> None:
+    """One byte less is free than the answer needs. A change is UpdateFeatures, API key 57."""
     server = Server({18: OFFERED, 57: lambda request: b""})
     share = Share(MemoryBudget(MemoryLimits(32 * MIB, 32 * MIB)), lambda: None)
     share.keep(32 * MIB - REPLY + 1)
     outcome = await changed(server, share)
     assert isinstance(outcome, NotSent)
     assert "32 MiB of memory, the limit of one cluster" in outcome.reason
-    assert [request[1] for request in server.requests] == [18, 18]
+    assert 57 not in [request[1] for request in server.requests]
     assert share.held == 32 * MIB - REPLY + 1
 
 

@@ -191,7 +191,7 @@ async def test_a_misrouted_broker_of_a_large_cluster_is_not_asked_for_every_node
     cluster = cluster_of(*range(1, 60), 99, listed=many)
     found = failures(await probed(cluster, settings(servers=(1,), request_timeout=10.0)))
     assert {id_: one.kind for id_, one in found.items()} == {60: FailureKind.ANOTHER_NODE}
-    assert len(names(cluster.nodes[at(60)])) == 1 + MOST_NAMES
+    assert len(names(cluster.nodes[at(60)])) == 1 + MOST_NAMES  # asked by its own id, then by so many others
 
 
 async def test_the_identity_of_brokers_that_only_the_log_names_is_checked() -> None:

@@ -342,7 +342,9 @@ async def test_an_api_server_that_fails_or_does_not_answer_is_unreachable(world:
     world.faults = lambda request: Fault()
     assert (await world.failure()).kind is FailureKind.UNREACHABLE
     world.faults = lambda request: Fault(refusal(500, "etcd is sad"))
-    assert "etcd is sad" in (await world.failure()).message
+    failure = await world.failure()
+    assert failure.kind is FailureKind.UNREACHABLE
+    assert "etcd is sad" in failure.message
 
 
 async def test_an_invalid_pod_makes_the_reading_fail(world: World) -> None:

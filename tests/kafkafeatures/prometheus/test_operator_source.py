@@ -112,7 +112,7 @@ def drips(handler: BaseHTTPRequestHandler) -> None:
 
 def failure(settings: PrometheusSettings, within: float = 20.0) -> Failure:
     """The failure of a reading that may last `within` seconds."""
-    scrapes, _ = PrometheusSource(settings, SYSTEM.monotonic, within=within).read(WINDOW)
+    scrapes, _ = PrometheusSource(settings, SYSTEM.monotonic, within=within).read(WINDOW, lambda key: True)
     assert isinstance(scrapes, Failure), scrapes
     return scrapes
 
@@ -230,7 +230,7 @@ def test_brokers_are_named_by_the_label_of_the_document_and_no_other() -> None:
     window = EvidenceWindow((END - HOUR) * MINUTE, END * MINUTE)
     with serving_targets(targets) as url:
         named = PrometheusSettings(url, broker_label="pod", broker_pattern="orders-broker-([0-9]+)")
-        scrapes, _ = PrometheusSource(named, SYSTEM.monotonic).read(window)
+        scrapes, _ = PrometheusSource(named, SYSTEM.monotonic).read(window, lambda key: True)
     assert not isinstance(scrapes, Failure), scrapes
     assert {scrape.broker for scrape in scrapes} == {1, 2}
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 from kafkafeatures.api.identity import OperatorIdentity
 from kafkafeatures.api.status import Status
 from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.core.clients.evidence import CounterKey
 from kafkafeatures.core.engine.steps import Outcome
 from kafkafeatures.core.facts.claims import ControllerClaim
 from kafkafeatures.core.facts.readings import NOT_ASKED, Readings
@@ -101,7 +102,7 @@ class Evidence(NamedTuple):
 
     answer: Callable[[EvidenceWindow], EvidenceAnswer]
 
-    def read(self, window: EvidenceWindow) -> EvidenceAnswer:
+    def read(self, window: EvidenceWindow, matters: Callable[[CounterKey], bool]) -> EvidenceAnswer:
         return self.answer(window)
 
 

@@ -36,10 +36,11 @@ async def test_an_unreadable_secret_is_reported_in_the_status() -> None:
 
 
 async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> None:
+    """A cluster is connected to anew only if the password is another one."""
     api = Orders(sasl={"mechanism": "SCRAM-SHA-512", "secretRef": {"name": "login"}})
     rig = Rig(api)
-    rig.kafka.away = True
-    passwords = []
+    rig.kafka.away = True  # no answer is needed, only the settings of the connection
+    connections = []  # (clusters opened so far, password of the last, clusters closed so far)
     for password in ("first", "first", "second"):
         login = {"username": "orders", "password": password}
         data = {name: b64encode(text.encode()).decode() for name, text in login.items()}
@@ -48,8 +49,8 @@ async def test_a_rotated_secret_is_picked_up_at_the_next_reconciliation() -> Non
         await rig.work()
         sasl = rig.opened[-1].brokers.sasl
         assert sasl is not None
-        passwords.append((len(rig.opened), sasl.password, rig.kafka.closed))
-    assert passwords == [(1, "first", 0), (1, "first", 0), (2, "second", 1)]
+        connections.append((len(rig.opened), sasl.password, rig.kafka.closed))
+    assert connections == [(1, "first", 0), (1, "first", 0), (2, "second", 1)]
 
 
 @pytest.mark.parametrize(

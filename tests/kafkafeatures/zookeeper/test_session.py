@@ -217,10 +217,10 @@ def test_a_transaction_is_never_sent_on_a_later_connection() -> None:
         assert not frames.forbid_transactions()
 
 
-def test_a_transaction_is_not_sent_after_its_release_nor_without_a_hold() -> None:
-    for ask in (True, False):
+def test_a_transaction_is_not_sent_once_it_is_forbidden_nor_without_a_permission() -> None:
+    for was_permitted in (True, False):
         with connected() as (frames, server):
-            if ask:
+            if was_permitted:
                 frames.permit_transaction()
                 assert not frames.forbid_transactions()
             with pytest.raises(ConnectionDropped):
@@ -229,7 +229,7 @@ def test_a_transaction_is_not_sent_after_its_release_nor_without_a_hold() -> Non
             assert not frames.forbid_transactions()
 
 
-def test_a_request_that_only_reads_is_sent_at_any_time() -> None:
+def test_a_request_that_only_reads_is_sent_without_a_permission_and_is_no_transaction() -> None:
     with connected() as (frames, server):
         frames._submit(GetData("/controller", None), 1.0, 1)
         assert came(server)

@@ -19,8 +19,8 @@ _FIXED = {
     Scalar.BOOL: ("B", 1), Scalar.INT8: ("b", 1), Scalar.INT16: ("h", 2), Scalar.UINT16: ("H", 2),
     Scalar.INT32: ("i", 4), Scalar.INT64: ("q", 8), Scalar.FLOAT64: ("d", 8), Scalar.UUID: ("16s", 16),
 }  # fmt: skip
-_HELPERS = ("Readers", "beyond", "misfit", "no_boolean", "no_null", "order", "other_tags", "read_unsigned", "too_many",
-            "uuid_of")  # fmt: skip
+_HELPERS = ("Readers", "bytes_missing", "no_boolean", "no_null", "other_tags", "read_unsigned", "tags_out_of_order",
+            "too_many", "uuid_of", "wrong_value_size")  # fmt: skip
 
 
 def module(kind: RecordType) -> str:
@@ -112,11 +112,11 @@ class Writer:
             "    for _ in range(count):",
             *indented([*length("tag"), *length("size")]),
             "        if tag <= previous:",
-            "            raise order(tag, previous)",
+            "            raise tags_out_of_order(tag, previous)",
             "        previous = tag",
             "        stop = at + size",
             "        if stop > end:",
-            "            raise beyond(size, at, end)",
+            "            raise bytes_missing(size, at, end)",
         ]
         word = "if"
         for member in sorted(tagged, key=lambda member: member.tag or 0):
@@ -125,7 +125,7 @@ class Writer:
             body += [f"        {word} tag == {member.tag}{since}:"]
             body += indented(self.value(member, member.since, "stop", variable, name), 2)
             body += [f'            fields["{member.name}"] = {entry(member, variable)}']
-            body += ["            if at != stop:", f'                raise misfit("{member.name}", at, stop)']
+            body += ["            if at != stop:", f'                raise wrong_value_size("{member.name}", at, stop)']
             word = "elif"
         body += [
             "        else:",
@@ -179,7 +179,7 @@ class Writer:
         lines = [
             f"    {stop} = at + size - 1",
             f"    if {stop} > {end}:",
-            f"        raise beyond(size - 1, at, {end})",
+            f"        raise bytes_missing(size - 1, at, {end})",
             f"    {variable} = data[at:{stop}]{'.decode()' if kind is Scalar.STRING else ''}",
             f"    at = {stop}",
         ]

@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 
 from kafkafeatures.api.values import replace
@@ -26,9 +25,8 @@ from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import CSV, HTML, clean_stdout, console, print_document, tell
 from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.clients.coverage import EvidenceWindow
-from kafkafeatures.core.clients.evidence import CounterKey
 from kafkafeatures.core.clients.senders import senders_of, version_uses
-from kafkafeatures.core.clients.targets import Acceptance, Targets
+from kafkafeatures.core.clients.targets import Targets
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
 from kafkafeatures.core.words import printable
 
@@ -140,16 +138,9 @@ def _evidence(arguments: argparse.Namespace, window: EvidenceWindow, table: Targ
     if bool(arguments.prometheus) == (arguments.evidence is not None):
         raise CommandFailed("clients check: expected either --prometheus URL or --evidence DIR", Exit.USAGE)
     if arguments.prometheus:
-        return prometheus.read_prometheus(arguments, window)
+        return prometheus.read_prometheus(arguments, window, table.matters(arguments.release))
     prometheus.refuse_without_server(arguments)
-    target = table.of(arguments.release)
-
-    @cache
-    def matters(key: CounterKey) -> bool:
-        """True if the release may not accept a client's requests of this API and version."""
-        return target is None or table.acceptance(target, *key) not in (Acceptance.ACCEPTED, Acceptance.INTERNAL)
-
-    return read_scrapes(arguments.evidence, arguments.cluster, window, matters)
+    return read_scrapes(arguments.evidence, arguments.cluster, window, table.matters(arguments.release))
 
 
 def _tell_refused(refused: Sequence[str]) -> None:

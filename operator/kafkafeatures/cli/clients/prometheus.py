@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from kafkafeatures.core.words import printable
 
 if TYPE_CHECKING:
     from kafkafeatures.core.clients.coverage import EvidenceWindow
+    from kafkafeatures.core.clients.evidence import CounterKey
     from kafkafeatures.prometheus.brokers import BrokerLabel
     from kafkafeatures.prometheus.http import HttpTransport
 
@@ -63,8 +64,10 @@ def refuse_without_server(arguments: argparse.Namespace) -> None:
             raise CommandFailed(f"clients check: --{flag.replace('_', '-')} requires --prometheus URL", Exit.USAGE)
 
 
-def read_prometheus(arguments: argparse.Namespace, window: EvidenceWindow) -> ScrapeFiles:
-    """The evidence. Raises CommandFailed."""
+def read_prometheus(
+    arguments: argparse.Namespace, window: EvidenceWindow, matters: Callable[[CounterKey], bool]
+) -> ScrapeFiles:
+    """The evidence. `matters`: see `read_evidence`. Raises CommandFailed."""
     from kafkafeatures.prometheus.api import PrometheusApi, PrometheusFailed
     from kafkafeatures.prometheus.brokers import BrokersNotNamed, SeveralClusters
     from kafkafeatures.prometheus.evidence import read_evidence
@@ -79,7 +82,7 @@ def read_prometheus(arguments: argparse.Namespace, window: EvidenceWindow) -> Sc
     name = arguments.prometheus
     with closing(_transport(arguments)) as transport:
         try:
-            evidence = read_evidence(PrometheusApi(transport), arguments.selector, label, window)
+            evidence = read_evidence(PrometheusApi(transport), arguments.selector, label, window, matters)
         except PrometheusFailed as failed:
             raise CommandFailed(f"Prometheus {name}: {failed}", Exit.UNREACHABLE) from None
         except BrokersNotNamed as failed:

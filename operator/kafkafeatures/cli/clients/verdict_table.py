@@ -23,7 +23,7 @@ LOG_COLUMNS = (
 COUNTER_COLUMNS = ("api", "version", "on_release", "broker", "requests", "after", "until")
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # a cell that begins so is a formula to spreadsheets
 _LONGEST = 1000  # characters of a cell
-_NOT_ACCEPTED = "not known"
+_UNKNOWN_RELEASE = "not known"  # in the column `on_release`, where the table of releases lacks the target
 
 
 def logged_csv(check: ClientCheck, uses: Iterable[LoggedUse], targets: Targets, owners: Sequence[ClientOwner]) -> str:
@@ -64,7 +64,7 @@ def counted_csv(check: ClientCheck, targets: Targets) -> str:
 
 
 def _acceptance(target: Apis | None, targets: Targets, name: str, version: int) -> str:
-    return _NOT_ACCEPTED if target is None else targets.acceptance(target, name, version).value
+    return _UNKNOWN_RELEASE if target is None else targets.acceptance(target, name, version).value
 
 
 def _csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

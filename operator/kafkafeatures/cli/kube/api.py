@@ -246,6 +246,7 @@ class Kube:
                 return items
 
     def version(self) -> str:
+        """The version of the API server, such as "v1.34.1"; "unknown" if its answer has none."""
         return str(self._send("get", "get", ("/version", ""), version="", base="/version").get("gitVersion", "unknown"))
 
     def _ours(self, method: str, name: str, **more: Any) -> dict[str, Any]:

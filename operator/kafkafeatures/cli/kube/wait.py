@@ -32,9 +32,9 @@ from kafkafeatures.cli.kube.wait_rolled import (
     Template,
     Templates,
     driver_of,
-    is_of_these,
     rolled_text,
     stateful_sets_of,
+    status_is_about,
     why_not_rolled,
 )
 from kafkafeatures.cli.shell.exit_codes import Exit
@@ -96,7 +96,7 @@ def judge(resource: KubeResource, goal: Goal, templates: Templates | None = None
         templates = templates or {}
         if not why_not_rolled(resource, templates):
             return Ending(Exit.DONE, f"{resource} is rolled: {rolled_text(templates)}")
-        if not is_of_these(resource, templates) and waited < SEEN_WITHIN:
+        if not status_is_about(resource, templates) and waited < SEEN_WITHIN:
             return None
     elif goal.feature:
         if _reached(resource, goal):

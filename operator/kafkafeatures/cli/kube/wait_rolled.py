@@ -49,8 +49,8 @@ def stateful_sets_of(resource: KubeResource) -> tuple[str, ...]:
     return resource.stateful_sets if driver is not None and driver.reads_pods else ()
 
 
-def is_of_these(resource: KubeResource, templates: Templates) -> bool:
-    """True if the status is about the current pod templates."""
+def status_is_about(resource: KubeResource, templates: Templates) -> bool:
+    """True if the status has the update revisions of these pod templates, which are the current ones."""
     return all(
         template is not None and template.revision and _workload(resource, name).update_revision == template.revision
         for name, template in templates.items()

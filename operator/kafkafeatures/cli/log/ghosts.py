@@ -50,7 +50,7 @@ class RecordSource(Struct, frozen=True):
 
     @property
     def shape(self) -> Json:
-        """For documents."""
+        """JSON form, for documents."""
         time_field = "notAfter" if self.is_state else "timestamp"
         return {"file": self.file, "offset": self.offset, time_field: format_time(self.at_ms)}
 

@@ -1,6 +1,6 @@
-"""Formats times, version ranges and migration states for the commands of `log`, and prints their tables.
+"""Formats times, version ranges and migration states for the commands of `log` and `clients`, and prints their tables.
 
-Used by `state.py`, `timeline.py` and `ghosts.py`. It reads no file.
+Used by the modules of `cli/log/` and `cli/clients/`. It reads no file.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ NOT_REGISTERED = "votes and is not registered"
 
 
 class AlikeNodes(Struct, frozen=True):
-    """Nodes of one role with equal blockers. is_ghost: their registrations may be ghosts. release: inferred from their
-    version ranges, empty if no release has them. rows: by node id its blockers, one for each feature that it does not
-    support; `needed` is None in the blocker of a voter that is not registered.
+    """Nodes of one role with equal blockers. is_ghost: their registrations may be ghosts. release: `release_of` their
+    version ranges. rows: by node id its blockers, one for each feature that it does not support; `needed` is None in
+    the blocker of a voter that is not registered.
     """
 
     role: str
@@ -116,8 +116,8 @@ def alike_nodes(cluster: ClusterTables) -> list[AlikeNodes]:
 
 
 def release_of(features: Iterable[tuple[str, Any]] | None) -> str:
-    """The release of Kafka that registers with these ranges; empty if none does. `features`: a map as Arrow gives it,
-    pairs of name and bounds.
+    """The releases of Kafka that register with these ranges, such as "3.9" or "3.8 or 3.9"; empty if none does.
+    `features`: a map as Arrow gives it, pairs of name and bounds.
     """
     ranges = {name: VersionRange(bounds["min"], bounds["max"]) for name, bounds in features or ()}
     return " or ".join(releases_with(ranges))

@@ -7,8 +7,9 @@ never used: a broker of 4.x advertises Produce 0-2, and closes the connection of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from functools import cache
 
 import msgspec
 from msgspec import Struct
@@ -90,6 +91,16 @@ class Targets(Struct, frozen=True):
         if entry.scope in (ApiScope.BROKER, ApiScope.CONTROLLER):
             return Acceptance.INTERNAL
         return Acceptance.REMOVED if version < entry.min else Acceptance.NEWER
+
+    def matters(self, release: str) -> Callable[[tuple[str, int]], bool]:
+        """A function that is True for an API and version of which the release may not accept a client's requests."""
+        target = self.of(release)
+
+        @cache
+        def may_break(key: tuple[str, int]) -> bool:
+            return target is None or self.acceptance(target, *key) not in (Acceptance.ACCEPTED, Acceptance.INTERNAL)
+
+        return may_break
 
 
 def parse_targets(text: bytes) -> Targets:

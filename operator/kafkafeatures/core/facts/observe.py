@@ -75,7 +75,8 @@ def observe(
 ) -> Observation:
     """Make an observation. Raises `ClusterUnreachable` if no log was read and no node answered.
 
-    zookeeper: it must have been read before the nodes and the metadata log.
+    zookeeper: it must have been read before the nodes and the metadata log. Steps are judged by the log, which must
+        never be older than what was read beside it.
     """
     if isinstance(log, Failure) and not any(isinstance(node.answer, NodeAnswer) for node in probe.nodes):
         raise ClusterUnreachable(_why_unreachable(probe, log))

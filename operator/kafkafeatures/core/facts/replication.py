@@ -126,7 +126,7 @@ class Replication:
             return 0, ()
         return self._named(self._rows(lambda block: (block.lacking & (block.at == at)).any(axis=0)), most)
 
-    def leader_of_lacking(self, broker: int) -> int | None:
+    def leader_of_out_of_sync(self, broker: int) -> int | None:
         """The broker that leads all partitions with which this broker should be in sync and is not; None where these
         have several leaders, or none.
         """

@@ -33,7 +33,7 @@ from kafkafeatures.core.migration.edges import (
     Edge,
 )
 from kafkafeatures.core.migration.equality import REMEDY
-from kafkafeatures.core.migration.finalize import consent_used, unconsented, without_ending
+from kafkafeatures.core.migration.finalize import consent_used, unconsented, with_flags_first_in_dual_write
 from kafkafeatures.core.migration.informed import uninformed
 from kafkafeatures.core.migration.led import not_led, not_voting
 from kafkafeatures.core.migration.losses import losses, needs_comparison, not_back, remaining_blockers
@@ -218,7 +218,7 @@ def both_hold_the_same(question: EdgeCheckInput) -> Iterator[Blocker]:
         yield Blocker(
             BlockerKind.METADATA,
             f"{question.compared.summary}: {differences}",
-            without_ending(question.progress, REMEDY),
+            with_flags_first_in_dual_write(question.progress, REMEDY),
         )
     # On the way back a person may consent to differences, so these are among `consentable`.
     yield from remaining_blockers(question, question.consentable)

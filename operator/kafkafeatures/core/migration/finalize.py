@@ -204,9 +204,9 @@ def withdrawal_reason(progress: object, blockers: tuple[Blocker, ...], soaks: Wa
     return next(iter(reasons), "")
 
 
-def without_ending(progress: MigrationProgress, remedy: str) -> str:
-    """Remedy that makes another controller the active one; with a first step if a controller would end the
-    migration.
+def with_flags_first_in_dual_write(progress: MigrationProgress, remedy: str) -> str:
+    """`remedy`, which makes another controller the active one. In dual write it begins with putting the flag back on
+    controllers that have lost it: one of these would end the migration if it became the active one.
     """
     return with_flags_first(progress.facts, remedy) if is_in_dual_write(progress) else remedy
 

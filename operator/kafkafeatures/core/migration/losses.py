@@ -29,7 +29,7 @@ from kafkafeatures.core.migration.edges import (
     WITHDRAW,
 )
 from kafkafeatures.core.migration.equality import REMEDY
-from kafkafeatures.core.migration.finalize import is_in_dual_write, without_ending
+from kafkafeatures.core.migration.finalize import is_in_dual_write, with_flags_first_in_dual_write
 from kafkafeatures.core.migration.last_comparison import ACCEPT, about_differences, consent_to_loss
 from kafkafeatures.core.migration.positions import FLAG, BrokerMode
 from kafkafeatures.core.migration.progress import MigrationProgress
@@ -60,7 +60,7 @@ def _consentable(question: EdgeCheckInput) -> tuple[Consentable, ...]:
     compared = question.compared
     if needs_comparison(progress) and compared is not None and compared.differences:
         text = f"{compared.summary}: {'; '.join(compared.examples)}"
-        remedy = f"{without_ending(progress, REMEDY)}; or {ACCEPT}"
+        remedy = f"{with_flags_first_in_dual_write(progress, REMEDY)}; or {ACCEPT}"
         about = about_differences(compared.differences, compared.digest)
         blocker = Blocker(BlockerKind.METADATA, text, remedy)
         consentables.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker))

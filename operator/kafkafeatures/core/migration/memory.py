@@ -86,8 +86,8 @@ class MigrationMemory(Struct, frozen=True):
     dual_write: DualWrite | None = None
 
     def interrupted(self, reason: str) -> MigrationMemory:
-        """Memory after a reconciliation that could not read the cluster: without everything that only an unbroken
-        series of readings proves.
+        """Memory after a reconciliation that could not read the cluster, whatever the reason: without everything that
+        only an unbroken series of readings proves.
         """
         return MigrationMemory(
             unknown_since=self.unknown_since, equality=self.equality, cluster=self.cluster, dual_write=self.dual_write

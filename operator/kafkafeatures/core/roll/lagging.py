@@ -75,7 +75,7 @@ def remedy_at_leader(question: RestartCheckInput, id_: int) -> str:
     ZooKeeper mode with `zookeeper.metadata.migration.enable`) keeps every follower out of the ISR, and no restart of a
     follower helps. Only the log of the leader proves it.
     """
-    leader = question.replication.leader_of_lacking(id_) if question.replication is not None else None
+    leader = question.replication.leader_of_out_of_sync(id_) if question.replication is not None else None
     node = question.node(leader) if leader is not None else None
     if leader is None or node is None or node.state is not NodeState.LIVE:
         return ""

@@ -72,7 +72,9 @@ class RollMemory(Struct, frozen=True):
     up: Mapping[int, UpSince]
 
     def interrupted(self, reason: str) -> RollMemory:
-        """The memory as it is: an unreadable cluster changes no disk, and a node that comes back gets another mark."""
+        """The memory as it is, whatever the reason: an unreadable cluster changes no disk, and a node that comes back
+        gets another mark.
+        """
         return self
 
 

@@ -1,11 +1,11 @@
 """Reads all partitions by requests to brokers, for clusters whose metadata log cannot be read.
 
-Called by `cluster.py`. One broker that is up to date with the controllers is asked for topics and partitions
+Called by `partitions.py`. One broker that is up to date with the controllers is asked for topics and partitions
 (DescribeTopicPartitions, before Kafka 3.8 Metadata), for reassignments in progress (ListPartitionReassignments), and
-for `min.insync.replicas` of each topic (DescribeConfigs). It decides whether the list is complete: Kafka silently
-leaves out topics that a user may not describe. So every unfenced broker is asked for the partitions on its disks
-(DescribeLogDirs), a request that needs no rights on topics. If a disk has a partition that was not listed, the whole
-reading is a `Failure`: a restart could make that partition unavailable. A fenced broker need not be asked: its
+for `min.insync.replicas` of each topic (DescribeConfigs). This module decides whether the list is complete: Kafka
+silently leaves out topics that a user may not describe. So every unfenced broker is asked for the partitions on its
+disks (DescribeLogDirs), a request that needs no rights on topics. If a disk has a partition that was not listed, the
+whole reading is a `Failure`: a restart could make that partition unavailable. A fenced broker need not be asked: its
 partitions are also on unfenced brokers, or are unavailable already. `kafka/partitions/collected.py` compares the
 answers.
 """
@@ -106,11 +106,11 @@ async def completed(
     """
     await run_in_thread(collected.close)
     moving = await pool.ask(source, Role.BROKER, ListPartitionReassignmentsRequest())
-    await run_in_thread(partial(collected.move, moving))
+    await run_in_thread(partial(collected.add_reassignments, moving))
     for at in range(0, len(collected.names), TOPICS_AT_ONCE):
         names = collected.names[at : at + TOPICS_AT_ONCE]
         request = DescribeConfigsRequest(TOPIC_RESOURCE, tuple(names), (MIN_INSYNC_REPLICAS,))
-        collected.configure(names, (await pool.ask(source, Role.BROKER, request)).configs)
+        collected.add_configs(names, (await pool.ask(source, Role.BROKER, request)).configs)
     highest = await defaults.by_asking(brokers)  # also proves that each address leads to the broker of that id
     if isinstance(highest, Failure):
         return highest

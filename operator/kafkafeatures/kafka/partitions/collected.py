@@ -1,8 +1,9 @@
 """Collects the answers of brokers about topics and partitions, and compares them with each other. No I/O.
 
-Called by `kafka/partitions/asked.py` and `elected.py`, in the order of the methods. It raises `Incomplete` if the
-answers leave something out or contradict each other. Partitions are kept in numpy columns, page by page: as objects
-they would take ten times the memory.
+Called by `kafka/partitions/asked.py` and `elected.py`, in the order of the methods: `add` for each page of topics,
+`close`, `add_reassignments`, `add_configs`, `check` for each broker, `partitions`. Raises `Incomplete` if the answers
+leave something out or contradict each other. Partitions are kept in numpy columns, page by page: as objects they would
+take ten times the memory.
 """
 
 from __future__ import annotations
@@ -86,8 +87,20 @@ class Collected:
             self._keys.append(columns.topic.astype(np.int64) << 32 | columns.partition)
             self._state.extend(columns)
 
-    def move(self, answer: ListPartitionReassignmentsResponse) -> None:
-        """Take in the reassignments that are under way."""
+    def close(self) -> None:
+        """End the list of topics: check that each topic has partitions 0 to n, each once. Raises Incomplete."""
+        keys = np.sort(np.concatenate([*self._keys, np.empty(0, dtype=np.int64)]))
+        self._keys = [keys]
+        # A key is the topic's number in the upper half, and the partition in the lower one.
+        first = np.ones(len(keys), dtype=bool)
+        first[1:] = keys[1:] >> 32 != keys[:-1] >> 32
+        follows = np.concatenate([[-1], keys[:-1]]) + 1
+        wrong = np.flatnonzero(np.where(first, keys & 0xFFFF_FFFF != 0, keys != follows))
+        if len(wrong) or len(np.unique(keys >> 32)) < len(self._numbers):
+            raise Incomplete(_changing("the partitions of a topic were not listed one after the other"))
+
+    def add_reassignments(self, answer: ListPartitionReassignmentsResponse) -> None:
+        """Add the reassignments that are under way. Raises Incomplete if one is of a partition that was not listed."""
         if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             lacking = missing("ListPartitionReassignments", ClusterRight.DESCRIBE, answer.error_message)
             raise Incomplete(Failure(FailureKind.AUTHORIZATION, "partitions", *lacking))
@@ -103,8 +116,10 @@ class Collected:
             except ContradictionError:
                 raise Incomplete(_changing(f"the replicas of {name}-{index} changed while they were read")) from None
 
-    def configure(self, names: Iterable[str], answers: Mapping[str, ConfigAnswer]) -> None:
-        """Take in the `min.insync.replicas` that these topics override."""
+    def add_configs(self, names: Iterable[str], answers: Mapping[str, ConfigAnswer]) -> None:
+        """Add the `min.insync.replicas` that these topics override; `answers` by topic. Raises Incomplete if one is
+        missing, or is an error.
+        """
         for name in names:
             answer = answers.get(name)
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if answer is None else answer.error_code
@@ -119,18 +134,6 @@ class Collected:
                     self._state.config({"resourceType": TOPIC_RESOURCE, "resourceName": name, **value})
                 except ContradictionError as error:
                     raise Incomplete(Failure(FailureKind.REJECTED, f"topic {name}", str(error))) from None
-
-    def close(self) -> None:
-        """End the list of topics: check that each topic has partitions 0 to n, each once. Raises Incomplete."""
-        keys = np.sort(np.concatenate([*self._keys, np.empty(0, dtype=np.int64)]))
-        self._keys = [keys]
-        # A key is the topic's number in the upper half, and the partition in the lower one.
-        first = np.ones(len(keys), dtype=bool)
-        first[1:] = keys[1:] >> 32 != keys[:-1] >> 32
-        follows = np.concatenate([[-1], keys[:-1]]) + 1
-        wrong = np.flatnonzero(np.where(first, keys & 0xFFFF_FFFF != 0, keys != follows))
-        if len(wrong) or len(np.unique(keys >> 32)) < len(self._numbers):
-            raise Incomplete(_changing("the partitions of a topic were not listed one after the other"))
 
     def check(self, broker: int, location: str, answer: DescribeLogDirsResponse) -> None:
         """Check that all partitions on the disks of a broker were listed. Raises Incomplete. It changes nothing, so

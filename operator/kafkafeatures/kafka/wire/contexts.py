@@ -1,6 +1,7 @@
 """A cache of the TLS contexts of one cluster. They are made when first needed, in a thread: loading CAs takes long.
 
-Shared by all connections to it, through its settings. Called by `connection.py`, `oauth.py` and `Security.check`.
+Shared by all connections to it, through its settings. Called by `opening.py` for each connection, by `oauth.py` for
+the token endpoint, and by `Security.check`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""SaslHandshake and SaslAuthenticate: our messages, and their translation to and from kio's.
+"""SaslHandshake and SaslAuthenticate: our messages, and their translation to and from those of kio, a library that has
+Kafka's messages as Python classes.
 
 Sent by `authentication.py`. `codec.py` imports `APIS` when the first of these requests is sent.
 """

@@ -1,10 +1,10 @@
 """Schema of UnregisterController (94) version 0, in the form of kio's schemas: KIP-1312, Kafka 4.4
 (`UnregisterController*.json`).
 
-Imported by `codec.py` alone, when it is first used. kio 0.6.5 has neither this API nor error codes from 134 on, and the
-API answers with one of them (CONTROLLER_ID_NOT_REGISTERED, 136). So the error code is a plain number here. Remove this
-module once kio has both. kio evaluates annotations as objects, so `from __future__ import annotations` must not be used
-here.
+Named in `unregister_codec.py`; `codec.py` imports it when it is first used. kio 0.6.5 has neither this API nor error
+codes from 134 on, and the API answers with one of them (CONTROLLER_ID_NOT_REGISTERED, 136). So the error code is a
+plain number here. Remove this module once kio has both. kio evaluates annotations as objects, so `from __future__
+import annotations` must not be used here.
 """
 
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
 """The StatefulSet driver: it reads a cluster's StatefulSets, pods and budgets, and asks for the eviction of one pod.
 
-Called through `adapters.py` by a reconciliation whose document names StatefulSets. It judges nothing (`core/roll/`
+Imported by its name in `adapters.py`, for a resource whose document names StatefulSets. It judges nothing (`core/roll/`
 does), watches nothing, and reads only in the namespace of the resource. Its only write is the eviction of a pod that
 was read, by its uid: it never deletes a pod, never shortens its grace period, and never writes to a StatefulSet, which
 Git may own.

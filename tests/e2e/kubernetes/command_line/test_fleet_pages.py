@@ -91,6 +91,7 @@ def test_clusters_are_sorted_and_filtered_by_the_single_script_of_the_page(
 def test_the_page_of_a_cluster_has_a_lane_for_each_node_and_one_row_for_equal_nodes(
     pages: Path, tmp_path: Path
 ) -> None:
+    """Broker 6 was killed 24 times. Six equal brokers and three equal controllers prevent the upgrade: two rows."""
     (flapping,) = pages.glob(f"*-{history_with(Story.FLAPPING).plan.name}.html")
     lanes, blocking, ticks = evaluated(
         flapping,

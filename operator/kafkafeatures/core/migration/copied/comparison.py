@@ -18,8 +18,8 @@ from kafkafeatures.core.migration.copied.configs import OF_BROKERS, OF_TOPICS, u
 from kafkafeatures.core.migration.copied.entries import Entries, EntryKey, Kind, Placed, Value, are_the_same, shown
 from kafkafeatures.core.migration.copied.expected import Expected
 from kafkafeatures.core.migration.copied.findings import ZnodeFinding
-from kafkafeatures.core.migration.copied.others import PRODUCER_IDS, TOKENS
 from kafkafeatures.core.migration.copied.rights import ROOTS
+from kafkafeatures.core.migration.copied.tokens_and_producer_ids import PRODUCER_IDS, TOKENS
 from kafkafeatures.core.migration.copied.topics import State, Topic, placed, state_path, topic_path
 from kafkafeatures.core.migration.equality import MOST_KEPT, EntryDifference
 

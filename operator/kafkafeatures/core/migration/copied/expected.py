@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from kafkafeatures.core.migration.copied import configs, others, rights
+from kafkafeatures.core.migration.copied import configs, rights
 from kafkafeatures.core.migration.copied.entries import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -22,6 +22,13 @@ from kafkafeatures.core.migration.copied.entries import (
     Placed,
     Value,
     is_password,
+)
+from kafkafeatures.core.migration.copied.tokens_and_producer_ids import (
+    PRODUCER_ID,
+    PRODUCER_IDS,
+    comparable,
+    token_key,
+    token_path,
 )
 from kafkafeatures.core.migration.copied.topics import shown_id, topic_name
 from kraftlog.image import Image
@@ -138,6 +145,14 @@ def _entries(image: Image) -> Iterator[tuple[str, EntryKey, Value]]:
         )  # fmt: skip
         yield path, key, Flag.GRANTED
     for id_, token in clients.tokens.items():
-        yield others.token_path(id_), others.token_key(id_), others.comparable(token)
+        yield (
+            token_path(id_),
+            token_key(id_),
+            comparable(token),
+        )
     if clients.next_producer_id is not None:
-        yield others.PRODUCER_IDS, others.PRODUCER_ID, NextId((clients.next_producer_id,))
+        yield (
+            PRODUCER_IDS,
+            PRODUCER_ID,
+            NextId((clients.next_producer_id,)),
+        )

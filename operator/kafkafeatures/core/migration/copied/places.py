@@ -19,8 +19,13 @@ from kafkafeatures.core.migration.copied.configs import (
 )
 from kafkafeatures.core.migration.copied.entries import Entries
 from kafkafeatures.core.migration.copied.findings import ZnodeFinding
-from kafkafeatures.core.migration.copied.others import PRODUCER_IDS, TOKENS, read_producer_ids, read_token
 from kafkafeatures.core.migration.copied.rights import RESOURCES, ROOTS, read_acl
+from kafkafeatures.core.migration.copied.tokens_and_producer_ids import (
+    PRODUCER_IDS,
+    TOKENS,
+    read_producer_ids,
+    read_token,
+)
 
 LISTS = (OF_TOPICS, OF_BROKERS, OF_USERS, OF_CLIENTS, OF_IPS, TOKENS)
 """Paths whose children are all read."""

@@ -50,7 +50,14 @@ _REFUSED = {
     "SIGNATURE_DOES_NOT_MATCH": "access denied: the secret key is not that of the access key ({operation})",
     "INVALID_ACCESS_KEY_ID": "access denied: the access key is unknown ({operation})",
 }
-"""Messages by Amazon's name of an error."""
+"""Messages by Amazon's name of an error, as Arrow writes it."""
+_CODES = {
+    "NoSuchBucket": "NO_SUCH_BUCKET",
+    "AccessDenied": "ACCESS_DENIED",
+    "SignatureDoesNotMatch": "SIGNATURE_DOES_NOT_MATCH",
+    "InvalidAccessKeyId": "INVALID_ACCESS_KEY_ID",
+}
+"""Amazon's codes in answers of a store, which delta-rs repeats, with Arrow's names for them."""
 
 _S3 = "s3://"
 _NO_CREDENTIALS = (
@@ -155,6 +162,8 @@ def reason(error: Exception) -> str:
     if match := _AWS.fullmatch(text):
         parts = {"code": match[1], "operation": match[2], "why": match[3]}
         text = _REFUSED.get(match[1], "{code} ({operation}): {why}").format(**parts)
+    elif code and code[1] in _CODES:
+        text = _REFUSED[_CODES[code[1]]].format(operation="Delta table")
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 

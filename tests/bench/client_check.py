@@ -80,6 +80,8 @@ def _history(broker: int, days: int) -> Iterator[str]:
         for api, versions in sorted(client_targets().releases["4.1"].items())
         for version in range(versions.min, versions.max + 1)[-VERSIONS:]
     ]  # fmt: skip
+    # It was used before the window, so the check has to find out when, which it would not ask for accepted versions.
+    counters.append((f'kafka_network_requestmetrics_requests_total{{request="Produce",version="2",{target} ', 0))
     gauges = [
         f'kafka_server_delayedoperationpurgatory_numdelayedoperations{{delayedoperation="{name}",{target} 0'
         for name in PURGATORIES

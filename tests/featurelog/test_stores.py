@@ -77,7 +77,7 @@ AWS = "When listing objects under key 'a' in bucket 'b': AWS Error {} during Lis
         (OSError(AWS.format("SLOW_DOWN", "Slow {down}.")), "SLOW_DOWN (ListObjectsV2): Slow {down}."),
         (
             RuntimeError(f"\x1b[31m\u21b3\x1b[0m 403 Forbidden: <?xml?><Code>AccessDenied</Code><Key>{HIDDEN}</Key>"),
-            "403 Forbidden: AccessDenied",
+            "access denied (Delta table)",
         ),
         (ValueError("two\nlines"), "two lines"),
         (ValueError("x" * 1000), "x" * 300 + "..."),

@@ -53,8 +53,8 @@ ROOMS = {
     "prometheus": "core.clients core.words core.facts core.ports environment kafka.base.errors kafka.wire version",
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
-        "api core client_targets environment kube version kafka.base.settings kafka.base.errors kafka.base.threads "
-        "kafka.wire.addresses kafka.wire.pem kafka.wire.tls zookeeper.ensemble prometheus.settings"
+        "api core client_files client_targets environment kube version kafka.base.settings kafka.base.errors "
+        "kafka.base.threads kafka.wire.addresses kafka.wire.pem kafka.wire.tls zookeeper.ensemble prometheus.settings"
     ),
     "resources": "environment kube reconcile",
     "handlers": "api environment kube",

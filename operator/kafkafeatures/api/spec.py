@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from msgspec import Struct, field
 
 from kafkafeatures.api.names import DYNAMIC_QUORUM, KRAFT_VERSION, METADATA_VERSION
-from kafkafeatures.api.references import LoginSecretRef, TlsSpec, TokenSecretRef
+from kafkafeatures.api.references import ConfigMapRef, LoginSecretRef, TlsSpec, TokenSecretRef
 from kafkafeatures.api.schema import AtMost, Text
 from kafkafeatures.api.texts import (
     LEVEL_NAME,
@@ -314,13 +314,19 @@ def _days(value: object) -> int:
 
 class ClientEvidenceSpec(Struct, frozen=True, kw_only=True):
     """Evidence of the API versions that clients use, and what rests on it. `target`: the release that they have to work
-    with; None: that of `features.releaseVersion`.
+    with; None: that of `features.releaseVersion`. `config_map_ref`: scrapes, if there is no Prometheus, and what names
+    the clients.
     """
 
-    prometheus: PrometheusSpec
+    prometheus: PrometheusSpec | None = None
+    config_map_ref: ConfigMapRef | None = None
     target: KafkaRelease | None = None
     window_days: Annotated[int, _days] = 35
     policy: Literal["Report", "Gate"] = "Report"
+
+    def __post_init__(self) -> None:
+        if self.prometheus is None and self.config_map_ref is None:
+            raise ValueError("set prometheus, configMapRef, or both")
 
 
 class Spec(Struct, frozen=True, kw_only=True):

@@ -75,6 +75,7 @@ FULL: dict[str, Any] = {
                 "tokenSecretRef": {"name": "t", "key": "token"},
                 "basicAuthSecretRef": None,
             },
+            "configMapRef": {"name": "clients"},
             "target": "4.1",
             "windowDays": 35,
             "policy": "Gate",

@@ -47,6 +47,7 @@ class SourceKind(StrEnum):
     KUBERNETES = "Kubernetes"
     ZOOKEEPER = "ZooKeeper"
     PROMETHEUS = "Prometheus"
+    CONFIG_MAP = "ConfigMap"
 
 
 class Known(Struct, Generic[T], frozen=True):

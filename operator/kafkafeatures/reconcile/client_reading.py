@@ -1,0 +1,130 @@
+"""One reading of evidence about clients: what a Prometheus or a ConfigMap shows, judged for a release.
+
+Called in a thread by `reconcile/client_evidence.py`, as a Prometheus may be slow and a ConfigMap takes a while to
+parse. What it decides: the verdict rests on one source. With a Prometheus the scrapes of the ConfigMap are refused; its
+request logs name the clients, and change no verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from kafkafeatures.client_files.config_map import ConfigMapEvidence, problem, read_config_map, scrape_entries
+from kafkafeatures.client_targets import client_targets
+from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.core.clients.evidence import Scrape
+from kafkafeatures.core.clients.reading import ClientsReading, JudgedBrokers
+from kafkafeatures.core.clients.registry import BrokerRegistry
+from kafkafeatures.core.clients.senders import senders_of
+from kafkafeatures.core.clients.verdict import check_clients
+from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.ports import EvidenceSource
+from kafkafeatures.core.words import cut
+from kafkafeatures.prometheus.settings import PrometheusSettings
+
+VALID_FOR = 1800.0
+"""Seconds for which evidence counts."""
+MOST_SENDERS = 20
+"""Most senders that are worked out: those with the most requests."""
+_DAY = 86_400_000  # ms
+
+OpenEvidence = Callable[[PrometheusSettings], EvidenceSource]
+
+
+class EvidenceFiles(Struct, frozen=True):
+    """The ConfigMap of a resource. `entries`: None if it cannot be read; then `reason` says why."""
+
+    name: str
+    entries: Mapping[str, bytes] | None
+    reason: str = ""
+
+
+class ReadingInput(Struct, frozen=True):
+    """Input of one reading.
+
+    settings: of the Prometheus; None without one.
+    files: the ConfigMap; None without one.
+    days: length of the window. now: time of the reading in ms.
+    """
+
+    settings: PrometheusSettings | None
+    files: EvidenceFiles | None
+    release: str
+    days: int
+    now: int
+    brokers: JudgedBrokers
+
+    def window(self, end: int) -> EvidenceWindow:
+        """The window that ends at a time in ms."""
+        return EvidenceWindow(end - self.days * _DAY, end)
+
+
+class ReadingOutcome(NamedTuple):
+    """Outcome of a reading. `peer`: address that was connected to; None without a connection."""
+
+    reading: ClientsReading | Failure
+    peer: tuple[str, int] | None = None
+
+
+def read_clients(job: ReadingInput, open_source: OpenEvidence) -> ReadingOutcome:
+    """Read and judge."""
+    files = job.files
+    if job.settings is None:
+        return ReadingOutcome(_of_files(job, files) if files is not None else _NO_SOURCE)
+    if files is not None and (refused := scrape_entries(files.entries or ())):
+        more = f" and {len(refused) - 1} more like it" if len(refused) > 1 else ""
+        text = f"with a Prometheus, the ConfigMap {files.name} may have no scrapes"
+        remedy = f"remove the entry {cut(refused[0], 100)}{more}, or spec.clientEvidence.prometheus"
+        return ReadingOutcome(Failure(FailureKind.REJECTED, _location(files), text, remedy))
+    window = job.window(job.now)
+    scrapes, peer = open_source(job.settings).read(window)
+    if isinstance(scrapes, Failure):
+        return ReadingOutcome(scrapes, peer)
+    evidence = ConfigMapEvidence()
+    if files is not None and files.entries is None:
+        evidence = ConfigMapEvidence(problems=(problem(_location(files), f"{files.reason}; clients are not named"),))
+    elif files is not None:
+        evidence = read_config_map(files.entries or {}, job.now)
+    return ReadingOutcome(_judged(job, scrapes, evidence, window), peer)
+
+
+def _of_files(job: ReadingInput, files: EvidenceFiles) -> ClientsReading | Failure:
+    """The reading that rests on the scrapes of a ConfigMap. Its window ends at the newest scrape."""
+    location = _location(files)
+    if files.entries is None:
+        return Failure(FailureKind.CREDENTIALS, location, f"{location}: {files.reason}", "correct spec.clientEvidence")
+    evidence = read_config_map(files.entries, job.now)
+    if not evidence.newest:
+        text = f"the {location} has no scrape that can be used"
+        causes = [line for line in evidence.problems if line.startswith(tuple(scrape_entries(files.entries)))]
+        return Failure(FailureKind.REJECTED, location, f"{text}: {causes[0]}" if causes else text, _WRITE)
+    if job.now - evidence.newest > VALID_FOR * 1000:
+        time = datetime.fromtimestamp(evidence.newest / 1000, UTC)
+        # The time instead of the age, which would be another one, and a write of the status, with each reading.
+        text = f"the newest scrape in the {location} is of {time:%Y-%m-%d %H:%M} UTC, more than 30 minutes ago"
+        return Failure(FailureKind.STALE, location, text, _WRITE_OFTEN)
+    return _judged(job, evidence.scrapes, evidence, job.window(evidence.newest))
+
+
+def _judged(
+    job: ReadingInput, scrapes: Sequence[Scrape], evidence: ConfigMapEvidence, window: EvidenceWindow
+) -> ClientsReading:
+    """The verdict by the scrapes, and the senders by what else the ConfigMap has."""
+    brokers, targets = job.brokers, client_targets()
+    registry = BrokerRegistry(brokers.ids)
+    check = check_clients(job.release, targets, scrapes, registry, window, all_refuse=brokers.all_refuse)
+    senders = senders_of(evidence.uses, job.release, targets, window, evidence.owners, most=MOST_SENDERS)
+    return ClientsReading(check.without(brokers.exempt), brokers, senders, evidence.problems)
+
+
+def _location(files: EvidenceFiles) -> str:
+    return f"ConfigMap {files.name}"
+
+
+_NO_SOURCE = Failure(FailureKind.NOT_ASKED, "", "spec.clientEvidence names no source", "set prometheus or configMapRef")
+_WRITE = "write the answers of all exporters to it, as entries such as 3-1764374400.prom.gz: BROKER-TIME"
+_WRITE_OFTEN = "have it written at least every 20 minutes, and look at what writes it"

@@ -87,7 +87,7 @@ WHOLE = gzip.compress(TEXT, mtime=0)
         (f"1-{TIME}.prom", WHOLE, "it has no request counters"),
         (f"1-{TIME}.prom", b"<html>not found</html>", "it has no request counters"),
         (f"1-{TIME}.prom", b'kafka_server_app_info{a="\x1b[2J\xe2\x80\xae} 1\n', "it has in line 1 no sample of"),
-        ("a.jsonl.gz", b"{}", "it is cut off or damaged; the clients in it are not named"),
+        ("a.jsonl.gz", b"{}", "it is cut off or damaged; make it again with clients reduce; the clients"),
         ("a.jsonl.gz", gzip.compress(b"{}"), "it is not a reduced request log; make one with clients reduce; the"),
         ("owners.yaml", b"teams: []", "Object contains unknown field `teams`; expected owners"),
         ("owners.yaml", b" " * (MAX_OWNERS_BYTES + 1), "with it, entries of its kind have more than 128 KiB"),
@@ -123,16 +123,24 @@ def test_names_of_clients_and_owners_are_read_beside_scrapes(tmp_path: Path) -> 
     assert evidence.owners == (ClientOwner("Payments", "pay-*"),)
 
 
-def test_entries_that_decompress_to_too_much_are_refused_and_the_others_are_read(
+def test_an_entry_that_decompresses_to_too_much_is_refused_and_those_before_it_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(config_map, "MAX_SCRAPE_BYTES", 2 * 1024 * 1024)
     bomb = gzip.compress(b"# \n" * 1024 * 1024)
-    evidence = read_config_map({f"1-{TIME}.prom.gz": bomb, f"2-{TIME}.prom.gz": WHOLE}, NOW)
-    assert [scrape.broker for scrape in evidence.scrapes] == [2]
+    evidence = read_config_map({f"1-{TIME}.prom.gz": WHOLE, f"2-{TIME}.prom.gz": bomb}, NOW)
+    assert [scrape.broker for scrape in evidence.scrapes] == [1]
     (line,) = evidence.problems
     assert "with it, entries of its kind have more than 2 MiB" in line
     assert evidence.newest == NOW
+
+
+def test_request_logs_that_decompress_to_too_much_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_map, "MAX_LOG_BYTES", 300)
+    evidence = read_config_map(reduced(tmp_path, body()), NOW)
+    assert not evidence.uses
+    (line,) = evidence.problems
+    assert "with it, entries of its kind have more than 0 KiB; the clients in it are not named" in line
 
 
 def test_more_scrapes_than_the_maximum_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
+from typing import BinaryIO, cast
 
 from msgspec import Struct
 
@@ -63,27 +64,33 @@ class _EntryRefused(Exception):
     """An entry that is not used, and why."""
 
 
-class _Bytes:
+class _Budget:
     """Bytes that entries of one kind may still have, decompressed, of at most `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = self._left = most
 
-    def uncompressed(self, data: bytes) -> BytesIO:
-        """The text of data in gzip. Raises _EntryRefused."""
-        try:
-            with gzip.GzipFile(fileobj=BytesIO(data)) as stream:
-                return self.taken(stream.read(self._left + 1))
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            raise _EntryRefused("it is cut off or damaged") from None
-
-    def taken(self, text: bytes) -> BytesIO:
-        """The text. Raises _EntryRefused if it is too long."""
-        if len(text) > self._left:
+    def taken(self, data: bytes) -> bytes:
+        """The data, which counts from now on. Raises _EntryRefused if it is too much."""
+        self._left -= len(data)
+        if self._left < 0:
             size = f"{self._most // 1024} KiB" if self._most < 1024**2 else f"{self._most // 1024**2} MiB"
             raise _EntryRefused(f"with it, entries of its kind have more than {size}")
-        self._left -= len(text)
-        return BytesIO(text)
+        return data
+
+
+class _GzipEntry(gzip.GzipFile):
+    """An entry in gzip, decompressed piece by piece as it is read. Raises _EntryRefused above its budget."""
+
+    def __init__(self, data: bytes, budget: _Budget) -> None:
+        super().__init__(fileobj=BytesIO(data))
+        self._budget = budget
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._budget.taken(super().read(size))
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self._budget.taken(super().readline(size))
 
 
 def scrape_entries(names: Iterable[str]) -> list[str]:
@@ -128,25 +135,27 @@ def _scrape_names(entries: Iterable[str], now: int, problems: list[str]) -> dict
 
 
 def _scrapes(names: Mapping[str, ScrapeName], entries: Mapping[str, bytes], problems: list[str]) -> Iterator[Scrape]:
-    reader, budget = ExpositionReader(), _Bytes(MAX_SCRAPE_BYTES)
+    reader, budget = ExpositionReader(), _Budget(MAX_SCRAPE_BYTES)
     for number, (entry, name) in enumerate(names.items()):
         try:
             if number >= MAX_SCRAPES:
                 raise _EntryRefused(f"the ConfigMap has more than {MAX_SCRAPES} scrapes")
             data = entries[entry]
-            stream = budget.uncompressed(data) if entry.endswith(".gz") else budget.taken(data)
-            yield read_scrape(name, entry, stream, reader)
+            stream = _GzipEntry(data, budget) if entry.endswith(".gz") else BytesIO(budget.taken(data))
+            yield read_scrape(name, entry, cast("BinaryIO", stream), reader)
         except _EntryRefused as refused:
             problems.append(problem(entry, str(refused)))
         except ScrapeRefused as refused:
             problems.append(problem(entry, f"it {refused}"))
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            problems.append(problem(entry, "it is cut off or damaged"))
 
 
 def _hours(names: Iterable[str], entries: Mapping[str, bytes], problems: list[str]) -> Iterator[ReducedHour]:
-    budget = _Bytes(MAX_LOG_BYTES)
+    budget = _Budget(MAX_LOG_BYTES)
     for name in names:
         try:
-            yield parse_hour(budget.uncompressed(entries[name]))
+            yield parse_hour(cast("BinaryIO", _GzipEntry(entries[name], budget)))
         except (_EntryRefused, ReducedRefused) as refused:
             problems.append(problem(name, f"{refused}; the clients in it are not named"))
 
@@ -155,7 +164,7 @@ def _owners(entries: Mapping[str, bytes], problems: list[str]) -> tuple[ClientOw
     if OWNERS not in entries:
         return ()
     try:
-        return tuple(parse_owners(_Bytes(MAX_OWNERS_BYTES).taken(entries[OWNERS]).read()))
+        return tuple(parse_owners(_Budget(MAX_OWNERS_BYTES).taken(entries[OWNERS])))
     except (_EntryRefused, OwnersRefused) as refused:
         problems.append(problem(OWNERS, f"{refused}; clients are shown without owners"))
         return ()

@@ -34,7 +34,7 @@ from kafkafeatures.kube.errors import KubeError
 from kafkafeatures.metrics import Metrics
 from kafkafeatures.prometheus.settings import PrometheusSettings
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.client_reading import OpenEvidence
+from kafkafeatures.reconcile.client_evidence import OpenEvidence
 from kafkafeatures.reconcile.connections import OpenCluster, OpenEnsembleOf
 from kafkafeatures.reconcile.controller import Controller, OperatorContext
 from kafkafeatures.reconcile.listeners import NOT_RECORDED

@@ -20,10 +20,12 @@ from functools import partial
 
 from msgspec import Struct
 
-from kafkafeatures.api.spec import PrometheusSpec, Spec
+from kafkafeatures.api.client_spec import PrometheusSpec
+from kafkafeatures.api.spec import Spec
 from kafkafeatures.core.clients.reading import ClientsReading, JudgedBrokers
 from kafkafeatures.core.facts.observation import Known, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
+from kafkafeatures.core.ports import EvidenceSource
 from kafkafeatures.environment import Environment
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.kafka.wire.pem import Tls
@@ -33,7 +35,6 @@ from kafkafeatures.prometheus.settings import ADDRESS_FORBIDDEN, PrometheusSetti
 from kafkafeatures.reconcile.client_reading import (
     VALID_FOR,
     EvidenceFiles,
-    OpenEvidence,
     ReadingInput,
     read_clients,
 )
@@ -57,6 +58,7 @@ SOURCE = "evidence about clients"
 
 logger = logging.getLogger(__name__)
 
+OpenEvidence = Callable[[PrometheusSettings], EvidenceSource]
 LatestEvidence = Callable[[JudgedBrokers | Failure], "Known[ClientsReading] | Unknown"]
 """The latest reading for these brokers. Returns at once."""
 

@@ -32,8 +32,6 @@ MOST_SENDERS = 20
 """Most senders that are worked out: those with the most requests."""
 _DAY = 86_400_000  # ms
 
-OpenEvidence = Callable[[PrometheusSettings], EvidenceSource]
-
 
 class EvidenceFiles(Struct, frozen=True):
     """The ConfigMap of a resource. `entries`: None if it cannot be read; then `reason` says why."""
@@ -70,8 +68,8 @@ class ReadingOutcome(NamedTuple):
     peer: tuple[str, int] | None = None
 
 
-def read_clients(job: ReadingInput, open_source: OpenEvidence) -> ReadingOutcome:
-    """Read and judge."""
+def read_clients(job: ReadingInput, open_source: Callable[[PrometheusSettings], EvidenceSource]) -> ReadingOutcome:
+    """Read and judge. `open_source`: opens a Prometheus."""
     files = job.files
     if job.settings is None:
         return ReadingOutcome(_of_files(job, files) if files is not None else _NO_SOURCE)

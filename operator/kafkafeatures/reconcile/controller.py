@@ -38,8 +38,7 @@ from kafkafeatures.kube.events import event_of
 from kafkafeatures.reconcile.act import reconcile, summary_of, write_if_changed
 from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.claims import Claims
-from kafkafeatures.reconcile.client_evidence import ClientEvidence
-from kafkafeatures.reconcile.client_reading import OpenEvidence
+from kafkafeatures.reconcile.client_evidence import ClientEvidence, OpenEvidence
 from kafkafeatures.reconcile.connections import Connected, Connections, OpenClusterOf, OpenEnsembleOf
 from kafkafeatures.reconcile.context import EffectRecord, Effects, ReconcileContext, ignore
 from kafkafeatures.reconcile.credentials import CredentialsInvalid

@@ -359,10 +359,8 @@ class Observation(Struct, frozen=True):
             return self.quorum.failure
         if self.quorum.value.has_majority:
             return None
-        message = (
-            f"controller {self.active_controller.value} claims to be the leader, "
-            "but is not followed by a majority of voters"
-        )
+        leader = self.active_controller.value
+        message = f"controller {leader} claims to be the leader, but is not followed by a majority of voters"
         return Failure(FailureKind.STALE, "DescribeQuorum", message)
 
     @property

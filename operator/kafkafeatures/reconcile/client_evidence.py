@@ -198,10 +198,9 @@ class ClientEvidence:
         self, key: ResourceKey, evidence: _Evidence, brokers: JudgedBrokers, at: datetime
     ) -> ClientsReading | Failure:
         required = evidence.required
-        settings = None
-        if required.prometheus is not None:
-            settings = await self._settings(key.namespace, required.prometheus)
-        files = await self._files(key.namespace, required.config_map) if required.config_map else None
+        prometheus = required.prometheus
+        settings = None if prometheus is None else await self._settings(key.namespace, prometheus)
+        files = await self._files(key.namespace, required.config_map)
         job = ReadingInput(settings, files, required.release, required.days, round(at.timestamp() * 1000), brokers)
         outcome, peer = await asyncio.get_running_loop().run_in_executor(self._threads, read_clients, job, self._open)
         # A failure would tell how the API server answers the operator, to a user who may only write a document.
@@ -210,7 +209,9 @@ class ClientEvidence:
         return outcome
 
     async def _files(self, namespace: str, name: str) -> EvidenceFiles:
-        """The entries of a ConfigMap. Raises KubeError."""
+        """The entries of a ConfigMap; none if its name is empty. Raises KubeError."""
+        if not name:
+            return EvidenceFiles()
         try:
             entries = await self._api.config_map_files(namespace, name)
         except RequestRefused:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from kafkafeatures.client_files.config_map import ConfigMapEvidence, problem, read_config_map, scrape_entries
 from kafkafeatures.client_targets import client_targets
@@ -23,34 +23,40 @@ from kafkafeatures.core.clients.senders import senders_of
 from kafkafeatures.core.clients.verdict import check_clients
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.ports import EvidenceSource
+from kafkafeatures.core.report.clients_document import MOST_SENDERS
 from kafkafeatures.core.words import cut
 from kafkafeatures.prometheus.settings import PrometheusSettings
 
 VALID_FOR = 1800.0
 """Seconds for which evidence counts."""
-MOST_SENDERS = 20
-"""Most senders that are worked out: those with the most requests."""
 _DAY = 86_400_000  # ms
 
 
 class EvidenceFiles(Struct, frozen=True):
-    """The ConfigMap of a resource. `entries`: None if it cannot be read; then `reason` says why."""
+    """The ConfigMap of a resource; without one, it has no entries.
 
-    name: str
-    entries: Mapping[str, bytes] | None
+    entries: None if they cannot be read; then `reason` says why.
+    """
+
+    name: str = ""
+    entries: Mapping[str, bytes] | None = field(default_factory=dict)
     reason: str = ""
+
+    @property
+    def location(self) -> str:
+        """Name of the ConfigMap for people."""
+        return f"ConfigMap {self.name}"
 
 
 class ReadingInput(Struct, frozen=True):
     """Input of one reading.
 
-    settings: of the Prometheus; None without one.
-    files: the ConfigMap; None without one.
+    settings: of the Prometheus; None without one, where the verdict rests on `files`.
     days: length of the window. now: time of the reading in ms.
     """
 
     settings: PrometheusSettings | None
-    files: EvidenceFiles | None
+    files: EvidenceFiles
     release: str
     days: int
     now: int
@@ -72,27 +78,26 @@ def read_clients(job: ReadingInput, open_source: Callable[[PrometheusSettings], 
     """Read and judge. `open_source`: opens a Prometheus."""
     files = job.files
     if job.settings is None:
-        return ReadingOutcome(_of_files(job, files) if files is not None else _NO_SOURCE)
-    if files is not None and (refused := scrape_entries(files.entries or ())):
+        return ReadingOutcome(_of_files(job))
+    if refused := scrape_entries(files.entries or ()):
         more = f" and {len(refused) - 1} more like it" if len(refused) > 1 else ""
-        text = f"with a Prometheus, the ConfigMap {files.name} may have no scrapes"
+        text = f"with a Prometheus, the {files.location} may have no scrapes"
         remedy = f"remove the entry {cut(refused[0], 100)}{more}, or spec.clientEvidence.prometheus"
-        return ReadingOutcome(Failure(FailureKind.REJECTED, _location(files), text, remedy))
+        return ReadingOutcome(Failure(FailureKind.REJECTED, files.location, text, remedy))
     window = job.window(job.now)
     scrapes, peer = open_source(job.settings).read(window)
     if isinstance(scrapes, Failure):
         return ReadingOutcome(scrapes, peer)
-    evidence = ConfigMapEvidence()
-    if files is not None and files.entries is None:
-        evidence = ConfigMapEvidence(problems=(problem(_location(files), f"{files.reason}; clients are not named"),))
-    elif files is not None:
-        evidence = read_config_map(files.entries or {}, job.now)
+    if files.entries is None:
+        evidence = ConfigMapEvidence(problems=(problem(files.location, f"{files.reason}; clients are not named"),))
+    else:
+        evidence = read_config_map(files.entries, job.now)
     return ReadingOutcome(_judged(job, scrapes, evidence, window), peer)
 
 
-def _of_files(job: ReadingInput, files: EvidenceFiles) -> ClientsReading | Failure:
+def _of_files(job: ReadingInput) -> ClientsReading | Failure:
     """The reading that rests on the scrapes of a ConfigMap. Its window ends at the newest scrape."""
-    location = _location(files)
+    files, location = job.files, job.files.location
     if files.entries is None:
         return Failure(FailureKind.CREDENTIALS, location, f"{location}: {files.reason}", "correct spec.clientEvidence")
     evidence = read_config_map(files.entries, job.now)
@@ -119,10 +124,5 @@ def _judged(
     return ClientsReading(check.without(brokers.exempt), brokers, senders, evidence.problems)
 
 
-def _location(files: EvidenceFiles) -> str:
-    return f"ConfigMap {files.name}"
-
-
-_NO_SOURCE = Failure(FailureKind.NOT_ASKED, "", "spec.clientEvidence names no source", "set prometheus or configMapRef")
 _WRITE = "write the answers of all exporters to it, as entries such as 3-1764374400.prom.gz: BROKER-TIME"
 _WRITE_OFTEN = "have it written at least every 20 minutes, and look at what writes it"

@@ -131,15 +131,17 @@ def test_the_rights_of_the_page_suffice_for_the_job(control_plane: ControlPlane)
         for text in re.findall(r"(?ms)^```yaml\n(.*?)^```", page)
         if (document := yaml.safe_load(text)).get("kind") == "CronJob"
     )
-    control_plane.kubectl("create", "namespace", "kafka")
-    job["spec"]["suspend"] = True
+    control_plane.kubectl("create", "namespace", "scrapes")
+    job["metadata"]["namespace"], job["spec"]["suspend"] = "scrapes", True
     control_plane.apply(job)
     for line in re.findall(r"(?m)^    kubectl (create (?:configmap|serviceaccount|role|rolebinding) .*)", page):
         if "--from-file" not in line:
-            control_plane.kubectl(*line.split())
-    account = control_plane.kubeconfig_of("kafka", NAME)
+            control_plane.kubectl(*line.replace("-n kafka", "-n scrapes").replace("=kafka:", "=scrapes:").split())
+    account = control_plane.kubeconfig_of("scrapes", NAME)
     patch = '{"binaryData": {"a": "eA=="}}'
-    control_plane.kubectl("patch", "configmap", NAME, "-n", "kafka", "--type", "merge", "-p", patch, kubeconfig=account)
-    text = control_plane.kubectl("get", "configmap", NAME, "-n", "kafka", "-o", "json", kubeconfig=account)
+    control_plane.kubectl(
+        "patch", "configmap", NAME, "-n", "scrapes", "--type", "merge", "-p", patch, kubeconfig=account
+    )
+    text = control_plane.kubectl("get", "configmap", NAME, "-n", "scrapes", "-o", "json", kubeconfig=account)
     assert '"a": "eA=="' in text
-    control_plane.kubectl("delete", "namespace", "kafka")
+    control_plane.kubectl("delete", "namespace", "scrapes")

@@ -15,8 +15,8 @@ from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.clients.evidence import CounterKey, Scrape
 from kafkafeatures.core.ports import EvidenceAnswer
+from kafkafeatures.core.report.clients_document import MOST_SENDERS
 from kafkafeatures.reconcile.client_evidence import EVERY, RETRY
-from kafkafeatures.reconcile.client_reading import MOST_SENDERS
 from tests.clients.exporters import answer_of
 from tests.clients.request_lines import body, plain
 from tests.kafkafeatures.core.evidences import END, PRODUCE_2, scrapes

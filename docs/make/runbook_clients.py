@@ -25,8 +25,9 @@ OF_CLIENTS: Mapping[Reason, Page] = {
         `kafkafeatures clients check` shows the same with all figures; see
         [find old clients](../how-to/find-old-clients.md).
 
-        Fix: Counters do not say who the client is. Look for the API and version in the request log of the brokers that
-        are listed, and upgrade the client, or raise the version that it is configured to use. The verdict becomes
+        Fix: Counters do not say who the client is. If `configMapRef` has request logs, `status.clients.senders` names
+        clients, owners and remedies. Otherwise look for the API and version in the request log of the brokers that are
+        listed. Upgrade the client, or raise the version that it is configured to use. The verdict becomes
         Ready once the window has no such request any more.
 
         If these clients may break, add a consent for each version to `spec.consents`, such as
@@ -37,7 +38,8 @@ OF_CLIENTS: Mapping[Reason, Page] = {
         rf"""
         Safe: {_SAFE}
 
-        Confirm: The message says what is missing: an answer of Prometheus, a Secret, or a broker:
+        Confirm: The message says what is missing: an answer of Prometheus, a scrape in the ConfigMap, a Secret, or a
+        broker. `status.clients.problems` has a line for each entry of the ConfigMap that was not used:
 
         <message>
 
@@ -45,6 +47,8 @@ OF_CLIENTS: Mapping[Reason, Page] = {
 
         - A broker without evidence: have Prometheus scrape every broker, and correct `selector`, `brokerLabel` and
           `brokerPattern`. `kafkafeatures clients check --prometheus URL` with the same values names the labels.
+        - The ConfigMap does not exist, has no scrape, or has scrapes beside `prometheus`: see what
+          [its entries](../how-to/find-old-clients.md#in-the-resource-without-a-prometheus) have to be.
         - The address is not allowed: the operator's `addresses` settings decide that; an operator that may reach only
           some addresses needs that of Prometheus too, also in its NetworkPolicy.
         - A Secret is missing, or lacks the label `kafkafeatures.dev/credentials`: create or label it.
@@ -59,7 +63,8 @@ OF_CLIENTS: Mapping[Reason, Page] = {
 
         <message>
 
-        Fix: Bring Prometheus back, or have it scrape the broker again. The operator reads it every 10 minutes, and
+        Fix: Bring Prometheus back, or have it scrape the broker again. With `configMapRef` alone, look at the job that
+        writes the ConfigMap: its newest scrape counts for half an hour. The operator reads either every 10 minutes, and
         tries again after a minute where that failed. No restart is needed.
         """
     ),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kafkafeatures.core.clients.evidence import Scrape
+
 Counters = Mapping[tuple[str, int], float]
 
 START = 1_764_374_399_123
@@ -71,6 +73,17 @@ def without_rules(counters: Counters) -> str:
         'kafka_server_DelayedOperationPurgatory_Value{delayedOperation="ElectLeader",name="PurgatorySize"} 0.0\n'
     )
     return AGENT + f"# TYPE {name} untyped\n" + other + "".join(lines) + other + process_start() + purgatory
+
+
+def answer_of(scrape: Scrape) -> str:
+    """The answer of an exporter with Strimzi's rules that shows this scrape."""
+    family = "kafka_network_requestmetrics_requests_total"
+    lines = [
+        f'{family}{{request="{api}",version="{version}"}} {count}\n'
+        for (api, version), count in scrape.counters.items()
+    ]
+    mark = PURGATORY if scrape.accepts_removed else ""
+    return AGENT + f"# TYPE {family} counter\n" + "".join(lines) + process_start(scrape.start) + mark
 
 
 EXPORTERS: dict[str, Callable[[Counters], str]] = {

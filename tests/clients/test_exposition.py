@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.clients.exposition import MAX_LINE, ExpositionReader, parse_sample
+from kafkafeatures.client_files.exposition import MAX_LINE, ExpositionReader, parse_sample
 from kafkafeatures.core.clients.exporters import BrokerCounters, ScrapeRefused
 from tests.amounts import share
 from tests.clients.exporters import (

@@ -15,6 +15,8 @@ from docs.make.reference import PAGES
 from kafkafeatures.api.reasons import BlockerKind, Condition, Phase
 from kafkafeatures.api.spec import Availability, Desired
 from kafkafeatures.api.status import ApprovedBy, ComparisonState, FeatureState, Result, StepState, Via
+from kafkafeatures.client_files.config_map import MAX_PROBLEM, OWNERS, SCRAPE_SUFFIXES
+from kafkafeatures.client_files.reduced import SUFFIX as LOG_SUFFIX
 from kafkafeatures.core.clients.coverage import GapCause
 from kafkafeatures.core.clients.verdict import ClientVerdict
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, EvidencePolicy, Mode, OnDrift
@@ -27,9 +29,11 @@ from kafkafeatures.core.levels.proposal import LEVELS
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.migration.not_desired import MIGRATION
 from kafkafeatures.core.migration.positions import Position
+from kafkafeatures.core.report.clients_document import MOST_BLOCKERS, MOST_GAPS, MOST_PROBLEMS, MOST_SENDERS
 from kafkafeatures.core.roll.drivers import DRIVERS
 from kafkafeatures.core.roll.proposal import ROLL
 from kafkafeatures.core.roll.restart_node import RestartNode
+from kafkafeatures.reconcile.client_reading import VALID_FOR
 from kraftlog.image import ZkMigrationState
 
 FIELDS = {one.path: one for one in fields()}
@@ -144,6 +148,14 @@ def test_a_description_of_a_duration_has_the_bounds_of_its_rule(path: str) -> No
     bounds = set(re.findall(r"duration\('([0-9]+[a-z]+)'\)", rules))
     found = {part for match in LIMIT.findall(one.schema["description"]) for part in (match[1], *match[2:]) if part}
     assert bounds <= found
+
+
+def test_the_fields_about_a_config_map_have_the_names_and_bounds_of_the_code() -> None:
+    text = FIELDS["spec.clientEvidence.configMapRef"].schema["description"]
+    assert all(name in text for name in (*SCRAPE_SUFFIXES, LOG_SUFFIX, OWNERS, f"{VALID_FOR / 60:g} minutes"))
+    most = {"senders": MOST_SENDERS, "problems": MOST_PROBLEMS, "gaps": MOST_GAPS, "blockers": MOST_BLOCKERS}
+    assert {name: FIELDS[f"status.clients.{name}"].schema["maxItems"] for name in most} == most
+    assert FIELDS["status.clients.problems"].schema["items"]["maxLength"] == MAX_PROBLEM
 
 
 # --- its size ---

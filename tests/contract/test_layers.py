@@ -37,6 +37,7 @@ ROOMS = {
     # Kafka and Kubernetes, behind their ports.
     "environment": "",
     "client_targets": "core.clients",
+    "client_files": "api.values core.clients core.words",
     "kafka.base": "api core.words core.facts environment kafka.wire",
     "kafka.wire": "api core.facts environment kafka.base version",
     "kafka.probe": "api core kraftlog kafka.base kafka.wire",
@@ -52,8 +53,8 @@ ROOMS = {
     "prometheus": "core.clients core.words core.facts core.ports environment kafka.base.errors kafka.wire version",
     # The operator. It reaches Kafka and Kubernetes through their ports: of `kafka` it knows how a client is set up.
     "reconcile": (
-        "api core client_targets environment kube version kafka.base.settings kafka.base.errors kafka.base.threads "
-        "kafka.wire.addresses kafka.wire.pem kafka.wire.tls zookeeper.ensemble prometheus.settings"
+        "api core client_files client_targets environment kube version kafka.base.settings kafka.base.errors "
+        "kafka.base.threads kafka.wire.addresses kafka.wire.pem kafka.wire.tls zookeeper.ensemble prometheus.settings"
     ),
     "resources": "environment kube reconcile",
     "handlers": "api environment kube",
@@ -71,7 +72,9 @@ ROOMS = {
     "cli.shell": "api core interrupts version",
     "cli.log": "api core kraftlog cli.shell",
     "cli.cluster": "api core environment kafka zookeeper interrupts cli.shell cli.log",
-    "cli.clients": "api core client_targets kraftlog kafka prometheus cli.shell cli.log cli.cluster cli.pages",
+    "cli.clients": (
+        "api core client_files client_targets kraftlog kafka prometheus cli.shell cli.log cli.cluster cli.pages"
+    ),
     "cli.migration": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.document",
     "cli.document": "api core environment kafka zookeeper reconcile cli.shell cli.cluster cli.kube",
     "cli.pages": "api core kraftlog cli.shell cli.kube cli.document cli.cluster.blockers_text",
@@ -99,7 +102,7 @@ LIBRARIES = {
     "kubernetes": "kube.client kube.errors",
     "markupsafe": "cli.pages.html_parts",
     "msgspec": (
-        "api core environment health kafka kube prometheus reconcile settings zookeeper cli kafkasim "
+        "api client_files core environment health kafka kube prometheus reconcile settings zookeeper cli kafkasim "
         "kraftlog.fast_json featurelog.delta"
     ),
     "numpy": (
@@ -116,7 +119,7 @@ LIBRARIES = {
     "rich": "cli",
     "scramp": "kafka.wire.sasl",
     "urllib3": "cli.kube.api cli.kube.login",
-    "yaml": "cli reconcile.file_store featurelog.config kafkasim.fleet",
+    "yaml": "cli client_files.owners reconcile.file_store featurelog.config kafkasim.fleet",
 }
 """Library -> what may import it."""
 

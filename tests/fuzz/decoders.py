@@ -17,7 +17,7 @@ from functools import cache, partial
 
 import google_crc32c
 
-from kafkafeatures.cli.clients.exposition import read_exposition
+from kafkafeatures.client_files.exposition import read_exposition
 from kafkafeatures.core.clients.exporters import ScrapeRefused
 from kafkafeatures.core.migration.copied.findings import ZnodeFinding
 from kafkafeatures.core.migration.copied.places import read_entries

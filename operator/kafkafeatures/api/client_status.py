@@ -33,6 +33,19 @@ class ClientBlocker(StatusRecord, frozen=True, kw_only=True):
     last_seen: Stamp | None = None
 
 
+class ClientSender(StatusRecord, frozen=True, kw_only=True):
+    """A client that sent versions which the target lacks. `versions`: such as "Fetch v3, Produce v2"."""
+
+    KEY: ClassVar[tuple[str, ...]] = ("client_id", "principal", "versions")
+
+    client_id: str = ""
+    principal: str = ""
+    versions: str = ""
+    last_seen: Stamp | None = None
+    owner: str = ""
+    remedy: str = ""
+
+
 class ClientsStatus(StatusRecord, frozen=True, kw_only=True):
     """Evidence about clients, for people: decisions rest on what was read. `verdict`: a ClientVerdict."""
 
@@ -46,3 +59,5 @@ class ClientsStatus(StatusRecord, frozen=True, kw_only=True):
     gaps: tuple[ClientGap, ...] = ()
     blockers: tuple[ClientBlocker, ...] = ()
     blocker_count: int = 0
+    senders: tuple[ClientSender, ...] = ()
+    problems: tuple[str, ...] = ()

@@ -262,7 +262,7 @@ class Reason(StrEnum):
     )
     EVIDENCE_STALE = (
         "EvidenceStale", _CLIENTS, ACTION,
-        "Prometheus has not answered for half an hour, or no longer scrapes a broker",
+        "Prometheus has not answered for half an hour, or nothing scrapes a broker any longer",
     )
     EVIDENCE_INCOMPLETE = (
         "EvidenceIncomplete", _CLIENTS, AUTOMATIC,

@@ -15,6 +15,12 @@ class SecretKeyRef(Struct, frozen=True, kw_only=True):
     key: SecretKey = "ca.crt"
 
 
+class ConfigMapRef(Struct, frozen=True, kw_only=True):
+    """A ConfigMap in the namespace of the resource."""
+
+    name: Name
+
+
 class ClientSecretRef(Struct, frozen=True, kw_only=True):
     """Secret with a client certificate and its private key, both PEM."""
 

@@ -86,5 +86,8 @@ class KubernetesApi(WorkloadsApi, Protocol):
     async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
         """The texts of a ConfigMap; None if it does not exist."""
 
+    async def config_map_files(self, namespace: str, name: str) -> dict[str, bytes] | None:
+        """All entries of a ConfigMap as bytes, also its `binaryData`; None if it does not exist."""
+
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         """Post one event of events.k8s.io/v1."""

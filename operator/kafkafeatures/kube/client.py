@@ -199,11 +199,22 @@ class KubeApi:
         }
 
     async def config_map(self, namespace: str, name: str) -> dict[str, str] | None:
+        config_map = await self._config_map(namespace, name)
+        return None if config_map is None else dict(config_map.get("data") or {})
+
+    async def config_map_files(self, namespace: str, name: str) -> dict[str, bytes] | None:
+        config_map = await self._config_map(namespace, name)
+        if config_map is None:
+            return None
+        files = {key: text.encode("utf-8", "replace") for key, text in (config_map.get("data") or {}).items()}
+        binary = {key: base64.b64decode(text) for key, text in (config_map.get("binaryData") or {}).items()}
+        return files | binary
+
+    async def _config_map(self, namespace: str, name: str) -> dict[str, Any] | None:
         try:
-            config_map = await self._ask("GET", f"/api/v1/namespaces/{namespace}/configmaps/{name}")
+            return await self._ask("GET", f"/api/v1/namespaces/{namespace}/configmaps/{name}")
         except Gone:
             return None
-        return dict(config_map.get("data") or {})
 
     async def create_event(self, namespace: str, event: Mapping[str, Any]) -> None:
         await self._ask("POST", f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", event)

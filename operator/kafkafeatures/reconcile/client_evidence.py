@@ -1,9 +1,10 @@
 """Evidence about clients, read beside reconciliations: each resource that asks for it has its latest reading here.
 
 Called by `reconcile/connections.py`. A reconciliation takes what is there and waits for nothing; it only notes which
-brokers evidence has to cover, and a reading that is due begins in the background, in threads of its own. So a
-Prometheus that is slow, lies or is away delays nobody: its evidence is Unknown. The only decision made here is how old
-a reading may be. No text of a server is passed on, as it could otherwise write into a status.
+brokers evidence has to cover, and a reading that is due begins in the background, in threads of its own
+(`client_reading.py`). So a Prometheus that is slow, lies or is away delays nobody: its evidence is Unknown. The only
+decision made here is how old a reading may be. No text of a server is passed on, as it could otherwise write into a
+status.
 """
 
 from __future__ import annotations
@@ -19,12 +20,9 @@ from functools import partial
 
 from msgspec import Struct
 
-from kafkafeatures.api.spec import PrometheusSpec, Spec
-from kafkafeatures.client_targets import client_targets
-from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.api.client_spec import PrometheusSpec
+from kafkafeatures.api.spec import Spec
 from kafkafeatures.core.clients.reading import ClientsReading, JudgedBrokers
-from kafkafeatures.core.clients.registry import BrokerRegistry
-from kafkafeatures.core.clients.verdict import check_clients
 from kafkafeatures.core.facts.observation import Known, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.ports import EvidenceSource
@@ -34,6 +32,12 @@ from kafkafeatures.kafka.wire.pem import Tls
 from kafkafeatures.kube.api import KubernetesApi, ResourceKey
 from kafkafeatures.kube.errors import KubeError, RequestRefused
 from kafkafeatures.prometheus.settings import ADDRESS_FORBIDDEN, PrometheusSettings
+from kafkafeatures.reconcile.client_reading import (
+    VALID_FOR,
+    EvidenceFiles,
+    ReadingInput,
+    read_clients,
+)
 from kafkafeatures.reconcile.credentials import CredentialsInvalid, Read, Reference, material_of, need, tls_of
 
 EVERY = 600.0
@@ -44,22 +48,28 @@ COST = 10
 """A reading that failed is tried again after at least this many times its duration: as long as it lasts, it takes the
 thread of another resource.
 """
-VALID_FOR = 1800.0
-"""Seconds for which a reading counts."""
+BEFORE_STALE = 180.0
+"""A reading is due so many seconds before its evidence, which is as old as the newest scrape of a ConfigMap, ends to
+count.
+"""
 AT_ONCE = 2
 """Readings at once. Each keeps the answers of one server in memory."""
-PROMETHEUS = "Prometheus"
+SOURCE = "evidence about clients"
 
 logger = logging.getLogger(__name__)
-
 
 OpenEvidence = Callable[[PrometheusSettings], EvidenceSource]
 LatestEvidence = Callable[[JudgedBrokers | Failure], "Known[ClientsReading] | Unknown"]
 """The latest reading for these brokers. Returns at once."""
 
 
-_Required = tuple[PrometheusSpec, str, int]
-"""Subject of a reading: the server, the release that clients are checked for, and the days of the window."""
+class _Required(Struct, frozen=True):
+    """Subject of a reading. `config_map`: name of the ConfigMap; empty for none. `days`: of the window."""
+
+    prometheus: PrometheusSpec | None
+    config_map: str
+    release: str
+    days: int
 
 
 @dataclass(slots=True)
@@ -72,7 +82,7 @@ class _Evidence:
     brokers, began_at: those that the last reading is for, and its begin; it may be under way, or have failed.
     next_at: time at which the next reading is due.
     task: the reading that is under way.
-    reading, read_at: the last reading that succeeded, and its begin.
+    reading, read_at: the last reading that succeeded, and the time that its evidence is of.
     failure: failure of the last reading that ended; None if it succeeded.
     """
 
@@ -84,15 +94,6 @@ class _Evidence:
     reading: Known[ClientsReading] | None = None
     read_at: float = 0.0
     failure: Failure | None = None
-
-
-class _Job(Struct, frozen=True):
-    """Input of one reading, for its thread."""
-
-    settings: PrometheusSettings
-    release: str
-    window: EvidenceWindow
-    brokers: JudgedBrokers
 
 
 class ClientEvidence:
@@ -110,8 +111,10 @@ class ClientEvidence:
         if spec.client_evidence is None:
             self.forget(key)
             return None
-        required = spec.client_evidence
-        return partial(self._latest, key, (required.prometheus, spec.clients_target, required.window_days))
+        evidence = spec.client_evidence
+        config_map = evidence.config_map_ref.name if evidence.config_map_ref is not None else ""
+        required = _Required(evidence.prometheus, config_map, spec.clients_target, evidence.window_days)
+        return partial(self._latest, key, required)
 
     def _latest(
         self, key: ResourceKey, required: _Required, brokers: JudgedBrokers | Failure
@@ -151,7 +154,7 @@ class ClientEvidence:
         if evidence.reading is not None:
             cause = evidence.failure.message if evidence.failure is not None else "the last reading has not ended"
             text = f"evidence about clients is older than {VALID_FOR / 60:g} minutes: {cause}"
-            return Unknown(Failure(FailureKind.STALE, PROMETHEUS, text, _remedy(evidence.failure)))
+            return Unknown(Failure(FailureKind.STALE, SOURCE, text, _remedy(evidence.failure)))
         if evidence.failure is not None:
             return Unknown(evidence.failure)
         return Unknown(_BEING_READ)
@@ -172,45 +175,48 @@ class ClientEvidence:
         try:
             outcome = await self._outcome(key, evidence, brokers, at)
         except KubeError:
-            outcome = Failure(FailureKind.CREDENTIALS, PROMETHEUS, "the API server does not answer", _WAIT)
+            outcome = Failure(FailureKind.CREDENTIALS, SOURCE, "the API server does not answer", _WAIT)
         except CredentialsInvalid as error:
-            outcome = Failure(FailureKind.CREDENTIALS, PROMETHEUS, str(error), "correct spec.clientEvidence")
+            outcome = Failure(FailureKind.CREDENTIALS, SOURCE, str(error), "correct spec.clientEvidence")
         except Exception as error:  # whatever it is, nothing but the evidence may suffer from it
             logger.error("evidence about clients was not read: %s", type(error).__name__, extra=_labels(key))
-            outcome = Failure(FailureKind.REJECTED, PROMETHEUS, "the operator failed: a bug; see its log", _WAIT)
+            outcome = Failure(FailureKind.REJECTED, SOURCE, "the operator failed: a bug; see its log", _WAIT)
         finally:
             evidence.task = None
+        now = self._environment.monotonic()
         if isinstance(outcome, Failure):
-            evidence.failure, now = outcome, self._environment.monotonic()
+            evidence.failure = outcome
             evidence.next_at = min(evidence.next_at, now + max(RETRY, COST * (now - began)))
             return
-        evidence.reading, evidence.read_at, evidence.failure = (
-            Known(outcome, SourceKind.PROMETHEUS, PROMETHEUS, at), began, None
-        )  # fmt: skip
+        age = max(0.0, at.timestamp() - outcome.check.window.end / 1000)
+        kind = SourceKind.CONFIG_MAP if evidence.required.prometheus is None else SourceKind.PROMETHEUS
+        evidence.reading, evidence.read_at, evidence.failure = Known(outcome, kind, kind, at), began - age, None
+        ends_at = evidence.read_at + VALID_FOR
+        evidence.next_at = min(evidence.next_at, max(now + RETRY, ends_at - BEFORE_STALE))
 
     async def _outcome(
         self, key: ResourceKey, evidence: _Evidence, brokers: JudgedBrokers, at: datetime
     ) -> ClientsReading | Failure:
-        prometheus, release, days = evidence.required
-        settings = await self._settings(key.namespace, prometheus)
-        end = round(at.timestamp() * 1000)
-        job = _Job(settings, release, EvidenceWindow(end - days * 86_400_000, end), brokers)
-        outcome, peer = await asyncio.get_running_loop().run_in_executor(self._threads, self._work, job)
+        required = evidence.required
+        prometheus = required.prometheus
+        settings = None if prometheus is None else await self._settings(key.namespace, prometheus)
+        files = await self._files(key.namespace, required.config_map)
+        job = ReadingInput(settings, files, required.release, required.days, round(at.timestamp() * 1000), brokers)
+        outcome, peer = await asyncio.get_running_loop().run_in_executor(self._threads, read_clients, job, self._open)
         # A failure would tell how the API server answers the operator, to a user who may only write a document.
         if isinstance(outcome, Failure) and peer is not None and await self._policy.is_api_server(*peer):
             return ADDRESS_FORBIDDEN
         return outcome
 
-    def _work(self, job: _Job) -> tuple[ClientsReading | Failure, tuple[str, int] | None]:
-        """Read and judge, in a thread. Returns also the address that was connected to; None if there was none."""
-        targets = client_targets()
-        scrapes, peer = self._open(job.settings).read(job.window, targets.matters(job.release))
-        if isinstance(scrapes, Failure):
-            return scrapes, peer
-        brokers = job.brokers
-        registry = BrokerRegistry(brokers.ids)
-        check = check_clients(job.release, targets, scrapes, registry, job.window, all_refuse=brokers.all_refuse)
-        return ClientsReading(check.without(brokers.exempt), brokers), peer
+    async def _files(self, namespace: str, name: str) -> EvidenceFiles:
+        """The entries of a ConfigMap; none if its name is empty. Raises KubeError."""
+        if not name:
+            return EvidenceFiles()
+        try:
+            entries = await self._api.config_map_files(namespace, name)
+        except RequestRefused:
+            return EvidenceFiles(name, None, "the operator is not authorized to read it")
+        return EvidenceFiles(name, entries, "not found")
 
     async def _settings(self, namespace: str, prometheus: PrometheusSpec) -> PrometheusSettings:
         """The settings with secrets as they are now. Raises CredentialsInvalid, KubeError."""
@@ -251,7 +257,7 @@ def _resolved(prometheus: PrometheusSpec, reader: Read, policy: AddressPolicy) -
 
 
 _WAIT = "wait: it is read again"
-_BEING_READ = Failure(FailureKind.NOT_ASKED, PROMETHEUS, "evidence about clients is being read", _WAIT)
+_BEING_READ = Failure(FailureKind.NOT_ASKED, SOURCE, "evidence about clients is being read", _WAIT)
 
 
 def _remedy(failure: Failure | None) -> str:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.clients.exposition import read_exposition
 from kafkafeatures.cli.log.words import format_time
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
+from kafkafeatures.client_files.exposition import read_exposition
 from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MINUTE, Scrape, evidence_of

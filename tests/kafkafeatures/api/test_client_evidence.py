@@ -41,6 +41,25 @@ def test_an_insecure_prometheus_url_and_a_slow_or_useless_pattern_are_refused(
     assert "token=" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("sources", "is_valid"),
+    [
+        ({"prometheus": None, "configMapRef": None}, False),
+        ({"prometheus": None}, True),
+        ({"configMapRef": None}, True),
+        ({}, True),
+    ],
+    ids=["neither", "ConfigMap", "Prometheus", "both"],
+)
+def test_evidence_about_clients_needs_a_prometheus_or_a_config_map(sources: dict[str, Any], is_valid: bool) -> None:
+    document = {**FULL, "spec": {**FULL["spec"], "clientEvidence": {**EVIDENCE, **sources}}}
+    if is_valid:
+        assert read_document(document).spec.client_evidence is not None
+    else:
+        with pytest.raises(InvalidDocument, match="clientEvidence: set prometheus, configMapRef, or both"):
+            read_document(document)
+
+
 def test_evidence_about_clients_needs_a_release_which_may_be_that_of_the_levels() -> None:
     evidence = {name: value for name, value in EVIDENCE.items() if name != "target"}
     of_levels = read_document({**FULL, "spec": {**FULL["spec"], "clientEvidence": evidence}})

@@ -75,6 +75,7 @@ FULL: dict[str, Any] = {
                 "tokenSecretRef": {"name": "t", "key": "token"},
                 "basicAuthSecretRef": None,
             },
+            "configMapRef": {"name": "clients"},
             "target": "4.1",
             "windowDays": 35,
             "policy": "Gate",
@@ -138,6 +139,8 @@ WRONG: list[tuple[str, Any, str]] = [
     ("spec.features.levels.0.int", 1, "spec.features.levels[0].int: unknown field; valid fields: level, name"),
     ("spec.features.level", 1, "unknown field; did you mean 'levels'? valid fields: finalizeAfter, levels"),
     ("spec.consents.0", "all", "spec.consents[0]: invalid value 'all'; expected a consent such as"),
+    ("spec.clientEvidence", {"target": "4.1"}, "spec.clientEvidence: set prometheus, configMapRef, or both"),
+    ("spec.clientEvidence.configMapRef", {}, "spec.clientEvidence.configMapRef.name: required field is missing"),
     ("spec.cluster", None, "spec.cluster: invalid value null; expected a mapping"),
     ("spec.cluster.bootstrapServers", "a", "invalid value 'a'; expected at least 3 characters"),
     ("spec.cluster.sasl.username", 7, "sasl.username: invalid value; expected text; write it in quotes"),
@@ -194,6 +197,8 @@ def test_an_error_message_has_the_path_the_value_and_the_expected_values(path: s
 
 
 RIGHT: list[tuple[str, Any]] = [
+    ("spec.clientEvidence", {"target": "4.1", "configMapRef": {"name": "clients"}}),
+    ("spec.clientEvidence.configMapRef", None),
     ("spec.workload", {}),
     ("spec.workload", {"driver": "Manual"}),
     ("spec.workload", {"driver": "None", "statefulSet": {"brokers": ["a"]}}),

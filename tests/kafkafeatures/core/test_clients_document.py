@@ -8,18 +8,20 @@ import json
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from kafkafeatures.api.client_status import ClientBlocker, ClientsStatus
+from kafkafeatures.api.client_status import ClientBlocker, ClientSender, ClientsStatus
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY, Status, StatusCondition
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.evidence import Scrape
 from kafkafeatures.core.clients.reading import ClientsReading
-from kafkafeatures.core.facts.observation import Known, Observation, Unknown
+from kafkafeatures.core.clients.senders import Sender, SenderKind
+from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.report.bounds import bounded
 from kafkafeatures.core.report.clients_document import clients_reported, clients_unread
 from kafkafeatures.core.report.events import events_between
 from tests.kafkafeatures.core.evidences import (
+    END,
     MISSING,
     PRODUCE_2,
     REPORT,
@@ -101,6 +103,39 @@ def _doubled(scrape: Scrape) -> Scrape:
     return replace(scrape, counters={key: 2 * count for key, count in scrape.counters.items()})
 
 
+def sender(client_id: str, owner: str = "", requests: int = 1) -> Sender:
+    return Sender(
+        SenderKind.CLIENT, client_id, "User:a", (), (), (PRODUCE_2,), requests, END, owner, "upgrade the library", 0
+    )
+
+
+def with_senders(*senders: Sender, problems: tuple[str, ...] = ()) -> Known[ClientsReading]:
+    evidence = covered(IDS, PRODUCE_2)
+    return replace(evidence, value=replace(evidence.value, senders=senders, problems=problems))
+
+
+def test_another_sender_owner_or_problem_changes_the_section_at_once_and_another_order_does_not() -> None:
+    _, _, section = reported(with_senders(sender("a"), sender("b")))
+    assert [(entry.client_id, entry.versions) for entry in section.senders] == [
+        ("a", "Produce v2"),
+        ("b", "Produce v2"),
+    ]
+    status = replace(EMPTY, clients=section)
+    assert reported(with_senders(sender("b", requests=3), sender("a")), status)[2] == section
+    assert reported(with_senders(sender("a"), sender("c")), status)[2] != section
+    assert reported(with_senders(sender("a", "Payments"), sender("b")), status)[2] != section
+    assert reported(with_senders(sender("a"), sender("b"), problems=("x: not used",)), status)[2] != section
+
+
+def test_a_missing_scrape_has_the_remedy_of_its_source() -> None:
+    evidence = reading(IDS, *scrapes(1), *scrapes(2))
+    for source, remedy in ((SourceKind.PROMETHEUS, "have Prometheus scrape"), (SourceKind.CONFIG_MAP, "the ConfigMap")):
+        conditions, _ = clients_reported(REPORT, observation_with(replace(evidence, source=source)), EMPTY, NOW)
+        condition = conditions[Condition.CLIENTS_COMPATIBLE]
+        assert condition is not None
+        assert remedy in condition[2]
+
+
 def test_a_verdict_says_until_when_it_counts() -> None:
     _, _, section = reported(covered(IDS))
     assert section.evaluated_at is not None
@@ -117,6 +152,17 @@ def test_the_section_has_room_in_a_status_and_shrinks_where_there_is_none() -> N
     assert len(json.dumps(small.as_json())) < 32 * 1024
     assert small.clients is not None
     assert small.clients.blockers
+    names = tuple(replace(entry, client_id="\u00e9" * 60) for entry in _senders(200))
+    small = bounded(replace(EMPTY, clients=replace(section, blockers=(), senders=names)), 0)
+    assert len(json.dumps(small.as_json())) < 32 * 1024
+    assert small.clients is not None
+    assert small.clients.senders
+    assert small.clients.blocker_count == 1
+
+
+def _senders(count: int) -> tuple[ClientSender, ...]:
+    _, _, section = reported(with_senders(sender("a")))
+    return section.senders * count
 
 
 def _blockers(count: int) -> tuple[ClientBlocker, ...]:

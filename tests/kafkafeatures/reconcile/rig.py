@@ -114,14 +114,14 @@ class Rig:
         self.opened: list[ClusterSettings] = []
         self.ensembles: list[Ensemble] = []
         self.zookeeper = ensembles.Ensemble()
-        self.seconds = 0.0
+        self.now, self.seconds = NOW, 0.0
         self.policy = AddressPolicy()
         self.prometheus: list[PrometheusSettings] = []
         self.evidence: Callable[[EvidenceWindow], EvidenceAnswer] = lambda _: EvidenceAnswer(())
         """Evidence about clients that a reading returns; called in the thread of the reading."""
         operator = OperatorIdentity("ours", "operator", instance)
         context = OperatorContext(
-            Environment(lambda: NOW, lambda: self.seconds, sleep=self.kafka.sleep), operator, self.policy,
+            Environment(lambda: self.now, lambda: self.seconds, sleep=self.kafka.sleep), operator, self.policy,
             open_ensemble=self._open_ensemble, open_evidence=self._open_evidence,
         )  # fmt: skip
         self.claims = Claims(lambda: self.seconds)

@@ -9,7 +9,7 @@ from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import CounterKey
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.ports import EvidenceAnswer
-from kafkafeatures.reconcile.client_evidence import VALID_FOR
+from kafkafeatures.reconcile.client_reading import VALID_FOR
 from tests.kafkafeatures.core.evidences import FETCH_3, PRODUCE_2, scrapes
 from tests.kafkafeatures.reconcile.test_client_evidence import has_read
 from tests.kafkafeatures.reconcile.test_stateful_sets import Rig

@@ -13,7 +13,8 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.evidence import CounterKey
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.ports import EvidenceAnswer
-from kafkafeatures.reconcile.client_evidence import EVERY, RETRY, VALID_FOR
+from kafkafeatures.reconcile.client_evidence import EVERY, RETRY
+from kafkafeatures.reconcile.client_reading import VALID_FOR
 from tests.kafkafeatures.core.evidences import PRODUCE_2, scrapes
 from tests.kafkafeatures.reconcile.rig import Kafka, Rig
 from tests.kafkasim.clusters import plan

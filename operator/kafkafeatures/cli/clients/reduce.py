@@ -23,10 +23,11 @@ from typing import Any
 from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.clients.logs.counting import HourOfRequests, RequestCounter
 from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogStream, LogUnreadable
-from kafkafeatures.cli.clients.logs.reduced import ReducedRefused, write_hour
+from kafkafeatures.cli.clients.logs.reduced import write_hour
 from kafkafeatures.cli.clients.logs.sources import STDIN, open_source, source_name, sources_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document, tell
+from kafkafeatures.client_files.reduced import ReducedRefused
 from kafkafeatures.core.words import counted, printable
 
 FULL, TRUNCATED, HASHED = "full", "truncated", "hashed"

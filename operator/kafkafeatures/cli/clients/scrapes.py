@@ -8,7 +8,6 @@ a gap in the evidence.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -16,18 +15,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kafkafeatures.cli.clients.exposition import ExpositionReader
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.client_files.exposition import ExpositionReader
+from kafkafeatures.client_files.scrapes import SUFFIX, ScrapeName, parse_name, read_scrape
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import CounterKey, Scrape, thinned
 from kafkafeatures.core.clients.exporters import ScrapeRefused
 from kafkafeatures.core.words import printable
-
-SUFFIX = ".prom"
-_BROKER = re.compile(r"[0-9]{1,9}")
-"""The id and nothing else: the number of a pod is not always that of its broker."""
-_TIME = re.compile(r"[0-9]{9,11}|[0-9]{12,14}")
-"""A time since 1970, in seconds or in ms."""
 
 
 class ScrapeFiles(Struct, frozen=True):
@@ -42,12 +36,11 @@ class ScrapeFiles(Struct, frozen=True):
 
 
 class _ScrapeFile(Struct, frozen=True):
-    """A file by its path. `cluster`: a folder's name, empty if there is none; `time`: in ms."""
+    """A file by its path. `cluster`: a folder's name, empty if there is none."""
 
     path: str
     cluster: str
-    broker: int
-    time: int
+    name: ScrapeName
 
 
 def read_scrapes(
@@ -72,12 +65,12 @@ def read_scrapes(
         among = f" of cluster {cluster!r}" if cluster is not None else ""
         text = f"{_shown(path)} has no scrapes{among}: expected files such as BROKER/TIME{SUFFIX}, with the id of"
         raise CommandFailed(f"{text} the broker and the time in seconds since 1970", Exit.USAGE)
-    files.sort(key=lambda file: (file.broker, file.time, file.path))
+    files.sort(key=lambda file: (file.name.broker, file.name.time, file.path))
     reader = ExpositionReader()
     scrapes: list[Scrape] = []
-    for _, its_files in groupby(files, key=lambda file: file.broker):
+    for _, its_files in groupby(files, key=lambda file: file.name.broker):
         scrapes += thinned(_scrapes(its_files, window.end, reader, refused), matters, window.begin)
-    is_later = any(file.time > window.end for file in files)
+    is_later = any(file.name.time > window.end for file in files)
     return ScrapeFiles(files[0].cluster, tuple(scrapes), tuple(refused), is_later)
 
 
@@ -108,19 +101,19 @@ def _file(path: str, parts: Sequence[str], refused: list[str]) -> list[_ScrapeFi
     """The file of a scrape, by the last three `parts` of its path; none, with a line in `refused`, if these do not name
     a broker and a time.
     """
-    broker = _BROKER.fullmatch(parts[-2]) if len(parts) > 1 else None
-    time = _TIME.fullmatch(parts[-1].removesuffix(SUFFIX)) if parts[-1].endswith(SUFFIX) else None
-    if broker is None or time is None:
+    name = None
+    if len(parts) > 1 and parts[-1].endswith(SUFFIX):
+        name = parse_name(parts[-2], parts[-1].removesuffix(SUFFIX))
+    if name is None:
         refused.append(_not_read(path, f"expected BROKER/TIME{SUFFIX}, such as 3/1764374400{SUFFIX}"))
         return []
-    milliseconds = int(time[0]) * (1000 if len(time[0]) < 12 else 1)
-    return [_ScrapeFile(path, parts[-3] if len(parts) > 2 else "", int(broker[0]), milliseconds)]
+    return [_ScrapeFile(path, parts[-3] if len(parts) > 2 else "", name)]
 
 
 def _scrapes(files: Iterable[_ScrapeFile], end: int, reader: ExpositionReader, refused: list[str]) -> Iterator[Scrape]:
     """The scrapes of files up to the time `end`. `refused` gets a line for each file that is not read."""
     for file in files:
-        if file.time > end:
+        if file.name.time > end:
             refused.append(_not_read(file.path, "its time is after the end of the window"))
             continue
         try:
@@ -139,16 +132,7 @@ def _read(file: _ScrapeFile, reader: ExpositionReader) -> Scrape:
     with open(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise ScrapeRefused("is not a regular file")
-        counters = reader.read(stream)
-    return Scrape(
-        file.broker,
-        file.time,
-        counters.start,
-        counters.counters,
-        counters.accepts_removed,
-        _shown(file.path),
-        counters.start_error,
-    )
+        return read_scrape(file.name, _shown(file.path), stream, reader)
 
 
 def _not_read(path: str, reason: str) -> str:

@@ -1,6 +1,6 @@
 """A reading of evidence about clients: the resulting check, and the brokers that had to be covered.
 
-Values only. Made by `reconcile/client_evidence.py` in the background; judged by `core/facts/client_standing.py`.
+Values only. Made by `reconcile/client_reading.py` in the background; judged by `core/facts/client_standing.py`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Set
 
 from msgspec import Struct
 
+from kafkafeatures.core.clients.senders import Sender
 from kafkafeatures.core.clients.verdict import ClientCheck
 
 
@@ -41,7 +42,13 @@ def judged_of(registered: frozenset[int], refusing: Set[int]) -> JudgedBrokers:
 
 
 class ClientsReading(Struct, frozen=True):
-    """A check of one cluster, with the brokers that were registered when its evidence was read."""
+    """A check of one cluster, with the brokers that were registered when its evidence was read.
+
+    senders: the clients that sent removed versions, by request logs; they change no verdict.
+    problems: a line for each part of the evidence that was not used, printable and short.
+    """
 
     check: ClientCheck
     brokers: JudgedBrokers
+    senders: tuple[Sender, ...] = ()
+    problems: tuple[str, ...] = ()

@@ -1,9 +1,9 @@
 """Senders of the API versions that a release removed: which clients they are, which team owns them, and the remedy.
 
-Pure. Called by `cli/clients/check.py` with the requests of request logs. Logs show who sent a request; they never make
-a verdict better, as they need not have all requests. What it decides: a sender is a client id of a principal, and its
-remedy follows from its client id and software. A client chooses both itself, so they prove nothing, and no sender is
-left out because of them.
+Pure. Called by `cli/clients/check.py` and `reconcile/client_reading.py` with the requests of request logs. Logs show
+who sent a request; they never make a verdict better, as they need not have all requests. What it decides: a sender is a
+client id of a principal, and its remedy follows from its client id and software. A client chooses both itself, so they
+prove nothing, and no sender is left out because of them.
 """
 
 from __future__ import annotations
@@ -149,21 +149,27 @@ def version_uses(uses: Iterable[LoggedUse], window: EvidenceWindow) -> Iterator[
 
 
 def senders_of(
-    uses: Sequence[LoggedUse], release: str, targets: Targets, window: EvidenceWindow, owners: Sequence[ClientOwner]
+    uses: Sequence[LoggedUse],
+    release: str,
+    targets: Targets,
+    window: EvidenceWindow,
+    owners: Sequence[ClientOwner],
+    *,
+    most: int | None = None,
 ) -> tuple[Sender, ...]:
     """Senders of versions that the release removed, those with the most requests first. `uses`: all requests of the
-    logs, also of accepted versions, which show how a client chooses its versions.
+    logs, also of accepted versions, which show how a client chooses its versions. `most`: number of senders, at most.
     """
     by_sender: dict[tuple[SenderKind, str, str], list[LoggedUse]] = {}
     for use in removed_uses(uses, release, targets, window):
         by_sender.setdefault((_kind(use), use.client_id or "", use.principal or ""), []).append(use)
     negotiating = {_identity(use) for use in uses if use.name == _NEGOTIATION}  # they ask a broker for its versions
     near = _near(uses)
-    senders = [
+    ordered = sorted(by_sender.items(), key=lambda item: (-sum(use.requests for use in item[1]), *item[0][1:]))
+    return tuple(
         _sender(kind, its_uses, owners, near, negotiates=_identity(its_uses[0]) in negotiating)
-        for (kind, _, _), its_uses in by_sender.items()
-    ]
-    return tuple(sorted(senders, key=lambda sender: (-sender.requests, sender.client_id, sender.principal)))
+        for (kind, _, _), its_uses in ordered[:most]
+    )
 
 
 def _kind(use: LoggedUse) -> SenderKind:

@@ -20,7 +20,7 @@ from kafkafeatures.core.clients.exporters import MARK
 from kafkafeatures.core.clients.reading import JudgedBrokers, judged_of
 from kafkafeatures.core.clients.verdict import ApiVersion, ClientCheck, ClientVerdict, UseKind
 from kafkafeatures.core.facts.levels import VersionRange
-from kafkafeatures.core.facts.observation import Observation, Unknown
+from kafkafeatures.core.facts.observation import Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.words import counted
 
@@ -93,10 +93,10 @@ def standing_of(
         text = "brokers were registered or upgraded since evidence was read"
         return ClientsStanding(Reason.EVIDENCE_INCOMPLETE, text, "wait: it is read anew within 10 minutes")
     # Brokers that were upgraded since the evidence was read need not be covered any longer.
-    return _judged(check.without(brokers.exempt), consented)
+    return _judged(check.without(brokers.exempt), evidence.source, consented)
 
 
-def _judged(check: ClientCheck, consented: Set[ApiVersion]) -> ClientsStanding:
+def _judged(check: ClientCheck, source: SourceKind, consented: Set[ApiVersion]) -> ClientsStanding:
     verdict = check.verdict_with_consents(consented)
     if verdict is ClientVerdict.BLOCKED:
         uses = [f"{use.api_version.api} v{use.version}" for use in check.breaking(consented)]
@@ -112,10 +112,10 @@ def _judged(check: ClientCheck, consented: Set[ApiVersion]) -> ClientsStanding:
             f"no client of {count} used an API version that Kafka {check.release} lacks within {days}",
             check=check,
         )
-    return _unknown(check)
+    return _unknown(check, source)
 
 
-def _unknown(check: ClientCheck) -> ClientsStanding:
+def _unknown(check: ClientCheck, source: SourceKind) -> ClientsStanding:
     """Standing where the evidence proves nothing: the first cause is named, those that a person has to remove first."""
     if not check.is_known_release:
         text = f"this version of the operator does not know the API versions of Kafka {check.release}"
@@ -126,7 +126,8 @@ def _unknown(check: ClientCheck) -> ClientsStanding:
     for cause, reason, predicate, remedy in _OF_BROKERS:
         ids = [id_ for id_, its_causes in causes.items() if cause in its_causes]
         if ids:
-            return ClientsStanding(reason, f"{_brokers(ids)} {predicate}{_from(check)}", remedy, check)
+            missing = _WRITTEN if source is SourceKind.CONFIG_MAP else _SCRAPED
+            return ClientsStanding(reason, f"{_brokers(ids)} {predicate}{_from(check)}", remedy or missing, check)
     if causes:
         text = f"{_brokers([*causes])} {'is' if len(causes) == 1 else 'are'} not covered through the whole window"
         remedy = "wait, with all brokers being scraped; `kafkafeatures clients check` shows the gaps"
@@ -146,16 +147,21 @@ _SCRAPED = (
     "`kafkafeatures clients check --prometheus URL` shows why scrapes are not used; a broker that was removed counts "
     "until it has left the window"
 )
+_WRITTEN = (
+    "write the answer of its exporter to the ConfigMap, as an entry BROKER-TIME.prom.gz; status.clients.problems says "
+    "why entries are not used; a broker that was removed counts until it has left the window"
+)
 _OF_BROKERS = (
-    (GapCause.NO_EVIDENCE, Reason.EVIDENCE_MISSING, "without evidence", _SCRAPED),
+    (GapCause.NO_EVIDENCE, Reason.EVIDENCE_MISSING, "without evidence", ""),
     (GapCause.CONTRADICTION, Reason.EVIDENCE_INCOMPLETE, "with contradictory evidence",
      "see the contradiction with `kafkafeatures clients check`; give each broker metrics of its own"),
     (GapCause.MAY_REFUSE, Reason.EVIDENCE_INCOMPLETE, "whose process may be of 4.x, which refuses without counting",
      f"if it is older, have its exporter show {MARK}"),
-    (GapCause.STALE, Reason.EVIDENCE_STALE, "no longer scraped", _SCRAPED),
+    (GapCause.STALE, Reason.EVIDENCE_STALE, "no longer scraped", ""),
 )  # fmt: skip
 """Causes of gaps that a person has to remove, in the order in which they are named: cause, reason of the condition,
-what is said of the brokers, and remedy. Any other gap closes with time.
+what is said of the brokers, and remedy; where that is empty, it is `_SCRAPED` or `_WRITTEN`. Any other gap closes with
+time.
 """
 
 

@@ -47,6 +47,7 @@ class SourceKind(StrEnum):
     KUBERNETES = "Kubernetes"
     ZOOKEEPER = "ZooKeeper"
     PROMETHEUS = "Prometheus"
+    CONFIG_MAP = "ConfigMap"
 
 
 class Known(Struct, Generic[T], frozen=True):
@@ -358,10 +359,8 @@ class Observation(Struct, frozen=True):
             return self.quorum.failure
         if self.quorum.value.has_majority:
             return None
-        message = (
-            f"controller {self.active_controller.value} claims to be the leader, "
-            "but is not followed by a majority of voters"
-        )
+        leader = self.active_controller.value
+        message = f"controller {leader} claims to be the leader, but is not followed by a majority of voters"
         return Failure(FailureKind.STALE, "DescribeQuorum", message)
 
     @property

@@ -13,6 +13,7 @@ import math
 
 import msgspec
 
+from kafkafeatures.api.client_status import ClientsStatus
 from kafkafeatures.api.reasons import Condition
 from kafkafeatures.api.records import has_unknown, without_unknown
 from kafkafeatures.api.status import (
@@ -48,7 +49,8 @@ def bounded(status: Status, features: int) -> Status:
     """The status, shortened until it fits. `features`: number of features, also of those already left out.
 
     Dropped are, in this order:
-    1. blockers, from the end; their total stays in the status; versions in use by clients, and gaps of the evidence;
+    1. blockers, from the end; their total stays in the status; versions in use by clients, their senders, gaps of the
+       evidence, and its problems;
     2. notes on what limits a roll;
     3. earlier revisions of a roll; one that is not listed counts as failed once a pod crashes on it;
     4. entries of the history, those with the longest messages first. Corrections of drift, whose number decides about
@@ -59,7 +61,7 @@ def bounded(status: Status, features: int) -> Status:
     """
     restarts = _size_of_restarts(status.intents)  # in bytes
     while _too_large(status, restarts):
-        if status.blockers or (status.clients is not None and (status.clients.blockers or status.clients.gaps)):
+        if status.blockers or (status.clients is not None and _has_lists(status.clients)):
             status = _without_last(status)
         elif status.rollout is not None and status.rollout.notes:
             status = replace(status, rollout=replace(status.rollout, notes=status.rollout.notes[:-1]))
@@ -91,7 +93,15 @@ def _without_last(status: Status) -> Status:
     if status.blockers or status.clients is None:
         return replace(status, blockers=status.blockers[:-1])
     clients = status.clients
-    return replace(status, clients=replace(clients, blockers=clients.blockers[:-1], gaps=clients.gaps[:-1]))
+    shorter = replace(
+        clients, blockers=clients.blockers[:-1], gaps=clients.gaps[:-1], senders=clients.senders[:-1],
+        problems=clients.problems[:-1],
+    )  # fmt: skip
+    return replace(status, clients=shorter)
+
+
+def _has_lists(clients: ClientsStatus) -> bool:
+    return bool(clients.blockers or clients.gaps or clients.senders or clients.problems)
 
 
 def _without_effects(plan: PlanStatus) -> PlanStatus:

@@ -10,24 +10,33 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
-from kafkafeatures.api.client_status import ClientBlocker, ClientGap, ClientsStatus
+from kafkafeatures.api.client_status import ClientBlocker, ClientGap, ClientSender, ClientsStatus
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
+from kafkafeatures.core.clients.reading import ClientsReading
+from kafkafeatures.core.clients.senders import Sender
 from kafkafeatures.core.clients.verdict import ApiUse, ClientCheck, ClientVerdict
 from kafkafeatures.core.engine.desired_state import ClientRequirements
 from kafkafeatures.core.engine.stage import Conditions
 from kafkafeatures.core.facts.client_standing import ClientsStanding, standing_of
 from kafkafeatures.core.facts.node_sets import set_of
-from kafkafeatures.core.facts.observation import Observation
+from kafkafeatures.core.facts.observation import Known, Observation
+from kafkafeatures.core.words import cut
 
 MOST_GAPS = 10
 """Most gaps in the status, one for each broker."""
 MOST_BLOCKERS = 20
 """Most API versions in the status that block the release."""
-MOST_IDS = 100
-"""Most characters of the ids of brokers in one entry."""
+MOST_SENDERS = 20
+"""Most senders in the status."""
+MOST_PROBLEMS = 10
+"""Most lines in the status about evidence that was not used."""
+MOST_NAME = 120
+"""Most bytes of a name in the status; a client id may have 32 KiB."""
+MOST_ITEMS = 100
+"""Most characters of a list in one entry, such as ids of brokers."""
 _DAY = 86_400_000
 """A day in ms."""
 _VERDICTS = {  # any other reason: Unknown
@@ -47,6 +56,8 @@ def clients_reported(
     verdict = _VERDICTS.get(standing.reason, ClientVerdict.UNKNOWN)
     text = f"{standing.message}; {standing.remedy}" if standing.remedy else standing.message
     section = _section(required.release, verdict, standing, now)
+    if standing.check is not None and isinstance(observation.clients, Known):
+        section = _with_senders(section, observation.clients.value)
     return {Condition.CLIENTS_COMPATIBLE: (_STATUSES[verdict], standing.reason, text)}, _without_needless_change(
         section, previous.clients
     )
@@ -82,6 +93,27 @@ def _section(target: str, verdict: ClientVerdict, standing: ClientsStanding, now
     )
 
 
+def _with_senders(section: ClientsStatus, reading: ClientsReading) -> ClientsStatus:
+    """The section with what the reading shows besides the verdict."""
+    return replace(
+        section,
+        senders=tuple(_sender(sender) for sender in reading.senders[:MOST_SENDERS]),
+        problems=reading.problems[:MOST_PROBLEMS],
+    )
+
+
+def _sender(sender: Sender) -> ClientSender:
+    """A sender with its names cut, as they are foreign text."""
+    return ClientSender(
+        client_id=cut(sender.client_id, MOST_NAME),
+        principal=cut(sender.principal, MOST_NAME),
+        versions=_shortened(", ".join(f"{api} v{version}" for api, version in sender.versions)),
+        last_seen=_day(sender.last),
+        owner=cut(sender.owner, MOST_NAME),
+        remedy=sender.remedy,
+    )
+
+
 def _gaps(check: ClientCheck) -> Iterable[ClientGap]:
     """The longest gap of each broker."""
     for broker in check.brokers or ():
@@ -101,9 +133,9 @@ def _blocker(use: ApiUse, check: ClientCheck) -> ClientBlocker:
     )
 
 
-def _shortened(ids: str) -> str:
-    """The ids, cut between two of them."""
-    return ids if len(ids) <= MOST_IDS else f"{ids[:MOST_IDS].rpartition(', ')[0]}, ..."
+def _shortened(items: str) -> str:
+    """The items, cut between two of them."""
+    return items if len(items) <= MOST_ITEMS else f"{items[:MOST_ITEMS].rpartition(', ')[0]}, ..."
 
 
 def _day(milliseconds: int) -> Stamp:
@@ -132,4 +164,10 @@ def _substance(section: ClientsStatus) -> Mapping[str, object]:
         "verdict": (section.target, section.verdict, section.ready_from, section.blocker_count),
         "gaps": [(gap.broker, gap.cause) for gap in section.gaps],
         "blockers": [(blocker.api, blocker.version, blocker.brokers) for blocker in section.blockers],
+        # As a set: their order is by the number of requests.
+        "senders": {
+            (sender.client_id, sender.principal, sender.versions, sender.owner, sender.remedy)
+            for sender in section.senders
+        },
+        "problems": section.problems,
     }

@@ -22,18 +22,14 @@ from kafkafeatures.cli.clients.logs.events import parse_event
 from kafkafeatures.cli.clients.logs.requests import (
     CountedAddress,
     LoggedRequest,
-    RequestGroup,
     RequestRejected,
     parse_request,
 )
+from kafkafeatures.client_files.reduced import MAX_GROUPS, MAX_WITHOUT_SENDER, RequestGroup
 
 HOUR = 3_600_000
-MAX_GROUPS = 100_000
-"""Groups of requests with a sender, in all open hours."""
 MAX_NAMES = 10 * 1024 * 1024
 """Bytes of these groups: the names in them may be long."""
-MAX_WITHOUT_SENDER = 10_000
-"""Groups of requests without a sender: Kafka has a thousand APIs and versions."""
 OPEN_HOURS = 3
 """Hours that are counted at the same time: lines may be a little out of order. Of more, the oldest is complete."""
 

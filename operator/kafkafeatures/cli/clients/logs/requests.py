@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from kafkafeatures.cli.clients.logs.events import parse_event
+from kafkafeatures.client_files.reduced import RequestGroup
 
 LOGGER = "kafka.request.logger"
 MARK = b"Completed request:"
@@ -24,22 +25,6 @@ _MAX_VERSION = 1000
 """The highest version of an API that is accepted; Kafka's is 20. No broker writes a line with a higher one."""
 _CONNECTION = re.compile(r"-(?:\[?([^\[\]]*)\]?):\d{1,5}-\d+(?:-\d+)?$")
 """REMOTE, at the end of `LOCAL:PORT-REMOTE:PORT-INDEX`. Since Kafka 4.0 the processor is before the index."""
-
-
-class RequestGroup(Struct, frozen=True, array_like=True):
-    """The common fields of requests that are counted together. Those that name the sender are None in a group for
-    requests that are counted without their sender (`counting.py`).
-    """
-
-    api: str
-    version: int
-    listener: str | None = None
-    principal: str | None = None
-    client_id: str | None = None
-    address: str | None = None
-    software: str | None = None
-    software_version: str | None = None
-    is_forwarded: bool = False
 
 
 class LoggedRequest(Struct, frozen=True):

@@ -116,7 +116,14 @@ def kafka(racks: Racks, tmp_path: Path) -> Iterator[Racks]:
     running_ = Racks(racks.node, NAMESPACE, ids=IDS)
     flag = exporter(tmp_path, PORT)
 
+    def fit(stateful_set: dict[str, Any]) -> None:
+        """Request little: two processors are nearly all requested by the nodes of the other Kafka."""
+        (container,) = stateful_set["spec"]["template"]["spec"]["containers"]
+        container["resources"]["requests"]["cpu"] = "20m"
+
     def export(stateful_set: dict[str, Any]) -> None:
+        """Start the exporter in each broker, from folders of this machine."""
+        fit(stateful_set)
         pod = stateful_set["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         next(each for each in container["env"] if each["name"] == "JDK_JAVA_OPTIONS")["value"] += f" {flag}"
@@ -124,7 +131,7 @@ def kafka(racks: Racks, tmp_path: Path) -> Iterator[Racks]:
             container["volumeMounts"].append({"name": name, "mountPath": path, "readOnly": True})
             pod["volumes"].append({"name": name, "hostPath": {"path": path}})
 
-    running_.changed["brokers"] = export
+    running_.changed = {"controllers": fit, "brokers": export}
     running_.apply(OLD, "3.9")
     running_.wait_ready()
     running_.create_topic(TOPIC, 1)

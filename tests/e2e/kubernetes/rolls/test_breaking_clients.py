@@ -113,7 +113,7 @@ def consents_for(*clients: str) -> list[str]:
 @pytest.fixture
 def kafka(racks: Racks, tmp_path: Path) -> Iterator[Racks]:
     """A controller and three brokers of Kafka 3.9 with the JMX exporter, and a topic. Each answered a client."""
-    running_ = Racks(racks.node, NAMESPACE, ids=IDS)
+    nodes = Racks(racks.node, NAMESPACE, ids=IDS)
     flag = exporter(tmp_path, PORT)
 
     def fit(stateful_set: dict[str, Any]) -> None:
@@ -131,15 +131,15 @@ def kafka(racks: Racks, tmp_path: Path) -> Iterator[Racks]:
             container["volumeMounts"].append({"name": name, "mountPath": path, "readOnly": True})
             pod["volumes"].append({"name": name, "hostPath": {"path": path}})
 
-    running_.changed = {"controllers": fit, "brokers": export}
-    running_.apply(OLD, "3.9")
-    running_.wait_ready()
-    running_.create_topic(TOPIC, 1)
-    where = ("--bootstrap-server", running_.addresses("brokers"))
-    running_.tool("org.apache.kafka.tools.BrokerApiVersionsCommand", *where)
+    nodes.changed = {"controllers": fit, "brokers": export}
+    nodes.apply(OLD, "3.9")
+    nodes.wait_ready()
+    nodes.create_topic(TOPIC, 1)
+    where = ("--bootstrap-server", nodes.addresses("brokers"))
+    nodes.tool("org.apache.kafka.tools.BrokerApiVersionsCommand", *where)
     allow_restarts(racks.plane, NAMESPACE)
-    yield running_
-    running_.remove()
+    yield nodes
+    nodes.remove()
 
 
 @pytest.fixture
@@ -164,8 +164,8 @@ def process_before(host: str, labels: Labels) -> Iterator[str]:
     samples = [sample for family in families for sample in family.samples]
     (end,) = (round(sample.value) for sample in samples if sample.name == STARTS)
     target = {"job": JOB, "instance": f"{host}:{PORT}", **labels}
+    values = {STARTS: end - 2 * DAY, "process_start_time_seconds": (end - 2 * DAY) / 1000}
     for number, time in enumerate(range(end - 9 * MINUTE, end, MINUTE)):
-        values = {STARTS: end - 2 * DAY}
         for sample in samples:
             value = sample.value + number if sample.name == REQUESTS else values.get(sample.name, sample.value)
             yield line(sample.name, {**target, **sample.labels}, value, time)
@@ -175,14 +175,18 @@ def process_before(host: str, labels: Labels) -> Iterator[str]:
 def test_a_roll_is_held_until_each_api_version_in_use_that_the_release_lacks_has_a_consent(
     gated: GatedRoll, kafka: Racks, operator: Operator
 ) -> None:
-    """Consents for the versions of one client do not cover those of another, which appears before they are used."""
+    """Consents for the versions of one client do not cover those of another, which appears before they are used. What
+    was said of the first one then comes true.
+    """
     pods = Counter(kafka.pods_of("brokers"))
     gated.uses(CLIENT)
     kafka.node.load_image(kafka_image(MIDDLE))
     kafka.apply_image(kafka_name(MIDDLE))
     gated.consents_to()
-    lacks = "no node is restarted: clients use API versions that Kafka 4.1 lacks: Fetch v3, Produce v2;"
-    assert gated.until_held(CLIENT).startswith(lacks)
+    message = gated.until_held(CLIENT)
+    assert message.startswith(
+        "no node is restarted: clients use API versions that Kafka 4.1 lacks: Fetch v3, Produce v2;"
+    )
     assert gated.condition(NAME, "ClientsCompatible")["reason"] == "BlockingClients"
     assert gated.blockers() == VERSIONS[CLIENT]
 
@@ -199,3 +203,5 @@ def test_a_roll_is_held_until_each_api_version_in_use_that_the_release_lacks_has
     assert gated.pods(USER, "eviction") == gated.pods(STATEFUL_SETS, "") == pods
     assert sorted(gated.status(NAME)["spentConsents"]) == consents_for(CLIENT, OTHER_CLIENT)
     assert not gated.works(CLIENT)
+    logs = [kafka.plane.kubectl("logs", pod, "-n", NAMESPACE) for pod in pods]
+    assert any("(Produce) and unsupported version 2" in log for log in logs), logs

@@ -30,6 +30,7 @@ from kafkafeatures.core.clients.exporters import (
     EXPECTED,
     JVM_START,
     KAFKA_START,
+    MAX_COUNT,
     PROCESS_START,
     START_UNITS,
     BrokerCounters,
@@ -262,7 +263,7 @@ def _dated(
             continue  # `_whole` meets the same name, and reports it
         counts = dated.setdefault(frozenset(labels.items()), {})
         for time, count in series.samples:
-            if isfinite(count) and count >= 0:
+            if 0 <= count < MAX_COUNT:
                 counts.setdefault(time, {})[key] = count
     return dated
 

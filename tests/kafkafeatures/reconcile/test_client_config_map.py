@@ -225,6 +225,22 @@ async def test_the_status_has_the_first_senders_alone_with_names_that_are_short_
                (sender["clientId"], sender["principal"]))  # fmt: skip
 
 
+async def test_a_scrape_with_a_count_that_cannot_be_is_refused_and_ends_no_reconciliation() -> None:
+    rig = rig_with()
+    entries = evidence_of(rig, PRODUCE_2)
+    last = max(name for name in entries if name.startswith(f"{brokers_of(rig)[0]}-"))
+    api, version = PRODUCE_2
+    label = f'request="{api}",version="{version}"'.encode()
+    text = b"\n".join(
+        line.rpartition(b" ")[0] + b" 1e300" if label in line else line
+        for line in gzip.decompress(entries[last]).split(b"\n")
+    )
+    put(rig, {**entries, last: gzip.compress(text)})
+    assert await condition(rig) == ("Unknown", "EvidenceStale")
+    (problem,) = rig.api.status["clients"]["problems"]
+    assert problem.startswith(f"{last}: not used: it has 1e+300 for Produce v2, which is not a count")
+
+
 @pytest.mark.parametrize("number", [-1, 10**15, 10**40])
 async def test_a_log_with_a_version_or_a_time_that_cannot_be_is_named_and_ends_no_reconciliation(
     number: int, tmp_path: Path

@@ -150,6 +150,7 @@ async def test_a_damaged_entry_leaves_a_gap_and_its_reason_is_in_the_status() ->
     problems = rig.api.status["clients"]["problems"]
     assert len(problems) == 10
     assert problems[0] == f"{min(damaged)}: not used: it is cut off or damaged"
+    assert problems[-1] == f"and {len(damaged) - 9} more that were not used"
 
 
 @pytest.mark.parametrize(

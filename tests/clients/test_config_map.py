@@ -161,8 +161,9 @@ def test_more_scrapes_than_the_maximum_are_refused(monkeypatch: pytest.MonkeyPat
 def test_a_newest_scrape_that_is_damaged_leaves_a_gap_and_does_not_end_the_window_earlier() -> None:
     entries = entries_of(QUIET.scrapes((BEGIN, END - 20, END)))
     assert verdict_of(read_config_map(entries, NOW)) is ClientVerdict.READY
-    for name in (f"1-{TIME}.prom.gz", f"2-{TIME}.prom.gz"):
-        evidence = read_config_map({**entries, name: entries[name][:-20]}, NOW)
+    for ids in ((1,), (2,), (1, 2)):
+        names = [f"{id_}-{TIME}.prom.gz" for id_ in ids]
+        evidence = read_config_map({**entries, **{name: entries[name][:-20] for name in names}}, NOW)
         assert evidence.newest == NOW
         assert verdict_of(evidence) is ClientVerdict.UNKNOWN
 

@@ -115,8 +115,6 @@ class Output:
         """Open all tables that exist. Raises OutputError."""
         try:
             place, options = stores.for_delta(output)
-            if stores.sizes(output, [_LATEST]) != [None]:
-                raise OutputError(f"{output}: tables of a version before Delta; give another output")
             tables = {}
             for name in _SCHEMAS:
                 uri = f"{place}/{name}"
@@ -124,6 +122,8 @@ class Output:
                     tables[name] = DeltaTable(uri, storage_options=dict(options))
                     if tables[name].transaction_version(WRITER) is None:
                         raise OutputError(f"{uri}: a Delta table that another program wrote; choose another output")
+            if not tables and stores.sizes(output, [_LATEST]) != [None]:
+                raise OutputError(f"{output}: tables of a version before Delta; give another output")
             opened = cls(output, place, options, tables)
             opened._read()
         except stores.StoreError as error:

@@ -25,7 +25,7 @@ from featurelog.parts import (
     open_range,
     write_part,
 )
-from featurelog.tables.inputs import ClusterCopies
+from featurelog.tables.inputs import COLUMNS, ClusterCopies
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,20 @@ Derive = Callable[[ClusterCopies], Mapping[str, pa.Table]]
 """Function that makes the tables of a cluster, by name."""
 Derived = Mapping[str, TableFile]
 """Files that were written for a cluster, by the name of the table; a table without rows has no file."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOfParts:
+    """Function that reads the rows of an input file from Parquet; unlike a lambda it can be sent to Spark's workers.
+    output: folder or URI. paths: of the Parquet files of its parts below it.
+    """
+
+    output: str
+    paths: tuple[str, ...]
+
+    def __call__(self) -> Iterator[pa.RecordBatch]:
+        for path in self.paths:
+            yield from pq.ParquetFile(stores.open_file(self.output, path)).iter_batches(columns=COLUMNS)
 
 
 class Engine(Protocol):

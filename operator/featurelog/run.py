@@ -17,13 +17,19 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from featurelog import cuts, stores
 from featurelog.cuts import Survey
 from featurelog.delta import Output, OutputError
-from featurelog.engine import Derive, Engine, OneCore, Problem, SpanToSurvey, SurveyResult, TableFile
+from featurelog.engine import (
+    Derive,
+    Engine,
+    OneCore,
+    Problem,
+    RowsOfParts,
+    SpanToSurvey,
+    SurveyResult,
+    TableFile,
+)
 from featurelog.layout import InputsError, NodeLog, Root
 from featurelog.ledger import Due, Node, due
 from featurelog.parts import (
@@ -39,7 +45,7 @@ from featurelog.parts import (
     open_range,
     stamp,
 )
-from featurelog.tables.inputs import COLUMNS, ClusterCopies, FileRecords, NodeCopy, clusters_of
+from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, clusters_of
 from kraftlog.files import DIRECTORY
 
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
@@ -321,26 +327,12 @@ class Run:
     def _copy(self, node: Node) -> NodeCopy:
         output = self.settings.output
         records = (
-            FileRecords(node.node, name, _Rows(output, tuple(part.path for part in entry.parts if part.path)))
+            FileRecords(node.node, name, RowsOfParts(output, tuple(part.path for part in entry.parts if part.path)))
             for name, entry in sorted(node.files.items())
         )
         return NodeCopy(
             node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters, node.node_id, node.vote
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Function that reads the rows of an input file from Parquet; unlike a lambda it can be sent to Spark's workers.
-    output: folder or URI. paths: of the Parquet files of its parts below it.
-    """
-
-    output: str
-    paths: tuple[str, ...]
-
-    def __call__(self) -> Iterator[pa.RecordBatch]:
-        for path in self.paths:
-            yield from pq.ParquetFile(stores.open_file(self.output, path)).iter_batches(columns=COLUMNS)
 
 
 def _surveys(outcomes: Iterable[SurveyResult], problems: list[Problem]) -> Iterator[Survey | None]:

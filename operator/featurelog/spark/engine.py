@@ -35,7 +35,7 @@ from featurelog.engine import (
 )
 from featurelog.parts import EngineError, Part, Task
 from featurelog.spark import archive
-from featurelog.spark.session import first_reason
+from featurelog.spark.session import root_cause
 from featurelog.tables import ClusterCopies
 
 MAX_BUNDLE_BYTES = 16 * 1024 * 1024
@@ -96,18 +96,16 @@ class OnSpark:
         ]
 
     def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: str) -> list[Derived]:
-        """The derived tables of every cluster; raises EngineError, OSError. Where a worker has no msgspec, they are
-        made here.
-        """
+        """The derived tables of every cluster; raises EngineError, also if a worker lacks a library, and OSError."""
         code = pickle.dumps((derive_tables, derive, output))
 
         def derive_pickled(cluster: bytes) -> bytes:
-            result: Derived | OSError | None
+            result: Derived | OSError | str
             try:
                 make, derive, output = pickle.loads(code)  # noqa: S301 - of the driver
                 result = make(derive, pickle.loads(cluster), output)  # noqa: S301 - of the driver
-            except ImportError:
-                result = None
+            except ImportError as error:
+                result = error.name or str(error)
             except OSError as error:
                 result = error
             return pickle.dumps(result)
@@ -119,10 +117,10 @@ class OnSpark:
         for result in results:
             if isinstance(result, OSError):
                 raise result
-        return [
-            derive_tables(derive, cluster, output) if result is None else result
-            for result, cluster in zip(results, clusters, strict=True)
-        ]
+            if isinstance(result, str):
+                python = "the Python of the workers (spark.pyspark.python)"
+                raise EngineError(f"a worker does not have the library {result}: install it for {python}")
+        return results
 
     def _each(self, work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
         """The result of each item; there is a task of Spark for each, and they begin in order. Raises EngineError."""
@@ -131,7 +129,7 @@ class OnSpark:
         try:
             results: list[_Out] = self._context.parallelize(items, len(items)).map(work).collect()
         except (Py4JError, PySparkException, OSError) as error:
-            raise EngineError(f"Spark failed: {first_reason(str(error))}; what was committed before is kept") from None
+            raise EngineError(f"Spark failed: {root_cause(str(error))}; what was committed before is kept") from None
         return results
 
 

@@ -99,14 +99,25 @@ def test_a_run_ends_with_an_error_where_a_python_worker_is_killed_and_no_task_is
     assert tables(tmp_path / "out") == expected
 
 
-@pytest.mark.parametrize("beside", [(), *([("msgspec",)] if SOAK else [])])
-def test_a_run_on_two_workers_that_have_kraftlog_alone_writes_the_same_tables(
-    inputs: list[Path], expected: dict[str, Any], tmp_path: Path, beside: tuple[str, ...]
+def test_a_run_ends_with_the_name_of_a_library_that_workers_do_not_have(inputs: list[Path], tmp_path: Path) -> None:
+    python = sparks.worker_python(tmp_path)
+    done = on_spark(inputs, tmp_path / "out", settings={**HEAP, "spark.pyspark.python": python})
+    assert done.returncode == 1
+    line = done.stderr.splitlines()[-1]
+    says = "a worker does not have the library msgspec: install it for the Python of the workers (spark.pyspark.python)"
+    assert line.startswith(f"featurelog.parts.EngineError: {says}; the log of Spark's driver is ")
+    log = Path(line.rpartition(" ")[2])
+    assert "Spark" in log.read_text()
+    log.unlink()
+
+
+def test_a_run_on_two_workers_that_have_kraftlog_and_msgspec_alone_writes_the_same_tables(
+    inputs: list[Path], expected: dict[str, Any], tmp_path: Path
 ) -> None:
-    """One Python worker is killed as well: here Spark tries its task again. Those without msgspec only read."""
+    """One Python worker is killed as well: here Spark tries its task again."""
     bait = tmp_path / "bait"
     bait.touch()
-    python = sparks.worker_python(tmp_path, *beside)
+    python = sparks.worker_python(tmp_path, "msgspec")
     settings = {**HEAP, "spark.executor.memory": "512m", "spark.pyspark.python": python}
     with cluster(tmp_path) as master:
         local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,13 @@ def test_spark_with_the_library_of_delta_reads_the_same_rows_of_every_table(outp
 
     fetched_once(home, fetch)
     assert read(output, "with_spark", interpreter=sparks.python(SPARK), SPARK_JARS=str(home)) == tables(output)
+
+
+def test_the_page_about_the_pipeline_names_the_versions_that_are_tried_here() -> None:
+    page = (sparks.ROOT / "docs" / "how-to" / "run-the-pipeline.md").read_text()
+    names = [libraries[0].replace("==", " ") for libraries in LIBRARIES.values()]
+    for name in (*names, f"spark {SPARK}", f"deltalake {version('deltalake').rpartition('.')[0]}", f"io.delta:{DELTA}"):
+        assert name in page.lower()
 
 
 def read(output: Path, reader: str, interpreter: str = sys.executable, **environment: str) -> dict[str, list[str]]:

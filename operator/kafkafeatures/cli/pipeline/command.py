@@ -66,8 +66,8 @@ def remove(arguments: argparse.Namespace, config: Config) -> int:
         raise CommandFailed(f"the tables have no cluster with the folder {cluster[:100]!r}", Exit.UNREACHABLE)
     for root in map(Root.of, config.settings.inputs):
         if any(log.cluster == cluster for log in root.logs()):
-            problem = f"logs of cluster {cluster[:100]!r} are here, and the next run would read them; remove them first"
-            raise CommandFailed(f"{root.uri}: {problem}", Exit.BLOCKED)
+            problem = f"logs of cluster {cluster[:100]!r} are here, and the next run would read them again"
+            raise CommandFailed(f"{root.uri}: {problem}; nothing was removed", Exit.BLOCKED)
     output.remove_cluster(cluster)
     document = {"output": config.settings.output, "cluster": cluster, "sequence": output.tables.sequence}
     removed = f"pipeline: removed all rows of cluster {cluster[:100]!r} from the tables in {config.settings.output}"

@@ -52,6 +52,7 @@ CALIBRATION = [[*PY, "tests.reliability", "calibrate"]] if SOAK else []
 """Whether the histories would find a defect: each of those that can be put back."""
 
 _GO = "Go 1.26 or newer: the API server, the S3 server and their kin are built from their modules, once"
+_APT = "that of Debian or Ubuntu: the package of Prometheus is unpacked into the cache"
 
 ROLLS = [[*PY, "tests.rolls", "--steps", "100000"]] if SOAK else []
 """Rolls of modelled clusters; the fast tests have a few thousand steps of them."""
@@ -116,7 +117,7 @@ SUITES = [
             "mvn": "Maven 3.8 or newer",
             "go": "Go 1.26 or newer: two of the old clients are in Go",
             "npm": "Node.js 18 or newer: one of the old clients is in JavaScript",
-            "apt-get": "that of Debian or Ubuntu: the package of Prometheus is unpacked into the cache",
+            "apt-get": _APT,
         },
     ),
     Suite(
@@ -142,7 +143,7 @@ SUITES = [
         "rolls",
         [[*PYTEST, "tests/e2e/kubernetes/rolls"]],
         45 if SOAK else 10,
-        {"javac": "a JDK, 17 or newer", "mvn": "Maven 3.8 or newer", "go": _GO},
+        {"javac": "a JDK, 17 or newer", "mvn": "Maven 3.8 or newer", "go": _GO, "apt-get": _APT},
     ),
     *([Suite("clone", [[*PYTEST, "tests/e2e/test_fresh_clone.py"]], 10)] if SOAK else []),
 ]

@@ -51,6 +51,8 @@ _SCHEMAS = {LEDGER: _LEDGER, **SCHEMAS, RUNS: _RUNS}
 PARTITION = "cluster"
 WRITER = "kafkafeatures-pipeline"
 """Name of the application in the transactions of a run. A Delta table without it was written by another program."""
+_LATEST = "LATEST"
+"""A file of outputs before they were Delta tables, whose rows this version does not know."""
 MOST_RUNS = 1000
 """Rows of `runs`: older ones are dropped."""
 
@@ -113,6 +115,8 @@ class Output:
         """Open all tables that exist. Raises OutputError."""
         try:
             place, options = stores.for_delta(output)
+            if stores.sizes(output, [_LATEST]) != [None]:
+                raise OutputError(f"{output}: tables of a version before Delta; give another output")
             tables = {}
             for name in _SCHEMAS:
                 uri = f"{place}/{name}"
@@ -169,8 +173,7 @@ class Output:
             self._commit(sequence, files, ledger, before)
         except (DeltaError, OSError, pa.ArrowException) as error:
             if "Failed to commit transaction" in str(error) or "already exists" in str(error):
-                problem = "another run has written to it meanwhile, or maintained it; nothing of this run is in"
-                raise OutputError(f"{self._output}: {problem}: run it again") from None
+                raise OutputError(f"{self._output}: another run has written to it meanwhile; run it again") from None
             raise OutputError(f"{self._output}: {stores.reason(error)}; run it again") from None
 
     def _commit(

@@ -52,7 +52,7 @@ def test_every_table_has_the_same_rows_for_delta_as_for_our_readers(output: Path
 
 
 def test_the_columns_of_every_table_have_the_types_of_delta(output: Path) -> None:
-    """Engines need not convert them, and files of different releases fit together."""
+    """No engine has to convert them, and files of different releases fit together."""
     for name, schema in SCHEMAS.items():
         columns = pa.schema(DeltaTable(output / name).schema().to_arrow())
         assert [(field.name, field.type) for field in columns] == [
@@ -145,6 +145,15 @@ def test_a_delta_table_of_another_program_is_not_written_to(tmp_path: Path, name
     with pytest.raises(OutputError, match=f"/{name}: a Delta table that another program wrote; choose another output"):
         run([tmp_path / "in"], tmp_path / "out")
     assert files(tmp_path / "out") == before
+
+
+def test_an_output_of_a_version_before_delta_is_not_written_to(tmp_path: Path) -> None:
+    put(tmp_path / "in", "orders", "1", SEGMENT, made_log(12))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "LATEST").write_text("manifest-000001.json\n")
+    with pytest.raises(OutputError, match="/out: tables of a version before Delta; give another output"):
+        run([tmp_path / "in"], tmp_path / "out")
+    assert files(tmp_path / "out") == {"LATEST"}
 
 
 def test_an_output_that_is_a_file_ends_a_run_with_one_line(tmp_path: Path) -> None:

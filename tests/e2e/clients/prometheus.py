@@ -69,9 +69,9 @@ def exporter(folder: Path, port: int) -> str:
     return f"-javaagent:{jar}={port}:{folder / 'rules.yml'}"
 
 
-def scrape(port: int) -> bytes:
+def scrape(port: int, host: str = "127.0.0.1") -> bytes:
     """The answer of the exporter at this port."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=30) as answer:
         return bytes(answer.read())
 
 

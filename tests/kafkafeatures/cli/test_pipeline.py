@@ -152,5 +152,5 @@ def test_a_second_pipeline_run_at_the_same_time_fails_with_one_line(
     run_task = engine.run_task
     monkeypatch.setattr(engine, "run_task", after_another)
     assert pipeline(config) == 4
-    line = "/out: another run has written to it meanwhile, or maintained it; nothing of this run is in: run it again\n"
+    line = "/out: another run has written to it meanwhile; run it again\n"
     assert capsys.readouterr().err.endswith(line)

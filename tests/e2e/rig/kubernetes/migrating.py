@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -44,24 +44,13 @@ class MigratingPods(Racks):
     """See the prologue. `shapes`, `replicas`: what Git has, by StatefulSet. `ibp`: of brokers in ZooKeeper mode."""
 
     def __init__(self, node: Node, ensemble: str, namespace: str = "kafka", *, ibp: str = IBP) -> None:
-        super().__init__(node, namespace)
+        super().__init__(node, namespace, ids=IDS)
         self.servers, self.ensemble = ensemble, ensemble + CHROOT
         self.shapes = {"controllers": Shape.MIGRATING_CONTROLLER, "brokers": Shape.PLAIN_BROKER}
         self.replicas = {"controllers": 0, "brokers": 3}
         self.unavailable = {"controllers": 1, "brokers": 1}
         self.ibp = ibp
         self.image = kafka_name(OLD)
-
-    @property
-    def node_ids(self) -> dict[int, str]:
-        return {id_: f"{name}-{number}" for name, ids in IDS.items() for number, id_ in enumerate(ids)}
-
-    def pods_of(self, name: str) -> Sequence[str]:
-        """The pods of a StatefulSet, by ordinal."""
-        return [f"{name}-{number}" for number in range(len(IDS[name]))]
-
-    def addresses(self, name: str, port: int = PORT) -> str:
-        return ",".join(self.address(pod, port) for pod in self.pods_of(name))
 
     # --- what a person does ---
 

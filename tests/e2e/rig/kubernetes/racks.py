@@ -40,8 +40,7 @@ SNAPSHOT_EVERY = 20
 
 _RECORD = re.compile(r"\| offset: (?P<offset>\d+) CreateTime: (?P<at>\d+) .*? payload: (?P<payload>\{.*\})$")
 
-_START = """exec bash /opt/kafka/java.sh kafka.Kafka /config/$POD.properties
-"""
+_START = "exec bash /opt/kafka/java.sh kafka.Kafka /config/$POD.properties\n"
 # Java keeps an address for 30 s, and a pod that comes back has another one.
 _JAVA_OPTIONS = "-Dsun.net.inetaddr.ttl=1 -Dsun.net.inetaddr.negative.ttl=0"
 THREE_COPIES = {
@@ -61,12 +60,14 @@ class Racks:
     """See the prologue. What a test wants otherwise, by the name of a StatefulSet, it sets before `apply`.
 
     `changed`: what is done to its manifest. `unavailable`: how many pods its PodDisruptionBudget allows to be away.
+    `ids`: of its nodes, by ordinal.
     """
 
     node: Node
     namespace: str = "kafka"
     changed: dict[str, Callable[[dict[str, Any]], object]] = field(default_factory=dict)
     unavailable: dict[str, int] = field(default_factory=lambda: {"controllers": 1, "brokers": 2})
+    ids: Mapping[str, Sequence[int]] = field(default_factory=lambda: IDS)
     image: str = ""
     search: str = ""  # what else the resolv.conf of commands has, for names that are not full
 
@@ -81,12 +82,16 @@ class Racks:
         return f"{pod}.{pod.rpartition('-')[0]}.{self.namespace}.svc.cluster.local"
 
     def addresses(self, name: str, port: int = PORT) -> str:
-        return ",".join(self.address(pod, port) for pod in pods_of(name))
+        return ",".join(self.address(pod, port) for pod in self.pods_of(name))
+
+    def pods_of(self, name: str) -> Sequence[str]:
+        """The pods of a StatefulSet, by ordinal."""
+        return pods_of(name, self.ids)
 
     @property
     def node_ids(self) -> dict[int, str]:
         """Node id -> pod."""
-        return {id_: f"{name}-{number}" for name, ids in IDS.items() for number, id_ in enumerate(ids)}
+        return {id_: f"{name}-{number}" for name, ids in self.ids.items() for number, id_ in enumerate(ids)}
 
     def id_of(self, pod: str) -> int:
         return next(id_ for id_, name in self.node_ids.items() if name == pod)
@@ -96,7 +101,7 @@ class Racks:
     def apply(self, version: str, release_version: str = "4.1") -> None:
         """`kubectl apply` of all of it, with this release's image; `release_version`: what new data begin at."""
         self.node.load_image(kafka_image(version))
-        if not self.folder(pods_of("brokers")[0]).exists():
+        if not self.folder(self.pods_of("brokers")[0]).exists():
             self._format(version, release_version)
             self._start_controllers(kafka_name(version))
         self.apply_image(kafka_name(version))
@@ -132,9 +137,7 @@ class Racks:
         return str(self.pods().get(pod, {}).get("status", {}).get("phase", ""))
 
     def drain(self, pod: str) -> None:
-        """`kubectl drain` of the node, but for this one pod: it is evicted, and the node stays cordoned. Waits until
-        the pod is gone.
-        """
+        """`kubectl drain` of the node, but for this one pod, until it is gone; the node stays cordoned."""
         only = f"--pod-selector=statefulset.kubernetes.io/pod-name={pod}"
         self.plane.kubectl("drain", "node", only, "--timeout=120s")
 
@@ -216,13 +219,13 @@ class Racks:
 
     def leader(self) -> int:
         """The active controller, as the newest of the quorum-state files has it."""
-        files = (self.folder(pod) / "__cluster_metadata-0" / "quorum-state" for pod in pods_of("controllers"))
+        files = (self.folder(pod) / "__cluster_metadata-0" / "quorum-state" for pod in self.pods_of("controllers"))
         states = [json.loads(path.read_text()) for path in files]
         return int(max(states, key=lambda one: int(one["leaderEpoch"]))["leaderId"])
 
     def snapshots(self) -> int:
         """The offset up to which every controller has written a snapshot of its own."""
-        folders = (self.folder(pod) / "__cluster_metadata-0" for pod in pods_of("controllers"))
+        folders = (self.folder(pod) / "__cluster_metadata-0" for pod in self.pods_of("controllers"))
         return min(max((int(one.name[:20]) for one in folder.glob("*.checkpoint")), default=0) for folder in folders)
 
     def records(self, pod: str = "controllers-0") -> list[dict[str, Any]]:
@@ -272,14 +275,14 @@ class Racks:
         objects = self.manifests(image)
         brokers = next(one for one in objects if one["kind"] == "StatefulSet" and one["metadata"]["name"] == "brokers")
         self.plane.apply(*(one for one in objects if one is not brokers))
-        self.wait_ready(pods_of("controllers"))
+        self.wait_ready(self.pods_of("controllers"))
 
     # --- manifests ---
 
     def manifests(self, image: str) -> list[dict[str, Any]]:
         """All objects, the namespace first."""
         objects = [self._config_map()]
-        for name in IDS:
+        for name in self.ids:
             stateful_set = self._stateful_set(name, image)
             if name in self.changed:
                 self.changed[name](stateful_set)
@@ -296,12 +299,11 @@ class Racks:
 
     def _properties(self, id_: int, pod: str) -> dict[str, str]:
         name, _, ordinal = pod.rpartition("-")
-        voters = (f"{IDS['controllers'][n]}@{self.address(one)}" for n, one in enumerate(pods_of("controllers")))
+        voters = (f"{self.id_of(one)}@{self.address(one)}" for one in self.pods_of("controllers"))
         ours, users = ("CONTROLLER", "USERS") if name == "controllers" else ("PLAINTEXT", "CLIENT")
         lines = {
             "process.roles": ROLE[name],
             "node.id": str(id_),
-            "broker.rack": f"rack-{int(ordinal) % RACKS}",
             "log.dirs": f"/data/{pod}",
             "listeners": f"{ours}://:{PORT},{users}://:{USER_PORT}",
             "advertised.listeners": f"{ours}://{self.address(pod)},{users}://{self.address(pod, USER_PORT)}",
@@ -324,10 +326,8 @@ class Racks:
             "metadata.log.max.snapshot.interval.ms": str(SNAPSHOT_EVERY * 1000),
             "initial.broker.registration.timeout.ms": "180000",  # as long as a start is waited for
         }
-        if name == "controllers":
-            del lines["broker.rack"]
-        else:
-            lines["inter.broker.listener.name"] = "PLAINTEXT"
+        if name == "brokers":
+            lines |= {"broker.rack": f"rack-{int(ordinal) % RACKS}", "inter.broker.listener.name": "PLAINTEXT"}
         return lines
 
     def _stateful_set(self, name: str, image: str) -> dict[str, Any]:
@@ -357,7 +357,7 @@ class Racks:
         }
         spec = {
             "serviceName": name,
-            "replicas": len(IDS[name]),
+            "replicas": len(self.ids[name]),
             "podManagementPolicy": "Parallel",
             "updateStrategy": {"type": "OnDelete"},
             "selector": {"matchLabels": _labels(name)},
@@ -376,9 +376,9 @@ def _record(found: re.Match[str]) -> dict[str, Any]:
     return {"offset": int(found["offset"]), "at": int(found["at"]), "type": said["type"], "data": said["data"]}
 
 
-def pods_of(name: str) -> Sequence[str]:
+def pods_of(name: str, ids: Mapping[str, Sequence[int]] = IDS) -> Sequence[str]:
     """The pods of a StatefulSet, by ordinal."""
-    return [f"{name}-{number}" for number in range(len(IDS[name]))]
+    return [f"{name}-{number}" for number in range(len(ids[name]))]
 
 
 def _labels(name: str) -> dict[str, str]:

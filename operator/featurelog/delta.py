@@ -196,6 +196,15 @@ class Output:
         before()
         self.tables, self.ledger = Tables(self._output, sequence, new_files, versions), ledger
 
+    def remove_cluster(self, cluster: str, before: Callable[[], None] = lambda: None) -> None:
+        """Commit the tables and the ledger without a cluster's folder. The files stay, for readers of older versions.
+        `before`, raises: see `commit`.
+        """
+        files = {
+            name: [file for file in of_table if file.cluster != cluster] for name, of_table in self.tables.files.items()
+        }
+        self.commit(files, self.ledger.without(cluster), before)
+
     def maintain(self, keep_days: int) -> int:
         """Delete files that no version of the last `keep_days` days has, those of killed runs among them, and log
         entries that are older. Files of the last run stay. Returns the number of deleted files. Raises OutputError.

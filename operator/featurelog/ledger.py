@@ -147,6 +147,14 @@ class Ledger:
             ledgers.setdefault(json.loads(key)[0], Ledger()).derived[key] = digest
         return ledgers
 
+    def without(self, cluster: str) -> Ledger:
+        """The ledger of all folders but that of one cluster."""
+        ledgers = [ledger for folder, ledger in self.by_cluster().items() if folder != cluster]
+        return Ledger(
+            [node for ledger in ledgers for node in ledger.nodes],
+            {key: digest for ledger in ledgers for key, digest in ledger.derived.items()},
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The ledger as values for JSON; nodes are still objects, which msgspec writes by their fields."""
         return {"version": VERSION, "nodes": self.nodes, "derived": self.derived}

@@ -30,7 +30,7 @@ from featurelog.engine import (
     SurveyResult,
     TableFile,
 )
-from featurelog.layout import InputsError, NodeLog, Root
+from featurelog.layout import NodeLog, Root
 from featurelog.ledger import Due, Node, due
 from featurelog.parts import (
     METADATA_RECORDS,
@@ -46,7 +46,6 @@ from featurelog.parts import (
     stamp,
 )
 from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, clusters_of
-from kraftlog.files import DIRECTORY
 
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Bytes of inputs that are committed together; those of one cluster are never divided."""
@@ -159,10 +158,7 @@ class Run:
         logs: dict[tuple[str, str], tuple[str, NodeLog]] = {}
         other_uris: dict[tuple[str, str], list[str]] = {}  # further inputs that have the same log
         for root in map(Root.of, self.settings.inputs):
-            logs_of_root = list(root.nodes())
-            if not logs_of_root:
-                raise InputsError(f"{root.uri}: no metadata log is here; expected <cluster>/<node>/{DIRECTORY}/*")
-            for log in logs_of_root:
+            for log in root.logs():
                 key = log.cluster, log.node
                 if key in logs:
                     other_uris.setdefault(key, []).append(root.uri)

@@ -1,16 +1,17 @@
-"""Runs that are ended by SIGKILL at one of the points where something is written: each is a process of its own."""
+"""Runs, and the like, that are ended by SIGKILL where something is written: each is a process of its own."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from featurelog.delta import Output
 from featurelog.engine import OneCore, Outcome
 from featurelog.parts import Task
 from featurelog.tables import ClusterCopies
@@ -92,10 +93,23 @@ def points_of(inputs: Sequence[Path], output: Path) -> int:
 
 def killed(inputs: Sequence[Path], output: Path, point: int) -> bool:
     """Run until it is killed there; whether it was."""
-    process = _PROCESSES.Process(target=_run_to, args=(inputs, output, point))
+    return _is_killed(_run_to, inputs, output, point)
+
+
+def killed_while_it_removes(output: Path, cluster: str, point: int) -> bool:
+    """Remove a cluster until that is killed there; whether it was."""
+    return _is_killed(_remove_to, output, cluster, point)
+
+
+def _is_killed(target: Callable[..., None], *arguments: Any) -> bool:
+    process = _PROCESSES.Process(target=target, args=arguments)
     process.start()
     process.join()
     return process.exitcode == -signal.SIGKILL
+
+
+def _remove_to(output: Path, cluster: str, point: int) -> None:
+    Output.open(str(output)).remove_cluster(cluster, Points(point))
 
 
 def _run_to(inputs: Sequence[Path], output: Path, point: int) -> None:

@@ -51,9 +51,34 @@ def maintain(arguments: argparse.Namespace, config: Config) -> int:
     return Exit.DONE
 
 
+def remove(arguments: argparse.Namespace, config: Config) -> int:
+    """Remove the rows of a cluster whose logs are gone. Exit code 0: done, 4: an input has logs of it, or cannot be
+    listed, 5: the tables have no such cluster.
+    """
+    from featurelog.delta import Output
+    from featurelog.layout import Root
+
+    cluster = arguments.cluster
+    if not cluster:
+        raise CommandFailed("remove: --cluster: required: the name of the cluster's folder", Exit.USAGE)
+    output = Output.open(config.settings.output)
+    if cluster not in output.ledger.by_cluster():
+        raise CommandFailed(f"the tables have no cluster with the folder {cluster[:100]!r}", Exit.UNREACHABLE)
+    for root in map(Root.of, config.settings.inputs):
+        if any(log.cluster == cluster for log in root.logs()):
+            problem = f"logs of cluster {cluster[:100]!r} are here, and the next run would read them again"
+            raise CommandFailed(f"{root.uri}: {problem}; nothing was removed", Exit.BLOCKED)
+    output.remove_cluster(cluster)
+    document = {"output": config.settings.output, "cluster": cluster, "sequence": output.tables.sequence}
+    removed = f"pipeline: removed all rows of cluster {cluster[:100]!r} from the tables in {config.settings.output}"
+    print(json.dumps(document) if arguments.output == "json" else removed)
+    return Exit.DONE
+
+
 _ACTIONS: Mapping[str, Callable[[argparse.Namespace, Config], int]] = {
     "gate": pipeline_gate.gate,
     "report": pipeline_gate.report,
+    "remove": remove,
     "maintain": maintain,
 }
 """Actions that use the tables of the last run."""
@@ -65,7 +90,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "action",
         choices=("run", *_ACTIONS),
         help="run: read what is new in the inputs, and make the tables; gate: may clusters be taken to a release or a "
-        "level; report: the same as pages for people; maintain: delete files that no table has any more",
+        "level; report: the same as pages for people; remove: remove the rows of a cluster whose logs are gone; "
+        "maintain: delete files that no table has any more",
     )
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the configuration (YAML)")
     parser.add_argument(

@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--feature", metavar="NAME=LEVEL", help="of gate and report: a level, such as metadata.version=4.2-IV1"
     )
     parser.add_argument(
-        "--cluster", metavar="NAME", help="of gate and report: one cluster only, by its folder or its id"
+        "--cluster",
+        metavar="NAME",
+        help="of gate and report: one cluster only, by its folder or its id; of remove: the folder of the cluster",
     )
     parser.add_argument("--html", type=Path, metavar="DIR", help="of report: the folder for its pages")
 

@@ -100,7 +100,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("the processes of all brokers count once one broker refuses", "all_refuse=brokers.all_refuse)",
          "all_refuse=brokers.all_refuse or bool(brokers.exempt))"),
         ("scrapes of any age count", "    if job.now - evidence.newest > VALID_FOR * 1000:\n", "    if False:\n"),
-        ("scrapes count beside a Prometheus", "    if refused := scrape_entries(", "    if False and scrape_entries("),
+        ("scrapes count beside a Prometheus", "    if refused := scrape_entries(files.entries or ()):",
+         "    if refused := scrape_entries(()):"),
     ),
     *of(
         "clients",

@@ -70,7 +70,8 @@ def spark(path: str) -> int:
     def schema(names: dict[str, Any]) -> str:
         return ", ".join(f"{name} {types.get(str(kind)) or f'STRUCT<{schema(kind)}>'}" for name, kind in names.items())
 
-    session = SparkSession.builder.master("local[1]").config("spark.ui.showConsoleProgress", "false")
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    session = SparkSession.builder.master("local[1]").config(map=quiet).getOrCreate()
     line = functions.col("value")
     request = functions.from_json(functions.regexp_extract(line, _JSON, 1), schema(_FIELDS)).alias("r")
     lines = session.read.text(path).select(line.substr(2, 13).alias("hour"), line.substr(2, 23).alias("time"), request)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Reason
-from kafkafeatures.api.records import Stamp, stamp
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY, RolloutStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
@@ -24,6 +24,7 @@ from kafkafeatures.core.facts.observation import NodeState, Observation, PastLev
 from kafkafeatures.core.facts.settings import SNAPSHOT_INTERVAL, Setting, SettingSource
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.report import rollout_status
+from kafkafeatures.core.roll.roll import Roll
 from kafkafeatures.core.roll.snapshots import (
     DEFAULT_INTERVAL,
     LONGEST_INTERVAL,
@@ -276,6 +277,9 @@ def test_a_controller_that_may_be_restarted_replays_no_level_that_its_new_binary
 EVERY = (*CONTROLLERS, *BROKERS)
 NODES = {id_: replace(a_node(id_), answer=known(answer(RUNS)), settings=writing_snapshots_every(HOUR)) for id_ in EVERY}
 PODS = {id_: a_pod(id_, started_at=LONG_AGO) for id_ in EVERY}
+TWO_GIVEN_UP = PastLevels(given_up_at=TWO, since=None, at=NOW)
+NONE_GIVEN_UP = PastLevels(given_up_at={}, since=None, at=NOW)
+FIRST = 3002  # 3001 is the active controller, so the last of the controllers
 
 
 def to_older_image(past: PastLevels | None, pods: Any = PODS, nodes: Any = NODES) -> Observation:
@@ -288,8 +292,13 @@ def to_older_image(past: PastLevels | None, pods: Any = PODS, nodes: Any = NODES
     return with_workloads(observation, stateful_sets=tuple(sets))
 
 
+def begun(roll: Roll, started_at: datetime) -> RolloutStatus:
+    """Build the status of this roll, begun at this time."""
+    return RolloutStatus(id=roll.id, started_at=stamp(started_at), total=roll.total)
+
+
 def test_the_message_of_a_roll_that_waits_for_a_snapshot_has_the_level_and_the_time() -> None:
-    text = refused(rolled(to_older_image(PastLevels(TWO, None, NOW))), Reason.ROLLING_NODES)
+    text = refused(rolled(to_older_image(TWO_GIVEN_UP)), Reason.ROLLING_NODES)
     assert text.startswith(
         "controller 3001 needs a newer snapshot, or would replay what its new image cannot: share.ver"
     )
@@ -298,81 +307,87 @@ def test_the_message_of_a_roll_that_waits_for_a_snapshot_has_the_level_and_the_t
 
 
 def test_a_roll_waits_for_no_snapshot_if_no_level_was_ever_downgraded() -> None:
-    assert restarted_id(rolled(to_older_image(PastLevels({}, None, NOW)))) == 3002
-    assert restarted_id(rolled(to_older_image(PastLevels({}, NOW - timedelta(days=1), NOW)))) == 3002
+    assert restarted_id(rolled(to_older_image(NONE_GIVEN_UP))) == FIRST
+
+
+def test_a_roll_waits_for_no_snapshot_if_no_downgrade_is_known_of_the_last_day() -> None:
+    """By then a snapshot is past all levels that are not known."""
+    known_for_a_day = replace(NONE_GIVEN_UP, since=NOW - timedelta(days=1))
+    assert restarted_id(rolled(to_older_image(known_for_a_day))) == FIRST
 
 
 def test_brokers_are_restarted_without_waiting_for_a_snapshot() -> None:
-    assert (
-        restarted_id(rolled(to_older_image(PastLevels(TWO, None, NOW), {**PODS, **current(*CONTROLLERS)}))) in BROKERS
-    )
+    assert restarted_id(rolled(to_older_image(TWO_GIVEN_UP, {**PODS, **current(*CONTROLLERS)}))) in BROKERS
 
 
 def test_without_the_metadata_log_the_wait_for_a_snapshot_counts_from_the_start_of_the_roll() -> None:
     observation = to_older_image(None)
-    text = refused(rolled(observation), Reason.ROLLING_NODES)
-    assert "are not known" in text
-    roll = rolled(observation)
-    begun = Stamp((NOW - timedelta(hours=2)).isoformat())
-    status = replace(EMPTY, rollout=RolloutStatus(id=roll.id, started_at=begun, total=9))
-    assert restarted_id(rolled(observation, status=status)) == 3002
+    assert "are not known" in refused(rolled(observation), Reason.ROLLING_NODES)
+    status = replace(EMPTY, rollout=begun(rolled(observation), NOW - 2 * HOUR))
+    assert restarted_id(rolled(observation, status=status)) == FIRST
+
+
+def test_without_the_metadata_log_the_wait_for_a_snapshot_is_counted_by_this_process_whatever_the_status_says() -> None:
+    """The clock that wrote the status may have been wrong."""
+    observation = to_older_image(None)
+    status = replace(EMPTY, rollout=begun(rolled(observation), NOW - 2 * HOUR))
     text = refused(rolled(observation, status=status, known_for=5 * MINUTE), Reason.ROLLING_NODES)
-    assert f"finalized before {NOW - 5 * MINUTE:%Y-%m-%d %H:%M:%S} UTC are not known" in text  # whatever a clock said
+    assert f"finalized before {NOW - 5 * MINUTE:%Y-%m-%d %H:%M:%S} UTC are not known" in text
 
 
 def test_a_clock_of_the_operator_that_is_ahead_does_not_shorten_the_wait_for_a_snapshot() -> None:
     """The pods were started 110 min ago by the operator's clock, which is an hour ahead, so really 50 min ago: the next
     snapshot comes in 16 min.
     """
-    begun = Stamp((NOW - 100 * MINUTE).isoformat())
     pods = {id_: replace(started, started_at=NOW - 110 * MINUTE) for id_, started in PODS.items()}
     observation = to_older_image(None, pods)
-    status = replace(EMPTY, rollout=RolloutStatus(id=rolled(observation).id, started_at=begun, total=9))
-    assert restarted_id(rolled(observation, status=status)) == 3002
+    status = replace(EMPTY, rollout=begun(rolled(observation), NOW - 100 * MINUTE))
+    assert restarted_id(rolled(observation, status=status)) == FIRST
     refused(rolled(read_at(observation, NOW - HOUR), status=status), Reason.ROLLING_NODES)
 
 
 def test_a_controller_that_never_writes_a_snapshot_halts_the_roll_with_its_remedy() -> None:
-    never = {
-        id_: replace(controller, settings=writing_snapshots_every(timedelta())) for id_, controller in NODES.items()
-    }
-    text = refused(rolled(to_older_image(PastLevels(TWO, None, NOW), nodes=never)), Reason.ROLLOUT_HALTED)
+    nodes = {id_: replace(node, settings=writing_snapshots_every(timedelta())) for id_, node in NODES.items()}
+    text = refused(rolled(to_older_image(TWO_GIVEN_UP, nodes=nodes)), Reason.ROLLOUT_HALTED)
     assert "set metadata.log.max.snapshot.interval.ms on it above 0" in text
 
 
 def test_a_controller_that_does_not_run_needs_no_newer_snapshot() -> None:
     """A controller that does not run cannot get worse, and the older image may be what it last ran."""
-    crashes = a_pod(3003, ready=False, **CRASHES)
-    gone = {**NODES, 3003: replace(NODES[3003], state=NodeState.UNREACHABLE)}
-    assert restarted_id(rolled(to_older_image(PastLevels(TWO, None, NOW), {**PODS, 3003: crashes}, gone))) == 3003
+    pods = {**PODS, 3003: a_pod(3003, ready=False, **CRASHES)}
+    nodes = {**NODES, 3003: replace(NODES[3003], state=NodeState.UNREACHABLE)}
+    assert restarted_id(rolled(to_older_image(TWO_GIVEN_UP, pods, nodes))) == 3003
 
 
 def test_finalized_levels_that_the_new_binary_lacks_are_reported_before_the_wait_for_a_snapshot() -> None:
-    """Without the log, the wait counts from the begin of the roll, so the roll must not begin
-    before levels are right.
-    """
-    observation = replace(to_older_image(None), finalized=known({METADATA: 27, SHARE: 2}))
-    roll = rolled(observation)
-    refused(roll, Reason.NODES_BEHIND)
-    first = rolled(observation, changes=(UpdateFeature(SHARE, 2, 1),))
-    assert first.levels_first
-    begun = Stamp((NOW - timedelta(hours=2)).isoformat())
-    before = RolloutStatus(id=roll.id, started_at=begun, total=9)
-    assert isinstance(roll.decision, Stalled)
-    for decided_roll in (roll, first):
-        rollout = rollout_status(decided_roll, roll.decision, before, stamp(NOW))
-        assert rollout is not None
-        assert rollout.started_at is None
-    after = rolled(to_older_image(None), status=replace(EMPTY, rollout=rollout))
-    assert "are not known" in refused(after, Reason.ROLLING_NODES)
-    assert isinstance(after.decision, Wait)
-    begins = rollout_status(after, after.decision, rollout, stamp(NOW))
+    refused(rolled(with_level_2(to_older_image(None))), Reason.NODES_BEHIND)
+
+
+def test_a_roll_does_not_begin_before_the_new_binary_supports_all_finalized_levels() -> None:
+    """Without the log, the wait for a snapshot counts from the begin of the roll."""
+    observation = with_level_2(to_older_image(None))
+    blocked, downgrades_first = rolled(observation), rolled(observation, changes=(UpdateFeature(SHARE, 2, 1),))
+    assert downgrades_first.levels_first
+    assert isinstance(blocked.decision, Stalled)
+    for roll in (blocked, downgrades_first):
+        not_begun = rollout_status(roll, blocked.decision, begun(roll, NOW - 2 * HOUR), stamp(NOW))
+        assert not_begun is not None
+        assert not_begun.started_at is None
+    downgraded = rolled(to_older_image(None), status=replace(EMPTY, rollout=not_begun))
+    assert "are not known" in refused(downgraded, Reason.ROLLING_NODES)
+    assert isinstance(downgraded.decision, Wait)
+    begins = rollout_status(downgraded, downgraded.decision, not_begun, stamp(NOW))
     assert begins is not None
     assert begins.started_at == stamp(NOW)
 
 
+def with_level_2(observation: Observation) -> Observation:
+    """Finalize share.version 2, which the new binary lacks."""
+    return replace(observation, finalized=known({METADATA: 27, SHARE: 2}))
+
+
 def test_an_eviction_that_may_not_have_been_sent_waits_for_a_snapshot() -> None:
     """The level may have been given up since it was decided."""
-    decided = sent(3002)
-    assert isinstance(rolled(to_older_image(PastLevels({}, None, NOW)), decided).decision, Act)
-    refused(rolled(to_older_image(PastLevels(TWO, None, NOW)), decided), Reason.ROLLING_NODES)
+    eviction = sent(FIRST)
+    assert isinstance(rolled(to_older_image(NONE_GIVEN_UP), eviction).decision, Act)
+    refused(rolled(to_older_image(TWO_GIVEN_UP), eviction), Reason.ROLLING_NODES)

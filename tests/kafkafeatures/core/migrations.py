@@ -249,6 +249,11 @@ def released(look: Look) -> DeleteZnodes:
     return look.decision.step
 
 
+def memory_from(status: Status) -> Memory:
+    """Build the memory of a process that has just read this status: no time has passed since."""
+    return memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+
+
 def status_after(look: Look, previous: Status = EMPTY) -> Status:
     """Return the status that is written after this look."""
     return status_of(
@@ -287,7 +292,7 @@ def status_after_decision(look: Look, status: Status = EMPTY) -> Status:
 
 def asked_for(wanted: DesiredState, observation: Observation, status: Status = EMPTY) -> Status:
     """Return the status after a look that asked for the consents, before the document has them."""
-    memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+    memory = memory_from(status)
     return status_after_decision(
         looks(replace(wanted, consents=frozenset()), observation, status=status, memory=memory), status
     )

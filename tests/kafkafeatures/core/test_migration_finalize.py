@@ -17,7 +17,6 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
-from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import StoreComparison
@@ -32,6 +31,7 @@ from tests.kafkafeatures.core.migrations import (
     approved,
     cluster,
     looks,
+    memory_from,
     message_of,
     restarted,
     status_after,
@@ -69,7 +69,7 @@ def next_look(
     look: Look, status: Status, observation: Observation, sent: tuple[RestartInFlight, ...] = (), **of_wanted: Any
 ) -> Look:
     """Return the next look of any process, with what the status remembers."""
-    memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+    memory = memory_from(status)
     wanted = replace(look.wanted, approvals=frozenset({look.proposal.plan.hash}))
     return looks(replace(wanted, **of_wanted), observation, status=status, memory=memory, sent=sent)
 
@@ -136,7 +136,7 @@ def test_a_consent_to_finalize_that_an_earlier_plan_has_used_does_not_begin_to_f
     wanted = replace(FINALIZING, may_approve_unseen=True)
     shown = Look(wanted, without_flag(3001)).proposal.plan.hash
     status = Status(cluster_id=CLUSTER, spent_consents=("zk-finalize",))
-    spent = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+    spent = memory_from(status)
     look = looks(replace(wanted, approvals=frozenset({shown})), without_flag(3001), memory=spent)
     assert_blocked_by_lost_flag(look, 3001)
 

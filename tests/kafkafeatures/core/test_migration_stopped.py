@@ -14,7 +14,6 @@ from kafkafeatures.api.status import Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.engine.desired_state import DesiredState
-from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.migration.copied.survey import Survey
@@ -28,6 +27,7 @@ from tests.kafkafeatures.core.migrations import (
     cluster,
     compared,
     looks,
+    memory_from,
     message_of,
     released,
     status_after_decision,
@@ -36,7 +36,7 @@ from tests.kafkafeatures.core.migrations import (
 )
 from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, without_controllers
 from tests.kafkafeatures.ensembles import elected, progress, reading
-from tests.kafkafeatures.worlds import NOW, SILENT, known
+from tests.kafkafeatures.worlds import SILENT, known
 
 P, D, K = Position, Desired, FailureKind
 FLAGGING = cluster(
@@ -292,7 +292,7 @@ def test_each_contradiction_that_concerns_a_node_names_the_node_and_a_remedy(nam
 
 def next_look(status: Status, observation: Observation, *consents: str) -> tuple[Look, Status]:
     """Return the next decision of any process, 600 s after `/migration` changed, and the status after it."""
-    memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
+    memory = memory_from(status)
     first = Look(consenting(*consents), observation, status=status, memory=memory)
     look = Look(consenting(*consents), observation, before=first, seconds=600, status=status, memory=memory)
     return look, status_after_decision(look, status)

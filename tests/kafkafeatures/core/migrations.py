@@ -96,9 +96,9 @@ def a_node(id_: int, shape: Shape, *, epoch: int = 0, **fields: Any) -> Node:
     in_zookeeper = shape in (Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER)
     node_answer = answer(OF_ZOOKEEPER, {}, keys=(18,)) if in_zookeeper else answer(NEW)
     flagged = shape in (Shape.FLAGGED_BROKER, Shape.MIGRATING_CONTROLLER)
-    made = node(id_, said=replace(node_answer, zk_migration_ready=flagged), written=NEW)
+    live_node = node(id_, said=replace(node_answer, zk_migration_ready=flagged), written=NEW)
     return replace(
-        made, settings=settings(id_, shape), proved_at="10.0.0.1", incarnation=f"first-{id_}",
+        live_node, settings=settings(id_, shape), proved_at="10.0.0.1", incarnation=f"first-{id_}",
         broker_epoch=-1 if id_ >= 3000 else epoch or 100 + id_, czxid=100 + id_ if in_zookeeper else -1,
         migrating_from_zookeeper=shape is Shape.FLAGGED_BROKER, **fields,
     )  # fmt: skip

@@ -127,10 +127,10 @@ def test_an_earlier_hash_does_not_cover_a_plan_whose_step_was_reverted_while_ano
     wanted = DesiredState({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
     first = propose(wanted, world(), Memory()).plan
     done_by_us = all_in(first)[0].feature
-    other = next(step.feature for step in all_in(first) if step.feature != done_by_us)
+    done_by_hand = next(step.feature for step in all_in(first) if step.feature != done_by_us)
     memory = Memory(change_count=1, plan=standing(first))
     assert propose(wanted, world(**{done_by_us.replace(".", "_"): 1}), memory).plan.hash == first.hash
-    assert propose(wanted, world(**{other.replace(".", "_"): 1}), memory).plan.hash != first.hash
+    assert propose(wanted, world(**{done_by_hand.replace(".", "_"): 1}), memory).plan.hash != first.hash
 
 
 def test_a_plan_hash_written_into_the_status_by_hand_is_ignored() -> None:

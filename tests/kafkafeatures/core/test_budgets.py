@@ -143,8 +143,8 @@ def test_budgets_of_racks_add_up_for_max_parallel() -> None:
 def test_budgets_of_controllers_do_not_count_for_max_parallel() -> None:
     controller = pod(9, name="controller-0", stateful_set="controller")
     sets = (stateful_set(*PODS), stateful_set(controller, name="controller", role="controllers"))
-    both = workloads_with(budget(*PODS, most=2), budget(controller, name="controller"), sets=sets)
-    assert budgets.parallelism(both) == 2
+    workloads = workloads_with(budget(*PODS, most=2), budget(controller, name="controller"), sets=sets)
+    assert budgets.parallelism(workloads) == 2
 
 
 def test_max_parallel_is_not_limited_where_a_pod_has_no_budget_or_a_budget_is_not_processed_yet() -> None:

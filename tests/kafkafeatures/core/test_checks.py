@@ -294,8 +294,8 @@ def test_an_accepted_dry_run_without_reachable_controllers_counts_if_the_quorum_
     """
     silent = [node(id_, state=NodeState.UNREACHABLE, said=SILENT, written=None) for id_ in (3001, 3002)]
     broker = node(1, said=answer({"metadata.version": (1, highest)}) if highest else SILENT, written=None)
-    other = node(2, said=answer({"metadata.version": (1, 27)}) if highest else SILENT, written=None)
-    observed = observation(*silent, broker, other, levels={"metadata.version": 15, "kraft.version": kraft})
+    of_4_1 = node(2, said=answer({"metadata.version": (1, 27)}) if highest else SILENT, written=None)
+    observed = observation(*silent, broker, of_4_1, levels={"metadata.version": 15, "kraft.version": kraft})
     observed = replace(observed, registered_controllers=Unknown(SILENT))
     change = UpdateFeature("metadata.version", 15, 20)
     assert (kinds(observed, change, verdict=DryRunAccepted()) == []) is counts

@@ -86,5 +86,5 @@ def test_a_level_below_the_one_reached_for_a_release_has_drifted() -> None:
 def test_an_earlier_hash_does_not_approve_a_step_that_was_done_and_reverted() -> None:
     wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
-    again = propose(wanted, world(), Memory(plan=standing(first), change_count=1))
-    assert again.plan.hash != first.hash
+    after_revert = propose(wanted, world(), Memory(plan=standing(first), change_count=1))
+    assert after_revert.plan.hash != first.hash

@@ -123,12 +123,14 @@ def test_a_consent_that_was_removed_from_the_document_and_added_again_allows_no_
     status = status_after_decision(first)
     memory = memory_from(status)
     without = looks(replace(first.wanted, consents=frozenset()), meanwhile, status=status, memory=memory)
-    left = status_after(without, status)
-    assert left.migration is not None
-    assert left.migration.consents == ()
-    memory = memory_from(left)
+    status_without = status_after(without, status)
+    assert status_without.migration is not None
+    assert status_without.migration.consents == ()
+    memory = memory_from(status_without)
     approvals = frozenset({first.proposal.plan.hash})
-    added_again = looks(replace(first.wanted, approvals=approvals), cluster(P.DUAL_WRITE), status=left, memory=memory)
+    added_again = looks(
+        replace(first.wanted, approvals=approvals), cluster(P.DUAL_WRITE), status=status_without, memory=memory
+    )
     assert not isinstance(added_again.decision, Act)
 
 

@@ -114,9 +114,9 @@ def without(observation: Observation, id_: int) -> Observation:
     assert not isinstance(observation.zookeeper, Unknown)
     brokers = observation.zookeeper.value.brokers
     assert isinstance(brokers, dict)
-    left = {broker_id: broker for broker_id, broker in brokers.items() if broker_id != id_}
+    other_brokers = {broker_id: broker for broker_id, broker in brokers.items() if broker_id != id_}
     return with_znodes(
-        replace(observation, nodes=tuple(node for node in observation.nodes if node.id != id_)), brokers=left
+        replace(observation, nodes=tuple(node for node in observation.nodes if node.id != id_)), brokers=other_brokers
     )
 
 

@@ -234,10 +234,10 @@ def test_an_observation_without_an_answer_keeps_the_last_comparison() -> None:
 
 def test_a_comparison_of_another_cluster_does_not_count() -> None:
     """A resource that was deleted and created again for another cluster, before the operator saw that it was gone."""
-    other = replace(
+    another_cluster = replace(
         cluster(Position.COPIED), cluster_id=known("another"), zookeeper=known(znodes(cluster_id="another"))
     )
-    assert "was not compared" in message_of(decided(before=Look(BACK, other)))
+    assert "was not compared" in message_of(decided(before=Look(BACK, another_cluster)))
 
 
 def without_a_result(kind: FailureKind) -> Status:

@@ -77,8 +77,8 @@ class RestartsLeft:
     ids=lambda left: left.says,
 )
 def test_the_forecast_is_the_number_of_restarts_times_the_duration_of_one(left: RestartsLeft) -> None:
-    now = replace(HALF_WAY, restarts_left=left.restarts, node_seconds=left.seconds_before)
-    assert forecast(now, RolloutStatus(node_seconds=left.seconds_in_roll)) == left.says
+    half_way = replace(HALF_WAY, restarts_left=left.restarts, node_seconds=left.seconds_before)
+    assert forecast(half_way, RolloutStatus(node_seconds=left.seconds_in_roll)) == left.says
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,8 @@ def test_a_kafka_release_before_3_9_is_refused_with_the_upgrade_as_remedy(positi
     node = a_node(2, Shape.PLAIN_BROKER)
     assert isinstance(node.answer, Known)
     apis = {**node.answer.value.apis, 18: VersionRange(0, 3)}
-    old = replace(node, answer=replace(node.answer, value=replace(node.answer.value, apis=apis)))
-    look = looks(wanting(D.DUAL_WRITE), cluster(position, old))
+    before_3_9 = replace(node, answer=replace(node.answer, value=replace(node.answer.value, apis=apis)))
+    look = looks(wanting(D.DUAL_WRITE), cluster(position, before_3_9))
     assert isinstance(look.decision, Stalled)
     assert look.decision.reason is Reason.MIGRATION_BLOCKED
     assert "upgrade Kafka on broker 2 to 3.9 first" in message_of(look)

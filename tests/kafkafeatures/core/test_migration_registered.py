@@ -30,8 +30,8 @@ P, D = Position, Desired
 
 def with_level(id_: int, level: str) -> Node:
     """Build a broker with the flag whose file names another protocol version than the others."""
-    made = a_node(id_, Shape.FLAGGED_BROKER)
-    return replace(made, settings={**made.settings, IBP: from_file(level)})
+    flagged = a_node(id_, Shape.FLAGGED_BROKER)
+    return replace(flagged, settings={**flagged.settings, IBP: from_file(level)})
 
 
 def without(observation: Observation, id_: int) -> Observation:

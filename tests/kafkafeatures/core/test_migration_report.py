@@ -59,8 +59,8 @@ def test_after_finalization_no_lag_of_zookeeper_is_reported() -> None:
     """ZooKeeper is never written again, and the metadata log grows: an alert about that would never end."""
     wanted = wanting(D.FINALIZED)
     assert migration_of(status_after(looks(wanted, cluster(P.FINALIZED, offset=70)))).lag_records is None
-    left = cluster(P.FINALIZED, a_node(3001, Shape.MIGRATING_CONTROLLER), offset=70)
-    assert migration_of(status_after(looks(wanted, left))).lag_records is None
+    one_with_flag = cluster(P.FINALIZED, a_node(3001, Shape.MIGRATING_CONTROLLER), offset=70)
+    assert migration_of(status_after(looks(wanted, one_with_flag))).lag_records is None
 
 
 def test_since_is_the_time_at_which_the_phase_began_and_not_the_last_reconciliation() -> None:

@@ -53,8 +53,8 @@ def test_a_node_with_the_lines_of_its_shape_has_no_difference_and_each_missing_l
     node_settings = settings_of(shape, known)
     assert differences(shape, known, node_settings) == ()
     for name in node_settings:
-        left = {other: setting for other, setting in node_settings.items() if other != name}
-        assert [difference.name for difference in differences(shape, known, left)] == [name]
+        without = {other: setting for other, setting in node_settings.items() if other != name}
+        assert [difference.name for difference in differences(shape, known, without)] == [name]
 
 
 def test_the_lines_of_each_shape_differ_by_what_the_documentation_of_kafka_changes() -> None:
@@ -85,15 +85,15 @@ def test_a_default_value_and_a_flag_of_false_do_not_have_to_be_removed_unlike_a_
         FLAG: Setting(SettingSource.FILE, "false"),
     }
     assert differences(Shape.KRAFT_BROKER, KNOWN, node_settings) == ()
-    left = node_settings | {IBP: Setting(SettingSource.FILE, "3.9")}
-    assert [str(difference) for difference in differences(Shape.KRAFT_BROKER, KNOWN, left)] == [f"remove {IBP}"]
+    with_value = node_settings | {IBP: Setting(SettingSource.FILE, "3.9")}
+    assert [str(difference) for difference in differences(Shape.KRAFT_BROKER, KNOWN, with_value)] == [f"remove {IBP}"]
 
 
 def test_a_protocol_version_equals_its_short_name_and_no_other_version() -> None:
     short = settings_of(Shape.FLAGGED_BROKER) | {IBP: Setting(SettingSource.FILE, "3.9")}
     assert differences(Shape.FLAGGED_BROKER, KNOWN, short) == ()
-    older = short | {IBP: Setting(SettingSource.FILE, "3.8")}
-    (difference,) = differences(Shape.FLAGGED_BROKER, KNOWN, older)
+    another = short | {IBP: Setting(SettingSource.FILE, "3.8")}
+    (difference,) = differences(Shape.FLAGGED_BROKER, KNOWN, another)
     assert str(difference) == f"set {IBP}=3.9-IV0 (now 3.8)"
 
 

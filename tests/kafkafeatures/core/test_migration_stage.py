@@ -215,10 +215,10 @@ def test_a_migration_waits_for_an_ensemble_that_cannot_be_read_and_names_its_fai
 def test_a_contradiction_stalls_the_migration_only_after_a_minute() -> None:
     """/controller names 3001, and 3003 leads: it may be that an election is not over yet."""
     observation = cluster(P.DUAL_WRITE)
-    other = known(znodes(controller=claimed(3001, epoch=2), migration=progress(99)))
-    first = Look(wanting(D.DUAL_WRITE), replace(observation, zookeeper=other))
+    claimed_by_3001 = known(znodes(controller=claimed(3001, epoch=2), migration=progress(99)))
+    first = Look(wanting(D.DUAL_WRITE), replace(observation, zookeeper=claimed_by_3001))
     assert isinstance(first.decision, Wait)
-    later = Look(wanting(D.DUAL_WRITE), replace(observation, zookeeper=other), before=first, seconds=61)
+    later = Look(wanting(D.DUAL_WRITE), replace(observation, zookeeper=claimed_by_3001), before=first, seconds=61)
     assert isinstance(later.decision, Stalled)
     assert later.decision.reason is Reason.MIGRATION_FAILED
     resolved = Look(wanting(D.DUAL_WRITE), observation, before=later)

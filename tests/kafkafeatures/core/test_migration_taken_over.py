@@ -176,8 +176,10 @@ def test_the_remedy_for_znodes_that_were_deleted_restarts_each_flagged_broker_wi
 def test_two_controllers_at_once_stall_the_migration_for_any_target(desired: Desired) -> None:
     observation = cluster(P.COPIED)
     assert isinstance(observation.zookeeper, Known)
-    both = replace(observation.zookeeper, value=replace(observation.zookeeper.value, controller=elected(1)))
-    look = looks(wanting(desired), replace(observation, zookeeper=both))
+    claimed_by_broker = replace(
+        observation.zookeeper, value=replace(observation.zookeeper.value, controller=elected(1))
+    )
+    look = looks(wanting(desired), replace(observation, zookeeper=claimed_by_broker))
     assert isinstance(look.decision, Stalled)
     assert (look.decision.reason, look.decision.subject) == (Reason.MIGRATION_FAILED, "/controller")
     assert DO_FIRST in message_of(look)

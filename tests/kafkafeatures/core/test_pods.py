@@ -167,8 +167,8 @@ def test_two_nodes_that_advertise_one_pod_are_a_blocker_and_neither_is_restarted
 
 
 def test_a_node_that_advertises_two_pods_is_a_blocker() -> None:
-    both = replace(in_pod(1), listeners=(("broker-2.kafka", 9092),))
-    fleet = judged(both, pods=(pod(1), pod(2)))
+    advertising = replace(in_pod(1), listeners=(("broker-2.kafka", 9092),))
+    fleet = judged(advertising, pods=(pod(1), pod(2)))
     assert not fleet.pods
     assert messages(fleet) == ["broker 1 advertises addresses of several pods: broker-1, broker-2"]
 

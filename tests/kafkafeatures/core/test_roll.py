@@ -127,8 +127,8 @@ def test_two_brokers_are_in_flight_at_once_only_if_they_share_no_partition() -> 
     partner = {1: 4, 4: 1, 2: 5, 5: 2, 3: 6, 6: 3}[first]
     away = cluster({**ROLLED_CONTROLLERS, **replaced(first)}, fresh(first))
     assert restarted_id(rolled(away, sent(first))) == partner
-    both = cluster({**ROLLED_CONTROLLERS, **replaced(first), **replaced(partner)}, {**fresh(first), **fresh(partner)})
-    refused(rolled(both, sent(first), sent(partner)), Reason.ROLLING_NODES)
+    pair = cluster({**ROLLED_CONTROLLERS, **replaced(first), **replaced(partner)}, {**fresh(first), **fresh(partner)})
+    refused(rolled(pair, sent(first), sent(partner)), Reason.ROLLING_NODES)
 
 
 def test_a_node_that_is_back_counts_as_in_flight_until_it_has_been_stable() -> None:
@@ -208,8 +208,8 @@ def test_a_topic_that_becomes_unavailable_during_a_roll_is_not_covered_by_an_ear
     assert restarted_id(rolled(consented, consents=SINGLE, status=begun)) in BROKERS
     topic_deleted = cluster(ROLLED_CONTROLLERS, partitions=PARTITIONS)
     assert restarted_id(rolled(topic_deleted, consents=SINGLE, status=begun)) in BROKERS
-    another = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
-    message = refused(rolled(another, consents=SINGLE, status=begun), Reason.CONSENT_REQUIRED)
+    topic_created = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
+    message = refused(rolled(topic_created, consents=SINGLE, status=begun), Reason.CONSENT_REQUIRED)
     assert "(topics: two); the consent was given for other topics: 1 partition of 1 topic (one)" in message
     min_isr_raised = cluster(ROLLED_CONTROLLERS, partitions=reading(*PARTITIONS, row("one", 2), least={"orders": 3}))
     assert "topics: orders" in refused(rolled(min_isr_raised, consents=SINGLE, status=begun), Reason.CONSENT_REQUIRED)

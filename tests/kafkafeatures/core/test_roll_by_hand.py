@@ -175,8 +175,8 @@ def test_a_request_to_restart_a_node_by_hand_is_withdrawn_once_a_partition_forbi
 def test_a_node_that_was_restarted_with_the_former_kafka_halts_the_roll_and_asks_for_a_newer_one() -> None:
     observation = replace(cluster(), workloads=Unknown(SILENT))
     begun = RolloutStatus(id=rolled(observation, rollout=BY_HAND, changes=(RAISE,)).id, total=9, nodes="3002")
-    again = rolled(observation, rollout=BY_HAND, changes=(RAISE,), status=replace(EMPTY, rollout=begun))
-    message = refused(again, Reason.ROLLOUT_HALTED)
+    roll = rolled(observation, rollout=BY_HAND, changes=(RAISE,), status=replace(EMPTY, rollout=begun))
+    message = refused(roll, Reason.ROLLOUT_HALTED)
     assert message.endswith("; restart controller 3002 with a Kafka that supports it, or change the document")
 
 
@@ -192,8 +192,8 @@ def test_a_ghost_broker_is_a_blocker_with_its_unregistration_in_the_remedy() -> 
 
 
 def test_a_person_is_not_asked_to_upgrade_a_node_while_a_level_is_too_low_for_the_new_kafka() -> None:
-    old = answer({"metadata.version": (1, 21)}, {"metadata.version": 4})
-    nodes = {id_: replace(a_node(id_), answer=known(old), registered={}) for id_ in (*CONTROLLERS, *BROKERS)}
+    of_3_9 = answer({"metadata.version": (1, 21)}, {"metadata.version": 4})
+    nodes = {id_: replace(a_node(id_), answer=known(of_3_9), registered={}) for id_ in (*CONTROLLERS, *BROKERS)}
     observation = cluster(nodes=nodes)
     observation = replace(observation, workloads=Unknown(SILENT), finalized=known({"metadata.version": 4}))
     roll = rolled(observation, rollout=BY_HAND, changes=(UpdateFeature("metadata.version", 4, 25),))

@@ -76,7 +76,7 @@ lock: ## resolve the dependencies anew into requirements/*.lock, with hashes
 	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade pyproject.toml --extra operator -o requirements/operator.lock
 	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-header --upgrade pyproject.toml --extra operator --extra pipeline --extra export --group dev -o requirements/dev.lock
+	  --no-header --upgrade pyproject.toml --extra operator --extra pipeline --group dev -o requirements/dev.lock
 	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-header --upgrade pyproject.toml --extra pipeline --extra spark -o requirements/pipeline.lock
 	@.venv/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

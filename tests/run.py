@@ -61,7 +61,6 @@ WHOLE_RUNS = [
     "tests/featurelog/test_fleet.py",
     "tests/featurelog/test_run.py",
     "tests/featurelog/test_killed.py",
-    "tests/featurelog/test_export.py",
     "tests/featurelog/tables/test_properties.py",
 ]
 """Tests of the pipeline without Spark that take too long for the inner loop."""
@@ -101,7 +100,7 @@ SUITES = [
         "pipeline",
         [[*PYTEST, *FILE_BY_FILE, *WHOLE_RUNS], [*PYTEST, "tests/e2e/pipeline"]],
         30 if SOAK else 8,
-        {"java": "a JDK or JRE, 17 or newer", "go": _GO},
+        {"java": "a JDK or JRE, 17 or newer", "go": _GO, **({"mvn": "Maven 3.8 or newer"} if SOAK else {})},
     ),
     Suite(
         "kafka",

@@ -53,7 +53,7 @@ def _rows(table: Table) -> list[str]:
 def type_of(kind: pa.DataType) -> str:
     """A type as the page shows it."""
     if pa.types.is_timestamp(kind):
-        return "timestamp (ms, UTC)"
+        return "timestamp (UTC)"
     if pa.types.is_list(kind):
         return f"list of {type_of(kind.value_type)}"
     if pa.types.is_map(kind):

@@ -4,7 +4,7 @@ Called by `kafkafeatures pipeline`. It defines the fields, and the messages for 
 folder of the file, so that a run does not depend on the current folder.
 
     inputs: [/data/logs, "s3://bucket/logs?region=eu-central-1"]   # <cluster>/<node>/__cluster_metadata-0/*
-    output: /data/tables
+    output: /data/tables            # or a bucket, as an input
     mode: PERMISSIVE                # or DROPMALFORMED, FAILFAST
     documents: /data/documents      # KafkaFeatures documents with their status, if there are any
     metrics: /data/pipeline.prom    # written at the end of each run
@@ -29,10 +29,7 @@ from featurelog.parts import MODES, PERMISSIVE
 from featurelog.run import Settings
 
 LOCAL = "local[*]"
-_FOLDER = (
-    "invalid value; expected a folder: what is there changes all at once by a rename, which object stores do not have "
-    "(`pipeline export` writes Delta tables there)"
-)
+_FOLDER = "invalid value; expected a path, not a URI"
 
 
 class ConfigError(Exception):
@@ -90,12 +87,12 @@ def read(path: Path) -> Config:
     inputs, mode = settings_document["inputs"], settings_document.get("mode", PERMISSIVE)
     if not all(isinstance(uri, str) and uri for uri in inputs):
         raise ConfigError(f"{source}: inputs: invalid value; expected {_EXPECTED[list]}")
-    for uri in inputs:
+    for name, uri in [*(("inputs", uri) for uri in inputs), ("output", settings_document["output"])]:
         try:
             stores.check(uri)
         except stores.StoreError as error:
-            raise ConfigError(f"{source}: inputs: {error}") from None
-    for name in ("output", "documents", "metrics"):
+            raise ConfigError(f"{source}: {name}: {error}") from None
+    for name in ("documents", "metrics"):
         if stores.is_uri(settings_document.get(name, "")):
             raise ConfigError(f"{source}: {name}: {_FOLDER}")
     if mode not in MODES:
@@ -106,10 +103,12 @@ def read(path: Path) -> Config:
     def path_of(name: str) -> Path | None:
         return path.parent / Path(settings_document[name]).expanduser() if name in settings_document else None
 
+    def place_of(uri: str) -> str:
+        return uri if stores.is_uri(uri) else str(path.parent / Path(uri).expanduser())
+
+    output = place_of(settings_document["output"])
     settings = Settings(
-        tuple(uri if stores.is_uri(uri) else str(path.parent / Path(uri).expanduser()) for uri in inputs),
-        (path_of("output") or path).absolute(),  # `or`: for the type checker, as the field was checked above
-        mode,
+        tuple(map(place_of, inputs)), output if stores.is_uri(output) else str(Path(output).absolute()), mode
     )
     return Config(settings, Spark(**{**spark, "conf": conf}), path_of("documents"), path_of("metrics"))
 

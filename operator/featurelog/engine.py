@@ -7,18 +7,15 @@ tables of a cluster. Called by `run`.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from featurelog import cuts, manifest, stores
+from featurelog import cuts, stores
 from featurelog.cuts import Survey
-from featurelog.manifest import TableFile
 from featurelog.parts import (
     DamagedInputError,
     InputChangedError,
@@ -26,10 +23,9 @@ from featurelog.parts import (
     Task,
     new_path,
     open_range,
-    synced,
     write_part,
 )
-from featurelog.tables.inputs import ClusterCopies
+from featurelog.tables.inputs import COLUMNS, ClusterCopies
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +62,19 @@ class SpanToSurvey:
     end: int
 
 
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """A Parquet file of a table. cluster, cluster_id: whose rows it has. path: below the output, begins with the
+    table's name. rows, size: number of rows, and bytes.
+    """
+
+    cluster: str
+    cluster_id: str | None
+    path: str
+    rows: int
+    size: int
+
+
 SurveyResult = Survey | Problem | None
 """Result of surveying one span; None: no batch begins in it."""
 Derive = Callable[[ClusterCopies], Mapping[str, pa.Table]]
@@ -74,19 +83,33 @@ Derived = Mapping[str, TableFile]
 """Files that were written for a cluster, by the name of the table; a table without rows has no file."""
 
 
+@dataclass(frozen=True, slots=True)
+class RowsOfParts:
+    """Function that reads the rows of an input file from Parquet; unlike a lambda it can be sent to Spark's workers.
+    output: folder or URI. paths: of the Parquet files of its parts below it.
+    """
+
+    output: str
+    paths: tuple[str, ...]
+
+    def __call__(self) -> Iterator[pa.RecordBatch]:
+        for path in self.paths:
+            yield from pq.ParquetFile(stores.open_file(self.output, path)).iter_batches(columns=COLUMNS)
+
+
 class Engine(Protocol):
     """Reads files, and makes the tables of clusters. Results come in the order of the arguments.
 
     surveys: for each file, the surveys of its spans; the caller may stop early.
-    outcomes: the result of each task, whose rows go to the folder beside it.
+    outcomes: the result of each task, whose rows go below the output.
     derived: the files of each cluster; `derive` must be picklable, unless the engine is this process.
     """
 
     def surveys(self, files: Sequence[Sequence[SpanToSurvey]]) -> Iterable[Iterable[SurveyResult]]: ...
 
-    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterable[Outcome]: ...
+    def outcomes(self, tasks: Sequence[Task], output: str) -> Iterable[Outcome]: ...
 
-    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> Iterable[Derived]: ...
+    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: str) -> Iterable[Derived]: ...
 
 
 class OneCore:
@@ -98,26 +121,25 @@ class OneCore:
         """Surveys the spans of each file, each when its result is asked for."""
         return (map(survey_span, spans) for spans in files)
 
-    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
+    def outcomes(self, tasks: Sequence[Task], output: str) -> Iterator[Outcome]:
         """Runs the tasks, each when its result is asked for."""
-        return (run_task(task, folder) for task, folder in tasks)
+        return (run_task(task, output) for task in tasks)
 
-    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> Iterator[Derived]:
+    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: str) -> Iterator[Derived]:
         """Makes the tables of the clusters, each when its result is asked for."""
         return (derive_tables(derive, cluster, output) for cluster in clusters)
 
 
-def run_task(task: Task, folder: str) -> Outcome:
+def run_task(task: Task, output: str) -> Outcome:
     """Run one task. Returns its part, or the problem. Spark sends this function to workers by value, with all of
     `parts`. The proof (see `Task`) is looked for first: a worker that does not share the output folder would write the
     rows to its own disk.
     """
-    if task.proof and not os.path.exists(task.proof):
-        output = os.path.dirname(task.proof)
-        text = f"{output}: a worker does not see this folder as the run does; use a folder that all of them share"
-        return Problem(text, is_lost=True)
     try:
-        return write_part(task, folder)
+        if task.proof and stores.sizes(output, [task.proof]) == [None]:
+            text = f"{output}: a worker does not see this output as the run does; use one that all of them share"
+            return Problem(text, is_lost=True)
+        return write_part(task, output)
     except DamagedInputError as error:
         return Problem(str(error), is_fatal=True)
     except InputChangedError as error:
@@ -138,17 +160,18 @@ def survey_span(span: SpanToSurvey) -> SurveyResult:
     return result and result.moved(span.begin)
 
 
-def derive_tables(derive: Derive, cluster: ClusterCopies, output: Path) -> Derived:
-    """Write the tables of one cluster, each to a file that is safe on disk. Raises OSError."""
-    files = {}
-    for name, table in derive(cluster).items():
-        if table.num_rows:
-            path = Path(new_path(str(manifest.folder_of(output, name, cluster.cluster))))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            pq.write_table(table, path, compression="zstd")
-            synced(str(path))
-            relative_path = str(path.relative_to(output))
-            files[name] = TableFile(
-                cluster.cluster, cluster.cluster_id, relative_path, table.num_rows, path.stat().st_size
-            )
-    return files
+def derive_tables(derive: Derive, cluster: ClusterCopies, output: str) -> Derived:
+    """Write the tables of one cluster, each to a file. Raises OSError."""
+    return {
+        name: write_table(output, name, table, cluster.cluster, cluster.cluster_id)
+        for name, table in derive(cluster).items()
+        if table.num_rows
+    }
+
+
+def write_table(output: str, name: str, rows: pa.Table, cluster: str, cluster_id: str | None) -> TableFile:
+    """Write rows of one cluster to a new file of a table. Raises OSError."""
+    path = new_path(name)
+    with stores.new_file(output, path) as stream:
+        pq.write_table(rows, stream, compression="zstd")
+        return TableFile(cluster, cluster_id, path, rows.num_rows, stream.tell())

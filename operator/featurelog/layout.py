@@ -120,6 +120,13 @@ class Root:
         except OSError as error:
             raise InputsError(f"{self.uri}: {stores.reason(error)}; check the path and the rights to read it") from None
 
+    def logs(self) -> list[NodeLog]:
+        """`nodes` of an input of a run. Raises InputsError also if there is none: its volume may not be mounted."""
+        logs = list(self.nodes())
+        if not logs:
+            raise InputsError(f"{self.uri}: no metadata log is here; expected <cluster>/<node>/{files.DIRECTORY}/*")
+        return logs
+
 
 def _listed(system: FileSystem, path: str) -> list[FileInfo]:
     """The files and folders in a folder. Raises InputsError for more than `MOST`."""

@@ -1,7 +1,7 @@
 """The ledger: up to which byte each file of each node was read, and which parts of `metadata_records` have its rows.
 
-What it decides: which bytes of the inputs are still to be read, and which parts they replace. It is written as plain
-JSON beside the tables, and replaced only together with them (`manifest`). Called when a run is planned, and when
+What it decides: which bytes of the inputs are still to be read, and which parts they replace. It is a table beside the
+others, and committed with them (`delta`). Called when a run is planned, and when
 results are in. A file that is gone from the inputs stays in the ledger: Kafka deletes old segments, their rows stay.
 
 A node is identified by its folder and its cluster id: if a cluster is created anew in the folder of an older one, its
@@ -10,6 +10,7 @@ nodes are other nodes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -137,12 +138,26 @@ class Ledger:
         node.vote = log.vote
         return node
 
+    def by_cluster(self) -> dict[str, Ledger]:
+        """The ledger of each folder of a cluster."""
+        ledgers: dict[str, Ledger] = {}
+        for node in sorted(self.nodes, key=lambda node: (node.cluster, node.node, node.cluster_id or "")):
+            ledgers.setdefault(node.cluster, Ledger()).nodes.append(node)
+        for key, digest in sorted(self.derived.items()):
+            ledgers.setdefault(json.loads(key)[0], Ledger()).derived[key] = digest
+        return ledgers
+
+    def without(self, cluster: str) -> Ledger:
+        """The ledger of all folders but that of one cluster."""
+        ledgers = [ledger for folder, ledger in self.by_cluster().items() if folder != cluster]
+        return Ledger(
+            [node for ledger in ledgers for node in ledger.nodes],
+            {key: digest for ledger in ledgers for key, digest in ledger.derived.items()},
+        )
+
     def to_json(self) -> dict[str, Any]:
-        """The ledger as values for JSON. Nodes are still objects: `manifest` writes them and their files by their
-        fields.
-        """
-        ordered = sorted(self.nodes, key=lambda node: (node.cluster, node.node, node.cluster_id or ""))
-        return {"version": VERSION, "nodes": ordered, "derived": dict(sorted(self.derived.items()))}
+        """The ledger as values for JSON; nodes are still objects, which msgspec writes by their fields."""
+        return {"version": VERSION, "nodes": self.nodes, "derived": self.derived}
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Ledger:

@@ -11,11 +11,9 @@ from __future__ import annotations
 import collections
 import hashlib
 import itertools
-import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +33,7 @@ _LABELS = (
     pa.field("file", pa.string(), nullable=False),
     pa.field("fingerprint", pa.string(), nullable=False),  # of the first header: the same as long as the file grows
 )
+METADATA_RECORDS = "metadata_records"
 ROWS = pa.schema([*_LABELS, *RECORDS])
 """The columns of `metadata_records`: what a file says, and which file it is."""
 
@@ -76,8 +75,8 @@ class Task:
     whether the range continues the order; `start` if there is none. start, end: positions in the file.
     is_open: a node may still be writing at the end. mode: one of `MODES`. redact: leave out secrets.
     version: of the object when the run was planned; "" in a folder.
-    proof: path of a file of this run in the output folder; a worker that cannot see it has another disk, and returns
-    a problem. "" if nothing is written.
+    proof: path of a file of this run below the output; a worker that cannot see it has another disk, and returns a
+    problem. "" if nothing is written.
     """
 
     uri: str
@@ -105,7 +104,7 @@ class Task:
 class Part:
     """Result of a task: a range of a file that was read.
 
-    path: of the Parquet file; None: no rows. rows, size: number of rows, and bytes of the Parquet file.
+    path: of the Parquet file below the output; None: no rows. rows, size: number of rows, and bytes of that file.
     start, next: the range in the input file; `next` is before the end of the task if a node was writing the last bytes.
     is_final: no byte of the range can change any more; False: the next run reads the whole part again.
     stamped: position of the last sound batch, `next` if none.
@@ -282,13 +281,13 @@ def kept_of(rows: pa.RecordBatch) -> Any:
     return mask
 
 
-def write_part(task: Task, folder: str) -> Part:
-    """Write the rows of a task to a new Parquet file in `folder`, which is safe on disk when this returns.
+def write_part(task: Task, output: str) -> Part:
+    """Write the rows of a task to a new Parquet file of `metadata_records` below the output, a folder or URI.
 
-    If the process is killed before it reports the file, no manifest lists it, and the next run removes it.
+    If the process is killed before it reports the file, no commit names it.
     """
     reader = PartReader(task)
-    path, rows, size = _written(reader, folder)
+    path, rows, size = _written(reader, output)
     stamped = reader.next if reader.last is None else reader.last
     return Part(
         path=path, rows=rows, size=size, start=task.start, next=reader.next, is_final=reader.is_final,
@@ -297,31 +296,26 @@ def write_part(task: Task, folder: str) -> Part:
     )  # fmt: skip
 
 
-def new_path(folder: str) -> str:
-    """The path of a new file of a table, with a unique name."""
-    return os.path.join(folder, f"part-{uuid.uuid4().hex}.parquet")
+def new_path(table_name: str) -> str:
+    """The path of a new file of a table below the output, with a unique name."""
+    return f"{table_name}/part-{uuid.uuid4().hex}.parquet"
 
 
-def _written(batches: Iterable[pa.RecordBatch], folder: str) -> tuple[str | None, int, int]:
+def _written(batches: Iterable[pa.RecordBatch], output: str) -> tuple[str | None, int, int]:
     """Write rows to a new file. Returns (path, number of rows, bytes). Without rows there is no file, and the path is
     None. Small batches are collected first, since readers pay for each column of each row group.
     """
-    path, rows = new_path(folder), 0
-    writer: pq.ParquetWriter | None = None
-    try:
-        for group in row_groups(batches):
-            if writer is None:
-                os.makedirs(folder, exist_ok=True)
-                writer = _writer(path, is_small=group.num_rows < _SMALL)
-            writer.write_table(group, group.num_rows)
-            rows += group.num_rows
-    finally:
-        if writer is not None:
-            writer.close()
-    if writer is None:
+    groups = row_groups(batches)
+    first = next(groups, None)
+    if first is None:
         return None, 0, 0
-    synced(path)
-    return path, rows, os.path.getsize(path)
+    path, rows = new_path(METADATA_RECORDS), 0
+    with stores.new_file(output, path) as stream:
+        with _writer(stream, is_small=first.num_rows < _SMALL) as writer:
+            for group in itertools.chain((first,), groups):
+                writer.write_table(group, group.num_rows)
+                rows += group.num_rows
+        return path, rows, stream.tell()
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -338,14 +332,14 @@ def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(batches_of_group)
 
 
-def batches_of(path: str | Path) -> Iterator[pa.RecordBatch]:
+def batches_of(output: str, path: str) -> Iterator[pa.RecordBatch]:
     """The rows of a file, in batches of at most one row group, whose bytes are limited."""
-    file = pq.ParquetFile(path)
+    file = pq.ParquetFile(stores.open_file(output, path))
     for number in range(file.num_row_groups):
         yield from file.iter_batches(_ROWS, row_groups=[number], use_threads=False)
 
 
-def _writer(path: str, *, is_small: bool) -> pq.ParquetWriter:
+def _writer(stream: pa.NativeFile, *, is_small: bool) -> pq.ParquetWriter:
     """A writer with kraftlog's settings for its columns, and dictionaries for those that name the file, as these have
     one value each. A small file is compressed with Snappy: it is not larger, and takes half as long to read.
     """
@@ -354,22 +348,13 @@ def _writer(path: str, *, is_small: bool) -> pq.ParquetWriter:
         options[columns] = [*(label.name for label in _LABELS), *options[columns]]
     if is_small:
         options |= {"compression": "snappy", "compression_level": None}
-    return pq.ParquetWriter(path, ROWS, **options)
+    return pq.ParquetWriter(stream, ROWS, **options)
 
 
-def synced(path: str) -> None:
-    """Wait until a file, or the names in a folder, are safe on disk."""
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
-
-
-def merged(parts: Sequence[Part], folder: str) -> Part:
+def merged(parts: Sequence[Part], output: str) -> Part:
     """Merge successive parts of one file into one, since many small ones are slow to read."""
-    paths = (part.path for part in parts if part.path is not None)
-    path, rows, size = _written(itertools.chain.from_iterable(map(batches_of, paths)), folder)
+    batches = (batch for part in parts if part.path is not None for batch in batches_of(output, part.path))
+    path, rows, size = _written(batches, output)
     account: dict[str, Any] = {}
     for part in parts:
         account = combined(account, part.account)

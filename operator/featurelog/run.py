@@ -1,35 +1,39 @@
-"""One run of the pipeline: reads new bytes of the inputs, makes the tables anew, and commits all of them at once.
+"""One run of the pipeline: reads new bytes of the inputs, makes the tables anew, and commits all of them.
 
 It decides the order in which bytes are read, and when the result is committed. Called by `kafkafeatures pipeline run`.
 An `Engine` (this process, or Spark) reads the files and makes the tables of clusters. Everything else happens here, on
-one core, and is the same for both. If a run is killed, the next one makes the tables that it would have made: a file
-that the manifest does not name counts as absent.
+one core, and is the same for both. If a run is killed, the next one makes the tables that it would have made: what no
+row of `runs` names (`delta`) counts as absent.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from featurelog import cuts, manifest, stores
+from featurelog import cuts, stores
 from featurelog.cuts import Survey
-from featurelog.disk import PROOF, Disk
-from featurelog.engine import Derive, Engine, OneCore, Problem, SpanToSurvey, SurveyResult
-from featurelog.layout import InputsError, NodeLog, Root
-from featurelog.ledger import Due, Ledger, Node, due
-from featurelog.manifest import Manifest, OutputError, TableFile
+from featurelog.delta import Output, OutputError
+from featurelog.engine import (
+    Derive,
+    Engine,
+    OneCore,
+    Problem,
+    RowsOfParts,
+    SpanToSurvey,
+    SurveyResult,
+    TableFile,
+)
+from featurelog.layout import NodeLog, Root
+from featurelog.ledger import Due, Node, due
 from featurelog.parts import (
+    METADATA_RECORDS,
     PERMISSIVE,
     DamagedInputError,
     EngineError,
@@ -41,29 +45,29 @@ from featurelog.parts import (
     open_range,
     stamp,
 )
-from featurelog.tables.inputs import COLUMNS, ClusterCopies, FileRecords, NodeCopy, clusters_of
-from kraftlog.files import DIRECTORY
+from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, clusters_of
 
-METADATA_RECORDS = "metadata_records"
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Bytes of inputs that are committed together; those of one cluster are never divided."""
 DERIVED = 4
 """Version of the code that derives tables from records. When it changes, the next run derives all tables anew."""
 MOST_PARTS = 24
 """Most parts of one input file; if it has more, they are merged into one Parquet file, as many files read slowly."""
+PROOF = ".seen-"
+"""Prefix of the proof file of a run: a worker that sees the file shares the output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Inputs and output of a run.
 
-    inputs: folders or URIs. output: the folder of the tables. mode: see `parts.MODES`.
+    inputs: folders or URIs. output: folder (an absolute path) or URI of the tables. mode: see `parts.MODES`.
     redact: leave out secrets, and bytes that could not be decoded. piece: bytes of a file that one task reads at least.
     bytes_per_commit: see `BYTES_PER_COMMIT`.
     """
 
     inputs: tuple[str, ...]
-    output: Path
+    output: str
     mode: str = PERMISSIVE
     redact: bool = True
     piece: int = cuts.PIECE
@@ -74,7 +78,7 @@ class Settings:
 class Summary:
     """Result of a run.
 
-    clusters: number of clusters in the tables. files: number of files that were read. sequence: of the last manifest.
+    clusters: number of clusters in the tables. files: number of files that were read. sequence: of the last commit.
     account: of all bytes that were read, as `kraftlog.reading.Account`.
     problems: files that could not be read, and why. doubts: reasons why it is not sure which files are of one cluster.
     """
@@ -95,36 +99,42 @@ class Run:
     """One run of the pipeline, from the listing of the inputs to the commit. An instance is called once.
 
     start_engine: called only if there is something to read. beside: digest of the data that `derive` reads besides the
-    logs (KafkaFeatures documents); if it changes, all tables are derived anew.
+    logs (KafkaFeatures documents); if it changes, all tables are derived anew. before: called before each effect of a
+    commit, so that tests can end a run there.
     """
 
     def __init__(
         self, settings: Settings, derive: Derive, start_engine: Callable[[], Engine] = OneCore, *,
-        disk: Disk | None = None, progress: Progress = lambda done, of: None, beside: str = "",
+        progress: Progress = lambda done, of: None, beside: str = "", before: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self.summary = Summary()
         self._derive, self._start_engine, self._beside = derive, start_engine, beside
-        self._disk, self._progress = disk or Disk(), progress
-        self._manifest, self._ledger = Manifest(settings.output), Ledger()
-        self._proof = settings.output.absolute() / f"{PROOF}{uuid.uuid4().hex}"  # see `Task.proof`
+        self._before, self._progress = before, progress
+        self._output = Output.open(settings.output)
+        self._ledger = self._output.ledger
+        self._proof = f"{PROOF}{uuid.uuid4().hex}"  # see `Task.proof`
 
     def __call__(self) -> Summary:
-        """Run, and return the summary. Raises InputsError, OutputError, LockedError, DamagedInputError, EngineError."""
-        root = self.settings.output
+        """Run, and return the summary. Raises InputsError, OutputError, DamagedInputError, EngineError."""
+        output = self.settings.output
+        dues = self._plan()
         try:
-            with self._disk.locked(root / ".lock"):
-                self._run()
+            with self._proved() if dues else nullcontext():
+                self._read_and_commit(dues)
         except OSError as error:
-            raise OutputError(f"{error.filename or root}: {error.strerror}; check the path and the rights") from None
+            reason = stores.reason(error)
+            raise OutputError(f"{error.filename or output}: {reason}; check the path and the rights") from None
         return self.summary
 
-    def _run(self) -> None:
-        self._manifest, self._ledger = manifest.load(self.settings.output)
-        manifest.sweep(self._disk, self._manifest)
-        dues = self._plan()
-        with self._disk.proved(self._proof) if dues else nullcontext():
-            self._read_and_commit(dues)
+    @contextmanager
+    def _proved(self) -> Iterator[None]:
+        """Context with the proof file of this run in the output."""
+        stores.new_file(self.settings.output, self._proof).close()
+        try:
+            yield
+        finally:
+            stores.remove_file(self.settings.output, self._proof)
 
     def _read_and_commit(self, dues: Sequence[Due]) -> None:
         """Read the files with new bytes, and commit them in groups. The last commit also covers changes without new
@@ -139,7 +149,7 @@ class Run:
                 self._progress(done, total)
             self._commit(engine, {due_file.node.cluster for due_file in group})
         self._commit(engine or OneCore(), None)
-        self.summary.sequence = self._manifest.sequence
+        self.summary.sequence = self._output.tables.sequence
 
     def _plan(self) -> list[Due]:
         """Files with new bytes, by cluster. Adds every node of the inputs to the ledger. Of a log that is in several
@@ -148,10 +158,7 @@ class Run:
         logs: dict[tuple[str, str], tuple[str, NodeLog]] = {}
         other_uris: dict[tuple[str, str], list[str]] = {}  # further inputs that have the same log
         for root in map(Root.of, self.settings.inputs):
-            logs_of_root = list(root.nodes())
-            if not logs_of_root:
-                raise InputsError(f"{root.uri}: no metadata log is here; expected <cluster>/<node>/{DIRECTORY}/*")
-            for log in logs_of_root:
+            for log in root.logs():
                 key = log.cluster, log.node
                 if key in logs:
                     other_uris.setdefault(key, []).append(root.uri)
@@ -182,12 +189,12 @@ class Run:
         """The files of a group that were read to their end, each with its new parts. A file of which a task failed is
         left out, and its problem goes to the summary. Raises DamagedInputError, EngineError.
         """
-        tasks: list[tuple[Task, str]] = []
+        tasks: list[Task] = []
         owners = []
         for due_file, file_tasks in self._planned(engine, group):
             owners.append((due_file, len(file_tasks)))
-            tasks += ((task, self._folder(due_file.node)) for task in file_tasks)
-        results = iter(engine.outcomes(tasks))
+            tasks += file_tasks
+        results = iter(engine.outcomes(tasks, self.settings.output))
         for due_file, count in owners:
             outcomes = [next(results) for _ in range(count)]
             parts = [each for each in outcomes if isinstance(each, Part)]
@@ -257,7 +264,7 @@ class Run:
             uri=due_file.uri, path=file.path, cluster=node.cluster, node=node.node, file=file.name,
             fingerprint=due_file.fingerprint, lead=lead, start=start, end=end,
             is_open=due_file.is_open and end == file.size, mode=self.settings.mode, redact=self.settings.redact,
-            version=version, proof=str(self._proof),
+            version=version, proof=self._proof,
         )  # fmt: skip
 
     def _record_file(self, due_file: Due, new_parts: Sequence[Part]) -> None:
@@ -265,18 +272,10 @@ class Run:
         self.summary.files += 1
         for part in new_parts:
             self.summary.account = combined(self.summary.account, part.account)
-        parts = [*due_file.kept_parts, *(self._with_relative_path(part) for part in new_parts)]
+        parts = [*due_file.kept_parts, *new_parts]
         if len(parts) > MOST_PARTS and parts[-1].is_final:
-            absolute = [replace(part, path=part.path and str(self.settings.output / part.path)) for part in parts]
-            parts = [self._with_relative_path(merged(absolute, self._folder(due_file.node)))]
+            parts = [merged(parts, self.settings.output)]
         due_file.node.files[due_file.file.name] = due_file.entry(parts)
-
-    def _with_relative_path(self, part: Part) -> Part:
-        """The part with its path relative to the output folder, which may be moved."""
-        return replace(part, path=part.path and os.path.relpath(part.path, self.settings.output))
-
-    def _folder(self, node: Node) -> str:
-        return str(manifest.folder_of(self.settings.output, METADATA_RECORDS, node.cluster))
 
     def _commit(self, engine: Engine, folders: set[str] | None) -> None:
         """Derive the tables of those clusters anew whose rows or other sources (`_source`) have changed, and commit all
@@ -313,39 +312,23 @@ class Run:
         if sources == self._ledger.derived:
             return
         self._ledger.derived = sources
-        for name, old_files in self._manifest.tables.items():
+        for name, old_files in self._output.tables.files.items():
             tables[name] += [file for file in old_files if (file.cluster, file.cluster_id) in unchanged]
         tables[METADATA_RECORDS] = [
             TableFile(node.cluster, node.cluster_id, part.path, part.rows, part.size)
             for node in nodes for part in node.parts() if part.path is not None
         ]  # fmt: skip
-        ordered = {name: tuple(sorted(files, key=lambda file: file.path)) for name, files in tables.items()}
-        self._manifest = Manifest(self.settings.output, self._manifest.sequence + 1, ordered)
-        manifest.commit(self._disk, self._manifest, self._ledger)
-        manifest.sweep(self._disk, self._manifest)
+        self._output.commit(tables, self._ledger, self._before)
 
     def _copy(self, node: Node) -> NodeCopy:
-        root, files = self.settings.output, sorted(node.files.items())
+        output = self.settings.output
         records = (
-            FileRecords(node.node, name, _Rows(tuple(str(root / part.path) for part in entry.parts if part.path)))
-            for name, entry in files
+            FileRecords(node.node, name, RowsOfParts(output, tuple(part.path for part in entry.parts if part.path)))
+            for name, entry in sorted(node.files.items())
         )
         return NodeCopy(
             node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters, node.node_id, node.vote
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Function that reads the rows of an input file from Parquet; unlike a lambda it can be sent to Spark's workers.
-    paths: the Parquet files of its parts.
-    """
-
-    paths: tuple[str, ...]
-
-    def __call__(self) -> Iterator[pa.RecordBatch]:
-        for path in self.paths:
-            yield from pq.ParquetFile(path).iter_batches(columns=COLUMNS)
 
 
 def _surveys(outcomes: Iterable[SurveyResult], problems: list[Problem]) -> Iterator[Survey | None]:

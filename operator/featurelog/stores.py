@@ -1,16 +1,17 @@
-"""Object stores by URI: which of them are supported, the options of a URI, timeouts, parallel requests, and messages.
+"""Folders and object stores by URI: which are supported, the options of a URI, timeouts, and messages.
 
-Called by modules that open inputs (`layout`, `parts`) or write an export. Credentials come from the environment, or
-from where the store's own library looks for them (AWS: a profile, the role of a pod or machine); a URI that contains
-credentials is refused, and is not printed. This module goes to Spark's workers by value, with `parts`: of other
-packages it may import pyarrow only.
+Called by modules that open inputs (`layout`, `parts`) or write tables (`engine`, `delta`). Credentials come from the
+environment, or from where the store's own library looks for them (AWS: a profile, the role of a pod or machine); a URI
+that contains credentials is refused, and is not printed. This module goes to Spark's workers by value, with `parts`: of
+other packages it may import pyarrow only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -49,7 +50,14 @@ _REFUSED = {
     "SIGNATURE_DOES_NOT_MATCH": "access denied: the secret key is not that of the access key ({operation})",
     "INVALID_ACCESS_KEY_ID": "access denied: the access key is unknown ({operation})",
 }
-"""Messages by Amazon's name of an error."""
+"""Messages by Amazon's name of an error, as Arrow writes it."""
+_CODES = {
+    "NoSuchBucket": "NO_SUCH_BUCKET",
+    "AccessDenied": "ACCESS_DENIED",
+    "SignatureDoesNotMatch": "SIGNATURE_DOES_NOT_MATCH",
+    "InvalidAccessKeyId": "INVALID_ACCESS_KEY_ID",
+}
+"""Amazon's codes in answers of a store, which delta-rs repeats, with Arrow's names for them."""
 
 _S3 = "s3://"
 _NO_CREDENTIALS = (
@@ -89,6 +97,35 @@ def open_store(uri: str) -> tuple[FileSystem, str]:
     return _opened[uri], f"{bucket}/{unquote(prefix)}".rstrip("/")
 
 
+def new_file(output: str, path: str) -> NativeFile:
+    """A new file at a path below a folder or URI, open for writing; in a store it appears as a whole, when it is
+    closed. Raises OSError.
+    """
+    system, root = open_store(output)
+    if not is_uri(output):
+        system.create_dir(f"{root}/{path}".rpartition("/")[0])
+    return system.open_output_stream(f"{root}/{path}")
+
+
+def open_file(output: str, path: str) -> NativeFile:
+    """The file at a path below a folder or URI, open for reading. Raises OSError."""
+    system, root = open_store(output)
+    return system.open_input_file(f"{root}/{path}")
+
+
+def sizes(output: str, paths: Sequence[str]) -> list[int | None]:
+    """The size of each file below a folder or URI in bytes; None: there is none. Raises OSError."""
+    system, root = open_store(output)
+    return [info.size for info in system.get_file_info([f"{root}/{path}" for path in paths])]
+
+
+def remove_file(output: str, path: str) -> None:
+    """Delete a file below a folder or URI, if it is there. Raises OSError."""
+    system, root = open_store(output)
+    with contextlib.suppress(FileNotFoundError):
+        system.delete_file(f"{root}/{path}")
+
+
 def each(ask: Callable[[_In], _Out], items: Iterable[_In], *places: str) -> Iterator[_Out]:
     """The result of `ask` for each item, in order; several at once if any of the places is an object store."""
     if not any(map(is_uri, places)):
@@ -125,6 +162,8 @@ def reason(error: Exception) -> str:
     if match := _AWS.fullmatch(text):
         parts = {"code": match[1], "operation": match[2], "why": match[3]}
         text = _REFUSED.get(match[1], "{code} ({operation}): {why}").format(**parts)
+    elif code and code[1] in _CODES:
+        text = _REFUSED[_CODES[code[1]]].format(operation="Delta table")
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
@@ -139,7 +178,10 @@ def check(uri: str) -> None:
 
 
 def for_delta(uri: str) -> tuple[str, dict[str, str]]:
-    """(URI, options) of a bucket for delta-rs. Raises StoreError, OSError."""
+    """(path or URI, options) of a place for delta-rs. Raises StoreError, OSError."""
+    if not uri.startswith(_S3):
+        check(uri)
+        return uri, {}
     bucket, prefix, options = _of_bucket(uri)
     delta_options = {
         "connect_timeout": f"{CONNECT_SECONDS}s",

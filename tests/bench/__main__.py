@@ -40,7 +40,7 @@ from kafkafeatures.reconcile.context import ReconcileContext
 from kafkafeatures.reconcile.credentials import secrets_in, settings_of
 from kafkafeatures.reconcile.file_store import FileStore
 from kafkasim.ports import SimulatedCluster
-from tests.bench import bench_kraftlog, equality, metadata_logs, pipelines, request_logs, rolls
+from tests.bench import bench_kraftlog, client_check, equality, metadata_logs, pipelines, request_logs, rolls
 from tests.bench.migration import migration
 from tests.bench.new_start import new_start
 from tests.bench.real_roll import real_roll
@@ -70,8 +70,8 @@ PARTS = (
     "rolls",
     "equality",
 )
-REQUEST_LOGS = "request-logs"
-"""With DuckDB and Polars, which come from PyPI: only where it is asked for, or in a whole run."""
+CLIENTS = REQUEST_LOGS, CLIENT_CHECK = "request-logs", "client-check"
+"""With DuckDB and Polars from PyPI, and Prometheus from Debian: only where they are asked for, or in a whole run."""
 SPARK = pipelines.PARTS
 """With PySpark, which not every environment has: `--quick` takes them only where they are asked for."""
 REAL_ROLL, MIGRATION = "real-roll", "migration"
@@ -94,6 +94,7 @@ class Size:
     log: bench_kraftlog.Size
     metadata_logs: metadata_logs.Size
     request_logs: request_logs.Size
+    client_check: client_check.Size
     rolls: rolls.Size
     equality: equality.Size
     pipelines: pipelines.Size
@@ -111,6 +112,7 @@ FULL = Size(
     bench_kraftlog.FULL,
     metadata_logs.FULL,
     request_logs.FULL,
+    client_check.FULL,
     rolls.FULL,
     equality.FULL,
     pipelines.FULL,
@@ -127,6 +129,7 @@ QUICK = Size(
     bench_kraftlog.QUICK,
     metadata_logs.QUICK,
     request_logs.QUICK,
+    client_check.QUICK,
     rolls.QUICK,
     equality.QUICK,
     pipelines.QUICK,
@@ -137,14 +140,14 @@ def main() -> int:
     """Run the benchmarks and print them as lines of one table."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("--rounds", type=int, help=f"{ROUNDS}, or {REAL_ROLLS} of {REAL_ROLL} and 1 of {MIGRATION}")
-    parser.add_argument("--only", choices=(*PARTS, REQUEST_LOGS, *SPARK, REAL_ROLL, MIGRATION))
+    parser.add_argument("--only", choices=(*PARTS, *CLIENTS, *SPARK, REAL_ROLL, MIGRATION))
     parser.add_argument("--quick", action="store_true")
     parser.add_argument(
         "--fleet", type=Path, help=f"of {SPARK[1]}: written by python -m kafkasim.fleet, instead of a new one"
     )
     arguments = parser.parse_args()
     print(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, Kafka {RECENT}")
-    wanted = (arguments.only,) if arguments.only else PARTS if arguments.quick else (*PARTS, REQUEST_LOGS, *SPARK)
+    wanted = (arguments.only,) if arguments.only else PARTS if arguments.quick else (*PARTS, *CLIENTS, *SPARK)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if arguments.only == REAL_ROLL:
         real_roll(1 if arguments.quick else arguments.rounds or REAL_ROLLS)
@@ -208,6 +211,8 @@ def _measure(wanted: tuple[str, ...], rounds: int, command: list[str], size: Siz
         metadata_logs.run(size.metadata_logs, command)
     if REQUEST_LOGS in wanted:
         request_logs.run(size.request_logs, command)
+    if CLIENT_CHECK in wanted:
+        client_check.run(size.client_check, command)
     if "rolls" in wanted:
         rolls.run(size.rolls)
     if "equality" in wanted:

@@ -45,17 +45,17 @@ class Timed:
         self.reading += time.monotonic() - began
         return found
 
-    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> list[Outcome]:
+    def outcomes(self, tasks: Sequence[Task], output: str) -> list[Outcome]:
         """What became of every task, once all have ended, so that no time of other work is counted. Workers that are
         idle are looked at before they go.
         """
         began = time.monotonic()
-        found = list(self._engine.outcomes(tasks))
+        found = list(self._engine.outcomes(tasks, output))
         self.reading += time.monotonic() - began
         self._look()
         return found
 
-    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> list[Derived]:
+    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: str) -> list[Derived]:
         """In the same way."""
         if not self._derives:
             return [{} for _ in clusters]
@@ -79,7 +79,7 @@ def main(
     with ExitStack() as stack:
         engine = one_core() if master is None else on_spark(stack, master, settings)
         started = time.monotonic()
-        runs = [one_run(Timed(engine, derives=derives), Settings((inputs,), Path(output))) for output in outputs]
+        runs = [one_run(Timed(engine, derives=derives), Settings((inputs,), output)) for output in outputs]
     print(json.dumps({"process": loaded - began, "engine": started - loaded, "runs": runs}))
 
 

@@ -38,11 +38,12 @@ class Process(Struct, frozen=True):
     refuses: bool = False
 
     def counters(self, minute: int, offset: int = 0) -> dict[tuple[str, int], float]:
-        """The counters at a minute. Heartbeats and fetches grow with every minute, so no two scrapes are equal.
-        `offset`: makes the counters of two brokers differ.
+        """The counters at a minute. Heartbeats and fetches grow with every minute, so no two scrapes are equal. The
+        first offsets are deleted after three days. `offset`: makes the counters of two brokers differ.
         """
         alive = float(minute - self.start + offset)
         counters = {("ApiVersions", 3): 1.0 + offset, ("Heartbeat", 4): alive + 1, ("Fetch", 11): 2 * alive + 1}
+        counters |= {("OffsetCommit", 8): alive + 1} | ({("OffsetDelete", 0): 1.0} if alive >= 3 * DAY else {})
         uses = 0 if self.refuses else sum(use <= minute for use in self.uses)
         return counters | ({GONE: float(uses)} if uses else {})
 

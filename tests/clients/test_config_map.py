@@ -70,6 +70,10 @@ def test_a_config_map_makes_a_cluster_ready_or_blocked(history: History, verdict
 
 TEXT = answer_of(whole(QUIET)[-1]).encode()
 WHOLE = gzip.compress(TEXT, mtime=0)
+MERGED = b"a0: &a0 {team: a}\n" + b"".join(
+    b"a%d: &a%d {<<: [%s]}\n" % (level, level, b", ".join([b"*a%d" % (level - 1)] * 10)) for level in range(1, 6)
+)
+"""YAML of which a loader makes ten times as much for each level."""
 
 
 @pytest.mark.parametrize(
@@ -90,6 +94,9 @@ WHOLE = gzip.compress(TEXT, mtime=0)
         ("a.jsonl.gz", b"{}", "it is cut off or damaged; make it again with clients reduce; the clients"),
         ("a.jsonl.gz", gzip.compress(b"{}"), "it is not a reduced request log; make one with clients reduce; the"),
         ("owners.yaml", b"teams: []", "Object contains unknown field `teams`; expected owners"),
+        ("owners.yaml", b"owners: !!bool maybe", "a value does not match its tag; expected owners"),
+        ("owners.yaml", b"owners: " + b"1:" * 200 + b"1.0", "a value does not match its tag; expected owners"),
+        ("owners.yaml", MERGED, "could not determine a constructor for the tag 'tag:yaml.org,2002:merge'"),
         ("owners.yaml", b" " * (MAX_OWNERS_BYTES + 1), "with it, entries of its kind have more than 128 KiB"),
     ],
 )  # fmt: skip
@@ -154,8 +161,9 @@ def test_more_scrapes_than_the_maximum_are_refused(monkeypatch: pytest.MonkeyPat
 def test_a_newest_scrape_that_is_damaged_leaves_a_gap_and_does_not_end_the_window_earlier() -> None:
     entries = entries_of(QUIET.scrapes((BEGIN, END - 20, END)))
     assert verdict_of(read_config_map(entries, NOW)) is ClientVerdict.READY
-    for name in (f"1-{TIME}.prom.gz", f"2-{TIME}.prom.gz"):
-        evidence = read_config_map({**entries, name: entries[name][:-20]}, NOW)
+    for ids in ((1,), (2,), (1, 2)):
+        names = [f"{id_}-{TIME}.prom.gz" for id_ in ids]
+        evidence = read_config_map({**entries, **{name: entries[name][:-20] for name in names}}, NOW)
         assert evidence.newest == NOW
         assert verdict_of(evidence) is ClientVerdict.UNKNOWN
 

@@ -79,7 +79,7 @@ def test_a_target_whose_samples_prometheus_dropped_is_named_and_not_used(
     with serving([first, relabelled("2")(others[0]), *others[1:]]) as url:
         assert run("--prometheus", url, *log_of_three) == Exit.UNREACHABLE
     captured = capsys.readouterr()
-    assert "broker 2, target kafka-2:9404: not used: it exposed 8 samples, of which Prometheus has 7" in captured.err
+    assert "broker 2, target kafka-2:9404: not used: it exposed 10 samples, of which Prometheus has 9" in captured.err
     assert "no scrape of it" in captured.out
 
 

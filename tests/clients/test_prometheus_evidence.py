@@ -106,6 +106,16 @@ def test_a_use_before_the_window_does_not_block() -> None:
     assert check(*targets(history)).verdict is ClientVerdict.READY
 
 
+def test_a_removed_version_on_one_broker_makes_no_contradiction_at_another_that_was_restarted() -> None:
+    """Since it was used, counters are read at dates: those of some APIs alone, while the first scrape of the process
+    that began in the window has all.
+    """
+    for use, verdict in ((BEGIN - DAY, ClientVerdict.READY), (USE, ClientVerdict.BLOCKED)):
+        used = Process(BEGIN - 3 * DAY, END, uses=(use,))
+        result = check(*targets(History({1: ROLLED.brokers[1], 2: (used,)})))
+        assert (result.verdict, causes(result), causes(result, 2)) == (verdict, [], [])
+
+
 def test_a_process_older_than_the_samples_of_prometheus_is_covered_and_its_use_has_no_date() -> None:
     """The last sample counts all requests since the start of the process; only the time of the use is lost."""
     keeps_a_day = with_retention(END - DAY)
@@ -140,7 +150,7 @@ def test_samples_that_prometheus_dropped_make_a_gap() -> None:
     broker, other = targets(USED)
     dropping = relabelled("2")  # the removed version of USED
     assert check(dropping(broker), other).verdict is ClientVerdict.UNKNOWN
-    assert "exposed 8 samples, of which Prometheus has 7: what was dropped" in problems(dropping(broker))
+    assert "exposed 10 samples, of which Prometheus has 9: what was dropped" in problems(dropping(broker))
 
 
 def test_without_the_number_of_samples_nothing_shows_that_none_was_dropped() -> None:
@@ -185,6 +195,15 @@ def test_a_broker_that_two_jobs_scrape_is_judged_as_one_broker() -> None:
 def test_one_broker_under_two_ids_is_a_contradiction() -> None:
     broker = targets()[0]
     result = check(broker, labelled(broker, broker_id="2"))
+    assert [causes(result, number) for number in (1, 2)] == [[GapCause.CONTRADICTION]] * 2
+
+
+def test_one_broker_under_two_ids_is_a_contradiction_also_if_the_second_is_scraped_from_a_later_day_on() -> None:
+    """By then the process has counters that it did not have at first, and that are not read at dates."""
+    start = END - 20 * DAY
+    used = Process(start, END, uses=(start + 9,))
+    broker = target_of(History({1: (used,)}), 1)
+    result = check(broker, with_retention(start + 5 * DAY)(labelled(broker, broker_id="2")))
     assert [causes(result, number) for number in (1, 2)] == [[GapCause.CONTRADICTION]] * 2
 
 

@@ -94,7 +94,7 @@ ROOMS = {
 LIBRARIES = {
     "aiohttp": "handlers health kube.client kube.errors",
     "cronsim": "core.engine.windows",
-    "deltalake": "featurelog.export",
+    "deltalake": "featurelog.delta",
     "google_crc32c": "kraftlog kafkasim.fleet",
     "kio": "kafka.wire.unregister_controller kafka.wire.api_versions_5 kafkasim.wire",
     "kazoo": "zookeeper",
@@ -103,7 +103,7 @@ LIBRARIES = {
     "markupsafe": "cli.pages.html_parts",
     "msgspec": (
         "api client_files core environment health kafka kube prometheus reconcile settings zookeeper cli kafkasim "
-        "kraftlog.fast_json"
+        "kraftlog.fast_json featurelog.delta"
     ),
     "numpy": (
         "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.advice "

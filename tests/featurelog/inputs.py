@@ -11,10 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from featurelog import cuts
-from featurelog.manifest import load
-from featurelog.parts import ROWS
-from featurelog.run import METADATA_RECORDS, Run, Settings, Summary
-from featurelog.tables import NO_DOCUMENTS, TABLES, Judging, tables_of
+from featurelog.delta import SCHEMAS, load
+from featurelog.run import Run, Settings, Summary
+from featurelog.tables import NO_DOCUMENTS, Judging, tables_of
 from kraftlog.files import DIRECTORY
 from tests.kraftlog.build import NOW, batch, broker, change, level, no_op, snapshot
 from tests.kraftlog.golden import CHANGES, KRAFT, SNAPSHOTS
@@ -70,17 +69,15 @@ derive = partial(tables_of, documents=NO_DOCUMENTS, judging=Judging(at_ms=AT))
 
 def run(inputs: Sequence[Path], output: Path, **more: Any) -> Summary:
     """One run on one core, a commit for each cluster; small pieces, so that there are several of a file."""
-    parts = {name: more.pop(name) for name in ("disk", "start_engine", "derive") if name in more}
+    parts = {name: more.pop(name) for name in ("before", "start_engine", "derive") if name in more}
     settings = {"piece": 500, "bytes_per_commit": 1, **more}
-    return Run(Settings(tuple(map(str, inputs)), output, **settings), **{"derive": derive, **parts})()
+    return Run(Settings(tuple(map(str, inputs)), str(output), **settings), **{"derive": derive, **parts})()
 
 
-def tables(output: Path) -> dict[str, list[str]]:
+def tables(output: Path | str) -> dict[str, list[str]]:
     """All rows of all tables, in an order of their own."""
-    manifest, _ = load(output)
-    schemas = {METADATA_RECORDS: ROWS} | {name: one.schema for name, one in TABLES.items()}
-    assert manifest.tables.keys() <= schemas.keys()
-    return {name: sorted(texts(manifest.read(name, schema))) for name, schema in schemas.items()}
+    committed, _ = load(str(output))
+    return {name: sorted(texts(committed.read(name, schema))) for name, schema in SCHEMAS.items()}
 
 
 def texts(table: pa.Table) -> Iterator[str]:
@@ -90,5 +87,5 @@ def texts(table: pa.Table) -> Iterator[str]:
 
 
 def files(output: Path) -> set[str]:
-    """The files in the output, without the lock."""
-    return {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file() and path.name != ".lock"}
+    """The files in the output."""
+    return {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}

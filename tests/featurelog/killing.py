@@ -1,16 +1,17 @@
-"""Runs that are ended by SIGKILL at one of the points where something is written: each is a process of its own."""
+"""Runs, and the like, that are ended by SIGKILL where something is written: each is a process of its own."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from featurelog.disk import Disk
+from featurelog.delta import Output
 from featurelog.engine import OneCore, Outcome
 from featurelog.parts import Task
 from featurelog.tables import ClusterCopies
@@ -49,39 +50,16 @@ class Looks(Points):
         super().__call__()
 
 
-class KillingDisk(Disk):
-    """A point before each write, one where half of it is written, one before the rename, and one behind it."""
-
-    def __init__(self, point: Points) -> None:
-        self._point = point
-
-    def write(self, path: Path, content: bytes) -> None:
-        self._point()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.with_name(f".{path.name}.tmp").write_bytes(content[: len(content) // 2])
-        self._point()
-        super().write(path, content)
-        self._point()
-
-    def replace(self, temporary: Path, path: Path) -> None:
-        self._point()
-        super().replace(temporary, path)
-
-    def remove(self, path: Path) -> None:
-        super().remove(path)
-        self._point()
-
-
 class KillingCore(OneCore):
     """A point behind each part that was written."""
 
     def __init__(self, point: Points) -> None:
         self._point = point
 
-    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
-        for one in super().outcomes(tasks):
+    def outcomes(self, tasks: Sequence[Task], output: str) -> Iterator[Outcome]:
+        for outcome in super().outcomes(tasks, output):
             self._point()
-            yield one
+            yield outcome
 
 
 class KillingTables(dict[str, pa.Table]):
@@ -100,7 +78,7 @@ class KillingTables(dict[str, pa.Table]):
 def with_points(points: Points) -> dict[str, Any]:
     """The arguments of a run."""
     return {
-        "disk": KillingDisk(points),
+        "before": points,
         "start_engine": lambda: KillingCore(points),
         "derive": lambda cluster: KillingTables(points, cluster),
     }
@@ -115,10 +93,29 @@ def points_of(inputs: Sequence[Path], output: Path) -> int:
 
 def killed(inputs: Sequence[Path], output: Path, point: int) -> bool:
     """Run until it is killed there; whether it was."""
-    child = os.fork()
-    if child == 0:
-        try:
-            run(inputs, output, **with_points(Points(point)))
-        finally:
-            os._exit(1)
-    return os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    return _is_killed(_run_to, inputs, output, point)
+
+
+def killed_while_it_removes(output: Path, cluster: str, point: int) -> bool:
+    """Remove a cluster until that is killed there; whether it was."""
+    return _is_killed(_remove_to, output, cluster, point)
+
+
+def _is_killed(target: Callable[..., None], *arguments: Any) -> bool:
+    process = _PROCESSES.Process(target=target, args=arguments)
+    process.start()
+    process.join()
+    return process.exitcode == -signal.SIGKILL
+
+
+def _remove_to(output: Path, cluster: str, point: int) -> None:
+    Output.open(str(output)).remove_cluster(cluster, Points(point))
+
+
+def _run_to(inputs: Sequence[Path], output: Path, point: int) -> None:
+    run(inputs, output, **with_points(Points(point)))
+
+
+_PROCESSES = multiprocessing.get_context("forkserver")
+"""A process that was forked from this one could not write Delta tables: threads of delta-rs do not survive a fork."""
+_PROCESSES.set_forkserver_preload([__name__])

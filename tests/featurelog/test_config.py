@@ -23,9 +23,8 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     )
     found = read(path)
     assert found.settings.inputs == (str(tmp_path / "in"), "/abs", "s3://bucket/logs")
-    assert (found.settings.output, found.documents, found.metrics) == tuple(
-        tmp_path / one for one in ("out", "kf", "m.prom")
-    )
+    assert found.settings.output == str(tmp_path / "out")
+    assert (found.documents, found.metrics) == (tmp_path / "kf", tmp_path / "m.prom")
     assert found.settings.mode == "FAILFAST"
     assert not found.spark.enabled
     assert found.spark.conf == {"spark.speculation": "true", "spark.task.cpus": "2"}

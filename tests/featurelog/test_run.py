@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from featurelog import cuts
-from featurelog.disk import Disk, LockedError
+from featurelog import cuts, ledger
+from featurelog.delta import SCHEMAS, OutputError, load
 from featurelog.engine import Engine, OneCore, Outcome, SpanToSurvey, SurveyResult
-from featurelog.manifest import OutputError, load
 from featurelog.parts import DROPMALFORMED, FAILFAST, DamagedInputError, Task
 from featurelog.run import MOST_PARTS
 from kraftlog.files import DIRECTORY
@@ -44,8 +43,8 @@ def test_every_byte_of_the_inputs_is_accounted_for(inputs: Path, tmp_path: Path)
 
 
 def _read(output: Path, cluster: str, node: str) -> int:
-    _, ledger = load(output)
-    (found,) = (one for one in ledger.nodes if (one.cluster, one.node) == (cluster, node))
+    _, read = load(str(output))
+    (found,) = (one for one in read.nodes if (one.cluster, one.node) == (cluster, node))
     return found.files[SEGMENT].next
 
 
@@ -148,8 +147,8 @@ def test_many_small_parts_of_a_file_become_one(tmp_path: Path) -> None:
     for end in [*ends, len(whole)]:
         put(tmp_path / "in", "orders", "1", SEGMENT, whole[:end])
         run([tmp_path / "in"], tmp_path / "out", piece=100_000)
-    manifest, _ = load(tmp_path / "out")
-    assert len(manifest.paths("metadata_records")) < MOST_PARTS < len(ends)
+    committed, _ = load(str(tmp_path / "out"))
+    assert len(committed.paths("metadata_records")) < MOST_PARTS < len(ends)
     put(tmp_path / "at once", "orders", "1", SEGMENT, whole)
     run([tmp_path / "at once"], tmp_path / "all")
     assert tables(tmp_path / "out")["feature_timeline"] == tables(tmp_path / "all")["feature_timeline"]
@@ -177,9 +176,9 @@ def test_a_file_that_shrinks_between_list_and_read_is_named_and_read_by_the_next
     path = put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
 
     class Shrinking(OneCore):
-        def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
+        def outcomes(self, tasks: Sequence[Task], output: str) -> Iterator[Outcome]:
             path.write_bytes(made_log()[:700])
-            return super().outcomes(tasks)
+            return super().outcomes(tasks, output)
 
     summary = run([tmp_path / "in"], tmp_path / "out", start_engine=Shrinking)
     assert summary.problems == [f"orders/1/{SEGMENT}: changed while it was read; run again"]
@@ -201,9 +200,9 @@ def test_a_large_file_is_surveyed_by_the_process_that_reads_it(tmp_path: Path, m
                 patch.setattr(cuts, "survey", survey)
                 return iter([iter([*each]) for each in super().surveys(files)])
 
-        def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
-            read.extend((task.start, task.end) for task, _ in tasks)
-            return super().outcomes(tasks)
+        def outcomes(self, tasks: Sequence[Task], output: str) -> Iterator[Outcome]:
+            read.extend((task.start, task.end) for task in tasks)
+            return super().outcomes(tasks, output)
 
     survey = cuts.survey
     monkeypatch.setattr(cuts, "survey", None)
@@ -263,25 +262,44 @@ def test_hostile_names_stay_in_the_output(tmp_path: Path) -> None:
             put(tmp_path / "in", name, "1", SEGMENT, made_log())
     run([tmp_path / "in"], tmp_path / "deep" / "out")
     assert {path.name for path in (tmp_path / "deep").iterdir()} == {"out"}
-    folders = {path.split("/")[1] for path in files(tmp_path / "deep" / "out") if path.startswith("metadata_records/")}
-    assert folders == {"a%0Ab", "%252e%252e", "%2E%2E%2E"}
+    names = {json.loads(row)["cluster"] for row in tables(tmp_path / "deep" / "out")["metadata_records"]}
+    assert names == {"a\nb", "%2e%2e", "..."}
 
 
-def test_two_runs_at_once_are_refused(inputs: Path, tmp_path: Path) -> None:
-    with Disk().locked(tmp_path / "out" / ".lock"), pytest.raises(LockedError, match="another run writes to it"):
-        run([inputs], tmp_path / "out")
+def test_of_two_runs_at_once_the_second_to_commit_fails_and_leaves_the_tables(inputs: Path, tmp_path: Path) -> None:
+    """Both begin with the same tables; the other one runs to its end before the first effect of this one."""
+    others = iter([lambda: run([inputs], tmp_path / "out")])
+
+    def before() -> None:
+        next(others, lambda: None)()
+
+    with pytest.raises(OutputError, match="another run has written to it meanwhile"):
+        run([inputs], tmp_path / "out", before=before)
+    run([inputs], tmp_path / "all")
+    assert tables(tmp_path / "out") == tables(tmp_path / "all")
+    assert run([inputs], tmp_path / "out", start_engine=no_engine).files == 0
 
 
-@pytest.mark.parametrize("content", [b"", b"manifest-000009.json\n", b"../../etc\n", b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{}\n", b"\xff"])
+@pytest.mark.parametrize("table", ["runs", "ledger"])
 def test_a_run_fails_if_the_output_cannot_be_read_and_changes_nothing(
-    inputs: Path, tmp_path: Path, content: bytes
+    inputs: Path, tmp_path: Path, content: bytes, table: str
 ) -> None:
     run([inputs], tmp_path / "out")
-    (tmp_path / "out" / "LATEST").write_bytes(content)
+    for path in (tmp_path / "out" / table / "_delta_log").glob("*.json"):
+        path.write_bytes(content)
     before = files(tmp_path / "out")
     with pytest.raises(OutputError):
         run([inputs], tmp_path / "out")
     assert files(tmp_path / "out") == before
+
+
+def test_a_ledger_of_another_version_is_refused(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "VERSION", 99)
+    run([inputs], tmp_path / "out")
+    monkeypatch.undo()
+    with pytest.raises(OutputError, match=f"{tmp_path / 'out'}: .*version 99 of a ledger, expected 1"):
+        run([inputs], tmp_path / "out")
 
 
 def test_the_output_may_be_moved(inputs: Path, tmp_path: Path) -> None:
@@ -303,16 +321,15 @@ def test_foreign_files_in_the_output_folder_stay(inputs: Path, tmp_path: Path) -
 
 def test_older_versions_of_the_tables_stay_for_their_readers(tmp_path: Path) -> None:
     whole = made_log()
-    names = []
+    committed, rows = [], []
     for end in (500, 900, len(whole)):
         put(tmp_path / "in", "orders", "1", SEGMENT, whole[:end])
         run([tmp_path / "in"], tmp_path / "out", piece=100_000)
-        found, _ = load(tmp_path / "out")
-        names.append({found.root / one.path for each in found.tables.values() for one in each})
-        manifests = sorted(path.name for path in (tmp_path / "out" / "manifest").glob("manifest-*.json"))
-        assert len(manifests) == min(len(names), 2)
-        assert all(path.exists() for of_one in names[-2:] for path in of_one)
-    assert any(not path.exists() for path in names[0])
+        committed.append(load(str(tmp_path / "out"))[0])
+        rows.append(len(tables(tmp_path / "out")["metadata_records"]))
+    assert rows == sorted(set(rows))
+    read = [each.read("metadata_records", SCHEMAS["metadata_records"]).num_rows for each in committed]
+    assert read == rows
 
 
 def said(output: Path, table: str, word: str) -> set[str]:

@@ -80,17 +80,40 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "clients",
         "kafkafeatures/reconcile/client_evidence.py",
-        ("evidence is as young as its last answer", "SourceKind.PROMETHEUS, PROMETHEUS, at), began, None",
-         "SourceKind.PROMETHEUS, PROMETHEUS, at), self._environment.monotonic(), None"),
+        ("evidence is as young as its last answer", "began - age, None", "now - age, None"),
+        ("evidence is as young as its reading", "began - age, None", "began, None"),
         ("evidence of another Prometheus counts", "evidence.required != required:",
-         "evidence.required[1:] != required[1:]:"),
+         "(evidence.required.config_map, evidence.required.release, evidence.required.days) != "
+         "(required.config_map, required.release, required.days):"),
+        ("evidence of another ConfigMap counts", "evidence.required != required:",
+         "(evidence.required.prometheus, evidence.required.release, evidence.required.days) != "
+         "(required.prometheus, required.release, required.days):"),
         ("evidence is old only once a reading has failed",
          "if evidence.reading is not None and self._environment.monotonic() - evidence.read_at <= VALID_FOR:",
          "if evidence.reading is not None and (\n"
          "            evidence.failure is None or self._environment.monotonic() - evidence.read_at <= VALID_FOR\n"
          "        ):"),
-        ("the processes of all brokers count once one broker refuses", "all_refuse=brokers.all_refuse\n",
-         "all_refuse=brokers.all_refuse or bool(brokers.exempt)\n"),
+    ),
+    *of(
+        "clients",
+        "kafkafeatures/reconcile/client_reading.py",
+        ("the processes of all brokers count once one broker refuses", "all_refuse=brokers.all_refuse)",
+         "all_refuse=brokers.all_refuse or bool(brokers.exempt))"),
+        ("scrapes of any age count", "    if job.now - evidence.newest > VALID_FOR * 1000:\n", "    if False:\n"),
+        ("scrapes count beside a Prometheus", "    if refused := scrape_entries(files.entries or ()):",
+         "    if refused := scrape_entries(()):"),
+    ),
+    *of(
+        "clients",
+        "kafkafeatures/client_files/config_map.py",
+        ("a scrape of tomorrow counts", "elif name.time > now + MAX_GAP:", "elif False:"),
+        ("a damaged scrape is not the newest", "max((name.time for name in names.values()), default=0),",
+         "max((scrape.time for scrape in _scrapes(names, entries, [])), default=0),"),
+    ),
+    *of(
+        "clients",
+        "kafkafeatures/core/clients/evidence.py",
+        ("a counter that was not read is missing", "-1 if later.is_whole else count", "-1"),
     ),
     *of(
         "clients",

@@ -142,9 +142,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *of(
         "pipeline",
-        "featurelog/manifest.py",
-        ("who reads loses the manifest before", "if (manifest.root / FOLDER / name(manifest.sequence - 1)).exists():",
+        "featurelog/delta.py",
+        ("readers see what a killed run left", "if self._delta[name].version() == version:", "if True:"),
+        ("files of a killed run stay in the tables", "for path, file in present.items() if path not in wanted",
+         "for path, file in present.items() if False"),
+        ("a run commits behind another one", "CommitProperties(max_commit_retries=0, app_transactions=",
+         "CommitProperties(app_transactions="),
+        ("tables of another program are written to", "if tables[name].transaction_version(WRITER) is None:",
          "if False:"),
+        ("a lost file is committed", "            if size != file.size:", "            if False:"),
     ),
     *of(
         "pipeline",

@@ -67,6 +67,8 @@ def _units(mutant: Mutant, _: int) -> list[list[str]]:
             "kafkafeatures/prometheus",
             "kafkafeatures/reconcile/test_breaking_clients.py",
             "kafkafeatures/reconcile/test_client_evidence.py",
+            "kafkafeatures/reconcile/test_client_config_map.py",
+            "clients/test_config_map.py",
             "clients/test_prometheus_evidence.py",
             "clients/test_prometheus_http.py",
             "clients/test_soundness.py",

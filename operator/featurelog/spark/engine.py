@@ -2,7 +2,7 @@
 
 What it decides: which tasks are bundled, and the order in which bundles begin. Called by a run. The result of a task is
 small: rows go from the worker to a file, never through the driver. If Spark runs a task twice, a file is left over that
-no manifest lists.
+no commit names.
 
 The code that reads files goes to workers by value, with each task. The code that makes the tables of a cluster needs
 more modules: it goes to workers as a zip (`archive`).
@@ -35,7 +35,7 @@ from featurelog.engine import (
 )
 from featurelog.parts import EngineError, Part, Task
 from featurelog.spark import archive
-from featurelog.spark.session import first_reason
+from featurelog.spark.session import root_cause
 from featurelog.tables import ClusterCopies
 
 MAX_BUNDLE_BYTES = 16 * 1024 * 1024
@@ -76,18 +76,18 @@ class OnSpark:
         plain = [[next(results) for _ in spans] for spans in files]
         return [map(_survey_result, each) for each in plain]
 
-    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> list[Outcome]:
+    def outcomes(self, tasks: Sequence[Task], output: str) -> list[Outcome]:
         """Runs all tasks; raises EngineError."""
-        sizes = [task.end - task.start for task, _ in tasks]
+        sizes = [task.end - task.start for task in tasks]
         bundles = bundled(sizes, sum(sizes) // (BUNDLES_PER_CORE * self._context.defaultParallelism))
         work = self._work
 
-        def run_bundle(bundle: Sequence[tuple[_Plain, str]]) -> list[tuple[str, _Plain]]:
-            task_outcomes = (work(Task(**fields), folder) for fields, folder in bundle)
+        def run_bundle(bundle: Sequence[_Plain]) -> list[tuple[str, _Plain]]:
+            task_outcomes = (work(Task(**fields), output) for fields in bundle)
             return [(type(task_outcome).__name__, asdict(task_outcome)) for task_outcome in task_outcomes]
 
         bundles.sort(key=lambda bundle: sum(sizes[slice(*bundle)]), reverse=True)  # none is left alone at the end
-        plain = [[(asdict(task), folder) for task, folder in tasks[slice(*bundle)]] for bundle in bundles]
+        plain = [[asdict(task) for task in tasks[slice(*bundle)]] for bundle in bundles]
         in_order = sorted(zip(bundles, self._each(run_bundle, plain), strict=True))
         return [
             Part(**fields) if name == Part.__name__ else Problem(**fields)
@@ -95,19 +95,17 @@ class OnSpark:
             for name, fields in results
         ]
 
-    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: Path) -> list[Derived]:
-        """The derived tables of every cluster; raises EngineError, OSError. Where a worker has no msgspec, they are
-        made here.
-        """
+    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: str) -> list[Derived]:
+        """The derived tables of every cluster; raises EngineError, also if a worker lacks a library, and OSError."""
         code = pickle.dumps((derive_tables, derive, output))
 
         def derive_pickled(cluster: bytes) -> bytes:
-            result: Derived | OSError | None
+            result: Derived | OSError | str
             try:
                 make, derive, output = pickle.loads(code)  # noqa: S301 - of the driver
                 result = make(derive, pickle.loads(cluster), output)  # noqa: S301 - of the driver
-            except ImportError:
-                result = None
+            except ImportError as error:
+                result = error.name or str(error)
             except OSError as error:
                 result = error
             return pickle.dumps(result)
@@ -119,10 +117,10 @@ class OnSpark:
         for result in results:
             if isinstance(result, OSError):
                 raise result
-        return [
-            derive_tables(derive, cluster, output) if result is None else result
-            for result, cluster in zip(results, clusters, strict=True)
-        ]
+            if isinstance(result, str):
+                python = "the Python of the workers (spark.pyspark.python)"
+                raise EngineError(f"a worker does not have the library {result}: install it for {python}")
+        return results
 
     def _each(self, work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
         """The result of each item; there is a task of Spark for each, and they begin in order. Raises EngineError."""
@@ -131,7 +129,7 @@ class OnSpark:
         try:
             results: list[_Out] = self._context.parallelize(items, len(items)).map(work).collect()
         except (Py4JError, PySparkException, OSError) as error:
-            raise EngineError(f"Spark failed: {first_reason(str(error))}; what was committed before is kept") from None
+            raise EngineError(f"Spark failed: {root_cause(str(error))}; what was committed before is kept") from None
         return results
 
 

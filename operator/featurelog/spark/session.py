@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -22,7 +23,6 @@ def settings(master: str, overrides: Mapping[str, str]) -> dict[str, str]:
     """The configuration of a session: defaults, replaced by the user's settings."""
     defaults = {
         "spark.app.name": "kafkafeatures pipeline",
-        "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.python.filterPushdown.enabled": "true",  # Spark 4.0 does not know it, and ignores it
         PYTHON: sys.executable,
@@ -32,35 +32,49 @@ def settings(master: str, overrides: Mapping[str, str]) -> dict[str, str]:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.memory": "1g",
+            "spark.ui.enabled": "false",
         }
     return {**defaults, **overrides, "spark.master": master}
 
 
 @contextmanager
 def session(master: str, overrides: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
-    """Context with a session, which is stopped at the end. Output of its JVM does not reach the terminal. Raises
-    EngineError.
+    """Context with a session, which is stopped at the end. What its JVM writes goes to a file instead of the terminal;
+    the file is kept if there was an error, which then names it. Raises EngineError.
 
     `featurelog.java` checks for a Java before PySpark is imported, so this module does not.
     """
     config = settings(master, overrides or {})
     os.environ["PYSPARK_PYTHON"] = config[PYTHON]  # PySpark reads only this variable
-    with tempfile.TemporaryFile() as output, _stderr(output.fileno()):
-        try:
-            spark = SparkSession.builder.config(map=config).getOrCreate()
-        except Exception as error:  # py4j, PySpark and the system raise many types; in any case there is no session
-            output.seek(0)
-            reason = first_reason(output.read().decode(errors="replace")) or first_reason(str(error))
-            raise EngineError(f"Spark did not start on {master}: {reason}") from None
+    descriptor, name = tempfile.mkstemp(prefix="kafkafeatures-spark-", suffix=".log")
+    log = Path(name)
     try:
-        spark.sparkContext.setLogLevel("OFF")
-        yield spark
+        with _stderr(descriptor):
+            try:
+                spark = SparkSession.builder.config(map=config).getOrCreate()
+            except Exception as error:  # py4j, PySpark and the system raise many types; there is no session
+                reason = root_cause(log.read_text(errors="replace")) or root_cause(str(error))
+                raise EngineError(f"Spark did not start on {master}: {reason}") from None
+        try:
+            spark.sparkContext.setLogLevel("WARN")
+            yield spark
+        finally:
+            spark.stop()
+    except EngineError as error:
+        raise EngineError(f"{error}; the log of Spark's driver is {log}") from None
+    except BaseException:
+        log.unlink()
+        raise
+    else:
+        log.unlink()
     finally:
-        spark.stop()
+        os.close(descriptor)
 
 
-def first_reason(text: str) -> str:
-    """The first cause in a Java stack trace."""
+def root_cause(text: str) -> str:
+    """The root cause in a Java stack trace: its last `Caused by`, else its first line with an exception, else its first
+    line; at most 300 characters.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     reasons = [line for line in lines if "Exception: " in line or "Error: " in line]

@@ -15,7 +15,7 @@ import pyarrow as pa
 Row = Mapping[str, Any]
 """A value for each column; times as milliseconds since 1970."""
 
-TIME = pa.timestamp("ms", tz="UTC")
+TIME = pa.timestamp("us", tz="UTC")  # Delta has no other unit
 RANGES = pa.map_(pa.string(), pa.struct([pa.field("min", pa.int16()), pa.field("max", pa.int16())]))
 _YEARS_1_TO_9999 = range(-62_135_596_800_000, 253_402_300_800_000)
 
@@ -50,16 +50,28 @@ class Table:
         ordered = sorted(rows, key=lambda row: tuple((row[name] is not None, row[name]) for name in self.key))
         return pa.table(
             {
-                column.name: pa.array([_value(row[column.name], column.type) for row in ordered], column.type)
+                column.name: pa.array(_stored([row[column.name] for row in ordered], column.type), column.type)
                 for column in self.columns
             },
             schema=self.schema,
         )
 
 
-def _value(value: Any, kind: pa.DataType) -> Any:
-    """The value for a column; a time outside of the calendar becomes null, as a log may hold any number."""
-    return value if kind != TIME or value is None or value in _YEARS_1_TO_9999 else None
+def _stored(values: list[Any], kind: pa.DataType) -> list[Any]:
+    """The values of a column with their times in the unit of `TIME`; a time outside of the calendar becomes null, as a
+    log may hold any number.
+    """
+    if kind == TIME:
+        return [None if value is None or value not in _YEARS_1_TO_9999 else value * 1000 for value in values]
+    if pa.types.is_list(kind) and pa.types.is_struct(kind.value_type):
+        times = [field.name for field in kind.value_type if field.type == TIME]
+        if times:
+            return [value and [_with_times(item, times) for item in value] for value in values]
+    return values
+
+
+def _with_times(item: Row, names: Iterable[str]) -> Row:
+    return {**item, **{name: _stored([item[name]], TIME)[0] for name in names}}
 
 
 def ranges_of(features: Mapping[str, tuple[int, int]]) -> list[tuple[str, dict[str, int]]]:

@@ -14,10 +14,10 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.clients.senders import LoggedUse
@@ -31,6 +31,10 @@ MAX_GROUPS = 100_000
 """Groups of requests with a sender, in all open hours of a log that is reduced."""
 MAX_WITHOUT_SENDER = 10_000
 """Groups of requests without a sender: Kafka has a thousand APIs and versions."""
+MAX_VERSION = 1000
+"""The highest version of an API that is accepted; Kafka's is 20. No broker writes a line with a higher one."""
+_MAX_TIME = 253_402_300_799_999
+"""The last ms of the year 9999: no later time has a date."""
 
 
 class RequestGroup(Struct, frozen=True, array_like=True):
@@ -39,7 +43,7 @@ class RequestGroup(Struct, frozen=True, array_like=True):
     """
 
     api: str
-    version: int
+    version: Annotated[int, Meta(ge=0, le=MAX_VERSION)]
     listener: str | None = None
     principal: str | None = None
     client_id: str | None = None
@@ -78,8 +82,8 @@ class ReducedHeader(Struct, frozen=True, rename="camel", omit_defaults=True):
 class _Row(RequestGroup, frozen=True, array_like=True, kw_only=True):
     """The fields of a group in the order of `COLUMNS`, and those of its count."""
 
-    requests: int
-    last: int
+    requests: Annotated[int, Meta(ge=0)]
+    last: Annotated[int, Meta(ge=0, le=_MAX_TIME)]
 
 
 class GroupCount(Struct, frozen=True):
@@ -144,8 +148,6 @@ def _counts(stream: BinaryIO, header: ReducedHeader) -> Iterator[GroupCount]:
         if not line:
             return
         row = _decode_row(line)
-        if row.requests < 0:
-            raise ValueError
         group = RequestGroup(*(getattr(row, name) for name in RequestGroup.__struct_fields__))
         yield GroupCount(group, row.requests, row.last)
 

@@ -30,6 +30,7 @@ from kafkafeatures.core.clients.exporters import (
     EXPECTED,
     JVM_START,
     KAFKA_START,
+    MAX_COUNT,
     PROCESS_START,
     START_UNITS,
     BrokerCounters,
@@ -262,7 +263,7 @@ def _dated(
             continue  # `_whole` meets the same name, and reports it
         counts = dated.setdefault(frozenset(labels.items()), {})
         for time, count in series.samples:
-            if isfinite(count) and count >= 0:
+            if 0 <= count < MAX_COUNT:
                 counts.setdefault(time, {})[key] = count
     return dated
 
@@ -299,7 +300,7 @@ def _in_order(
     for time, counters in dated.items():
         if dated_from + MAX_GAP <= time <= latest.time - _HOUR:
             dates = BrokerCounters(latest.counters.start, counters, False, latest.counters.start_error)
-            yield _scrape(process, time, dates)
+            yield _scrape(process, time, dates, is_whole=False)
     yield _scrape(process, scrapes.earlier.time, scrapes.earlier.counters)
     yield _scrape(process, latest.time, latest.counters)
 
@@ -311,10 +312,10 @@ def _is_later(scrape: _WholeScrape, other: _WholeScrape) -> bool:
     return has_grown and scrape.counters.start == other.counters.start
 
 
-def _scrape(process: _Process, time: int, counters: BrokerCounters) -> Scrape:
+def _scrape(process: _Process, time: int, counters: BrokerCounters, *, is_whole: bool = True) -> Scrape:
     source = f"{process.source} at {time // 1000}"
     shown = (counters.start, counters.counters, counters.accepts_removed)
-    return Scrape(process.broker, time, *shown, source, counters.start_error)
+    return Scrape(process.broker, time, *shown, source, counters.start_error, is_whole)
 
 
 def _times(api: PrometheusApi, process: _Process, end: int, step: int) -> list[int]:

@@ -15,6 +15,7 @@ from threading import Thread
 import pytest
 import yaml
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.client_files.config_map import read_config_map
 from kafkafeatures.core.clients.evidence import MINUTE
 from kafkafeatures.core.clients.verdict import ClientVerdict
@@ -28,12 +29,14 @@ NAME = "kafka-clients"
 RESTART = END - 10 * DAY
 IDS = (0, 1, 2)
 ROLLED = (Process(END - 60 * DAY, RESTART), Process(RESTART + 2, END))
-TIMES = (*range(END - 50 * DAY, END - 4, DAY), RESTART + 4, END - 4, END)
+TIMES = (*range(END - 50 * DAY, END - 4, DAY), RESTART + 2, RESTART + 4, END - 4, END)
 """Minutes at which the script runs: once a day, and more often around a restart and at the end."""
 
 
 class Exporters:
-    """Exporters of all brokers. `minute`: the time, for them and for the script."""
+    """Exporters of all brokers. In its first minute a broker has no counters yet. `minute`: the time, for them and for
+    the script.
+    """
 
     def __init__(self, history: History) -> None:
         self.history, self.minute = history, 0
@@ -45,7 +48,9 @@ class Exporters:
                 self.send_response(200 if scrape is not None else 503)
                 self.end_headers()
                 if scrape is not None:
-                    self.wfile.write(answer_of(scrape).encode())
+                    has_begun = exporters.minute * MINUTE - scrape.start < MINUTE
+                    text = answer_of(replace(scrape, counters={}) if has_begun else scrape)
+                    self.wfile.write(text.encode())
 
             def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as the base class has it
                 """Log nothing."""

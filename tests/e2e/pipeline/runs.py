@@ -13,16 +13,16 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
+from featurelog import stores
 from featurelog.engine import Engine, Outcome, run_task
-from featurelog.parts import Task
+from featurelog.parts import METADATA_RECORDS, Task, new_path
 from featurelog.run import Run, Settings
 from featurelog.spark.engine import OnSpark
 from featurelog.spark.session import session
 from tests.featurelog.inputs import derive
-from tests.featurelog.killing import KillingDisk, Points
+from tests.featurelog.killing import Points
 
 
 def main(inputs: list[str], output: str, master: str, settings: dict[str, str], point: int, bait: str | None) -> None:
@@ -33,20 +33,20 @@ def main(inputs: list[str], output: str, master: str, settings: dict[str, str], 
             points()
             return OnSpark(stack.enter_context(session(master, settings)), killed_once(bait) if bait else run_task)
 
-        chosen = Settings(tuple(inputs), Path(output), piece=500, bytes_per_commit=1)
-        summary = Run(chosen, derive, start, disk=KillingDisk(points))()
+        chosen = Settings(tuple(inputs), output, piece=500, bytes_per_commit=1)
+        summary = Run(chosen, derive, start, before=points)()
     print(json.dumps({**asdict(summary), "points": points.count}))
 
 
 def killed_once(bait: str) -> Callable[[Task, str], Outcome]:
     """Work during which one worker is killed: by value, as everything that workers run."""
 
-    def work(task: Task, folder: str) -> Outcome:
+    def work(task: Task, output: str) -> Outcome:
         try:
             os.unlink(bait)
         except FileNotFoundError:
-            return run_task(task, folder)
-        with open(os.path.join(folder, "part-half.parquet"), "wb") as file:
+            return run_task(task, output)
+        with stores.new_file(output, new_path(METADATA_RECORDS)) as file:
             file.write(b"PAR1")
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError

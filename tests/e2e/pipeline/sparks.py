@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 CACHE = KAFKA.parent / "spark"
 OLDER = ("4.0.5", "4.1.4") if SOAK else ()
 SITE = Path(sys.prefix) / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-_BESIDE = ("pyarrow", "numpy", "google-crc32c", "pyyaml", "setuptools", "msgspec")
+_BESIDE = ("pyarrow", "numpy", "google-crc32c", "pyyaml", "setuptools", "msgspec", "deltalake")
 """What is installed beside PySpark: what kraftlog, the data source and the views need, and no pandas."""
 
 

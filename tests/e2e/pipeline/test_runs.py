@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from featurelog.delta import OutputError
 from featurelog.engine import Engine, OneCore
-from featurelog.manifest import OutputError
 from tests.amounts import SOAK
 from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.settings import HEAP
 from tests.e2e.pipeline.standalone import cluster
 from tests.featurelog.inputs import SEGMENT, made_log, put, run, tables
-from tests.featurelog.killing import KillingDisk, Looks, Points
+from tests.featurelog.killing import Looks, Points
 
 LOCAL = "local[2]"
 
@@ -36,7 +36,7 @@ def looks() -> Looks:
     """At the points of a run on one core, which writes what a run on Spark writes: each at which it differs is one."""
     with tempfile.TemporaryDirectory() as name:
         found = Looks(Path(name) / "out")
-        parts = {"disk": KillingDisk(found), "start_engine": lambda: started(found)}
+        parts = {"before": found, "start_engine": lambda: started(found)}
         run(made_inputs(Path(name)), Path(name) / "out", **parts)
     return found
 
@@ -76,11 +76,11 @@ def test_a_run_on_spark_writes_the_tables_of_a_run_on_one_core(
     assert tables(tmp_path / "out") == expected
 
 
-@pytest.mark.parametrize("point", looks().different if SOAK else (1, 7))
+@pytest.mark.parametrize("point", looks().different if SOAK else (1, 12))
 def test_a_run_after_a_killed_driver_completes_the_tables_in_any_order_of_inputs(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path, point: int
 ) -> None:
-    """Point 1 is before anything is committed, 7 is between a ledger and its manifest."""
+    """Point 1 is before anything is committed, 12 is between the tables and the row of `runs` that names them."""
     done = on_spark(inputs, tmp_path / "out", point=point)
     assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
     run(inputs[::-1], tmp_path / "out")
@@ -99,14 +99,25 @@ def test_a_run_ends_with_an_error_where_a_python_worker_is_killed_and_no_task_is
     assert tables(tmp_path / "out") == expected
 
 
-@pytest.mark.parametrize("beside", [(), *([("msgspec",)] if SOAK else [])])
-def test_a_run_on_two_workers_that_have_kraftlog_alone_writes_the_same_tables(
-    inputs: list[Path], expected: dict[str, Any], tmp_path: Path, beside: tuple[str, ...]
+def test_a_run_ends_with_the_name_of_a_library_that_workers_do_not_have(inputs: list[Path], tmp_path: Path) -> None:
+    python = sparks.worker_python(tmp_path)
+    done = on_spark(inputs, tmp_path / "out", settings={**HEAP, "spark.pyspark.python": python})
+    assert done.returncode == 1
+    line = done.stderr.splitlines()[-1]
+    says = "a worker does not have the library msgspec: install it for the Python of the workers (spark.pyspark.python)"
+    assert line.startswith(f"featurelog.parts.EngineError: {says}; the log of Spark's driver is ")
+    log = Path(line.rpartition(" ")[2])
+    assert "Spark" in log.read_text()
+    log.unlink()
+
+
+def test_a_run_on_two_workers_that_have_kraftlog_and_msgspec_alone_writes_the_same_tables(
+    inputs: list[Path], expected: dict[str, Any], tmp_path: Path
 ) -> None:
-    """One Python worker is killed as well: here Spark tries its task again. Those without msgspec only read."""
+    """One Python worker is killed as well: here Spark tries its task again."""
     bait = tmp_path / "bait"
     bait.touch()
-    python = sparks.worker_python(tmp_path, *beside)
+    python = sparks.worker_python(tmp_path, "msgspec")
     settings = {**HEAP, "spark.executor.memory": "512m", "spark.pyspark.python": python}
     with cluster(tmp_path) as master:
         local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -124,4 +135,4 @@ def test_a_table_that_a_worker_cannot_write_ends_the_run_as_on_one_core(inputs: 
     with pytest.raises(OutputError) as error:
         run(inputs, tmp_path / "out")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"featurelog.manifest.OutputError: {error.value}"
+    assert done.stderr.splitlines()[-1] == f"featurelog.delta.OutputError: {error.value}"

@@ -1,4 +1,4 @@
-"""Inputs in a real object store, and exports into one: the tables that folders give, or one line that says why not."""
+"""Inputs and tables in a real object store: the tables that folders give, or one line that says why not."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import pytest
 from deltalake import DeltaTable
 
 from featurelog import stores
+from featurelog.delta import SCHEMAS, Output, OutputError, load
 from featurelog.engine import OneCore, Outcome
-from featurelog.export import SCHEMAS, export
 from featurelog.layout import InputsError, Root
-from featurelog.manifest import load
 from featurelog.parts import EngineError, InputChangedError, PartReader, Task
 from featurelog.run import Run, Settings, Summary
 from kafkafeatures.cli.shell.exit_codes import Exit
@@ -61,8 +60,8 @@ def segment(bucket: str) -> str:
     return f"{bucket}/orders/1/{DIRECTORY}/{SEGMENT}"
 
 
-def run_from(uri: str, output: Path, engine: OneCore | None = None) -> Summary:
-    return Run(Settings((uri,), output, piece=500, bytes_per_commit=1), derive, lambda: engine or OneCore())()
+def run_from(uri: str, output: Path | str, engine: OneCore | None = None) -> Summary:
+    return Run(Settings((uri,), str(output), piece=500, bytes_per_commit=1), derive, lambda: engine or OneCore())()
 
 
 def test_a_run_on_a_bucket_writes_the_tables_of_a_run_on_the_same_folder(s3: S3, made: Path, tmp_path: Path) -> None:
@@ -73,7 +72,7 @@ def test_a_run_on_a_bucket_writes_the_tables_of_a_run_on_the_same_folder(s3: S3,
     def never() -> OneCore:
         raise AssertionError("nothing is new, and yet something is read")
 
-    assert Run(Settings((uri,), tmp_path), derive, never)().files == 0
+    assert Run(Settings((uri,), str(tmp_path)), derive, never)().files == 0
 
 
 def test_a_run_on_spark_reads_a_bucket_into_the_same_tables(s3: S3, made: Path, tmp_path: Path) -> None:
@@ -99,9 +98,9 @@ class Meanwhile(OneCore):
     def __init__(self, happens: Callable[[], None]) -> None:
         self._happens = happens
 
-    def outcomes(self, tasks: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
+    def outcomes(self, tasks: Sequence[Task], output: str) -> Iterator[Outcome]:
         self._happens()
-        return super().outcomes(tasks)
+        return super().outcomes(tasks, output)
 
 
 @pytest.mark.parametrize("batches", [11, 12, 20])
@@ -128,9 +127,9 @@ def test_pieces_are_never_of_two_objects(s3: S3, one: str, tmp_path: Path) -> No
     tasks: list[Task] = []
 
     class Keeping(OneCore):
-        def outcomes(self, found: Sequence[tuple[Task, str]]) -> Iterator[Outcome]:
-            tasks.extend(task for task, _ in found)
-            return super().outcomes(found)
+        def outcomes(self, planned: Sequence[Task], output: str) -> Iterator[Outcome]:
+            tasks.extend(planned)
+            return super().outcomes(planned, output)
 
     run_from(s3.uri(one), tmp_path, Keeping())
     rows = iter(PartReader(tasks[0]))
@@ -152,7 +151,7 @@ def test_a_store_that_is_lost_ends_the_run_and_the_next_one_completes_it(s3: S3,
             run_from(s3.uri("fleet/logs"), tmp_path, Meanwhile(lost))
     finally:
         s3.daemon.heal()
-    assert load(tmp_path)[0].sequence == 2
+    assert load(str(tmp_path))[0].sequence == 2
     run_from(s3.uri("fleet/logs"), tmp_path)
     assert tables(tmp_path) == tables(made / "out")
 
@@ -210,17 +209,40 @@ def test_inputs_that_cannot_be_listed_end_the_run_with_one_line_and_leave_the_ta
     assert tables(tmp_path / "out") == before
 
 
-def test_an_export_into_a_bucket_has_the_rows_of_the_tables_and_a_second_export_adds_none(s3: S3, made: Path) -> None:
+def test_tables_in_a_bucket_are_those_in_a_folder_run_after_run(s3: S3, made: Path) -> None:
     s3.system.create_dir("warehouse")
     uri = s3.uri("warehouse/kafka")
-    found = load(made / "out")[0]
-    assert [each.is_new for each in export(found, uri)] == [True] * len(SCHEMAS)
+    assert not run_from(str(made / "in"), uri).problems
+    assert tables(uri) == tables(made / "out")
     place, options = stores.for_delta(uri)
     read = {name: DeltaTable(f"{place}/{name}", storage_options=options).to_pyarrow_table() for name in SCHEMAS}
     assert {name: sorted(texts(table)) for name, table in read.items()} == tables(made / "out")
     before = objects(s3)
-    assert not any(each.is_new for each in export(found, uri))
+    assert run_from(str(made / "in"), uri).files == 0
     assert objects(s3) == before
+    assert Output.open(uri).maintain(7) == 0
+    assert tables(uri) == tables(made / "out")
+
+
+def test_of_two_runs_into_a_bucket_the_second_to_commit_fails(s3: S3, made: Path) -> None:
+    s3.system.create_dir("contested")
+    uri, others = s3.uri("contested"), iter([OneCore()])
+
+    def another() -> None:
+        for engine in others:
+            run_from(str(made / "in"), uri, engine)
+
+    with pytest.raises(OutputError, match="another run has written to it meanwhile"):
+        run_from(str(made / "in"), uri, Meanwhile(another))
+    assert tables(uri) == tables(made / "out")
+
+
+def test_a_run_on_spark_writes_its_tables_into_a_bucket(s3: S3, made: Path) -> None:
+    s3.system.create_dir("of-spark")
+    values = sparks.arguments([s3.uri("fleet/logs")], s3.uri("of-spark"), "local[2]", HEAP, -1, None)
+    summary = sparks.said(sparks.script("tests.e2e.pipeline.runs", *values, env=CREDENTIALS))
+    assert not summary["problems"]
+    assert tables(s3.uri("of-spark")) == tables(made / "out")
 
 
 def objects(s3: S3) -> Iterable[Path]:
@@ -228,16 +250,16 @@ def objects(s3: S3) -> Iterable[Path]:
 
 
 @pytest.mark.parametrize("case", WRONG.keys() - {"prefix"})
-def test_an_export_that_the_store_refuses_ends_with_one_line_of_error(
+def test_tables_that_the_store_refuses_end_a_run_with_one_line_of_error(
     s3: S3, made: Path, tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "pipeline.yaml"
-    path.write_text(f"inputs: [logs]\noutput: {made / 'out'}\n")
     place, environment, says = WRONG[case]
+    path.write_text(f"inputs: ['{made / 'in'}']\noutput: '{s3.uri(place)}'\nspark: {{enabled: false}}\n")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert main(["pipeline", "export", "--config", str(path), "--to", s3.uri(place)]) == Exit.FAILED
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n")) == ("", 1)
-    assert ("NoSuchBucket" if case == "bucket" else says) in said.err
-    assert SECRET not in said.err
+    assert main(["pipeline", "run", "--config", str(path)]) == Exit.BLOCKED
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err.count("\n")) == ("", 1)
+    assert says in printed.err
+    assert SECRET not in printed.err

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from featurelog import manifest
+from featurelog.delta import load
 from featurelog.spark.session import session
 from featurelog.spark.views import create
 from featurelog.views import VIEWS
@@ -18,9 +17,9 @@ from tests.e2e.pipeline.settings import HEAP
 
 def main(output: str, empty: str, release: str) -> None:
     with session("local[2]", HEAP) as spark:
-        create(spark, manifest.load(Path(empty))[0])
+        create(spark, load(empty)[0])
         found: dict[str, Any] = {"version": spark.version, "empty": answers(spark, release)}
-        create(spark, manifest.load(Path(output))[0])
+        create(spark, load(output)[0])
         found["views"] = answers(spark, release)
         found["drift"] = rows(spark, "SELECT * FROM drift WHERE drift = 'Drifted'")
     print(json.dumps(found, default=str))

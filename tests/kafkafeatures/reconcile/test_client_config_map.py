@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -149,6 +150,7 @@ async def test_a_damaged_entry_leaves_a_gap_and_its_reason_is_in_the_status() ->
     problems = rig.api.status["clients"]["problems"]
     assert len(problems) == 10
     assert problems[0] == f"{min(damaged)}: not used: it is cut off or damaged"
+    assert problems[-1] == f"and {len(damaged) - 9} more that were not used"
 
 
 @pytest.mark.parametrize(
@@ -222,6 +224,41 @@ async def test_the_status_has_the_first_senders_alone_with_names_that_are_short_
     assert len(senders) == MOST_SENDERS
     assert all(len(text.encode()) <= 120 and text.isprintable() for sender in senders for text in
                (sender["clientId"], sender["principal"]))  # fmt: skip
+
+
+async def test_a_scrape_with_a_count_that_cannot_be_is_refused_and_ends_no_reconciliation() -> None:
+    rig = rig_with()
+    entries = evidence_of(rig, PRODUCE_2)
+    last = max(name for name in entries if name.startswith(f"{brokers_of(rig)[0]}-"))
+    api, version = PRODUCE_2
+    label = f'request="{api}",version="{version}"'.encode()
+    text = b"\n".join(
+        line.rpartition(b" ")[0] + b" 1e300" if label in line else line
+        for line in gzip.decompress(entries[last]).split(b"\n")
+    )
+    put(rig, {**entries, last: gzip.compress(text)})
+    assert await condition(rig) == ("Unknown", "EvidenceStale")
+    (problem,) = rig.api.status["clients"]["problems"]
+    assert problem.startswith(f"{last}: not used: it has 1e+300 for Produce v2, which is not a count")
+
+
+@pytest.mark.parametrize("number", [-1, 10**15, 10**40])
+async def test_a_log_with_a_version_or_a_time_that_cannot_be_is_named_and_ends_no_reconciliation(
+    number: int, tmp_path: Path
+) -> None:
+    rig = rig_with()
+    (data,) = request_log(tmp_path, body()).values()
+    header, row = gzip.decompress(data).splitlines()
+    sent = dict(zip(json.loads(header)["columns"], json.loads(row), strict=True))
+    rows = {f"{name}.jsonl.gz": [*{**sent, name: number}.values()] for name in ("last", "version")}
+    entries = {
+        name: gzip.compress(b"%b\n%b\n" % (header, json.dumps(changed).encode())) for name, changed in rows.items()
+    }
+    put(rig, {**evidence_of(rig), **entries})
+    assert await condition(rig) == ("True", "NoBlockingClients")
+    assert [line.split(";")[0] for line in rig.api.status["clients"]["problems"]] == [
+        f"{name}: not used: it is not a reduced request log" for name in sorted(entries)
+    ]
 
 
 async def test_logs_and_owners_that_cannot_be_read_leave_the_verdict_and_are_named() -> None:

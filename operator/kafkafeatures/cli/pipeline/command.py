@@ -1,7 +1,7 @@
 """`kafkafeatures pipeline`: makes tables from the metadata logs of many clusters (`featurelog`), and queries them.
 
 A configuration file names the inputs, which are copies of nodes' files, and the output. A run reads new files, on Spark
-or on one core, and replaces the tables in one step; an interrupted run leaves them as they were. This module reports a
+or on one core, and commits the tables; an interrupted run leaves them as they were. This module reports a
 run to people, to scripts (exit code) and to monitoring (a file of metrics).
 """
 
@@ -18,10 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkafeatures.cli.pipeline import export as pipeline_export
 from kafkafeatures.cli.pipeline import gate as pipeline_gate
-from kafkafeatures.cli.pipeline.export import missing
-from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit, to_install
 from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.core.words import counted
 
@@ -34,10 +32,54 @@ _PROGRESS_EVERY = 5
 """Seconds between lines of progress."""
 _SHOWN = 5
 """Most problems of one kind that are printed."""
+KEEP_DAYS = 7
+"""Days for which versions of the tables stay readable, unless the user sets others: Delta's own default."""
+
+
+def maintain(arguments: argparse.Namespace, config: Config) -> int:
+    """Delete files of killed runs, and those of versions that are older. Exit code 0: done."""
+    from featurelog.delta import Output
+
+    if arguments.keep_days < 1:
+        raise CommandFailed("maintain: --keep-days: at least 1: a run, or a reader, may be under way", Exit.USAGE)
+    pipeline_gate.tables_of(config)  # says what is missing if there are no tables
+    deleted = Output.open(config.settings.output).maintain(arguments.keep_days)
+    if arguments.output == "json":
+        print(json.dumps({"output": config.settings.output, "deletedFiles": deleted}))
+    else:
+        print(f"pipeline: {counted(deleted, 'file')} deleted in {config.settings.output}")
+    return Exit.DONE
+
+
+def remove(arguments: argparse.Namespace, config: Config) -> int:
+    """Remove the rows of a cluster whose logs are gone. Exit code 0: done, 4: an input has logs of it, or cannot be
+    listed, 5: the tables have no such cluster.
+    """
+    from featurelog.delta import Output
+    from featurelog.layout import Root
+
+    cluster = arguments.cluster
+    if not cluster:
+        raise CommandFailed("remove: --cluster: required: the name of the cluster's folder", Exit.USAGE)
+    output = Output.open(config.settings.output)
+    if cluster not in output.ledger.by_cluster():
+        raise CommandFailed(f"the tables have no cluster with the folder {cluster[:100]!r}", Exit.UNREACHABLE)
+    for root in map(Root.of, config.settings.inputs):
+        if any(log.cluster == cluster for log in root.logs()):
+            problem = f"logs of cluster {cluster[:100]!r} are here, and the next run would read them again"
+            raise CommandFailed(f"{root.uri}: {problem}; nothing was removed", Exit.BLOCKED)
+    output.remove_cluster(cluster)
+    document = {"output": config.settings.output, "cluster": cluster, "sequence": output.tables.sequence}
+    removed = f"pipeline: removed all rows of cluster {cluster[:100]!r} from the tables in {config.settings.output}"
+    print(json.dumps(document) if arguments.output == "json" else removed)
+    return Exit.DONE
+
+
 _ACTIONS: Mapping[str, Callable[[argparse.Namespace, Config], int]] = {
     "gate": pipeline_gate.gate,
     "report": pipeline_gate.report,
-    "export": pipeline_export.export,
+    "remove": remove,
+    "maintain": maintain,
 }
 """Actions that use the tables of the last run."""
 
@@ -48,14 +90,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "action",
         choices=("run", *_ACTIONS),
         help="run: read what is new in the inputs, and make the tables; gate: may clusters be taken to a release or a "
-        "level; report: the same as pages for people; export: the tables as Delta tables",
+        "level; report: the same as pages for people; remove: remove the rows of a cluster whose logs are gone; "
+        "maintain: delete files that no table has any more",
     )
     parser.add_argument("--config", type=Path, required=True, metavar="FILE", help="the configuration (YAML)")
     parser.add_argument(
         "-o", "--output", choices=("text", "json"), help="lines for people, or an object (default: of gate json)"
     )
     pipeline_gate.add_arguments(parser)
-    pipeline_export.add_arguments(parser)
+    parser.add_argument(
+        "--keep-days", type=int, default=KEEP_DAYS, metavar="N",
+        help=f"of maintain: days for which older versions of the tables stay readable (default: {KEEP_DAYS})",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -64,10 +110,9 @@ def run(arguments: argparse.Namespace) -> int:
     """
     try:
         from featurelog.config import ConfigError, read
-        from featurelog.disk import LockedError
+        from featurelog.delta import OutputError
         from featurelog.java import JavaError
         from featurelog.layout import InputsError
-        from featurelog.manifest import OutputError
         from featurelog.parts import DamagedInputError, EngineError
     except ModuleNotFoundError as error:
         raise missing(error, "pipeline") from None
@@ -77,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.action != "run":
             return _ACTIONS[arguments.action](arguments, config)
         summary, engine = _run(config)
-    except (ConfigError, InputsError, OutputError, LockedError, JavaError) as error:
+    except (ConfigError, InputsError, OutputError, JavaError) as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
     except (DamagedInputError, EngineError) as error:
         raise CommandFailed(str(error), Exit.FAILED) from None
@@ -131,6 +176,11 @@ def _on_spark(config: Config, stack: ExitStack) -> Engine:
     return OnSpark(stack.enter_context(session(config.spark.master, config.spark.conf)))
 
 
+def missing(error: ModuleNotFoundError, extras: str, alternative: str = "") -> CommandFailed:
+    """The error that names what is not installed and how to install it. `alternative`: text behind that."""
+    return CommandFailed(f"{error.name} is not installed: {to_install(extras)}{alternative}", Exit.BLOCKED)
+
+
 def _progress() -> Callable[[int, int], None]:
     """A function that prints a line of progress every few seconds, on a terminal only."""
     printed_at = [time.monotonic()]  # a list, so that the inner function can change it
@@ -146,7 +196,7 @@ def _progress() -> Callable[[int, int], None]:
 def _document(config: Config, summary: Summary, engine: str, seconds: float) -> dict[str, Any]:
     account = summary.account
     return {
-        "output": str(config.settings.output),
+        "output": config.settings.output,
         "sequence": summary.sequence,
         "engine": engine,
         "seconds": round(seconds, 3),
@@ -188,10 +238,11 @@ def _size(size: float) -> str:
 
 def _write_metrics(path: Path, document: Mapping[str, Any]) -> None:
     """Replace the file of metrics in one step, since a collector may read it at any time."""
-    from featurelog.disk import Disk
-
+    partial = path.with_name(f".{path.name}.tmp")
     try:
-        Disk().write(path, "".join(_metrics(document)).encode())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text("".join(_metrics(document)))
+        partial.replace(path)
     except OSError as error:
         raise CommandFailed(
             f"{path}: {error.strerror}; the tables are written, the metrics are not", Exit.FAILED

@@ -18,9 +18,9 @@ from kafkafeatures.cli.shell.output import print_document, tell
 
 if TYPE_CHECKING:
     from featurelog.config import Config
+    from featurelog.delta import Tables
     from featurelog.gate import ClusterName, Gate, Target
     from featurelog.ledger import Ledger
-    from featurelog.manifest import Manifest
 
 Row = dict[str, Any]
 
@@ -42,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--feature", metavar="NAME=LEVEL", help="of gate and report: a level, such as metadata.version=4.2-IV1"
     )
     parser.add_argument(
-        "--cluster", metavar="NAME", help="of gate and report: one cluster only, by its folder or its id"
+        "--cluster",
+        metavar="NAME",
+        help="of gate and report: one cluster only, by its folder or its id; of remove: the folder of the cluster",
     )
     parser.add_argument("--html", type=Path, metavar="DIR", help="of report: the folder for its pages")
 
@@ -118,30 +120,30 @@ def _target(arguments: argparse.Namespace) -> Target:
     return Target("feature", f"{feature}={int(level) if version is None else version.level}")
 
 
-def tables_of(config: Config) -> tuple[Manifest, Ledger]:
-    """Manifest and ledger of the last run. Raises CommandFailed if there are none, or they cannot be read."""
-    from featurelog import manifest
+def tables_of(config: Config) -> tuple[Tables, Ledger]:
+    """Tables and ledger of the last run. Raises CommandFailed if there are none, or they cannot be read."""
+    from featurelog import delta
 
     try:
-        output = manifest.load(config.settings.output)
-    except manifest.OutputError as error:
+        output = delta.load(config.settings.output)
+    except delta.OutputError as error:
         raise CommandFailed(str(error), Exit.UNREACHABLE) from None
-    if not output[0].tables:
+    if not output[0].sequence:
         text = f"{config.settings.output}: there are no tables; `kafkafeatures pipeline run` makes them"
         raise CommandFailed(text, Exit.UNREACHABLE)
     return output
 
 
-def _fleet(config: Config) -> tuple[Manifest, set[ClusterName]]:
+def _fleet(config: Config) -> tuple[Tables, set[ClusterName]]:
     """(tables, names of all clusters of the last run, including those of which nothing could be read)."""
     from featurelog.gate import ClusterName
 
-    manifest, ledger = tables_of(config)
+    tables, ledger = tables_of(config)
     folders: dict[str, set[str | None]] = {}
     for node in ledger.nodes:
         folders.setdefault(node.cluster, set()).add(node.cluster_id)
     # A node that does not say its cluster's id has that of the other nodes in its folder, if these name only one.
-    return manifest, {
+    return tables, {
         ClusterName(folder, id_)
         for folder, ids in folders.items()
         for id_ in (ids - {None} if len(ids) == 2 and None in ids else ids)
@@ -180,7 +182,7 @@ def _release_verdicts(
     return verdicts
 
 
-def _rows(tables: Manifest, name: str) -> list[Row]:
+def _rows(tables: Tables, name: str) -> list[Row]:
     """All rows of a table."""
     from featurelog.tables import TABLES
 

@@ -39,6 +39,7 @@ class Scrape(Struct, frozen=True):
     source: name of the scrape, for people.
     start_error: the JVM may have started so many ms before or after `start`, as that is the start of Kafka in the JVM,
         or rounded to seconds.
+    is_whole: it has all counters that its process had at that time; else a counter that is missing shows nothing.
     """
 
     broker: int
@@ -48,6 +49,7 @@ class Scrape(Struct, frozen=True):
     accepts_removed: bool = False
     source: str = ""
     start_error: int = 0
+    is_whole: bool = True
 
     def may_be_of(self, other: Scrape) -> bool:
         """Tell whether both scrapes may show the same process, by its start. If only one of them has an inexact start,
@@ -211,11 +213,12 @@ def _ordered(scrapes: Iterable[Scrape]) -> list[Scrape]:
 
 
 def _lowered_counter(earlier: Scrape, later: Scrape, *, at_once: bool = False) -> CounterKey | None:
-    """The first counter that is lower in the later scrape, or missing there; None for none. `at_once`: both scrapes may
-    be of the same time, so a counter may be lower by what is counted while a scrape is made.
+    """The first counter that is lower in the later scrape, or missing there although it is whole; None for none.
+    `at_once`: both scrapes may be of the same time, so a counter may be lower by what is counted during a scrape.
     """
     for key, count in earlier.counters.items():
-        missing = count - later.counters.get(key, -1)  # -1: above 0 also for a missing counter with count 0
+        # -1: above 0 also for a missing counter with count 0
+        missing = count - later.counters.get(key, -1 if later.is_whole else count)
         if missing > (max(count * _SHARE_DURING_SCRAPE, _REQUESTS_DURING_SCRAPE) if at_once else 0):
             return key
     return None

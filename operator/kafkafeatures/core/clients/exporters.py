@@ -9,7 +9,6 @@ refused, since the counter that is missing could be that of an old client.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -55,6 +54,8 @@ TOTAL = "kafka_network_requestmetrics_totaltimems_count"
 """Name of the number of all requests of an API, whatever their version, in lower case."""
 _TOTAL_TIME = "TotalTimeMs"
 """Label `name` of that number from a JMX exporter without rules."""
+MAX_COUNT = 2**53
+"""Counts are lower: from here on, a float does not show single requests."""
 _LEAST_SHARE = 0.99
 """Share of all requests of an API that its versions must sum to. It is below 1, as requests arrive during the seconds
 of a scrape.
@@ -208,7 +209,7 @@ class PartialScrape:
         if self.identity not in (None, meaning.identity):
             raise ScrapeRefused(f"has {name} of several brokers; expected the scrape of one")
         self.identity = meaning.identity
-        if not (math.isfinite(value) and value >= 1 and value.is_integer()):
+        if not (1 <= value < MAX_COUNT and value.is_integer()):
             # A counter exists from its first request on, so it is at least 1. A rate would be 0 for a silent client.
             text = f"has {value:g} for {key[0]} v{key[1]}, which is not a count: export Count, not a rate"
             raise ScrapeRefused(text)

@@ -98,8 +98,16 @@ def _with_senders(section: ClientsStatus, reading: ClientsReading) -> ClientsSta
     return replace(
         section,
         senders=tuple(_sender(sender) for sender in reading.senders[:MOST_SENDERS]),
-        problems=reading.problems[:MOST_PROBLEMS],
+        problems=_problems(reading.problems),
     )
+
+
+def _problems(lines: tuple[str, ...]) -> tuple[str, ...]:
+    """The first lines, and the number of the others in the last one."""
+    if len(lines) <= MOST_PROBLEMS:
+        return lines
+    shown = lines[: MOST_PROBLEMS - 1]
+    return (*shown, f"and {len(lines) - len(shown)} more that were not used")
 
 
 def _sender(sender: Sender) -> ClientSender:

@@ -117,7 +117,7 @@ def test_helm_lint_accepts_the_values_of_the_pipeline(values: Values) -> None:
 def test_the_pipeline_can_read_its_configuration(values: Values, tmp_path: Path) -> None:
     found = read(configuration(rendered(values), tmp_path))
     assert found.settings.inputs == ("/data/logs",)
-    assert found.settings.output == Path("/data/tables")
+    assert found.settings.output == "/data/tables"
 
 
 def test_the_configuration_of_the_user_overrides_that_of_the_chart(tmp_path: Path) -> None:
@@ -130,6 +130,13 @@ def test_the_configuration_of_the_user_overrides_that_of_the_chart(tmp_path: Pat
     assert found.spark.conf["spark.executor.instances"] == "3"
     mounted = {one["name"] for one in job_pod(objects)["spec"]["volumes"]}
     assert mounted == {"tmp", "config", "tables"}
+
+
+def test_tables_in_a_bucket_need_no_volume(tmp_path: Path) -> None:
+    given = {"inputs": ["s3://bucket/logs"], "output": "s3://warehouse/kafka"}
+    objects = rendered({"enabled": True, "config": given})
+    assert read(configuration(objects, tmp_path)).settings.output == "s3://warehouse/kafka"
+    assert {volume["name"] for volume in job_pod(objects)["spec"]["volumes"]} == {"tmp", "config"}
 
 
 @each_way

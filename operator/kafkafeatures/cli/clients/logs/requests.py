@@ -15,14 +15,12 @@ import msgspec
 from msgspec import Struct
 
 from kafkafeatures.cli.clients.logs.events import parse_event
-from kafkafeatures.client_files.reduced import RequestGroup
+from kafkafeatures.client_files.reduced import MAX_VERSION, RequestGroup
 
 LOGGER = "kafka.request.logger"
 MARK = b"Completed request:"
 
 _API = re.compile(r"[A-Z][A-Z0-9_]{1,60}")
-_MAX_VERSION = 1000
-"""The highest version of an API that is accepted; Kafka's is 20. No broker writes a line with a higher one."""
 _CONNECTION = re.compile(r"-(?:\[?([^\[\]]*)\]?):\d{1,5}-\d+(?:-\d+)?$")
 """REMOTE, at the end of `LOCAL:PORT-REMOTE:PORT-INDEX`. Since Kafka 4.0 the processor is before the index."""
 
@@ -88,7 +86,7 @@ def _group(completed: _Completed, address: CountedAddress) -> RequestGroup:
     header, software = completed.request_header, completed.client_information
     connection, api = _CONNECTION.search(completed.connection), _api(header.request_api_key_name)
     version = header.request_api_version
-    if connection is None or not api or not 0 <= version <= _MAX_VERSION:
+    if connection is None or not api or not 0 <= version <= MAX_VERSION:
         raise RequestRejected
     return RequestGroup(
         api,

@@ -1,0 +1,316 @@
+"""The output: one Delta table for each table, and `runs`, whose last row says which versions belong together.
+
+Delta has no commit across tables, so a run commits them one after the other and `runs` last: its row makes the result
+visible at one moment. It names the version of each table; readers open exactly those. A run that is killed earlier
+leaves versions that no row names, and the next run removes their files from the tables again.
+
+What it decides: that of two runs at once one wins. A run commits to the versions that it opened at its begin, so a
+commit of another run in between refuses all of its own, from the first table (`ledger`) on.
+
+    <output>/<table>/_delta_log/...     <output>/<table>/part-....parquet
+    <output>/ledger/...                 what was read: a row for each cluster (`ledger`)
+    <output>/runs/...                   a row for each of the last runs
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import DeltaError
+from deltalake.schema import Field
+from deltalake.transaction import AddAction, RemoveAction
+
+from featurelog import stores
+from featurelog.engine import TableFile, write_table
+from featurelog.ledger import Ledger, Node
+from featurelog.parts import METADATA_RECORDS, ROWS
+from featurelog.tables import TABLES
+from featurelog.tables.table import TIME
+
+SCHEMAS: Mapping[str, pa.Schema] = {METADATA_RECORDS: ROWS, **{name: table.schema for name, table in TABLES.items()}}
+"""Schema of every table that people read."""
+LEDGER, RUNS = "ledger", "runs"
+_LEDGER = pa.schema([pa.field("cluster", pa.string()), pa.field("document", pa.string())])
+_RUNS = pa.schema(
+    [
+        pa.field("sequence", pa.int64()),
+        pa.field("at", TIME),
+        pa.field("versions", pa.map_(pa.string(), pa.int64())),
+    ]
+)
+_SCHEMAS = {LEDGER: _LEDGER, **SCHEMAS, RUNS: _RUNS}
+"""All tables, in the order in which a run commits them."""
+PARTITION = "cluster"
+WRITER = "kafkafeatures-pipeline"
+"""Name of the application in the transactions of a run. A Delta table without it was written by another program."""
+_LATEST = "LATEST"
+"""A file of outputs before they were Delta tables, whose rows this version does not know."""
+MOST_RUNS = 1000
+"""Rows of `runs`: older ones are dropped."""
+
+
+class OutputError(Exception):
+    """The tables cannot be read or written: which ones, why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables as one run committed them. output: their folder or URI. sequence: number of the run; 0: none yet.
+    files: of each table, by its name. versions: of each Delta table, by its name.
+    """
+
+    output: str
+    sequence: int = 0
+    files: Mapping[str, tuple[TableFile, ...]] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+    def paths(self, table: str, cluster: str | None = None) -> list[str]:
+        """The paths of a table's files below `output`, of all clusters or of one."""
+        return [file.path for file in self.files.get(table, ()) if cluster is None or file.cluster == cluster]
+
+    def read(self, table: str, schema: pa.Schema, cluster: str | None = None) -> pa.Table:
+        """A table in memory; an empty one where nothing was written. A column that an older release did not write is
+        null. Raises OutputError.
+        """
+        try:
+            tables = [
+                pq.read_table(stores.open_file(self.output, path), schema=schema, partitioning=None)
+                for path in self.paths(table, cluster)
+            ]
+        except (OSError, pa.ArrowException) as error:
+            raise OutputError(f"{self.output}/{table}: {stores.reason(error)}; run the pipeline again") from None
+        return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def load(output: str) -> tuple[Tables, Ledger]:
+    """The tables and the ledger of the last run; empty ones if there was none. Raises OutputError."""
+    opened = Output.open(output)
+    return opened.tables, opened.ledger
+
+
+class Output:
+    """The Delta tables of an output, as they were when it was opened, and the commits of one run.
+
+    tables, ledger: of the last run that ended; after `commit`: as committed.
+    """
+
+    def __init__(self, output: str, place: str, options: Mapping[str, str], tables: dict[str, DeltaTable]) -> None:
+        self._output, self._place, self._options = output, place, dict(options)
+        self._delta = tables
+        self._documents: dict[str, tuple[TableFile, str]] = {}
+        """By cluster, the file of its ledger and its content, as the last run left them."""
+        self._runs: list[dict[str, Any]] = []
+        self.tables, self.ledger = Tables(output), Ledger()
+
+    @classmethod
+    def open(cls, output: str) -> Output:
+        """Open all tables that exist. Raises OutputError."""
+        try:
+            place, options = stores.for_delta(output)
+            tables = {}
+            for name in _SCHEMAS:
+                uri = f"{place}/{name}"
+                if DeltaTable.is_deltatable(uri, dict(options)):
+                    tables[name] = DeltaTable(uri, storage_options=dict(options))
+                    if tables[name].transaction_version(WRITER) is None:
+                        raise OutputError(f"{uri}: a Delta table that another program wrote; choose another output")
+            if not tables and stores.sizes(output, [_LATEST]) != [None]:
+                raise OutputError(f"{output}: tables of a version before Delta; give another output")
+            opened = cls(output, place, options, tables)
+            opened._read()
+        except stores.StoreError as error:
+            raise OutputError(str(error)) from None
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            raise OutputError(f"{output}: {stores.reason(error)}; check the path and the rights") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            problem = f"what the last run wrote cannot be read ({type(error).__name__}: {error})"
+            raise OutputError(f"{output}: {problem}; restore it, or give another output") from None
+        return opened
+
+    def _read(self) -> None:
+        """Read what the last row of `runs` names. A table without a row, of a run that was killed, has no files."""
+        if RUNS not in self._delta:
+            return
+        files = _files(RUNS, self._delta[RUNS])
+        self._runs = Tables(self._output, files={RUNS: files}).read(RUNS, _RUNS).to_pylist()
+        if not self._runs:
+            return
+        last = max(self._runs, key=lambda run: run["sequence"])
+        versions = {str(name): int(version) for name, version in last["versions"]}
+        tables = {name: _files(name, self._at(name, version)) for name, version in versions.items()}
+        self.tables = Tables(self._output, last["sequence"], tables, versions)
+        nodes, derived = list[Node](), dict[str, str]()
+        for file in tables[LEDGER]:
+            (row,) = Tables(self._output, files={LEDGER: (file,)}).read(LEDGER, _LEDGER).to_pylist()
+            self._documents[row["cluster"]] = file, row["document"]
+            of_cluster = Ledger.from_json(msgspec.json.decode(row["document"]))
+            nodes += of_cluster.nodes
+            derived |= of_cluster.derived
+        self.ledger = Ledger(nodes, derived)
+
+    def _at(self, name: str, version: int) -> DeltaTable:
+        """A table at a version: that which is open already, unless a later commit of a killed run is in it."""
+        if self._delta[name].version() == version:
+            return self._delta[name]
+        return DeltaTable(f"{self._place}/{name}", version=version, storage_options=self._options)
+
+    def commit(
+        self, files: Mapping[str, Iterable[TableFile]], ledger: Ledger, before: Callable[[], None] = lambda: None
+    ) -> None:
+        """Commit these files as the content of the tables, with the ledger. `before` is called before each effect, so
+        that tests can end a run there. Raises OutputError, also if another run has committed since this was opened.
+        """
+        sequence = self.tables.sequence + 1
+        try:
+            self._commit(sequence, files, ledger, before)
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            if "Failed to commit transaction" in str(error) or "already exists" in str(error):
+                raise OutputError(f"{self._output}: another run has written to it meanwhile; run it again") from None
+            raise OutputError(f"{self._output}: {stores.reason(error)}; run it again") from None
+
+    def _commit(
+        self, sequence: int, files: Mapping[str, Iterable[TableFile]], ledger: Ledger, before: Callable[[], None]
+    ) -> None:
+        new_files = {name: tuple(sorted(files.get(name, ()), key=lambda file: file.path)) for name in SCHEMAS}
+        known = {file.path for of_table in self.tables.files.values() for file in of_table}
+        self._refuse_missing([file for of_table in new_files.values() for file in of_table if file.path not in known])
+        new_files = {LEDGER: self._written_ledger(ledger, before), **new_files}
+        versions = {}
+        for name, of_table in new_files.items():
+            before()
+            versions[name] = self._committed(name, of_table, sequence)
+        run = {"sequence": sequence, "at": int(time.time() * 1_000_000), "versions": sorted(versions.items())}
+        self._runs = [*self._runs, run][-MOST_RUNS:]
+        before()
+        row_file = write_table(self._output, RUNS, pa.Table.from_pylist(self._runs, schema=_RUNS), "", None)
+        before()
+        self._committed(RUNS, (row_file,), sequence)
+        before()
+        self.tables, self.ledger = Tables(self._output, sequence, new_files, versions), ledger
+
+    def remove_cluster(self, cluster: str, before: Callable[[], None] = lambda: None) -> None:
+        """Commit the tables and the ledger without a cluster's folder. The files stay, for readers of older versions.
+        `before`, raises: see `commit`.
+        """
+        files = {
+            name: [file for file in of_table if file.cluster != cluster] for name, of_table in self.tables.files.items()
+        }
+        self.commit(files, self.ledger.without(cluster), before)
+
+    def maintain(self, keep_days: int) -> int:
+        """Delete files that no version of the last `keep_days` days has, those of killed runs among them, and log
+        entries that are older. Files of the last run stay. Returns the number of deleted files. Raises OutputError.
+        """
+        deleted = 0
+        try:
+            for name, delta_table in self._delta.items():
+                version = self.tables.versions.get(name)
+                kept = None if version is None else [version]
+                hours = keep_days * 24
+                deleted += len(
+                    delta_table.vacuum(
+                        hours, dry_run=False, enforce_retention_duration=False, full=True, keep_versions=kept
+                    )
+                )
+                delta_table.create_checkpoint()
+        except (DeltaError, OSError) as error:
+            raise OutputError(f"{self._output}: {stores.reason(error)}; run it again") from None
+        return deleted
+
+    def _refuse_missing(self, files: Sequence[TableFile]) -> None:
+        """Raise OutputError unless each file has the size that its worker reported: a worker may have another disk."""
+        for file, size in zip(files, stores.sizes(self._output, [file.path for file in files]), strict=True):
+            if size != file.size:
+                state = "is not there" if size is None else f"has {size} bytes"
+                problem = f"a worker wrote {file.size} bytes to it, and here it {state}"
+                remedy = "nothing was committed; use an output that the run and all workers share"
+                raise OutputError(f"{self._output}/{file.path}: {problem}; {remedy}")
+
+    def _written_ledger(self, ledger: Ledger, before: Callable[[], None]) -> tuple[TableFile, ...]:
+        """The files of the ledger, one for each cluster: that of the last run if nothing has changed in it."""
+        files = []
+        for cluster, of_cluster in ledger.by_cluster().items():
+            document = msgspec.json.encode(of_cluster.to_json()).decode()
+            old = self._documents.get(cluster)
+            if old is None or old[1] != document:
+                before()
+                rows = pa.Table.from_pylist([{"cluster": cluster, "document": document}], schema=_LEDGER)
+                self._documents[cluster] = old = write_table(self._output, LEDGER, rows, cluster, None), document
+            files.append(old[0])
+        return tuple(files)
+
+    def _committed(self, name: str, files: Sequence[TableFile], sequence: int) -> int:
+        """The version of a table that has exactly these files, which is committed unless it has them already."""
+        delta_table, schema = self._table(name, sequence), Schema.from_arrow(_SCHEMAS[name])
+        present = {file.path: file for file in _files(name, delta_table)}
+        wanted = {file.path: file for file in files}
+        now_ms, partition = int(time.time() * 1000), [] if name == RUNS else [PARTITION]
+        actions: list[AddAction | RemoveAction] = [
+            AddAction(_inside(path), file.size, _partition(name, file), now_ms, data_change=True, stats=_stats(file))
+            for path, file in wanted.items() if path not in present
+        ]  # fmt: skip
+        actions += [
+            RemoveAction(_inside(path), True, now_ms, file.size, _partition(name, file))
+            for path, file in present.items() if path not in wanted
+        ]  # fmt: skip
+        if actions:
+            delta_table.create_write_transaction(
+                actions, "append", schema, partition_by=partition, commit_properties=_commit_of(sequence)
+            )
+            delta_table.load_as_version(delta_table.version() + 1)  # without a retry it is the next one
+        return delta_table.version()
+
+    def _table(self, name: str, sequence: int) -> DeltaTable:
+        """The table as it was opened, or a new one; with the columns that this release has added."""
+        schema = Schema.from_arrow(_SCHEMAS[name])
+        commit = _commit_of(sequence)
+        if name not in self._delta:
+            self._delta[name] = DeltaTable.create(
+                f"{self._place}/{name}", schema, partition_by=None if name == RUNS else [PARTITION],
+                storage_options=self._options, commit_properties=commit,
+            )  # fmt: skip
+        delta_table = self._delta[name]
+        names = {each.name for each in delta_table.schema().fields}
+        if added := [each for each in schema.fields if each.name not in names]:
+            delta_table.alter.add_columns([Field(each.name, each.type) for each in added], commit_properties=commit)
+        return delta_table
+
+
+def _files(table: str, delta_table: DeltaTable) -> tuple[TableFile, ...]:
+    """The files of a version of a table."""
+    rows = pa.table(delta_table.get_add_actions(flatten=True)).to_pylist()
+    return tuple(
+        TableFile(
+            row.get(f"partition.{PARTITION}") or "", row.get("min.cluster_id"), f"{table}/{row['path']}",
+            row["num_records"], row["size_bytes"],
+        )
+        for row in sorted(rows, key=lambda row: row["path"])
+    )  # fmt: skip
+
+
+def _commit_of(sequence: int) -> CommitProperties:
+    """The properties of a run's commits. Without a retry a commit fails if the table is not as it was opened."""
+    return CommitProperties(max_commit_retries=0, app_transactions=[Transaction(WRITER, sequence)])
+
+
+def _inside(path: str) -> str:
+    """The path of a file within its table."""
+    return path.partition("/")[2]
+
+
+def _partition(table: str, file: TableFile) -> dict[str, str | None]:
+    return {} if table == RUNS else {PARTITION: file.cluster}
+
+
+def _stats(file: TableFile) -> str:
+    """Statistics as Delta has them; with the id of the cluster, which all rows of a file share."""
+    known = {} if file.cluster_id is None else {"cluster_id": file.cluster_id}
+    return json.dumps({"numRecords": file.rows, "minValues": known, "maxValues": known})

@@ -349,9 +349,7 @@ async def _as_it_comes(content: Any) -> AsyncIterator[bytes]:
 
 
 def break_kopf(monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], AsyncIterator[bytes]]) -> None:
-    """Let Kopf read events in a way that `handlers._Events`, its source of events, does not offer, as another release
-    might: its watch, and then Kopf, end with an AttributeError or a TypeError that names `_Events`.
-    """
+    """Let Kopf read events in a way that `handlers._Events` lacks: its watch, then Kopf, end with an error about it."""
     monkeypatch.setattr("kopf._cogs.clients.api.iter_jsonlines", read)
 
 
@@ -377,8 +375,7 @@ async def test_a_watch_that_waits_for_its_retry_does_not_keep_the_process_if_kop
 
     async def read(content: Any) -> AsyncIterator[bytes]:
         await broken.wait()
-        async for line in _line_by_line(content):
-            yield line
+        yield await content.readline()
 
     async def sleep(seconds: float) -> None:
         if seconds:

@@ -89,7 +89,7 @@ def test_a_single_level_change_to_the_target_of_a_sent_step_is_that_step_and_any
 
 
 def test_a_step_that_was_settled_without_the_log_is_kept_with_the_log_position() -> None:
-    """So that its change of the level, read later, is not taken for that of another client."""
+    """The log shows its change later, which then is not taken for a change by another client."""
     sent = status(intents=(RAISE,))
     recorded = with_own_moves(sent, status())
     assert recorded.log_position == replace(HERE, own=("group.version:1",))

@@ -161,7 +161,7 @@ def test_znodes_are_deleted_only_with_a_consent_where_the_migration_znode_was_ch
 
 
 def test_the_stores_are_compared_every_five_seconds_while_the_controllers_are_to_be_stopped() -> None:
-    """Also after a comparison that failed; more rarely if a comparison takes longer: after twice its duration."""
+    """A comparison that failed is repeated as soon; one that takes longer, only after twice its duration."""
     look = looks(BACK, cluster(Position.COPIED))
     assert isinstance(look.decision, Wait)
     assert look.decision.reason is Reason.WAITING_FOR_GIT

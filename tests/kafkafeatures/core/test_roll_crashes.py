@@ -145,7 +145,7 @@ def test_a_stuck_node_is_restarted_into_an_image_that_crashed_before_it_was_chos
 
 
 def test_no_stuck_node_is_restarted_into_an_image_that_crashed_if_the_status_was_lost() -> None:
-    """It may be the image that halted the roll."""
+    """The image may be the one that halted the roll."""
     refused(rolled(after_a_revert()), Reason.ROLLOUT_HALTED)
 
 

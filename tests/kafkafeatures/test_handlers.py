@@ -382,8 +382,7 @@ async def test_a_watch_that_waits_for_its_retry_does_not_keep_the_process_if_kop
             await asyncio.Event().wait()
 
     break_kopf(monkeypatch, read)
-    # The watch of `other` gets a 404, and sleeps for ever before its retry.
-    served, operator = Server(other=[404]), Operator()
+    served, operator = Server(other=[404]), Operator()  # the watch of `other` sleeps for ever before its retry
     environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
     async with hosted(served, operator, monkeypatch, "one", "other", environment=environment) as running:
         await until(lambda: operator.held == {"one": True, "other": False} and len(served.watches) == 2)

@@ -100,7 +100,7 @@ def test_a_broker_that_restarts_slowly_is_waited_for_although_the_phase_of_the_m
 def test_a_silent_broker_that_nobody_restarts_is_reported_and_does_not_hide_the_phase(
     desired: Desired, before: Shape, other_shape: Shape
 ) -> None:
-    """Its registration tells how it ran, and so where the cluster is."""
+    """The registration of the broker tells how it ran, and so where the cluster is."""
     observation = with_silent_broker_2(before, other_shape)
     first = Look(wanting(desired), observation)
     look = Look(wanting(desired), observation, before=first, seconds=AN_HOUR)

@@ -199,7 +199,9 @@ class ZkMigrationState(enum.IntEnum):
 
 
 MIGRATION_UNDER_WAY = frozenset({ZkMigrationState.PRE_MIGRATION, ZkMigrationState.MIGRATION})
-"""States before and while metadata is copied: the same two codes in every release."""
+"""States of a migration that has begun and is not finalized: until all metadata is copied, and while changes are
+written to both. Kafka 3.4 swaps their two codes, so as a set they mean the same in every release.
+"""
 
 
 def is_under_way(code: int | None) -> bool | None:

@@ -53,8 +53,8 @@ def changed(world: World, folder: Path) -> Iterator[changes.Row]:
         assert cluster.leader() == leader, "another controller was elected meanwhile: record again"
 
 
-def lowered(world: World, folder: Path) -> Iterator[downgrades.Row]:
-    """Every downgrade, asked of the active controller while the higher level was finalized."""
+def replies_to_downgrades(world: World, folder: Path) -> Iterator[downgrades.Row]:
+    """Reply of a real active controller to each downgrade, while the higher level is finalized."""
     low = downgrades.LOWEST
     with Cluster(folder, world.version, controllers=1, brokers=1, release_version=low) as cluster:
         active = cluster.nodes[3001]
@@ -140,7 +140,7 @@ def main() -> None:
                 found = answers(world, cluster)
                 _write(world.golden, ({"updates": updates, "reply": reply.hex()} for updates, reply in found))
             _write(changes.golden_of(world), map(_shown, changed(world, Path(folder) / "changes")))
-            rows = lowered(world, Path(folder) / "downgrades")
+            rows = replies_to_downgrades(world, Path(folder) / "downgrades")
             _write(downgrades.golden_of(world), ({**asdict(row), "reply": row.reply.hex()} for row in rows))
     with tempfile.TemporaryDirectory() as folder:
         found_of_4_4 = unregistered(Path(folder) / "unregistered")

@@ -348,12 +348,17 @@ async def _as_it_comes(content: Any) -> AsyncIterator[bytes]:
         yield chunk
 
 
+def break_kopf(monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], AsyncIterator[bytes]]) -> None:
+    """Let Kopf read events in a way that `handlers._Events` lacks: its watch, then Kopf, end with an error about it."""
+    monkeypatch.setattr("kopf._cogs.clients.api.iter_jsonlines", read)
+
+
 @pytest.mark.parametrize("read", [_as_lines, _line_by_line, _as_it_comes])
 async def test_a_kopf_release_that_reads_events_another_way_ends_the_process_at_once(
     monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], AsyncIterator[bytes]]
 ) -> None:
     """Kubernetes starts it anew, and who upgrades Kopf sees it."""
-    monkeypatch.setattr("kopf._cogs.clients.api.iter_jsonlines", read)
+    break_kopf(monkeypatch, read)
     served, operator = Server(all=[[event("ADDED")]]), Operator()
     async with hosted(served, operator, monkeypatch) as running:
         with pytest.raises((AttributeError, TypeError), match="_Events"):
@@ -376,8 +381,8 @@ async def test_a_watch_that_waits_for_its_retry_does_not_keep_the_process_if_kop
         if seconds:
             await asyncio.Event().wait()
 
-    monkeypatch.setattr("kopf._cogs.clients.api.iter_jsonlines", read)
-    served, operator = Server(other=[404]), Operator()
+    break_kopf(monkeypatch, read)
+    served, operator = Server(other=[404]), Operator()  # the watch of `other` sleeps for ever before its retry
     environment = Environment(monotonic=lambda: 1000.0, sleep=sleep)
     async with hosted(served, operator, monkeypatch, "one", "other", environment=environment) as running:
         await until(lambda: operator.held == {"one": True, "other": False} and len(served.watches) == 2)

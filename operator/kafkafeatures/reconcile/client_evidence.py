@@ -2,9 +2,9 @@
 
 Called by `reconcile/connections.py`. A reconciliation takes what is there and waits for nothing; it only notes which
 brokers evidence has to cover, and a reading that is due begins in the background, in threads of its own
-(`client_reading.py`). So a Prometheus that is slow, lies or is away delays nobody: its evidence is Unknown. The only
-decision made here is how old a reading may be. No text of a server is passed on, as it could otherwise write into a
-status.
+(`client_reading.py`). So a Prometheus that is slow, lies or is away delays nobody: its evidence is Unknown. Decided
+here: when a reading is due, and whether the last one still counts. No text of a server is passed on, as it could
+otherwise write into a status.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ COST = 10
 thread of another resource.
 """
 BEFORE_STALE = 180.0
-"""A reading is due so many seconds before its evidence, which is as old as the newest scrape of a ConfigMap, ends to
-count.
+"""The next reading begins at least so many seconds before the evidence of the last one expires: `VALID_FOR` after the
+reading, or after the newest scrape of a ConfigMap. `RETRY` has precedence.
 """
 AT_ONCE = 2
 """Readings at once. Each keeps the answers of one server in memory."""

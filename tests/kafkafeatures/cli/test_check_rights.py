@@ -52,12 +52,17 @@ def test_brokers_are_asked_for_partitions_while_zookeeper_may_hold_them() -> Non
     assert question(mode="migrate").reads_log
 
 
-def test_controllers_are_expected_of_a_migration_and_of_brokers_in_kraft_mode() -> None:
+def test_rights_on_controllers_are_asked_for_unless_all_brokers_are_known_to_be_in_zookeeper_mode() -> None:
     assert question(ZOOKEEPER, mode="ibp").roles == {Role.BROKER}
+    assert question(asked(1)).roles == set(Role)
+    assert question(asked(1, AWAY)).roles == set(Role)  # it may be in KRaft mode
+
+
+def test_rights_on_controllers_are_asked_for_beside_brokers_in_zookeeper_mode_if_there_are_or_will_be_controllers() -> (
+    None
+):
     assert question(ZOOKEEPER, asked(3001), mode="ibp").roles == set(Role)
     assert question(ZOOKEEPER, mode="migrate").roles == set(Role)
-    assert question(asked(1)).roles == set(Role)
-    assert question(asked(1, AWAY)).roles == set(Role)
 
 
 def test_a_ghost_registration_is_not_asked_for_rights() -> None:

@@ -27,8 +27,8 @@ def setting(uses: str | None, knows: str) -> Setting:
 
 def broker(id_: int, uses: str | None = "3.8", knows: str = "3.9-IV0", **fields: Any) -> Node:
     """Build a broker that uses one IBP, on a Kafka whose newest IBP is `knows`."""
-    made = a_node(id_, Shape.PLAIN_BROKER)
-    return replace(made, settings={IBP: setting(uses, knows)}, **fields)
+    zookeeper_broker = a_node(id_, Shape.PLAIN_BROKER)
+    return replace(zookeeper_broker, settings={IBP: setting(uses, knows)}, **fields)
 
 
 def brokers(*nodes: Node, uses: str | None = "3.8", knows: str = "3.9-IV0", **parts: Any) -> Observation:

@@ -96,9 +96,9 @@ def a_node(id_: int, shape: Shape, *, epoch: int = 0, **fields: Any) -> Node:
     in_zookeeper = shape in (Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER)
     node_answer = answer(OF_ZOOKEEPER, {}, keys=(18,)) if in_zookeeper else answer(NEW)
     flagged = shape in (Shape.FLAGGED_BROKER, Shape.MIGRATING_CONTROLLER)
-    made = node(id_, said=replace(node_answer, zk_migration_ready=flagged), written=NEW)
+    live_node = node(id_, said=replace(node_answer, zk_migration_ready=flagged), written=NEW)
     return replace(
-        made, settings=settings(id_, shape), proved_at="10.0.0.1", incarnation=f"first-{id_}",
+        live_node, settings=settings(id_, shape), proved_at="10.0.0.1", incarnation=f"first-{id_}",
         broker_epoch=-1 if id_ >= 3000 else epoch or 100 + id_, czxid=100 + id_ if in_zookeeper else -1,
         migrating_from_zookeeper=shape is Shape.FLAGGED_BROKER, **fields,
     )  # fmt: skip
@@ -249,6 +249,11 @@ def released(look: Look) -> DeleteZnodes:
     return look.decision.step
 
 
+def memory_from(status: Status) -> Memory:
+    """Build the memory of a process that has just read this status: no time has passed since."""
+    return memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+
+
 def status_after(look: Look, previous: Status = EMPTY) -> Status:
     """Return the status that is written after this look."""
     return status_of(
@@ -287,7 +292,7 @@ def status_after_decision(look: Look, status: Status = EMPTY) -> Status:
 
 def asked_for(wanted: DesiredState, observation: Observation, status: Status = EMPTY) -> Status:
     """Return the status after a look that asked for the consents, before the document has them."""
-    memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+    memory = memory_from(status)
     return status_after_decision(
         looks(replace(wanted, consents=frozenset()), observation, status=status, memory=memory), status
     )

@@ -88,16 +88,25 @@ def test_a_single_level_change_to_the_target_of_a_sent_step_is_that_step_and_any
         assert unremembered({"group.version": moves}, before=sent, after=status()) == foreign
 
 
-def test_a_bounded_number_of_steps_settled_without_the_log_is_kept_with_the_log_position() -> None:
+def test_a_step_that_was_settled_without_the_log_is_kept_with_the_log_position() -> None:
+    """The log shows its change later, which then is not taken for a change by another client."""
     sent = status(intents=(RAISE,))
     recorded = with_own_moves(sent, status())
     assert recorded.log_position == replace(HERE, own=("group.version:1",))
     assert unremembered({"group.version": ((101, 1),)}, before=recorded) == set()
     assert unremembered({"group.version": ((101, 1), (102, 0))}, before=recorded) == {"group.version"}
     assert unremembered({"group.version": ((101, 2),)}, before=recorded) == {"group.version"}
+
+
+def test_a_step_that_is_still_open_is_not_kept_with_the_log_position() -> None:
+    sent = status(intents=(RAISE,))
     assert with_own_moves(sent, sent) == sent
-    many = replace(HERE, own=("group.version:1",) * MAX_OWN)
-    assert with_own_moves(replace(sent, log_position=many), replace(status(), log_position=many)).log_position == many
+
+
+def test_no_step_is_kept_beyond_the_bound_or_without_a_log_position() -> None:
+    full = replace(HERE, own=("group.version:1",) * MAX_OWN)
+    sent = status(intents=(RAISE,))
+    assert with_own_moves(replace(sent, log_position=full), replace(status(), log_position=full)).log_position == full
     assert with_own_moves(EMPTY, EMPTY) == EMPTY
 
 
@@ -190,10 +199,18 @@ def test_a_plan_whose_level_was_changed_by_others_is_over_and_counts_as_one_chan
     moves: dict[str, Moves] = {"group.version": ((101, 0),)}
     after = void_after(before, before, (), moves)
     assert (after.plan, after.change_count) == (None, 4)
-    counted = replace(before, change_count=4)  # as the end of its own step
-    assert void_after(before, counted, (), moves).change_count == 4
-    of_other_feature = void_after(before, before, (), {"share.version": ((101, 1),)})
-    assert (of_other_feature.plan, of_other_feature.change_count) == (before.plan, 3)
+
+
+def test_a_change_by_others_is_not_counted_again_if_the_end_of_the_own_step_was_counted() -> None:
+    before = status(plan=planned(), change_count=3)
+    counted = replace(before, change_count=4)
+    assert void_after(before, counted, (), {"group.version": ((101, 0),)}).change_count == 4
+
+
+def test_a_change_by_others_of_another_feature_ends_no_plan() -> None:
+    before = status(plan=planned(), change_count=3)
+    after = void_after(before, before, (), {"share.version": ((101, 1),)})
+    assert (after.plan, after.change_count) == (before.plan, 3)
 
 
 # --- the recognition of another log ---

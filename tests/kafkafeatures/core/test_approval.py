@@ -85,21 +85,25 @@ def test_only_the_hash_of_a_plan_approves_the_plan() -> None:
     ],
     ids=["other current levels", "a later change", "other target levels", "another resource"],
 )
-def test_an_old_approval_authorises_no_later_plan(
+def test_an_earlier_approval_approves_no_later_plan(
     observation: Observation, memory: Memory, wanted: DesiredState
 ) -> None:
     approved = propose(COMPUTED, world(), Memory()).plan.hash
     assert propose(wanted, observation, memory).plan.hash != approved
 
 
-def test_a_new_node_or_progress_does_not_void_an_approval() -> None:
+def test_progress_does_not_void_an_approval() -> None:
     wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
-    status = standing(first)
-    later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=status))
+    later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=standing(first)))
     assert later.plan.hash == first.hash
     assert pending_in(later.plan) == changes_in(later) == (change("share.version 0->1"),)
     assert len(all_in(later.plan)) == 2
+
+
+def test_a_new_node_does_not_void_an_approval() -> None:
+    wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
+    first = propose(wanted, world(), Memory()).plan
     joined = observation(*world().nodes, node(9, said=answer(EVERY), written=EVERY), levels={"metadata.version": 25})
     assert propose(wanted, joined, Memory()).plan.hash == first.hash
 
@@ -112,21 +116,21 @@ def test_the_order_of_steps_and_already_finalized_levels_do_not_change_the_hash(
     )
     steps = changes_between({"metadata.version": 26, "group.version": 1}, {"metadata.version": 25})
     hashes = {
-        plan_of(some, {}, uid="u", cluster_id="c", change_count=0, standing=None).hash
-        for some in itertools.permutations(steps)
+        plan_of(ordered, {}, uid="u", cluster_id="c", change_count=0, standing=None).hash
+        for ordered in itertools.permutations(steps)
     }
     assert len(hashes) == 1
 
 
-def test_an_old_hash_does_not_cover_a_plan_whose_step_was_reverted_while_another_step_was_done_by_hand() -> None:
+def test_an_earlier_hash_does_not_cover_a_plan_whose_step_was_reverted_while_another_step_was_done_by_hand() -> None:
     """One step is done, as before, but it is the one that was done by hand."""
     wanted = DesiredState({"group.version": 1, "share.version": 1}, policy=ApprovalPolicy.ALWAYS)
     first = propose(wanted, world(), Memory()).plan
     done_by_us = all_in(first)[0].feature
-    other = next(step.feature for step in all_in(first) if step.feature != done_by_us)
+    done_by_hand = next(step.feature for step in all_in(first) if step.feature != done_by_us)
     memory = Memory(change_count=1, plan=standing(first))
     assert propose(wanted, world(**{done_by_us.replace(".", "_"): 1}), memory).plan.hash == first.hash
-    assert propose(wanted, world(**{other.replace(".", "_"): 1}), memory).plan.hash != first.hash
+    assert propose(wanted, world(**{done_by_hand.replace(".", "_"): 1}), memory).plan.hash != first.hash
 
 
 def test_a_plan_hash_written_into_the_status_by_hand_is_ignored() -> None:
@@ -139,10 +143,10 @@ def test_a_plan_hash_written_into_the_status_by_hand_is_ignored() -> None:
 def test_a_step_done_by_hand_does_not_turn_a_standing_plan_into_one_that_was_approved_before() -> None:
     wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     approved = propose(wanted, world(), Memory()).plan
-    now = propose(wanted, world(), Memory(change_count=1)).plan
-    later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=standing(now))).plan
+    present = propose(wanted, world(), Memory(change_count=1)).plan
+    later = propose(wanted, world(metadata_version=30), Memory(change_count=1, plan=standing(present))).plan
     assert all_in(later) == pending_in(later) == (change("share.version 0->1"),)
-    assert later.hash not in (approved.hash, now.hash)
+    assert later.hash not in (approved.hash, present.hash)
 
 
 def test_an_approval_of_one_hash_holds_every_other_plan_even_under_policy_never() -> None:

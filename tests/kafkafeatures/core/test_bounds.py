@@ -101,12 +101,12 @@ def test_a_status_stays_below_32_kib_and_keeps_every_node_in_flight_and_every_le
 ) -> None:
     intents = tuple(restart_of(first + number, "n" * name, epoch) for number in range(nodes))
     before = replace(full(text), intents=intents)
-    made = bounded(before, len(before.features))
-    assert len(json.dumps(made.as_json())) < 32 * 1024
-    assert (made.intents, made.features) == (before.intents, before.features)
-    assert made.rollout is not None
+    shortened = bounded(before, len(before.features))
+    assert len(json.dumps(shortened.as_json())) < 32 * 1024
+    assert (shortened.intents, shortened.features) == (before.intents, before.features)
+    assert shortened.rollout is not None
     assert before.rollout is not None
-    assert made.rollout.revisions[:3] == before.rollout.revisions[:3]
+    assert shortened.rollout.revisions[:3] == before.rollout.revisions[:3]
 
 
 def test_the_status_of_a_large_roll_keeps_every_intent_feature_and_plan() -> None:
@@ -123,16 +123,16 @@ def test_the_status_of_a_large_roll_keeps_every_intent_feature_and_plan() -> Non
     excused = excused_by({f"topic-of-some-application-{number}": 1 for number in range(MOST_MARKS)})
     nodes = ", ".join(str(3 * number) for number in range(300))
     before = replace(before, rollout=replace(before.rollout, excused=excused, nodes=nodes))
-    made = bounded(before, len(before.features))
-    assert len(json.dumps(made.as_json())) < 32 * 1024
-    assert (made.intents, made.features) == (before.intents, before.features)
+    shortened = bounded(before, len(before.features))
+    assert len(json.dumps(shortened.as_json())) < 32 * 1024
+    assert (shortened.intents, shortened.features) == (before.intents, before.features)
     shown = PlannedStage(kind="Migration", start={"phase": "None"}, target={"phase": "Finalized"}, excused=excused)
     plan = PlanStatus(hash="sha256:" + "a" * 64, created_at=AT, irreversible=True, summary="s" * 512, stages=(shown,))
     assert before.rollout is not None
     planned = replace(before, plan=plan, rollout=replace(before.rollout, excused=as_planned(excused)))
-    made = bounded(planned, len(planned.features))
-    assert len(json.dumps(made.as_json())) < 32 * 1024
-    assert (made.intents, made.plan) == (planned.intents, planned.plan)
+    shortened = bounded(planned, len(planned.features))
+    assert len(json.dumps(shortened.as_json())) < 32 * 1024
+    assert (shortened.intents, shortened.plan) == (planned.intents, planned.plan)
 
 
 def test_an_intent_of_a_restart_has_each_field_once_and_is_read_back_as_written() -> None:

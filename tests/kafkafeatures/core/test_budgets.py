@@ -26,6 +26,7 @@ ONE_AT_A_TIME = MaxParallel(1)
 
 
 def notes(workloads: WorkloadsReading, most: MaxParallel = ONE_AT_A_TIME) -> list[str]:
+    """Return the notes in a cluster of 30 brokers."""
     return list(budgets.notes(workloads, most, 30))
 
 
@@ -96,11 +97,11 @@ def test_only_budgets_of_pods_that_need_a_restart_are_blockers() -> None:
     """The controller is of the current revision, until a person requests its restart."""
     controller = pod(9, name="controller-0", stateful_set="controller", revision=NEW)
     sets = (stateful_set(*PODS), stateful_set(controller, name="controller", role="controllers"))
-    never = budget(controller, name="controller", most=0)
-    twice = workloads_with(budget(*PODS), never, budget(controller, name="other"), sets=sets)
-    assert not list(budgets.blockers(twice))
+    no_eviction = budget(controller, name="controller", most=0)
+    workloads = workloads_with(budget(*PODS), no_eviction, budget(controller, name="other"), sets=sets)
+    assert not list(budgets.blockers(workloads))
     restarting = replace(sets[1], pods=(replace(controller, restart_requested=True),))
-    first, second = budgets.blockers(replace(twice, stateful_sets=(sets[0], restarting)))
+    first, second = budgets.blockers(replace(workloads, stateful_sets=(sets[0], restarting)))
     assert "controller (maxUnavailable: 0) never allows" in first.message
     assert "pod controller-0 is covered by 2" in second.message
 
@@ -128,18 +129,24 @@ def test_a_budget_below_max_parallel_is_named_with_the_patch_that_raises_it() ->
     (note,) = notes(workloads, MaxParallel(3))
     assert note.startswith("at most 1 broker at a time: rollout.maxParallel is 3, and PodDisruptionBudget broker has")
     assert '"maxUnavailable":3' in note
-    (note,) = notes(workloads, MaxParallel(10, percent=True))
+    (note,) = notes(workloads, MaxParallel(10, percent=True))  # of 30 brokers
     assert "rollout.maxParallel is 10%" in note
     assert '"maxUnavailable":3' in note
     assert not notes(workloads_with(budget(*PODS, most=3)), MaxParallel(3))
 
 
-def test_budgets_of_racks_add_up_for_max_parallel_and_budgets_of_controllers_do_not_count() -> None:
+def test_budgets_of_racks_add_up_for_max_parallel() -> None:
     racks = workloads_with(budget(PODS[0], name="a"), budget(*PODS[1:], name="b"))
     assert budgets.parallelism(racks) == 2
+
+
+def test_budgets_of_controllers_do_not_count_for_max_parallel() -> None:
     controller = pod(9, name="controller-0", stateful_set="controller")
     sets = (stateful_set(*PODS), stateful_set(controller, name="controller", role="controllers"))
-    both = workloads_with(budget(*PODS, most=2), budget(controller, name="controller"), sets=sets)
-    assert budgets.parallelism(both) == 2
+    workloads = workloads_with(budget(*PODS, most=2), budget(controller, name="controller"), sets=sets)
+    assert budgets.parallelism(workloads) == 2
+
+
+def test_max_parallel_is_not_limited_where_a_pod_has_no_budget_or_a_budget_is_not_processed_yet() -> None:
     assert budgets.parallelism(workloads_with(budget(PODS[0]))) is None
     assert budgets.parallelism(workloads_with(budget(*PODS, most=-1))) is None

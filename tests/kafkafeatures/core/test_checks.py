@@ -256,7 +256,11 @@ def test_a_rejected_dry_run_is_reported_beside_the_nodes_of_unknown_range() -> N
     silent, rejected = blockers(LevelCheckInput(observed, (RAISE,), DryRunRejected(95, "broker 2 has not registered")))
     assert [node.id for node in silent.nodes] == [2]
     assert rejected.message.endswith("by the active controller: broker 2 has not registered")
-    assert kinds(observation(*CONTROLLERS, node(1)), verdict=DryRunRejected(95, "no")) == []  # `ControllerRejected`
+
+
+def test_a_rejected_dry_run_is_no_blocker_if_all_ranges_are_known() -> None:
+    """The stage halts with reason ControllerRejected instead."""
+    assert kinds(observation(*CONTROLLERS, node(1)), verdict=DryRunRejected(95, "no")) == []
 
 
 def test_an_accepted_dry_run_proves_controllers_only_at_levels_at_which_controllers_register() -> None:
@@ -290,8 +294,8 @@ def test_an_accepted_dry_run_without_reachable_controllers_counts_if_the_quorum_
     """
     silent = [node(id_, state=NodeState.UNREACHABLE, said=SILENT, written=None) for id_ in (3001, 3002)]
     broker = node(1, said=answer({"metadata.version": (1, highest)}) if highest else SILENT, written=None)
-    other = node(2, said=answer({"metadata.version": (1, 27)}) if highest else SILENT, written=None)
-    observed = observation(*silent, broker, other, levels={"metadata.version": 15, "kraft.version": kraft})
+    of_4_1 = node(2, said=answer({"metadata.version": (1, 27)}) if highest else SILENT, written=None)
+    observed = observation(*silent, broker, of_4_1, levels={"metadata.version": 15, "kraft.version": kraft})
     observed = replace(observed, registered_controllers=Unknown(SILENT))
     change = UpdateFeature("metadata.version", 15, 20)
     assert (kinds(observed, change, verdict=DryRunAccepted()) == []) is counts

@@ -15,7 +15,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Stalled
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.kind import ReadContext
-from kafkafeatures.core.engine.memory import NO_MEMORY, Memory, memory_of
+from kafkafeatures.core.engine.memory import NO_MEMORY
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED
 from kafkafeatures.core.kinds import demands_of
@@ -29,6 +29,7 @@ from tests.kafkafeatures.core.migrations import (
     a_node,
     cluster,
     looks,
+    memory_from,
     message_of,
     restarted,
     status_after_decision,
@@ -48,10 +49,6 @@ def hosting(observation: Observation, *more: Row) -> Observation:
     return replace(observation, partitions=Known(reading(*PARTITIONS, *more), SourceKind.METADATA_LOG, "", NOW))
 
 
-def remembered(status: Status) -> Memory:
-    return memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
-
-
 def migrating(
     observation: Observation,
     status: Status = EMPTY,
@@ -59,12 +56,12 @@ def migrating(
     consents: frozenset[str] = CONSENT,
 ) -> Look:
     """Return the decision of any process about a migration, with what the status remembers."""
-    return looks(migrations.wanting(desired, consents=consents), observation, status=status, memory=remembered(status))
+    return looks(migrations.wanting(desired, consents=consents), observation, status=status, memory=memory_from(status))
 
 
 def raising(observation: Observation, status: Status = EMPTY, target: str = "3.9", **of_wanted: Any) -> Look:
     wanted = ibps.wanting(target, consents=CONSENT, **of_wanted)
-    return Look(wanted, observation, status=status, memory=remembered(status))
+    return Look(wanted, observation, status=status, memory=memory_from(status))
 
 
 def refused(look: Look, reason: Reason) -> str:
@@ -97,9 +94,9 @@ def test_the_plan_names_the_single_replica_topics_and_its_hash_covers_them() -> 
     assert status.plan is not None
     assert status.plan.steps[0].consent == "single-replica-topics"
     none = migrating(hosting(cluster(P.PRE_MIGRATION))).proposal.plan
-    other = migrating(hosting(cluster(P.PRE_MIGRATION), row("two", 2))).proposal.plan
+    with_another_topic = migrating(hosting(cluster(P.PRE_MIGRATION), row("two", 2))).proposal.plan
     assert "unavailable" not in str(none)
-    assert len({shown.hash, none.hash, other.hash}) == 3
+    assert len({shown.hash, none.hash, with_another_topic.hash}) == 3
 
 
 @pytest.mark.parametrize("shown", [(), (ONE,)], ids=["no topic in the plan", "another topic in the plan"])

@@ -287,9 +287,9 @@ def test_a_delegation_token_is_read_in_each_version() -> None:
     path = "/delegation_token/tokens/t1"
     parsed = read_token(path, raw(token_of()))
     assert parsed == {EntryKey(Kind.TOKEN, "t1"): Token("User:alice", "User:bob", ("User:c", "User:z"), 1, 3, 2)}
-    old = read_token(path, raw(token_of(version=1)))
-    assert isinstance(old, dict)
-    assert [token.requester for token in old.values()] == ["User:alice"]
+    tokens_of_version_1 = read_token(path, raw(token_of(version=1)))
+    assert isinstance(tokens_of_version_1, dict)
+    assert [token.requester for token in tokens_of_version_1.values()] == ["User:alice"]
     for wrong in (token_of(version=4), token_of(owner="alice"), token_of(maxTimestamp=2**63), token_of(owner="%")):
         assert isinstance(read_token(path, raw(wrong)), ZnodeFinding)
 

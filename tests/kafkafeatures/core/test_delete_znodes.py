@@ -99,6 +99,9 @@ def test_a_controller_znode_is_deleted_also_without_a_migration_znode() -> None:
 
 def test_before_the_quorum_takes_over_only_the_migration_znode_is_deleted_and_the_epoch_stays() -> None:
     assert (list(EARLY.deletes), EARLY.raise_to) == (["/migration"], None)
+
+
+def test_only_the_deletion_after_the_takeover_goes_outside_of_windows_too() -> None:
     assert not EARLY.goes_at_any_time
     assert WHOLE.goes_at_any_time
 
@@ -155,15 +158,15 @@ def settled(
     before: ZooKeeperReading | Failure | None = None,
     *,
     age: timedelta = timedelta(seconds=1),
-    other: timedelta = timedelta(0),
+    longest: timedelta = timedelta(0),
 ) -> Result | str:
     """Return the result of the deletion, or the reason why its outcome is open. `before`, `after`: two readings, or
-    one; `age`: time since it was sent; `other`: the longest time for which a server may still apply it.
+    one; `age`: time since it was sent; `longest`: the longest time for which a server may still apply it.
     """
     last = observation_of_znodes(after)
     first = observation_of_znodes(before) if before is not None else last
-    looks = ObservationPair(first, last, AT, lambda _: age, lambda _: age, lambda _: other)
-    settlement = DeletionInFlight(step, AT, Via.ZOOKEEPER).settle(looks)
+    readings = ObservationPair(first, last, AT, lambda _: age, lambda _: age, lambda _: longest)
+    settlement = DeletionInFlight(step, AT, Via.ZOOKEEPER).settle(readings)
     return settlement.reason if isinstance(settlement, OpenOutcome) else settlement
 
 
@@ -207,15 +210,15 @@ def test_a_deletion_was_carried_out_also_with_no_controller_or_with_a_new_quorum
 @pytest.mark.parametrize("name", STEPS)
 def test_a_deletion_was_not_carried_out_if_two_readings_agree_and_no_server_may_still_apply_it(name: str) -> None:
     step = STEPS[name]
-    still = znodes_before(step)
-    assert settled(step, still, still, age=LONG) is Result.NOT_APPLIED
-    assert settled(step, still, age=LONG) == "the znodes have to be read twice"
-    assert settled(step, still, znodes_after(step), age=LONG) == "the znodes have to be read twice"
-    assert settled(step, still, UNREAD, age=LONG) == "the znodes have to be read twice"
-    assert settled(step, still, still) == "ZooKeeper may still carry it out, until 30 s after it began"
+    unchanged = znodes_before(step)
+    assert settled(step, unchanged, unchanged, age=LONG) is Result.NOT_APPLIED
+    assert settled(step, unchanged, age=LONG) == "the znodes have to be read twice"
+    assert settled(step, unchanged, znodes_after(step), age=LONG) == "the znodes have to be read twice"
+    assert settled(step, unchanged, UNREAD, age=LONG) == "the znodes have to be read twice"
+    assert settled(step, unchanged, unchanged) == "ZooKeeper may still carry it out, until 30 s after it began"
     two_minutes = timedelta(minutes=2)
-    assert "until 2 min after" in str(settled(step, still, still, age=LONG, other=two_minutes))
-    assert settled(step, still, still, age=two_minutes, other=two_minutes) is Result.NOT_APPLIED
+    assert "until 2 min after" in str(settled(step, unchanged, unchanged, age=LONG, longest=two_minutes))
+    assert settled(step, unchanged, unchanged, age=two_minutes, longest=two_minutes) is Result.NOT_APPLIED
 
 
 @pytest.mark.parametrize("name", STEPS)
@@ -359,13 +362,16 @@ def test_each_error_code_of_zookeeper_has_its_reason_and_message(code: int, reas
     assert rejection.message == "ZooKeeper refused to delete /controller and /migration: znode /controller: because"
 
 
-def test_the_progress_of_a_deletion_is_one_line() -> None:
+def test_the_lines_about_a_deletion_name_its_znodes_and_its_progress() -> None:
     sent = DeletionInFlight(WHOLE, AT, Via.ZOOKEEPER)
-    open_, answered = (deletion.progress(lambda _: "3 s") for deletion in (sent, replace(sent, accepted=True)))
-    assert open_ == "delete /controller and /migration, sent 3 s ago; outcome not known yet"
+    unanswered, answered = (deletion.progress(lambda _: "3 s") for deletion in (sent, replace(sent, accepted=True)))
+    assert unanswered == "delete /controller and /migration, sent 3 s ago; outcome not known yet"
     assert answered.endswith("done; the znodes are being read again")
     assert WHOLE.request == "ZooKeeper transaction: delete /controller and /migration"
     assert WHOLE.in_progress == "delete /controller and /migration in ZooKeeper"
+
+
+def test_the_intent_of_a_deletion_does_not_cover_the_same_deletion_again() -> None:
     assert not WHOLE.is_asked_for_by(WHOLE)
 
 
@@ -373,7 +379,7 @@ def test_the_content_of_the_deleted_znode_stays_in_the_status_until_the_rollback
     remembered = MigrationStatus(phase="RollingBack", kept_migration_node=progress().text)
     previous = replace(EMPTY, migration=remembered)
     look = looks(wanting(Desired.ROLLED_BACK), cluster(Position.PRE_MIGRATION), status=previous)
-    (now,) = (stage for stage in look.stages if stage.kind == MIGRATION)
-    reported = now.reported(look.decision, EMPTY, previous).migration
+    (migration,) = (stage for stage in look.stages if stage.kind == MIGRATION)
+    reported = migration.reported(look.decision, EMPTY, previous).migration
     assert reported is not None
     assert (reported.phase, reported.kept_migration_node) == ("RollingBack", progress().text)

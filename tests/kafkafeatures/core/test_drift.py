@@ -19,11 +19,14 @@ def test_by_default_drift_is_reported_and_not_corrected() -> None:
     decision = deciding(DesiredState(SHARE), world(), REACHED)
     assert isinstance(decision, Held)
     assert decision.condition == (Condition.DRIFT_DETECTED, Reason.LEVEL_BEHIND)
-    ahead = deciding(
+
+
+def test_a_level_above_the_one_that_was_reached_has_drifted() -> None:
+    decision = deciding(
         DesiredState({"metadata.version": 25}), world(metadata_version=26), Memory(reached={"metadata.version": 25})
     )
-    assert isinstance(ahead, Held)
-    assert ahead.condition == (Condition.DRIFT_DETECTED, Reason.LEVEL_AHEAD)
+    assert isinstance(decision, Held)
+    assert decision.condition == (Condition.DRIFT_DETECTED, Reason.LEVEL_AHEAD)
 
 
 def test_a_level_that_was_never_reached_has_not_drifted() -> None:
@@ -38,17 +41,25 @@ def test_drift_of_one_feature_does_not_hold_changes_of_other_features() -> None:
     assert deciding(wanted, world(), REACHED) == Act(change("group.version 0->1"))
 
 
-def test_drift_correction_makes_no_irreversible_change_and_stops_after_two_reverts() -> None:
-    correct = DesiredState(SHARE, on_drift=OnDrift.CORRECT)
-    assert isinstance(deciding(correct, world(), REACHED), Held)  # although it is named
-    never_asks = DesiredState(SHARE, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
-    assert isinstance(deciding(never_asks, world(), REACHED), Act)
+NEVER_ASKS = DesiredState(SHARE, on_drift=OnDrift.CORRECT, policy=ApprovalPolicy.NEVER)
+
+
+def test_drift_is_corrected_by_a_change_that_is_safe_to_undo() -> None:
+    wanted = DesiredState({"metadata.version": 26}, on_drift=OnDrift.CORRECT)
+    assert isinstance(deciding(wanted, world(), Memory(reached={"metadata.version": 26})), Act)
+
+
+def test_drift_is_corrected_by_a_change_that_may_lose_metadata_when_undone_only_under_policy_never() -> None:
+    """Although the document names the level."""
+    assert isinstance(deciding(DesiredState(SHARE, on_drift=OnDrift.CORRECT), world(), REACHED), Held)
+    assert isinstance(deciding(NEVER_ASKS, world(), REACHED), Act)
+
+
+def test_drift_correction_stops_after_two_reverts() -> None:
     corrected_twice = Memory(reached=SHARE, corrections={"share.version": 2})
-    reverted_often = deciding(never_asks, world(), corrected_twice)
-    assert isinstance(reverted_often, Stalled)
-    assert reverted_often.reason is Reason.CONFLICT_DETECTED
-    reversible = DesiredState({"metadata.version": 26}, on_drift=OnDrift.CORRECT)
-    assert isinstance(deciding(reversible, world(), Memory(reached={"metadata.version": 26})), Act)
+    decision = deciding(NEVER_ASKS, world(), corrected_twice)
+    assert isinstance(decision, Stalled)
+    assert decision.reason is Reason.CONFLICT_DETECTED
 
 
 @pytest.mark.parametrize("policy", ApprovalPolicy)
@@ -72,8 +83,8 @@ def test_a_level_below_the_one_reached_for_a_release_has_drifted() -> None:
     assert decision.reason is Reason.DRIFTED
 
 
-def test_an_old_hash_does_not_approve_a_step_that_was_done_and_reverted() -> None:
+def test_an_earlier_hash_does_not_approve_a_step_that_was_done_and_reverted() -> None:
     wanted = DesiredState({}, {"metadata.version": 30, "share.version": 1})
     first = propose(wanted, world(), Memory()).plan
-    again = propose(wanted, world(), Memory(plan=standing(first), change_count=1))
-    assert again.plan.hash != first.hash
+    after_revert = propose(wanted, world(), Memory(plan=standing(first), change_count=1))
+    assert after_revert.plan.hash != first.hash

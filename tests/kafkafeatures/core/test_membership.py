@@ -131,10 +131,10 @@ def test_a_zookeeper_broker_that_answers_is_live_beside_controllers_started_with
 
 
 def test_a_silent_zookeeper_broker_has_the_state_that_other_brokers_report_while_the_quorum_waits() -> None:
-    both = (*brokers_of(PLAIN, 1), *brokers_of(SILENT, 2))
-    assert states(observe_at(*both, at=BEFORE_ANY_BROKER, brokers=listed(*both)))[2] is NodeState.UNREACHABLE
+    brokers = (*brokers_of(PLAIN, 1), *brokers_of(SILENT, 2))
+    assert states(observe_at(*brokers, at=BEFORE_ANY_BROKER, brokers=listed(*brokers)))[2] is NodeState.UNREACHABLE
     fenced = image({2: (NEW, True)}, {3001: NEW}, zk_migration_state=2)
-    assert states(observe_at(*both, at=fenced, brokers=listed(*both)))[2] is NodeState.GHOST
+    assert states(observe_at(*brokers, at=fenced, brokers=listed(*brokers)))[2] is NodeState.GHOST
 
 
 def test_a_waiting_quorum_refuses_brokers_in_kraft_mode_and_after_the_copy_brokers_in_zookeeper_mode() -> None:
@@ -216,9 +216,12 @@ def test_without_any_controller_of_a_quorum_znodes_list_the_registered_brokers()
     assert states(observation) == {1: NodeState.LIVE, 2: NodeState.FENCED}
     assert mode(observation) is MetadataMode.ZOOKEEPER
     assert observation.registered_brokers == Known(frozenset({1}), SourceKind.ZOOKEEPER, ENSEMBLE, NOW)
-    without = observe_at(*brokers_of(PLAIN, 1, 2), at=None)
-    assert states(without) == dict.fromkeys((1, 2), NodeState.LIVE)
-    assert isinstance(without.registered_brokers, Unknown)
+
+
+def test_without_any_controller_of_a_quorum_and_without_znodes_the_registered_brokers_are_unknown() -> None:
+    observation = observe_at(*brokers_of(PLAIN, 1, 2), at=None)
+    assert states(observation) == dict.fromkeys((1, 2), NodeState.LIVE)
+    assert isinstance(observation.registered_brokers, Unknown)
 
 
 # --- while a controller of the quorum is the controller ---

@@ -6,10 +6,9 @@ import pytest
 
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EMPTY, Via
+from kafkafeatures.api.status import Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
-from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.znodes import StoreComparison
 from kafkafeatures.core.migration.memory import MigrationMemory
@@ -23,6 +22,7 @@ from tests.kafkafeatures.core.migrations import (
     approved,
     cluster,
     looks,
+    memory_from,
     message_of,
     restarted,
     status_after,
@@ -96,9 +96,9 @@ def test_a_silent_node_without_a_restart_in_flight_is_a_blocker_unlike_the_node_
         silent = (replace(a_node(id_, shape), answer=Unknown(SILENT), state=NodeState.UNREACHABLE) for id_ in away)
         return looks(wanting(desired), cluster(position, *silent), sent=(sent,))
 
-    only_2, both = look(2), look(1, 2)
-    assert isinstance(only_2.decision, Wait)
-    assert message_of(only_2) == "broker 2 does not answer yet"
+    restarted_only, both = look(2), look(1, 2)
+    assert isinstance(restarted_only.decision, Wait)
+    assert message_of(restarted_only) == "broker 2 does not answer yet"
     assert isinstance(both.decision, Wait)
     assert (both.decision.subject, both.decision.remedy) == (named, remedy)
 
@@ -107,7 +107,7 @@ def test_the_consents_of_a_migration_are_cleared_from_the_status_once_it_is_fina
     status = status_after_decision(approved(cluster(P.DUAL_WRITE)))
     assert status.migration is not None
     assert status.migration.consents == ("zk-finalize",)
-    memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
+    memory = memory_from(status)
     over = status_after_decision(looks(FINALIZING, cluster(P.FINALIZED), status=status, memory=memory), status)
     assert over.migration is not None
     assert over.migration.consents == ()
@@ -121,21 +121,29 @@ def test_a_consent_that_was_removed_from_the_document_and_added_again_allows_no_
 ) -> None:
     first = approved(cluster(P.DUAL_WRITE))
     status = status_after_decision(first)
-    memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
+    memory = memory_from(status)
     without = looks(replace(first.wanted, consents=frozenset()), meanwhile, status=status, memory=memory)
-    left = status_after(without, status)
-    assert left.migration is not None
-    assert left.migration.consents == ()
-    memory = memory_of(left, lambda _: NOW - NOW, lambda _: NOW - NOW)
+    status_without = status_after(without, status)
+    assert status_without.migration is not None
+    assert status_without.migration.consents == ()
+    memory = memory_from(status_without)
     approvals = frozenset({first.proposal.plan.hash})
-    added_again = looks(replace(first.wanted, approvals=approvals), cluster(P.DUAL_WRITE), status=left, memory=memory)
+    added_again = looks(
+        replace(first.wanted, approvals=approvals), cluster(P.DUAL_WRITE), status=status_without, memory=memory
+    )
     assert not isinstance(added_again.decision, Act)
 
 
 def test_the_consent_to_finalize_is_spent_also_where_a_person_finalized_the_migration_by_hand() -> None:
     assert status_after_decision(looks(FINALIZING, cluster(P.FINALIZED))).spent_consents == ("zk-finalize",)
+
+
+def test_the_consent_to_finalize_is_not_spent_in_dual_write_without_an_approval() -> None:
     assert status_after_decision(looks(FINALIZING, cluster(P.DUAL_WRITE))).spent_consents == ()
-    assert status_after_decision(looks(wanting(D.FINALIZED), cluster(P.FINALIZED)), EMPTY).spent_consents == ()
+
+
+def test_no_consent_is_spent_by_a_finalized_migration_whose_document_has_none() -> None:
+    assert status_after_decision(looks(wanting(D.FINALIZED), cluster(P.FINALIZED))).spent_consents == ()
 
 
 @pytest.fixture
@@ -151,18 +159,20 @@ def memory_after_a_minute() -> MigrationMemory:
     return memory
 
 
-def test_the_time_for_which_znodes_stood_still_starts_again_after_a_reconciliation_without_a_reading(
+def test_a_process_remembers_the_stillness_of_znodes_the_lag_and_the_comparison(
     memory_after_a_minute: MigrationMemory,
 ) -> None:
-    assert (
-        memory_after_a_minute.still_for(60.0),
-        memory_after_a_minute.lag(60.0),
-        memory_after_a_minute.comparison(60.0),
-    ) == (60.0, 0.0, StoreComparison(NOW, 99))
-    later = memory_after_a_minute.interrupted("the cluster could not be read")
-    later = later.observed(70.0, known=True, end=-1, offset=99, controllers=True)
-    assert (later.still_for(71.0), later.lag(71.0), later.comparison(71.0)) == (1.0, None, None)
-    assert later.controllers_for(71.0).total_seconds() == 1.0
+    memory = memory_after_a_minute
+    assert (memory.still_for(60.0), memory.lag(60.0), memory.comparison(60.0)) == (60.0, 0.0, StoreComparison(NOW, 99))
+
+
+def test_a_reconciliation_without_a_reading_clears_the_lag_and_the_comparison_and_starts_all_times_again(
+    memory_after_a_minute: MigrationMemory,
+) -> None:
+    interrupted = memory_after_a_minute.interrupted("the cluster could not be read")
+    memory = interrupted.observed(70.0, known=True, end=-1, offset=99, controllers=True)
+    assert (memory.lag(71.0), memory.comparison(71.0)) == (None, None)
+    assert (memory.still_for(71.0), memory.controllers_for(71.0).total_seconds()) == (1.0, 1.0)
 
 
 def test_the_time_of_an_unknown_phase_continues_through_a_failed_observation() -> None:

@@ -17,7 +17,6 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EMPTY, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
-from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import StoreComparison
@@ -32,6 +31,7 @@ from tests.kafkafeatures.core.migrations import (
     approved,
     cluster,
     looks,
+    memory_from,
     message_of,
     restarted,
     status_after,
@@ -43,6 +43,8 @@ from tests.kafkafeatures.ensembles import CLUSTER
 from tests.kafkafeatures.worlds import NOW, known
 
 P, D = Position, Desired
+OF_ANOTHER_PLAN = "sha256:12345678"
+"""An approval of another plan than the present one."""
 HELD: dict[str, Any] = {"hold": timedelta(hours=1)}
 DIFFERS = known(StoreComparison(NOW, 99, 1, "ZooKeeper and the metadata log differ: 1 topic", ("topic orders",)))
 
@@ -67,7 +69,7 @@ def next_look(
     look: Look, status: Status, observation: Observation, sent: tuple[RestartInFlight, ...] = (), **of_wanted: Any
 ) -> Look:
     """Return the next look of any process, with what the status remembers."""
-    memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+    memory = memory_from(status)
     wanted = replace(look.wanted, approvals=frozenset({look.proposal.plan.hash}))
     return looks(replace(wanted, **of_wanted), observation, status=status, memory=memory, sent=sent)
 
@@ -108,7 +110,7 @@ def test_a_controller_that_is_no_voter_and_lost_the_flag_is_named_as_well() -> N
         {"consents": frozenset()},
         {"migration": wanting(D.FINALIZED, **HELD).migration},
         {"approvals": frozenset()},
-        {"approvals": frozenset({"sha256:12345678"})},
+        {"approvals": frozenset({OF_ANOTHER_PLAN})},
     ],
     ids=["a consent", "time in dual write", "an approval", "an approval of this plan"],
 )
@@ -134,7 +136,7 @@ def test_a_consent_to_finalize_that_an_earlier_plan_has_used_does_not_begin_to_f
     wanted = replace(FINALIZING, may_approve_unseen=True)
     shown = Look(wanted, without_flag(3001)).proposal.plan.hash
     status = Status(cluster_id=CLUSTER, spent_consents=("zk-finalize",))
-    spent = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+    spent = memory_from(status)
     look = looks(replace(wanted, approvals=frozenset({shown})), without_flag(3001), memory=spent)
     assert_blocked_by_lost_flag(look, 3001)
 
@@ -267,20 +269,26 @@ def test_flagged_brokers_without_a_controller_are_a_blocker_as_a_migration_start
 # --- templates ---
 
 
-def look_with_pods(observation: Observation, outdated: tuple[int, ...], *approvals: str, **of_wanted: Any) -> Look:
-    wanted = replace(FINALIZING, rollout=THROUGH_PODS, approvals=frozenset(approvals), **of_wanted)
+def look_with_another_approval(observation: Observation, outdated: tuple[int, ...]) -> Look:
+    """Return the decision where these pods are older than their template, which lacks the flag, and a person has
+    approved another plan.
+    """
+    wanted = replace(FINALIZING, rollout=THROUGH_PODS, approvals=frozenset({OF_ANOTHER_PLAN}))
     return looks(wanted, in_pods(observation, outdated))
 
 
 def test_a_template_that_lacks_the_flag_too_early_and_a_drained_pod_restart_no_second_controller() -> None:
-    look = look_with_pods(without_flag(3001), (3002, 3003), "sha256:12345678")
+    """The pod of 3001 was drained, so it came back with the new template, without the flag. An approval of another plan
+    changes nothing.
+    """
+    look = look_with_another_approval(without_flag(3001), outdated=(3002, 3003))
     assert isinstance(look.decision, Stalled), look.decision
     assert "controller-3002, controller-3003 would start with it" in message_of(look)
     assert "put the flag back on controller 3001" in message_of(look)
 
 
 def test_a_template_that_is_ahead_is_a_blocker_also_under_an_approval_of_another_plan() -> None:
-    look = look_with_pods(cluster(P.DUAL_WRITE), CONTROLLERS, "sha256:12345678")
+    look = look_with_another_approval(cluster(P.DUAL_WRITE), outdated=CONTROLLERS)
     assert Reason.TEMPLATE_AHEAD in {blocker.reason for blocker in look.decision.blockers}
 
 

@@ -6,14 +6,15 @@ import pytest
 
 from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import EMPTY, MigrationStatus
+from kafkafeatures.api.status import EMPTY, MigrationStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Stalled, Wait
-from kafkafeatures.core.facts.observation import MetadataMode, Source, SourceKind, Unknown
+from kafkafeatures.core.facts.observation import MetadataMode, Observation, Source, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.migration.stopped import STILL_FOR
 from tests.kafkafeatures.core.fleets import pod, stateful_set
 from tests.kafkafeatures.core.migrations import (
     BROKERS,
@@ -37,30 +38,51 @@ P, D = Position, Desired
 AT_END = "the migration is at RolledBack"
 
 
-@pytest.mark.parametrize("shape", [Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER])
-def test_znodes_of_a_quorum_that_never_took_over_are_deleted_once_its_controllers_have_stopped(shape: Shape) -> None:
-    running = cluster(P.PRE_MIGRATION, *(a_node(id_, shape) for id_ in BROKERS))
-    asks = looks(wanting(D.ROLLED_BACK), running)
-    assert isinstance(asks.decision, Wait)
-    assert "stop the controllers" in message_of(asks)
-    assert [step for step in steps(asks) if step.endswith("delete /migration")] == steps(asks)[1:2]  # after the stop
+WITH_AND_WITHOUT_FLAG = pytest.mark.parametrize("shape", [Shape.PLAIN_BROKER, Shape.FLAGGED_BROKER])
 
-    gone = without_quorum(running)
-    first = Look(wanting(D.ROLLED_BACK), gone)
+
+def running(shape: Shape) -> Observation:
+    """Build a cluster whose brokers have this shape; its quorum has not taken over."""
+    return cluster(P.PRE_MIGRATION, *(a_node(id_, shape) for id_ in BROKERS))
+
+
+def without_znodes(shape: Shape) -> Observation:
+    """Build the cluster of `running` after its controllers have stopped and `/migration` was deleted. Broker 1 is the
+    controller.
+    """
+    read = known(znodes(controller=elected(1), migration=None), SourceKind.ZOOKEEPER)
+    return replace(without_quorum(running(shape)), zookeeper=read)
+
+
+@WITH_AND_WITHOUT_FLAG
+def test_the_controllers_of_a_quorum_that_never_took_over_are_stopped_before_znodes_are_deleted(shape: Shape) -> None:
+    look = looks(wanting(D.ROLLED_BACK), running(shape))
+    assert isinstance(look.decision, Wait)
+    assert "stop the controllers" in message_of(look)
+    assert [step.endswith("delete /migration") for step in steps(look)][:2] == [False, True]
+
+
+@WITH_AND_WITHOUT_FLAG
+def test_the_znode_of_a_quorum_that_never_took_over_is_deleted_once_its_controllers_have_stopped(shape: Shape) -> None:
+    stopped = without_quorum(running(shape))
+    first = Look(wanting(D.ROLLED_BACK), stopped)
     assert isinstance(first.decision, Wait)
-    step = released(Look(wanting(D.ROLLED_BACK), gone, before=first, seconds=4, status=SEEN_VOTERS))
+    step = released(Look(wanting(D.ROLLED_BACK), stopped, before=first, seconds=STILL_FOR, status=SEEN_VOTERS))
     assert (set(step.deletes), step.raise_to) == ({"/migration"}, None)
     assert "kraft_metadata_offset" in step.znode_content
 
-    without = replace(gone, zookeeper=known(znodes(controller=elected(1), migration=None), SourceKind.ZOOKEEPER))
-    if shape is Shape.PLAIN_BROKER:
-        without = replace(without, mode=known(MetadataMode.ZOOKEEPER))
-        assert looks(wanting(D.ROLLED_BACK), without).decision == Done(Reason.IN_SYNC, AT_END)
-        went_back = replace(EMPTY, migration=MigrationStatus(kept_migration_node=step.znode_content))
-        again = f"{AT_END}; before you start the controllers again, wipe their disks"
-        assert looks(wanting(D.ROLLED_BACK), without, status=went_back).decision == Done(Reason.IN_SYNC, again)
-    else:
-        assert restarted(looks(wanting(D.ROLLED_BACK), without)) == 2
+
+def test_brokers_lose_the_flag_after_the_znode_was_deleted() -> None:
+    assert restarted(looks(wanting(D.ROLLED_BACK), without_znodes(Shape.FLAGGED_BROKER))) == 2
+
+
+def test_a_migration_that_was_given_up_is_done_once_no_broker_has_the_flag_and_no_znode_is_left() -> None:
+    observation = replace(without_znodes(Shape.PLAIN_BROKER), mode=known(MetadataMode.ZOOKEEPER))
+    assert looks(wanting(D.ROLLED_BACK), observation).decision == Done(Reason.IN_SYNC, AT_END)
+    remembers_deletion = Status(migration=MigrationStatus(kept_migration_node="{}"))
+    message = f"{AT_END}; before you start the controllers again, wipe their disks"
+    look = looks(wanting(D.ROLLED_BACK), observation, status=remembers_deletion)
+    assert look.decision == Done(Reason.IN_SYNC, message)
 
 
 @pytest.mark.parametrize(("desired", "stops"), [(D.ROLLED_BACK, True), (D.DUAL_WRITE, False)])
@@ -85,13 +107,13 @@ def test_a_controller_that_came_back_alone_during_a_rollback_is_a_blocker_with_a
 
 def test_a_migration_is_not_rolled_back_while_a_broker_with_replicas_is_not_registered() -> None:
     """A broker that is down may come back with the flag."""
-    before = cluster(P.ZOOKEEPER)
-    assert isinstance(looks(wanting(D.ROLLED_BACK), before).decision, Done)
+    every_broker = cluster(P.ZOOKEEPER)
+    assert isinstance(looks(wanting(D.ROLLED_BACK), every_broker).decision, Done)
     unread = Unknown(Failure(FailureKind.TIMED_OUT, "partitions", "no answer"))
-    down = tuple(node for node in before.nodes if node.id != 3)
+    without_3 = tuple(node for node in every_broker.nodes if node.id != 3)
     for observation, says in (
-        (replace(before, nodes=down), "start broker 3"),
-        (replace(before, partitions=unread), "no answer"),
+        (replace(every_broker, nodes=without_3), "start broker 3"),
+        (replace(every_broker, partitions=unread), "no answer"),
     ):
         look = looks(wanting(D.ROLLED_BACK), observation)
         assert isinstance(look.decision, Wait)
@@ -106,8 +128,8 @@ def phase(look: Look) -> str:
 
 
 def test_a_migration_is_not_rolled_back_while_znodes_of_the_quorum_exist() -> None:
-    gone = without_quorum(cluster(P.PRE_MIGRATION))
-    look = looks(wanting(D.ROLLED_BACK), gone)
+    stopped = without_quorum(cluster(P.PRE_MIGRATION))
+    look = looks(wanting(D.ROLLED_BACK), stopped)
     (stage,) = (stage for stage in look.stages if stage.kind == "Migration")
     settled = stage.conditions(look.decision)[Condition.MIGRATION_SETTLED]
     assert settled is not None
@@ -131,7 +153,7 @@ def test_no_znode_is_deleted_while_a_pod_of_a_controller_is_left(position: Posit
     for workloads, says in ((pods, "controllers to 0 replicas"), (unread, "pods could not be read")):
         observation = replace(without_quorum(cluster(position)), workloads=workloads)
         first = Look(wanting(D.ROLLED_BACK), observation)
-        look = Look(wanting(D.ROLLED_BACK), observation, before=first, seconds=4, status=compared())
+        look = Look(wanting(D.ROLLED_BACK), observation, before=first, seconds=STILL_FOR, status=compared())
         assert not isinstance(look.decision, Act)
         assert says in message_of(look)
 

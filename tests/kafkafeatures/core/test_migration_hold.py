@@ -34,25 +34,24 @@ from tests.kafkafeatures.worlds import asked as controller
 
 P, D = Position, Desired
 NO_TIME = timedelta(0)
+HELD_FOR_A_DAY = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
 HELD_FOR_AN_HOUR = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=1)))
 
 
 def test_dual_write_is_kept_for_as_long_as_the_document_says_by_the_metadata_log() -> None:
     """23 h count, by the log: not the year of `since` in the status, nor the 25 h that this process has seen."""
-    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     status = Status(migration=MigrationStatus(phase="DualWrite", since=Stamp("2025-01-01T00:00:00Z")))
-    early = looks(with_hold, in_dual_write_for(timedelta(hours=23)), status=status, lived=timedelta(hours=25))
+    early = looks(HELD_FOR_A_DAY, in_dual_write_for(timedelta(hours=23)), status=status, lived=timedelta(hours=25))
     assert isinstance(early.decision, Wait)
     assert early.decision.reason is Reason.SOAKING
     assert early.decision.message.startswith("dual write is kept for 24 h, of which 60 min remain; ")
-    assert isinstance(looks(with_hold, in_dual_write_for(timedelta(hours=25))).decision, Held)
+    assert isinstance(looks(HELD_FOR_A_DAY, in_dual_write_for(timedelta(hours=25))).decision, Held)
 
 
 def test_the_hold_stays_while_the_metadata_log_does_not_say_when_dual_write_began() -> None:
-    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     status = Status(migration=MigrationStatus(phase="DualWrite", since=Stamp("2025-01-01T00:00:00Z")))
     unread = replace(cluster(P.DUAL_WRITE), last_registration=None)
-    decision = looks(with_hold, unread, status=status, lived=timedelta(hours=25)).decision
+    decision = looks(HELD_FOR_A_DAY, unread, status=status, lived=timedelta(hours=25)).decision
     assert isinstance(decision, Wait)
     assert (decision.reason, bool(decision.subject), bool(decision.remedy)) == (Reason.SOAKING, True, True)
 
@@ -61,40 +60,39 @@ def test_a_snapshot_hides_the_time_of_a_registration_and_the_status_remembers_it
     """A new process reads the newest snapshot, which has no times, so it takes a later one: that is safe. If the
     registration has the offset that the status has, the time in the status counts.
     """
-    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
-    status = status_after(looks(with_hold, in_dual_write_for(timedelta(hours=23))))
+    status = status_after(looks(HELD_FOR_A_DAY, in_dual_write_for(timedelta(hours=23))))
     after_restart = in_dual_write_for(timedelta(minutes=10))
-    same_registration = looks(with_hold, after_restart, status=status).decision
+    same_registration = looks(HELD_FOR_A_DAY, after_restart, status=status).decision
     assert same_registration.message.startswith("dual write is kept for 24 h, of which 60 min remain")
     # A broker left dual write, or was restarted.
     newer_registration = in_dual_write_for(timedelta(minutes=10), offset=104)
-    for look in (looks(with_hold, after_restart), looks(with_hold, newer_registration, status=status)):
+    for look in (looks(HELD_FOR_A_DAY, after_restart), looks(HELD_FOR_A_DAY, newer_registration, status=status)):
         assert look.decision.message.startswith("dual write is kept for 24 h, of which 24 h")
 
 
 def test_a_controllers_clock_that_is_set_neither_shortens_the_hold_nor_keeps_it_for_ever() -> None:
     """The clock jumps 25 h ahead, or 900 days back; this process counts the 24 h of the hold itself."""
-    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
 
     def at(log_time: timedelta) -> Observation:
-        return replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, NOW, NOW + log_time))
+        return replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, at=NOW, read_at=NOW + log_time))
 
-    first = Look(with_hold, at(timedelta(0)))
-    forward = Look(with_hold, at(timedelta(hours=25)), before=first, seconds=10)
+    first = Look(HELD_FOR_A_DAY, at(timedelta(0)))
+    forward = Look(HELD_FOR_A_DAY, at(timedelta(hours=25)), before=first, seconds=10)
     assert isinstance(forward.decision, Wait)
     assert forward.decision.reason is Reason.SOAKING
-    later = Look(with_hold, at(timedelta(hours=49)), before=forward, seconds=24 * 3600)
+    later = Look(HELD_FOR_A_DAY, at(timedelta(hours=49)), before=forward, seconds=24 * 3600)
     assert isinstance(later.decision, Held)
-    back = Look(with_hold, at(timedelta(days=-900)), before=first, seconds=10)
+    back = Look(HELD_FOR_A_DAY, at(timedelta(days=-900)), before=first, seconds=10)
     assert isinstance(back.decision, Wait)
-    assert isinstance(Look(with_hold, at(timedelta(days=-899)), before=back, seconds=24 * 3600).decision, Held)
+    assert isinstance(Look(HELD_FOR_A_DAY, at(timedelta(days=-899)), before=back, seconds=24 * 3600).decision, Held)
 
 
 def test_a_process_that_starts_after_a_controllers_clock_was_set_forward_counts_by_its_own_clock() -> None:
-    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
-    ahead = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, NOW, NOW + timedelta(hours=25)))
-    for status in (EMPTY, status_after(looks(with_hold, in_dual_write_for(timedelta(0))))):
-        decision = looks(with_hold, ahead, status=status).decision
+    ahead = replace(
+        cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, at=NOW, read_at=NOW + timedelta(hours=25))
+    )
+    for status in (EMPTY, status_after(looks(HELD_FOR_A_DAY, in_dual_write_for(timedelta(0))))):
+        decision = looks(HELD_FOR_A_DAY, ahead, status=status).decision
         assert isinstance(decision, Wait)
         assert decision.message.startswith("dual write is kept for 24 h, of which 24 h")
 
@@ -103,23 +101,25 @@ def test_a_controllers_clock_that_was_behind_at_the_registration_does_not_shorte
     """The clock was 25 h behind when the broker registered. The first process saw 0 h of the hold, and wrote that to
     the status, where the next process finds it by the registration's offset.
     """
-    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     hour = timedelta(hours=1)
-    begun = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, NOW - 25 * hour, NOW - 25 * hour))
-    first = Look(with_hold, begun)
+    begun = replace(
+        cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, at=NOW - 25 * hour, read_at=NOW - 25 * hour)
+    )
+    first = Look(HELD_FOR_A_DAY, begun)
     assert isinstance(first.decision, Wait)
     assert first.decision.reason is Reason.SOAKING
-    decision = looks(with_hold, in_dual_write_for(timedelta(0)), status=status_after(first)).decision
+    decision = looks(HELD_FOR_A_DAY, in_dual_write_for(timedelta(0)), status=status_after(first)).decision
     assert isinstance(decision, Wait)
     assert decision.message.startswith("dual write is kept for 24 h, of which 24 h")
 
 
 def test_controllers_clocks_that_differ_by_seconds_do_not_lengthen_the_hold() -> None:
     """The controller whose clock is read now is 3 s behind."""
-    with_hold = replace(FINALIZING, migration=Migration(D.FINALIZED, timedelta(hours=24)))
     at = NOW - timedelta(hours=24, seconds=3)
-    late = replace(cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, at, NOW - timedelta(seconds=3)))
-    assert isinstance(looks(with_hold, late).decision, Held)
+    late = replace(
+        cluster(P.DUAL_WRITE), last_registration=LastRegistration(103, at=at, read_at=NOW - timedelta(seconds=3))
+    )
+    assert isinstance(looks(HELD_FOR_A_DAY, late).decision, Held)
 
 
 # --- a log in which nothing is written for longer than a minute ---
@@ -202,18 +202,20 @@ def test_the_hold_waits_for_a_leader_whose_clock_cannot_be_read_and_does_not_bec
 
 
 @pytest.mark.parametrize("every", EVERY, ids=str)
-@pytest.mark.parametrize("together", [0, 1], ids=["only the clocks of controllers", "the clock of the operator too"])
-def test_a_clock_that_is_set_forward_or_runs_too_fast_shortens_no_hold(every: timedelta, together: int) -> None:
+@pytest.mark.parametrize(
+    "is_together", [False, True], ids=["only the clocks of controllers", "the clock of the operator too"]
+)
+def test_a_clock_that_is_set_forward_or_runs_too_fast_shortens_no_hold(every: timedelta, *, is_together: bool) -> None:
     """`jumps`: 3 h ahead after 20 min; `runs`: 50 s faster in each minute. The hold is 1 h; 59 min are not enough."""
     jumps, runs = SilentLog(every), SilentLog(every)
     for minute in range(59):
         ahead, fast = timedelta(hours=3) * (minute > 20), timedelta(seconds=50) * minute
-        look = jumps.look(minute, clock=ahead, wall=ahead * together)
+        look = jumps.look(minute, clock=ahead, wall=ahead * is_together)
         assert (look.reason, minute) == (Reason.SOAKING, minute)
-        look = runs.look(minute, clock=fast, wall=fast * together)
+        look = runs.look(minute, clock=fast, wall=fast * is_together)
         assert (look.reason, minute) == (Reason.SOAKING, minute)
-    assert jumps.look(62, clock=ahead, wall=ahead * together).reason is not Reason.SOAKING
-    assert runs.look(62, clock=fast, wall=fast * together).reason is not Reason.SOAKING
+    assert jumps.look(62, clock=ahead, wall=ahead * is_together).reason is not Reason.SOAKING
+    assert runs.look(62, clock=fast, wall=fast * is_together).reason is not Reason.SOAKING
 
 
 @pytest.mark.parametrize("every", EVERY[1:], ids=str)

@@ -14,7 +14,6 @@ from kafkafeatures.api.status import Result, Status, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.engine.desired_state import Rollout
-from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
@@ -31,6 +30,7 @@ from tests.kafkafeatures.core.migrations import (
     asked_for,
     cluster,
     compared,
+    memory_from,
     message_of,
     wanting,
     without_quorum,
@@ -86,7 +86,7 @@ def third_look(
     wanted = wanting(desired, rollout=rollout, consents=frozenset(consents.split()))
     status = asked_for(wanted, observation, STATUS)
     for _ in range(3):
-        memory = memory_of(status, lambda _: timedelta(0), lambda _: timedelta(0))
+        memory = memory_from(status)
         look = Look(wanted, observation, before=look, seconds=5.0, sent=sent, status=status, memory=memory)
         ended = [restart for restart, _ in (*stage_of(look).over, *stage_of(look).withdrawn)]
         sent = tuple(step for step in sent if step not in ended)
@@ -114,9 +114,9 @@ def without(observation: Observation, id_: int) -> Observation:
     assert not isinstance(observation.zookeeper, Unknown)
     brokers = observation.zookeeper.value.brokers
     assert isinstance(brokers, dict)
-    left = {broker_id: broker for broker_id, broker in brokers.items() if broker_id != id_}
+    other_brokers = {broker_id: broker for broker_id, broker in brokers.items() if broker_id != id_}
     return with_znodes(
-        replace(observation, nodes=tuple(node for node in observation.nodes if node.id != id_)), brokers=left
+        replace(observation, nodes=tuple(node for node in observation.nodes if node.id != id_)), brokers=other_brokers
     )
 
 

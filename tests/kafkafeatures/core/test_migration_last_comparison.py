@@ -17,13 +17,15 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.kind import ReadContext
-from kafkafeatures.core.facts.observation import Known, SourceKind, Unknown
+from kafkafeatures.core.engine.memory import NO_MEMORY, Memory
+from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.znodes import MigrationZnode, StoreComparison
 from kafkafeatures.core.migration.memory import MigrationMemory
 from kafkafeatures.core.migration.not_desired import MIGRATION
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.read_requirements import demands_of
+from kafkafeatures.core.migration.stopped import STILL_FOR
 from tests.kafkafeatures.core.migrations import (
     SEEN_VOTERS,
     Look,
@@ -59,9 +61,20 @@ LACKING = {
 """Statuses whose last comparison proves nothing, by what the message says about it."""
 
 
-def decided(status: Status, wanted: DesiredState = BACK) -> Look:
-    """Return the decision once `/migration` has been unchanged for long enough."""
-    return Look(wanted, GONE, before=Look(wanted, GONE), seconds=5.0, status=status)
+def decided(
+    status: Status = EMPTY, wanted: DesiredState = BACK, *, observation: Observation = GONE, before: Look | None = None,
+    memory: Memory = NO_MEMORY,
+) -> Look:  # fmt: skip
+    """Return the decision without controllers once `/migration` has been unchanged for long enough. `before`: decision
+    of this process while they ran.
+    """
+    stopped = Look(wanted, observation, status=status, before=before, memory=memory)
+    return Look(wanted, observation, status=status, before=stopped, seconds=STILL_FOR, memory=memory)
+
+
+def with_comparison(observation: Observation, differences: int, *, at: datetime = NOW) -> Observation:
+    """Return the observation with a comparison of both stores at this time."""
+    return replace(observation, compared=known(StoreComparison(at, 99, differences), SourceKind.ZOOKEEPER))
 
 
 def test_znodes_are_deleted_where_the_stores_were_equal_until_shortly_before_the_last_write() -> None:
@@ -70,17 +83,17 @@ def test_znodes_are_deleted_where_the_stores_were_equal_until_shortly_before_the
     assert released(decided(compared(ago=timedelta(seconds=-5)))).deletes  # another server of the ensemble may lag
 
 
-def test_from_the_stop_of_the_controllers_until_the_deletion_the_operator_observes_every_two_seconds() -> None:
+def test_from_the_stop_of_the_controllers_until_the_deletion_the_operator_observes_at_least_every_two_seconds() -> None:
     """Meanwhile no partition gets a new leader."""
     unread = replace(GONE, zookeeper=Unknown(Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time")))
-    for observation, most in (
+    for look, most_seconds in (
         (looks(BACK, cluster(Position.COPIED)), 2.0),
         (Look(BACK, GONE, status=compared()), 1.0),
         (Look(BACK, unread, status=compared()), 2.0),
     ):
-        assert isinstance(observation.decision, Wait)
-        assert observation.decision.delay <= most
-        assert observation.decision.steady
+        assert isinstance(look.decision, Wait)
+        assert look.decision.delay <= most_seconds
+        assert look.decision.steady
 
 
 def test_controllers_that_all_stop_answering_are_waited_for_for_a_minute_before_the_migration_stalls() -> None:
@@ -89,16 +102,17 @@ def test_controllers_that_all_stop_answering_are_waited_for_for_a_minute_before_
     first = Look(wanted, GONE)
     assert isinstance(first.decision, Wait)
     assert "no controller answers; this may pass" in first.decision.message
+    assert isinstance(Look(wanted, GONE, before=first, seconds=59.0).decision, Wait)
     assert isinstance(Look(wanted, GONE, before=first, seconds=61.0).decision, Stalled)
 
 
 @pytest.mark.parametrize("says", LACKING)
 def test_no_znode_is_deleted_where_the_last_comparison_does_not_show_that_zookeeper_has_all_metadata(says: str) -> None:
-    decision = decided(LACKING[says])
-    assert isinstance(decision.decision, Stalled)
-    assert says in message_of(decision)
-    assert "if the controllers still have their disks, start them again" in message_of(decision)
-    assert f"add {ZK_ROLLBACK_LOSSY} to consents" in message_of(decision)
+    look = decided(LACKING[says])
+    assert isinstance(look.decision, Stalled)
+    assert says in message_of(look)
+    assert "if the controllers still have their disks, start them again" in message_of(look)
+    assert f"add {ZK_ROLLBACK_LOSSY} to consents" in message_of(look)
 
 
 def test_the_reason_is_metadata_differs_only_where_the_last_comparison_showed_differences() -> None:
@@ -109,25 +123,26 @@ def test_the_reason_is_metadata_differs_only_where_the_last_comparison_showed_di
 @pytest.mark.parametrize("says", LACKING)
 def test_a_rollback_consent_allows_the_deletion_of_znodes_and_is_spent_by_it(says: str) -> None:
     status = asked_for(ACCEPTED, GONE, LACKING[says])
-    decision = decided(status, ACCEPTED)
-    assert released(decision).deletes
-    spent = status_after_decision(decision, status)
-    assert ZK_ROLLBACK_LOSSY in spent.spent_consents
-    assert ZK_ROLLBACK_LOSSY not in status_after_decision(decided(compared(), ACCEPTED), compared()).spent_consents
+    look = decided(status, ACCEPTED)
+    assert released(look).deletes
+    assert ZK_ROLLBACK_LOSSY in status_after_decision(look, status).spent_consents
+
+
+def test_a_deletion_of_znodes_that_needs_no_rollback_consent_does_not_spend_it() -> None:
+    look = decided(compared(), ACCEPTED)
+    assert released(look).deletes
+    assert ZK_ROLLBACK_LOSSY not in status_after_decision(look, compared()).spent_consents
 
 
 def test_a_rollback_consent_that_was_spent_does_not_allow_the_deletion_of_znodes() -> None:
-    spent = decided(compared(2), ACCEPTED)
-    memory = replace(spent.facts.memory, spent=frozenset({ZK_ROLLBACK_LOSSY}))
-    before = Look(ACCEPTED, GONE, memory=memory)
-    decision = Look(ACCEPTED, GONE, before=before, seconds=5.0, status=compared(2), memory=memory).decision
-    assert decision.reason is Reason.CONSENT_SPENT
+    memory = replace(NO_MEMORY, spent=frozenset({ZK_ROLLBACK_LOSSY}))
+    assert decided(compared(2), ACCEPTED, memory=memory).decision.reason is Reason.CONSENT_SPENT
 
 
 def test_znodes_are_deleted_without_a_comparison_where_the_quorum_copied_nothing() -> None:
     claims = known(znodes(controller=claimed(), migration=progress(-1)), SourceKind.ZOOKEEPER)
     observation = replace(GONE, zookeeper=claims)
-    assert released(Look(BACK, observation, before=Look(BACK, observation), seconds=5.0, status=SEEN_VOTERS)).deletes
+    assert released(decided(SEEN_VOTERS, observation=observation)).deletes
 
 
 @pytest.mark.parametrize("left", [None, progress(-1)], ids=["znode deleted", "znode created again"])
@@ -139,39 +154,41 @@ def test_znodes_are_deleted_only_with_a_consent_where_the_migration_znode_was_ch
     """
     observation = replace(GONE, zookeeper=known(znodes(controller=claimed(), migration=left), SourceKind.ZOOKEEPER))
     for status in (compared(), compared(2)):
-        look = Look(BACK, observation, before=Look(BACK, observation), seconds=5.0, status=status)
+        look = decided(status, observation=observation)
         assert isinstance(look.decision, Stalled)
         assert "start them again" not in message_of(look)
         assert f"add {ZK_ROLLBACK_LOSSY} to consents" in message_of(look)
 
 
-def test_the_stores_are_compared_in_each_reconciliation_while_the_controllers_are_to_be_stopped() -> None:
+def test_the_stores_are_compared_every_five_seconds_while_the_controllers_are_to_be_stopped() -> None:
+    """A comparison that failed is repeated as soon; one that takes longer, only after twice its duration."""
     look = looks(BACK, cluster(Position.COPIED))
     assert isinstance(look.decision, Wait)
     assert look.decision.reason is Reason.WAITING_FOR_GIT
     assert look.decision.steady
     status = status_after_decision(look)
 
-    def compares(later: float, took: float = 0.3, *, tried: datetime = NOW) -> bool:
+    def is_compared(seconds: float, *, took: float = 0.3, tried: datetime = NOW) -> bool:
+        """Tell whether the stores are compared again, these seconds after a comparison that lasted `took`."""
         stage_memory = {MIGRATION: MigrationMemory(compared=StoreComparison(NOW, 99, took=took), tried=tried)}
         context = ReadContext(
             BACK,
             status,
             NOT_ASKED,
-            NOW + timedelta(seconds=later),
+            NOW + timedelta(seconds=seconds),
             observation=look.observation,
             stage_memory=stage_memory,
         )
         assert BACK.migration is not None
         return demands_of(context, BACK.migration).comparison
 
-    assert compares(5)
-    assert not compares(4)
-    assert not compares(19, took=10)
-    assert compares(20, took=10)
+    assert not is_compared(4)
+    assert is_compared(5)
+    assert not is_compared(19, took=10)
+    assert is_compared(20, took=10)
     failed = NOW + timedelta(seconds=5)
-    assert not compares(9, tried=failed)
-    assert compares(10, tried=failed)
+    assert not is_compared(9, tried=failed)
+    assert is_compared(10, tried=failed)
 
 
 def test_a_comparison_is_remembered_by_the_process_when_its_status_could_not_be_written() -> None:
@@ -184,14 +201,10 @@ def test_a_comparison_is_remembered_by_the_process_when_its_status_could_not_be_
     ahead = replace(equal.migration.equality, at=stamp(NOW + timedelta(hours=1)))
     equal = replace(equal, migration=replace(equal.migration, equality=ahead))
     later = NOW + timedelta(seconds=6)
-    differs = replace(
-        cluster(Position.COPIED), compared=known(StoreComparison(later, 99, 2), SourceKind.ZOOKEEPER), at=later
-    )
-    unwritten = Look(BACK, differs, status=equal)
-    interrupted = Look(BACK, GONE, status=equal, before=unwritten)
-    look = Look(BACK, GONE, status=equal, before=interrupted, seconds=5.0)
-    assert look.decision.reason is Reason.METADATA_DIFFERS
-    assert released(Look(BACK, GONE, status=equal, before=Look(BACK, GONE, status=equal), seconds=5.0)).deletes
+    observation = replace(with_comparison(cluster(Position.COPIED), 2, at=later), at=later)
+    unwritten = Look(BACK, observation, status=equal)
+    assert decided(equal, before=unwritten).decision.reason is Reason.METADATA_DIFFERS
+    assert released(decided(equal)).deletes
 
 
 @pytest.mark.parametrize("zookeeper_is_read", [True, False])
@@ -201,52 +214,41 @@ def test_a_comparison_counts_also_while_the_phase_of_the_migration_is_unknown(zo
     unread = Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time")
     lost = replace(cluster(Position.COPIED), zk_migration_state=Unknown(unread), source=GONE.source)
     lost = lost if zookeeper_is_read else replace(lost, zookeeper=Unknown(unread))
-    differing = Look(
-        BACK, replace(lost, compared=known(StoreComparison(NOW, 99, 2), SourceKind.ZOOKEEPER)), status=equal
-    )
-    written = status_after_decision(differing, equal)
-    look = Look(BACK, GONE, status=written, before=Look(BACK, GONE, status=written), seconds=5.0)
-    assert look.decision.reason is Reason.METADATA_DIFFERS
-
-    same = status_after_decision(
-        Look(BACK, replace(lost, compared=known(StoreComparison(NOW, 99, 0), SourceKind.ZOOKEEPER)), status=equal),
-        equal,
-    )
-    assert released(Look(BACK, GONE, status=same, before=Look(BACK, GONE, status=same), seconds=5.0)).deletes
+    unequal = status_after_decision(Look(BACK, with_comparison(lost, 2), status=equal), equal)
+    assert decided(unequal).decision.reason is Reason.METADATA_DIFFERS
+    still_equal = status_after_decision(Look(BACK, with_comparison(lost, 0), status=equal), equal)
+    assert released(decided(still_equal)).deletes
 
 
 def test_a_later_comparison_of_another_process_in_the_status_counts() -> None:
     equal = status_after_decision(looks(BACK, cluster(Position.COPIED)))
-    ours = Look(BACK, cluster(Position.COPIED), status=equal)
-    differs = compared(2, ago=timedelta(seconds=-60))
-    look = Look(BACK, GONE, status=differs, before=Look(BACK, GONE, status=differs, before=ours), seconds=5.0)
-    assert look.decision.reason is Reason.METADATA_DIFFERS
+    ours = Look(BACK, cluster(Position.COPIED), status=equal)  # this process saw that both stores are equal
+    theirs = compared(2, ago=-timedelta(seconds=60))  # another one found differences, after 60 s more of writes
+    assert decided(theirs, before=ours).decision.reason is Reason.METADATA_DIFFERS
 
 
 def test_an_observation_without_an_answer_keeps_the_last_comparison() -> None:
-    made = equality(compared(2))
-    assert MigrationMemory(equality=made).interrupted("no node answers").equality == made
+    last = equality(compared(2))
+    assert MigrationMemory(equality=last).interrupted("no node answers").equality == last
 
 
 def test_a_comparison_of_another_cluster_does_not_count() -> None:
     """A resource that was deleted and created again for another cluster, before the operator saw that it was gone."""
-    other = replace(
+    another_cluster = replace(
         cluster(Position.COPIED), cluster_id=known("another"), zookeeper=known(znodes(cluster_id="another"))
     )
-    equal = Look(BACK, other)
-    look = Look(BACK, GONE, before=Look(BACK, GONE, before=equal), seconds=5.0)
-    assert "was not compared" in message_of(look)
+    assert "was not compared" in message_of(decided(before=Look(BACK, another_cluster)))
 
 
 def without_a_result(kind: FailureKind) -> Status:
     """Return the status after a comparison with a result and a later one without."""
-    first = status_after_decision(looks(BACK, cluster(Position.COPIED)))
-    failed = Unknown(Failure(kind, "", "no result"))
-    later = status_after_decision(Look(BACK, replace(cluster(Position.COPIED), compared=failed), status=first), first)
-    assert later.migration is not None
-    assert later.migration.equality is not None
-    assert later.migration.equality.state == "Unknown"
-    return later
+    with_result = status_after_decision(looks(BACK, cluster(Position.COPIED)))
+    failed = replace(cluster(Position.COPIED), compared=Unknown(Failure(kind, "", "no result")))
+    status = status_after_decision(Look(BACK, failed, status=with_result), with_result)
+    last = equality(status)
+    assert last is not None
+    assert last.state == "Unknown"
+    return status
 
 
 def test_a_comparison_without_a_result_keeps_the_previous_comparison() -> None:

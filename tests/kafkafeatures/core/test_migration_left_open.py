@@ -127,14 +127,14 @@ def test_the_status_keeps_the_last_comparison_while_the_rollback_is_removed_susp
 ) -> None:
     before = status_after(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=PROOF), PROOF)
     assert before.migration is not None
-    now = before
+    status = before
     for _ in range(times):
-        now = status_after(Look(*SLIPS[slip], status=now), now)
-    assert now.migration is not None
-    assert now.migration.equality == before.migration.equality
-    assert now.migration.voters == before.migration.voters
-    first = Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=now)
-    assert released(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=now, before=first, seconds=5.0)).deletes
+        status = status_after(Look(*SLIPS[slip], status=status), status)
+    assert status.migration is not None
+    assert status.migration.equality == before.migration.equality
+    assert status.migration.voters == before.migration.voters
+    first = Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=status)
+    assert released(Look(wanting(D.ROLLED_BACK), AT_NO_CONTROLLER, status=status, before=first, seconds=5.0)).deletes
 
 
 def test_an_observation_without_a_quorum_keeps_the_proof_of_equality_and_the_voters() -> None:

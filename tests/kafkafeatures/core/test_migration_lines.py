@@ -40,26 +40,45 @@ def test_the_lines_of_a_migration_show_the_content_of_the_deleted_znode() -> Non
 
 @dataclass(frozen=True)
 class RestartsLeft:
+    """A forecast. `seconds_before`, `seconds_in_roll`: average duration of a restart in earlier rolls and in the
+    present one; 0: none is known.
+    """
+
     restarts: int | None
-    of_before: int
-    of_roll: int
+    seconds_before: int
+    seconds_in_roll: int
     says: str
 
 
 @pytest.mark.parametrize(
     "left",
     [
-        RestartsLeft(None, 40, 0, "how many restarts are left is not known"),
-        RestartsLeft(0, 40, 0, "no restart of a node is left"),
-        RestartsLeft(1, 40, 0, "1 restart of nodes left, about 40 s of restarts: each has taken 40 s on average"),
-        RestartsLeft(6, 40, 0, "6 restarts of nodes left, about 4 min of restarts: each has taken 40 s on average"),
-        RestartsLeft(6, 40, 90, "6 restarts of nodes left, about 9 min of restarts: each has taken 90 s on average"),
+        RestartsLeft(None, seconds_before=40, seconds_in_roll=0, says="how many restarts are left is not known"),
+        RestartsLeft(0, seconds_before=40, seconds_in_roll=0, says="no restart of a node is left"),
+        RestartsLeft(
+            1,
+            seconds_before=40,
+            seconds_in_roll=0,
+            says="1 restart of nodes left, about 40 s of restarts: each has taken 40 s on average",
+        ),
+        RestartsLeft(
+            6,
+            seconds_before=40,
+            seconds_in_roll=0,
+            says="6 restarts of nodes left, about 4 min of restarts: each has taken 40 s on average",
+        ),
+        RestartsLeft(
+            6,
+            seconds_before=40,
+            seconds_in_roll=90,
+            says="6 restarts of nodes left, about 9 min of restarts: each has taken 90 s on average",
+        ),
     ],
     ids=lambda left: left.says,
 )
 def test_the_forecast_is_the_number_of_restarts_times_the_duration_of_one(left: RestartsLeft) -> None:
-    now = replace(HALF_WAY, restarts_left=left.restarts, node_seconds=left.of_before)
-    assert forecast(now, RolloutStatus(node_seconds=left.of_roll)) == left.says
+    half_way = replace(HALF_WAY, restarts_left=left.restarts, node_seconds=left.seconds_before)
+    assert forecast(half_way, RolloutStatus(node_seconds=left.seconds_in_roll)) == left.says
 
 
 @pytest.mark.parametrize(

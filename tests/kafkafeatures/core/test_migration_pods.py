@@ -69,7 +69,7 @@ def in_pods(
 ) -> Observation:
     """Put each node into a pod; the templates of `outdated` were changed. `pods`: the ids of existing pods."""
     ids_of_pods = [*BROKERS, *CONTROLLERS] if pods is None else pods
-    made = {
+    pods_by_id = {
         id_: pod(
             id_, name=name_of(id_), stateful_set=name_of(id_).rpartition("-")[0],
             **({} if id_ in outdated else {"revision": NEW}),
@@ -78,10 +78,10 @@ def in_pods(
         for id_ in ids_of_pods
     }  # fmt: skip
     sets = tuple(
-        stateful_set(*(made[id_] for id_ in ids if id_ in made), name=name, role=f"{name}s")
+        stateful_set(*(pods_by_id[id_] for id_ in ids if id_ in pods_by_id), name=name, role=f"{name}s")
         for name, ids in (("broker", BROKERS), ("controller", CONTROLLERS))
     )
-    reading = WorkloadsReading(NOW, sets, (budget(*made.values()),), namespace="kafka")
+    reading = WorkloadsReading(NOW, sets, (budget(*pods_by_id.values()),), namespace="kafka")
     return replace(
         observation,
         nodes=tuple(map(in_its_pod, observation.nodes)),
@@ -144,10 +144,10 @@ def test_brokers_are_moved_while_a_majority_of_controllers_leads_and_the_missing
         return look_at(desired, in_pods(observation, BROKERS))
 
     assert restarted(look_with(dead(3002))).node_id in BROKERS
-    two = look_with(dead(3001), dead(3002)).decision
-    assert isinstance(two, Wait)
-    assert two.reason is Reason.WAITING_FOR_QUORUM
-    assert "no node is restarted while a voter is missing: controller 3001 does not answer (and 1 more)" in two.message
+    with_two_missing = look_with(dead(3001), dead(3002)).decision
+    assert isinstance(with_two_missing, Wait)
+    assert with_two_missing.reason is Reason.WAITING_FOR_QUORUM
+    assert "while a voter is missing: controller 3001 does not answer (and 1 more)" in with_two_missing.message
     for flag in (False, None):
         unflagged = look_with(dead(3002, flag=flag)).decision
         assert isinstance(unflagged, Wait)
@@ -198,8 +198,8 @@ def test_the_pod_of_the_broker_that_is_the_controller_is_evicted_last() -> None:
     first = restarted(look_at(D.DUAL_WRITE, in_pods(cluster(P.PRE_MIGRATION), BROKERS))).node_id
     assert first != 1
     other_brokers = [a_node(id_, Shape.FLAGGED_BROKER) for id_ in (2, 3)]
-    left = in_pods(cluster(P.PRE_MIGRATION, *other_brokers), [1])
-    assert restarted(look_at(D.DUAL_WRITE, left)).node_id == 1
+    observation = in_pods(cluster(P.PRE_MIGRATION, *other_brokers), [1])
+    assert restarted(look_at(D.DUAL_WRITE, observation)).node_id == 1
 
 
 def test_no_second_pod_is_evicted_if_the_first_node_on_the_new_template_lacks_a_setting() -> None:

@@ -23,11 +23,11 @@ P, D = Position, Desired
 
 
 def test_all_preflight_findings_prevent_the_first_step_and_are_reported_at_once() -> None:
-    other = replace(a_node(2, Shape.PLAIN_BROKER), settings={})
+    without_settings = replace(a_node(2, Shape.PLAIN_BROKER), settings={})
     for position, desired in ((P.ZOOKEEPER, D.PRE_MIGRATION), (P.PRE_MIGRATION, D.DUAL_WRITE)):
-        observation = cluster(position, other)
         unread = replace(
-            observation, surveyed=Unknown(Failure(FailureKind.TIMED_OUT, "znode /brokers/topics", "no answer"))
+            cluster(position, without_settings),
+            surveyed=Unknown(Failure(FailureKind.TIMED_OUT, "znode /brokers/topics", "no answer")),
         )
         look = looks(wanting(desired), unread)
         assert not isinstance(look.decision, Act)
@@ -41,8 +41,8 @@ def test_the_preflight_is_repeated_until_the_quorum_takes_over() -> None:
     unread = replace(cluster(P.PRE_MIGRATION, flagged), surveyed=Unknown(NOT_ASKED))
     assert not isinstance(looks(wanting(D.DUAL_WRITE), unread).decision, Act)
     controller = a_node(3001, Shape.MIGRATING_CONTROLLER)
-    decides = {**controller.settings, "num.partitions": from_file("7")}
-    look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, flagged, replace(controller, settings=decides)))
+    differing = replace(controller, settings={**controller.settings, "num.partitions": from_file("7")})
+    look = looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, flagged, differing))
     assert isinstance(look.decision, Stalled)
     assert "controller 3001 has num.partitions 7" in message_of(look)
 
@@ -62,8 +62,8 @@ def test_a_kafka_release_before_3_9_is_refused_with_the_upgrade_as_remedy(positi
     node = a_node(2, Shape.PLAIN_BROKER)
     assert isinstance(node.answer, Known)
     apis = {**node.answer.value.apis, 18: VersionRange(0, 3)}
-    old = replace(node, answer=replace(node.answer, value=replace(node.answer.value, apis=apis)))
-    look = looks(wanting(D.DUAL_WRITE), cluster(position, old))
+    before_3_9 = replace(node, answer=replace(node.answer, value=replace(node.answer.value, apis=apis)))
+    look = looks(wanting(D.DUAL_WRITE), cluster(position, before_3_9))
     assert isinstance(look.decision, Stalled)
     assert look.decision.reason is Reason.MIGRATION_BLOCKED
     assert "upgrade Kafka on broker 2 to 3.9 first" in message_of(look)

@@ -30,8 +30,8 @@ P, D = Position, Desired
 
 def with_level(id_: int, level: str) -> Node:
     """Build a broker with the flag whose file names another protocol version than the others."""
-    made = a_node(id_, Shape.FLAGGED_BROKER)
-    return replace(made, settings={**made.settings, IBP: from_file(level)})
+    flagged = a_node(id_, Shape.FLAGGED_BROKER)
+    return replace(flagged, settings={**flagged.settings, IBP: from_file(level)})
 
 
 def without(observation: Observation, id_: int) -> Observation:
@@ -46,17 +46,19 @@ def test_a_broker_with_the_id_of_a_silent_voter_does_not_count_as_the_voter() ->
     silent = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), state=NodeState.UNREACHABLE)
     namesake = replace(a_node(1, Shape.FLAGGED_BROKER), id=3002)
     observation = cluster(P.COPIED, silent)
-    both = replace(progress, observation=replace(observation, nodes=(*observation.nodes, namesake)))
-    (blocker,) = not_led(both, frozenset())
+    with_both = replace(progress, observation=replace(observation, nodes=(*observation.nodes, namesake)))
+    (blocker,) = not_led(with_both, frozenset())
     assert blocker.message == "controller 3002 is a voter that does not answer"
 
 
 def test_no_broker_is_restarted_while_a_voter_does_not_answer_or_has_not_registered() -> None:
     silent = replace(a_node(3002, Shape.MIGRATING_CONTROLLER), state=NodeState.UNREACHABLE)
     look = looks(wanting(D.DUAL_WRITE), cluster(P.COPIED, silent))
+    assert isinstance(look.decision, Wait)
     assert "controller 3002 is a voter that does not answer" in message_of(look)
     unregistered = replace(cluster(P.COPIED), registered_controllers=known(frozenset({3001, 3003})))
     look = looks(wanting(D.DUAL_WRITE), unregistered)
+    assert isinstance(look.decision, Wait)
     assert "controller 3002 is a voter that has not registered" in message_of(look)
 
 
@@ -68,18 +70,22 @@ def test_a_running_controller_that_is_no_voter_is_reported_before_the_quorum_tak
     assert look.decision.reason is Reason.WAITING_FOR_QUORUM
     assert "controller 3002 runs, but is not a voter of the quorum" in message_of(look)
     assert "kafka-metadata-quorum.sh add-controller" in message_of(look)
-    stopped = replace(never_added, state=NodeState.GHOST, answer=Unknown(SILENT))
-    assert "not a voter" not in message_of(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, stopped)))
+
+
+STOPPED = replace(
+    a_node(3004, Shape.MIGRATING_CONTROLLER), state=NodeState.GHOST, answer=Unknown(SILENT), is_voter=False,
+    settings={}, proved_at="",
+)  # fmt: skip
+"""A controller that is no voter any more, and does not run."""
 
 
 def test_a_stopped_controller_that_is_no_voter_is_no_blocker_as_kafka_cannot_unregister_it() -> None:
-    ghost = replace(
-        a_node(3004, Shape.MIGRATING_CONTROLLER),
-        state=NodeState.GHOST, answer=Unknown(SILENT), is_voter=False, settings={}, proved_at="",
-    )  # fmt: skip
-    assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, ghost))) == 2
-    assert restarted(approved(cluster(P.DUAL_WRITE, ghost))) == 3001
-    voter = replace(ghost, is_voter=True, state=NodeState.UNREACHABLE)
+    assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, STOPPED))) == 2
+    assert restarted(approved(cluster(P.DUAL_WRITE, STOPPED))) == 3001
+
+
+def test_a_stopped_controller_that_is_a_voter_is_waited_for() -> None:
+    voter = replace(STOPPED, is_voter=True, state=NodeState.UNREACHABLE)
     assert isinstance(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, voter)).decision, Wait)
     assert isinstance(approved(cluster(P.DUAL_WRITE, voter)).decision, Wait)
 

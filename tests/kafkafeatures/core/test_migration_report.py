@@ -33,18 +33,24 @@ def migration_of(status: Status) -> MigrationStatus:
     return status.migration
 
 
+FOUND_EQUAL = Status(
+    migration=replace(migration_of(IN_DUAL_WRITE), equality=EqualityStatus(at=EARLIER, state="Equal", differences=0))
+)
+"""`IN_DUAL_WRITE`, with a comparison that found no difference."""
+
+
 def how_back(status: Status) -> str:
     return status.way_back.how if status.way_back is not None else ""
 
 
 def test_the_migration_status_has_phase_since_modes_state_and_lag() -> None:
-    half = cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER), offset=70)
-    migration = migration_of(status_after(looks(wanting(D.DUAL_WRITE), half)))
+    half_way = cluster(P.COPIED, a_node(1, Shape.KRAFT_BROKER), offset=70)
+    migration = migration_of(status_after(looks(wanting(D.DUAL_WRITE), half_way)))
     assert (migration.phase, migration.position, migration.since) == ("Migrating", "Copied", "2026-01-02T03:04:05Z")
     assert migration.zk_migration_state == "MIGRATION"
     assert migration.brokers is not None
     assert (migration.brokers.zoo_keeper, migration.brokers.flagged, migration.brokers.kraft) == (0, 2, 1)
-    assert migration.lag_records == half.source.offset - 1 - 70
+    assert migration.lag_records == half_way.source.offset - 1 - 70
     equal = EqualityStatus(at=migration.since, state="Equal", differences=0, written_at=migration.since)
     assert (migration.equality, migration.node_seconds) == (equal, 0)
 
@@ -53,8 +59,8 @@ def test_after_finalization_no_lag_of_zookeeper_is_reported() -> None:
     """ZooKeeper is never written again, and the metadata log grows: an alert about that would never end."""
     wanted = wanting(D.FINALIZED)
     assert migration_of(status_after(looks(wanted, cluster(P.FINALIZED, offset=70)))).lag_records is None
-    left = cluster(P.FINALIZED, a_node(3001, Shape.MIGRATING_CONTROLLER), offset=70)
-    assert migration_of(status_after(looks(wanted, left))).lag_records is None
+    one_with_flag = cluster(P.FINALIZED, a_node(3001, Shape.MIGRATING_CONTROLLER), offset=70)
+    assert migration_of(status_after(looks(wanted, one_with_flag))).lag_records is None
 
 
 def test_since_is_the_time_at_which_the_phase_began_and_not_the_last_reconciliation() -> None:
@@ -72,16 +78,15 @@ def test_the_last_migration_status_stays_while_the_phase_is_unknown() -> None:
 
 
 def test_a_comparison_without_a_result_is_unknown_in_the_status_with_the_time_of_the_last_result() -> None:
-    before = replace(IN_DUAL_WRITE, migration=replace(migration_of(IN_DUAL_WRITE), equality=EqualityStatus(
-        at=EARLIER, state="Equal", differences=0,
-    )))  # fmt: skip
     observation = replace(cluster(P.DUAL_WRITE), compared=NOT_COMPARED)
-    equality = migration_of(status_after(looks(wanting(D.DUAL_WRITE), observation, status=before), before)).equality
-    assert equality == EqualityStatus(at=EARLIER, state="Unknown", differences=0)
-    observation = replace(observation, compared=Unknown(NOT_ASKED))
-    assert migration_of(status_after(looks(wanting(D.DUAL_WRITE), observation, status=before), before)).equality == (
-        EqualityStatus(at=EARLIER, state="Equal", differences=0)
-    )
+    status = status_after(looks(wanting(D.DUAL_WRITE), observation, status=FOUND_EQUAL), FOUND_EQUAL)
+    assert migration_of(status).equality == EqualityStatus(at=EARLIER, state="Unknown", differences=0)
+
+
+def test_the_status_keeps_the_last_comparison_in_a_reconciliation_that_compares_nothing() -> None:
+    observation = replace(cluster(P.DUAL_WRITE), compared=Unknown(NOT_ASKED))
+    status = status_after(looks(wanting(D.DUAL_WRITE), observation, status=FOUND_EQUAL), FOUND_EQUAL)
+    assert migration_of(status).equality == migration_of(FOUND_EQUAL).equality
 
 
 # --- how much is left ---
@@ -183,28 +188,42 @@ def test_the_way_back_names_the_differences_of_the_last_comparison_as_what_would
     assert "7 differences at 2026-01-02T03:04:05Z; to go back anyway needs the consent zk-rollback-lossy" in how_back(
         status_after(looks(wanting(D.DUAL_WRITE), lossy))
     )
+
+
+def test_the_way_back_says_that_the_loss_is_unknown_where_the_stores_could_not_be_compared() -> None:
     unread = replace(cluster(P.DUAL_WRITE), compared=NOT_COMPARED)
     assert "it is not known what would be lost" in how_back(status_after(looks(wanting(D.DUAL_WRITE), unread)))
 
 
-def test_the_way_back_of_dual_write_is_open_until_the_hold_of_the_document_ends() -> None:
+def way_back_until(hours: float, before: Status = IN_DUAL_WRITE, *, is_read: bool = True) -> str | None:
+    """Return the end of the way back after so many hours in dual write, with a hold of 48 h. The present is
+    2026-01-02T03:04:05Z. `is_read`: the log shows when dual write began.
+    """
+    observation = in_dual_write_for(timedelta(hours=hours))
+    observation = observation if is_read else replace(observation, last_registration=None)
     wanted = wanting(D.FINALIZED, hold=timedelta(hours=48))
+    way_back = status_after(Look(wanted, observation, status=before), before).way_back
+    assert way_back is not None
+    return way_back.until
 
-    def until(hours: float, before: Status, *, is_read: bool = True) -> str | None:
-        """Return the end of the way back after so many hours in dual write. `is_read`: the log shows its begin."""
-        observation = in_dual_write_for(timedelta(hours=hours))
-        observation = observation if is_read else replace(observation, last_registration=None)
-        back = status_after(Look(wanted, observation, status=before), before).way_back
-        assert back is not None
-        return back.until
 
-    assert until(0, IN_DUAL_WRITE) == "2026-01-04T03:04:05Z"
-    assert until(24, IN_DUAL_WRITE) == "2026-01-03T03:04:05Z"
-    assert until(48, IN_DUAL_WRITE) is None
-    a_second_later = replace(IN_DUAL_WRITE, way_back=WayBack(until=Stamp("2026-01-03T03:04:06Z"), how="back"))
-    assert until(24, a_second_later) == "2026-01-03T03:04:06Z"  # the status is not changed for a second
-    assert until(24, a_second_later, is_read=False) == "2026-01-03T03:04:06Z"
-    assert until(24, IN_DUAL_WRITE, is_read=False) == "2026-01-04T03:04:05Z"
+def test_the_way_back_of_dual_write_is_open_until_the_hold_of_the_document_ends() -> None:
+    assert way_back_until(0) == "2026-01-04T03:04:05Z"
+    assert way_back_until(24) == "2026-01-03T03:04:05Z"
+    assert way_back_until(48) is None
+
+
+A_SECOND_LATER = replace(IN_DUAL_WRITE, way_back=WayBack(until=Stamp("2026-01-03T03:04:06Z"), how="back"))
+"""A status with an end of the way back that is a second later than the one calculated after 24 h."""
+
+
+def test_the_end_of_the_way_back_is_not_changed_in_the_status_for_a_second() -> None:
+    assert way_back_until(24, A_SECOND_LATER) == "2026-01-03T03:04:06Z"
+
+
+def test_the_end_of_the_way_back_is_that_of_the_status_or_else_a_whole_hold_ahead_if_the_log_does_not_show_it() -> None:
+    assert way_back_until(24, A_SECOND_LATER, is_read=False) == "2026-01-03T03:04:06Z"
+    assert way_back_until(24, is_read=False) == "2026-01-04T03:04:05Z"
 
 
 def test_the_status_records_since_when_the_cluster_has_been_in_dual_write_until_it_leaves_dual_write() -> None:
@@ -213,12 +232,9 @@ def test_the_status_records_since_when_the_cluster_has_been_in_dual_write_until_
     assert (first.dual_write_since, first.dual_write_offset) == ("2026-01-01T22:04:05Z", 103)
     before = Status(migration=first)
     unread = replace(cluster(P.DUAL_WRITE), last_registration=None)
-    unread_phase = status_after(looks(wanting(D.DUAL_WRITE), unread, status=before), before).migration
-    assert unread_phase is not None
-    assert (unread_phase.dual_write_since, unread_phase.dual_write_offset) == (
-        first.dual_write_since,
-        first.dual_write_offset,
-    )
+    later = status_after(looks(wanting(D.DUAL_WRITE), unread, status=before), before).migration
+    assert later is not None
+    assert (later.dual_write_since, later.dual_write_offset) == (first.dual_write_since, first.dual_write_offset)
     rolled_back = status_after(looks(wanting(D.DUAL_WRITE), cluster(P.COPIED), status=before), before).migration
     assert rolled_back is not None
     assert (rolled_back.dual_write_since, rolled_back.dual_write_offset) == (None, None)

@@ -42,8 +42,8 @@ def settings_of(shape: Shape, known: SettingFacts = KNOWN) -> dict[str, Setting]
     "known",
     [
         KNOWN,
-        SettingFacts(1, "3.9-IV0", dynamic=True, listener="REPLICATION", acls=True),
-        SettingFacts(1, "3.9-IV0", quorum_listener="CONTROLLER"),
+        replace(KNOWN, dynamic=True, listener="REPLICATION", acls=True),
+        replace(KNOWN, quorum_listener="CONTROLLER"),
     ],
     ids=["static quorum", "dynamic quorum, broker listener, ACLs", "listener of the quorum"],
 )
@@ -53,8 +53,8 @@ def test_a_node_with_the_lines_of_its_shape_has_no_difference_and_each_missing_l
     node_settings = settings_of(shape, known)
     assert differences(shape, known, node_settings) == ()
     for name in node_settings:
-        left = {other: setting for other, setting in node_settings.items() if other != name}
-        assert [difference.name for difference in differences(shape, known, left)] == [name]
+        without = {other: setting for other, setting in node_settings.items() if other != name}
+        assert [difference.name for difference in differences(shape, known, without)] == [name]
 
 
 def test_the_lines_of_each_shape_differ_by_what_the_documentation_of_kafka_changes() -> None:
@@ -79,27 +79,27 @@ def test_the_lines_of_controllers_have_super_users_if_brokers_have_an_authorizer
         assert principals not in lines_of(shape, replace(KNOWN, allows_everyone=True)).add
 
 
-def test_a_default_value_and_a_flag_of_false_do_not_have_to_be_removed() -> None:
+def test_a_default_value_and_a_flag_of_false_do_not_have_to_be_removed_unlike_a_value_in_the_file() -> None:
     node_settings = settings_of(Shape.KRAFT_BROKER) | {
         IBP: Setting(SettingSource.DEFAULT, "3.9-IV0"),
         FLAG: Setting(SettingSource.FILE, "false"),
     }
     assert differences(Shape.KRAFT_BROKER, KNOWN, node_settings) == ()
-    left = node_settings | {IBP: Setting(SettingSource.FILE, "3.9")}
-    assert [str(difference) for difference in differences(Shape.KRAFT_BROKER, KNOWN, left)] == [f"remove {IBP}"]
+    with_value = node_settings | {IBP: Setting(SettingSource.FILE, "3.9")}
+    assert [str(difference) for difference in differences(Shape.KRAFT_BROKER, KNOWN, with_value)] == [f"remove {IBP}"]
 
 
 def test_a_protocol_version_equals_its_short_name_and_no_other_version() -> None:
     short = settings_of(Shape.FLAGGED_BROKER) | {IBP: Setting(SettingSource.FILE, "3.9")}
     assert differences(Shape.FLAGGED_BROKER, KNOWN, short) == ()
-    older = short | {IBP: Setting(SettingSource.FILE, "3.8")}
-    (difference,) = differences(Shape.FLAGGED_BROKER, KNOWN, older)
+    another = short | {IBP: Setting(SettingSource.FILE, "3.8")}
+    (difference,) = differences(Shape.FLAGGED_BROKER, KNOWN, another)
     assert str(difference) == f"set {IBP}=3.9-IV0 (now 3.8)"
 
 
 def test_a_flagged_broker_must_map_the_listener_of_the_controllers_to_a_security_protocol() -> None:
     """Seen on Kafka 3.9: else it does not start, also where its map is not set."""
-    known = SettingFacts(1, "3.9-IV0", quorum_listener="CONTROLLER")
+    known = replace(KNOWN, quorum_listener="CONTROLLER")
     node_settings = settings_of(Shape.FLAGGED_BROKER, known)
     assert f"{PROTOCOLS}=...,CONTROLLER:..." in lines_of(Shape.FLAGGED_BROKER, known).add
     for mapped, differs in (("INTERNAL:SSL, controller:SSL", False), ("INTERNAL:SSL,MY_CONTROLLER:SSL", True)):
@@ -111,19 +111,21 @@ def test_a_flagged_broker_must_map_the_listener_of_the_controllers_to_a_security
     assert [str(difference) for difference in differences(Shape.FLAGGED_BROKER, known, plain)] == [
         f"set {PROTOCOLS}=...,CONTROLLER:... (not set)"
     ]
-    by_default = SettingFacts(1, "3.9-IV0", quorum_listener="SSL")
-    assert PROTOCOLS not in dict(required(Shape.FLAGGED_BROKER, by_default))
+
+
+def test_a_listener_that_is_in_the_default_map_needs_no_map() -> None:
+    assert PROTOCOLS not in dict(required(Shape.FLAGGED_BROKER, replace(KNOWN, quorum_listener="SSL")))
 
 
 def test_the_lines_for_a_dynamic_quorum_set_its_bootstrap_servers() -> None:
-    dynamic = SettingFacts(3001, "3.9-IV0", dynamic=True)
+    dynamic = replace(KNOWN, node_id=3001, dynamic=True)
     node_settings = settings_of(Shape.MIGRATING_CONTROLLER, KNOWN) | settings(node_id="3001")
     assert [difference.name for difference in differences(Shape.MIGRATING_CONTROLLER, dynamic, node_settings)] == [
         BOOTSTRAP
     ]
 
 
-def test_a_secret_counts_as_set_without_its_value() -> None:
+def test_a_secret_counts_as_set_without_its_value_unlike_an_empty_value() -> None:
     node_settings = settings_of(Shape.PLAIN_BROKER) | {CONNECT: Setting(SettingSource.FILE, None, is_secret=True)}
     assert differences(Shape.PLAIN_BROKER, KNOWN, node_settings) == ()
     empty = node_settings | {CONNECT: Setting(SettingSource.FILE, "")}

@@ -10,17 +10,18 @@ import pytest
 
 from kafkafeatures.api.names import ZK_CONTROLLERS_STOPPED, ZK_ROLLBACK_LOSSY
 from kafkafeatures.api.spec import Desired
-from kafkafeatures.api.status import Status
+from kafkafeatures.api.status import EMPTY, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Stalled, Wait
 from kafkafeatures.core.engine.desired_state import DesiredState
-from kafkafeatures.core.engine.memory import memory_of
 from kafkafeatures.core.facts.observation import Known, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
+from kafkafeatures.core.migration.memory import LAST_WRITE_WITHIN
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Shape
+from kafkafeatures.core.migration.stopped import STILL_FOR, STILL_UNPROVEN
 from tests.kafkafeatures.core.migrations import (
     Look,
     a_node,
@@ -28,6 +29,7 @@ from tests.kafkafeatures.core.migrations import (
     cluster,
     compared,
     looks,
+    memory_from,
     message_of,
     released,
     status_after_decision,
@@ -36,7 +38,7 @@ from tests.kafkafeatures.core.migrations import (
 )
 from tests.kafkafeatures.core.test_migration_pods import THROUGH_PODS, without_controllers
 from tests.kafkafeatures.ensembles import elected, progress, reading
-from tests.kafkafeatures.worlds import NOW, SILENT, known
+from tests.kafkafeatures.worlds import SILENT, known
 
 P, D, K = Position, Desired, FailureKind
 FLAGGING = cluster(
@@ -44,6 +46,8 @@ FLAGGING = cluster(
 )
 BEGUN = {"PreMigration": cluster(P.PRE_MIGRATION), "Flagging": FLAGGING, "Copied": cluster(P.COPIED)}
 """Positions at which controllers may have written znodes, and no broker is in KRaft mode: a rollback deletes them."""
+MINUTES = 600.0
+"""Seconds of stillness, more than any wait."""
 BACK, COMPARED = wanting(D.ROLLED_BACK), compared()
 SURE = wanting(D.ROLLED_BACK, consents=frozenset({ZK_CONTROLLERS_STOPPED}))
 LOSSY = wanting(D.ROLLED_BACK, consents=frozenset({ZK_ROLLBACK_LOSSY}))
@@ -81,7 +85,7 @@ def voters_in_pods(status: Status) -> Status:
 @pytest.mark.parametrize("kind", [K.UNREACHABLE, K.TIMED_OUT, K.DISCONNECTED, K.TLS, K.AUTHENTICATION, K.FORBIDDEN])
 @pytest.mark.parametrize("position", BEGUN)
 def test_no_znode_is_deleted_while_controllers_are_only_silent(position: str, kind: FailureKind) -> None:
-    look = look_after_stillness(without_quorum(BEGUN[position], silent(kind)), 600)
+    look = look_after_stillness(without_quorum(BEGUN[position], silent(kind)), MINUTES)
     assert isinstance(look.decision, Wait)
     assert "controllers may still run: c:9093: no connection within 10 s" in message_of(look)
     assert "stop every controller" in message_of(look)
@@ -92,7 +96,7 @@ def test_no_znode_is_deleted_while_controllers_are_only_silent(position: str, ki
 def test_no_znode_is_deleted_where_the_document_names_no_controller_to_try(position: str) -> None:
     none_named = Failure(K.NOT_ASKED, "bootstrapControllers", "no address")
     observation = replace(without_quorum(BEGUN[position], none_named), former_controllers={})
-    look = look_after_stillness(observation, 600, status=without_voters(compared()))
+    look = look_after_stillness(observation, MINUTES, status=without_voters(compared()))
     assert isinstance(look.decision, Wait)
     assert "name every controller in spec.cluster.bootstrapControllers" in message_of(look)
 
@@ -100,19 +104,19 @@ def test_no_znode_is_deleted_where_the_document_names_no_controller_to_try(posit
 @pytest.mark.parametrize("position", BEGUN)
 def test_a_consent_confirms_that_silent_controllers_have_stopped_and_is_spent(position: str) -> None:
     observation = without_quorum(BEGUN[position], silent(K.UNREACHABLE))
-    assert isinstance(look_after_stillness(observation, 600, LOSSY).decision, Wait)  # a consent to lose metadata
+    assert isinstance(look_after_stillness(observation, MINUTES, LOSSY).decision, Wait)  # a consent to lose metadata
     status = asked_for(SURE, observation, COMPARED)
-    early = look_after_stillness(observation, 59, SURE, status=status)
+    early = look_after_stillness(observation, STILL_UNPROVEN - 1, SURE, status=status)
     assert isinstance(early.decision, Wait)
     assert "/migration must stay unchanged for 60 s first" in message_of(early)
-    look = look_after_stillness(observation, 60, SURE, status=status)
+    look = look_after_stillness(observation, STILL_UNPROVEN, SURE, status=status)
     assert isinstance(look.decision, Act)
     assert isinstance(look.decision.step, DeleteZnodes)
     assert spent_by(look) == {ZK_CONTROLLERS_STOPPED}
 
 
 def test_hosts_that_refuse_the_connection_prove_that_the_controllers_have_stopped() -> None:
-    assert "/controller" in released(look_after_stillness(without_quorum(cluster(P.COPIED)), 3)).deletes
+    assert "/controller" in released(look_after_stillness(without_quorum(cluster(P.COPIED)), STILL_FOR)).deletes
 
 
 def test_a_stateful_set_without_pods_proves_that_its_controllers_have_stopped_whatever_their_addresses_do() -> None:
@@ -121,7 +125,7 @@ def test_a_stateful_set_without_pods_proves_that_its_controllers_have_stopped_wh
     assert (
         "/controller"
         in released(
-            look_after_stillness(observation, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)
+            look_after_stillness(observation, STILL_FOR, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)
         ).deletes
     )
 
@@ -133,7 +137,7 @@ def test_a_missing_stateful_set_does_not_prove_that_its_controllers_have_stopped
     brokers, _ = observation.workloads.value.stateful_sets
     reading = replace(observation.workloads.value, stateful_sets=(brokers,), missing=("controller",))
     observation = replace(observation, workloads=replace(observation.workloads, value=reading))
-    look = look_after_stillness(observation, 600, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))
+    look = look_after_stillness(observation, MINUTES, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS))
     assert isinstance(look.decision, Wait)
     assert "StatefulSet controller does not exist or is being deleted; its pods may still run" in message_of(look)
 
@@ -142,14 +146,14 @@ def test_pods_of_brokers_do_not_prove_that_controllers_have_stopped() -> None:
     observation = without_quorum(without_controllers(), silent(K.UNREACHABLE))
     assert isinstance(observation.workloads, Known)
     reading = replace(observation.workloads.value, stateful_sets=observation.workloads.value.stateful_sets[:1])
-    look = look_after_stillness(replace(observation, workloads=replace(observation.workloads, value=reading)), 600)
+    look = look_after_stillness(replace(observation, workloads=replace(observation.workloads, value=reading)), MINUTES)
     assert "controllers may still run" in message_of(look)
 
 
 def test_the_controller_znode_is_not_deleted_while_a_broker_may_run_in_kraft_mode() -> None:
     """Broker 2 does not answer. Only a znode of it below `/brokers/ids` shows that it runs in ZooKeeper mode."""
     observation = without_quorum(cluster(P.COPIED, replace(a_node(2, Shape.FLAGGED_BROKER), answer=Unknown(SILENT))))
-    assert "/controller" in released(look_after_stillness(observation, 3)).deletes
+    assert "/controller" in released(look_after_stillness(observation, STILL_FOR)).deletes
     assert isinstance(observation.zookeeper, Known)
     assert not isinstance(observation.zookeeper.value.brokers, Failure)
     other_brokers = {id_: broker for id_, broker in observation.zookeeper.value.brokers.items() if id_ != 2}
@@ -157,15 +161,15 @@ def test_the_controller_znode_is_not_deleted_while_a_broker_may_run_in_kraft_mod
         observation,
         zookeeper=replace(observation.zookeeper, value=replace(observation.zookeeper.value, brokers=other_brokers)),
     )
-    look = look_after_stillness(observation, 600)
+    look = look_after_stillness(observation, MINUTES)
     assert isinstance(look.decision, Wait)
     assert "broker 2 is not known to run in ZooKeeper mode" in message_of(look)
     assert "start it in ZooKeeper mode" in message_of(look)
     assert "add zk-lose-broker:2 to consents, if what only this broker has may be lost" in message_of(look)
     status = asked_for(BACK, observation, COMPARED)
     for consent in (ZK_ROLLBACK_LOSSY, "zk-lose-broker:3"):  # for metadata, and for another broker
-        assert isinstance(look_after_stillness(observation, 600, consenting(consent), status=status).decision, Wait)
-    accepted = look_after_stillness(observation, 3, consenting("zk-lose-broker:2"), status=status)
+        assert isinstance(look_after_stillness(observation, MINUTES, consenting(consent), status=status).decision, Wait)
+    accepted = look_after_stillness(observation, STILL_FOR, consenting("zk-lose-broker:2"), status=status)
     assert "/controller" in released(accepted).deletes
     assert spent_by(accepted) == {"zk-lose-broker:2"}
 
@@ -175,52 +179,54 @@ def spent_by(look: Look) -> set[str]:
 
 
 def test_a_controller_that_still_writes_to_zookeeper_is_reported_although_none_answers() -> None:
-    """`/migration` changes in each of ten reconciliations. The controller may be meant to run, so the remedy names the
-    network as well.
-    """
-    observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
-    wanted, look, offset = wanting(D.ROLLED_BACK), None, 100
-    for _ in range(10):
-        offset += 4
-        observation = moved(observation, offset)
-        look = Look(wanted, observation, before=look, seconds=2.0 if look else 0.0, status=compared())
-    assert look is not None
+    """The controller may be meant to run, so the remedy names the network as well."""
+    look = look_after_writes(BACK, COMPARED)
     assert "a controller still writes to ZooKeeper, although none can be reached" in message_of(look)
     assert "spec.cluster.bootstrapControllers, the network and TLS" in message_of(look)
 
-    forward = None
-    for _ in range(10):
-        offset += 4
-        observation = moved(observation, offset)
-        forward = Look(wanting(D.DUAL_WRITE), observation, before=forward, seconds=2.0 if forward else 0.0)
-    assert forward is not None
-    assert isinstance(forward.decision, Stalled)
-    assert "a controller writes to ZooKeeper, but none can be reached" in message_of(forward)
+
+def test_a_migration_whose_controllers_write_to_zookeeper_and_do_not_answer_stalls_on_the_way_forward() -> None:
+    look = look_after_writes(wanting(D.DUAL_WRITE), EMPTY)
+    assert isinstance(look.decision, Stalled)
+    assert "a controller writes to ZooKeeper, but none can be reached" in message_of(look)
 
 
-def test_a_single_late_write_and_an_unread_zookeeper_are_no_sign_of_a_running_controller() -> None:
-    """The offset of `/migration` grows once, or not at all, or ZooKeeper is not read. A second change counts as a sign
-    (105 after 5 s), until `/migration` has been unchanged for a while (90 s).
-    """
-    observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
-    unread = replace(observation, zookeeper=Unknown(silent(K.TIMED_OUT)))
-    wanted, look = wanting(D.DUAL_WRITE), None
-    for offset, seconds, read in ((100, 0, True), (101, 5, True), (101, 10, False), (101, 20, True)):
-        shown = moved(observation, offset) if read else unread
-        look = Look(wanted, shown, before=look, seconds=seconds)
-        assert "a controller writes" not in message_of(look)
-    for offset, seconds in ((105, 5), (105, 90)):
-        look = Look(wanted, moved(observation, offset), before=look, seconds=seconds)
-        assert ("a controller writes" in message_of(look)) is (seconds == 5)
+UNREACHABLE = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
+"""No controller can be reached."""
+
+
+def look_after_writes(wanted: DesiredState, status: Status) -> Look:
+    """Return the last of ten decisions, each 2 s after the one before; `/migration` has changed each time."""
+    look: Look | None = None
+    for offset in range(100, 140, 4):
+        look = Look(wanted, moved(UNREACHABLE, offset), before=look, status=status)
     assert look is not None
-    assert "start the controllers with their disks" in message_of(look)
+    return look
+
+
+def test_the_last_write_of_a_stopped_controller_and_an_unread_zookeeper_are_no_sign_of_a_running_one() -> None:
+    """The write arrives within 10 s after the controllers fell silent."""
+    look: Look | None = None
+    unread = replace(UNREACHABLE, zookeeper=Unknown(silent(K.TIMED_OUT)))
+    last_write = moved(UNREACHABLE, 101)
+    for observation, seconds in ((moved(UNREACHABLE, 100), 0), (last_write, 5), (unread, 10), (last_write, 20)):
+        look = Look(wanting(D.DUAL_WRITE), observation, before=look, seconds=seconds)
+        assert "a controller writes" not in message_of(look)
+
+
+def test_a_write_later_than_that_of_a_stopped_controller_is_a_sign_of_a_running_one_for_a_minute() -> None:
+    silent_since = Look(wanting(D.DUAL_WRITE), moved(UNREACHABLE, 100))
+    written = Look(wanting(D.DUAL_WRITE), moved(UNREACHABLE, 105), before=silent_since, seconds=LAST_WRITE_WITHIN + 1)
+    assert "a controller writes" in message_of(written)
+    unchanged = Look(wanting(D.DUAL_WRITE), moved(UNREACHABLE, 105), before=written, seconds=60)
+    assert "a controller writes" not in message_of(unchanged)
+    assert "start the controllers with their disks" in message_of(unchanged)
 
 
 def test_the_rollback_has_to_be_completed_after_its_own_transaction_deleted_the_znodes() -> None:
-    observation = without_quorum(cluster(P.COPIED), silent(K.UNREACHABLE))
-    before = Look(wanting(D.ROLLED_BACK), moved(observation, 100), status=compared())
+    before = Look(wanting(D.ROLLED_BACK), moved(UNREACHABLE, 100), status=compared())
     deleted = known(reading(controller=elected(1), migration=None), SourceKind.ZOOKEEPER)
-    look = Look(wanting(D.DUAL_WRITE), replace(observation, zookeeper=deleted), before=before, seconds=20)
+    look = Look(wanting(D.DUAL_WRITE), replace(UNREACHABLE, zookeeper=deleted), before=before, seconds=20)
     assert isinstance(look.decision, Stalled)
     assert "its rollback must be complete" in message_of(look)
 
@@ -234,7 +240,7 @@ def test_a_missing_stateful_set_of_brokers_does_not_hold_the_deletion_of_znodes(
     assert (
         "/controller"
         in released(
-            look_after_stillness(observation, 3, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)
+            look_after_stillness(observation, STILL_FOR, wanting(D.ROLLED_BACK, rollout=THROUGH_PODS), status=status)
         ).deletes
     )
 
@@ -291,10 +297,10 @@ def test_each_contradiction_that_concerns_a_node_names_the_node_and_a_remedy(nam
 
 
 def next_look(status: Status, observation: Observation, *consents: str) -> tuple[Look, Status]:
-    """Return the next decision of any process, 600 s after `/migration` changed, and the status after it."""
-    memory = memory_of(status, lambda _: NOW - NOW, lambda _: NOW - NOW)
+    """Return the next decision of any process, ten minutes after `/migration` changed, and the status after it."""
+    memory = memory_from(status)
     first = Look(consenting(*consents), observation, status=status, memory=memory)
-    look = Look(consenting(*consents), observation, before=first, seconds=600, status=status, memory=memory)
+    look = Look(consenting(*consents), observation, before=first, seconds=MINUTES, status=status, memory=memory)
     return look, status_after_decision(look, status)
 
 
@@ -349,9 +355,11 @@ def silent_controllers(*ids: int) -> Observation:
 
 def test_a_consent_that_some_controllers_have_stopped_does_not_count_for_further_silent_controllers() -> None:
     status = asked_for(SURE, silent_controllers(3001, 3002), COMPARED)
-    assert isinstance(look_after_stillness(silent_controllers(3001, 3002), 60, SURE, status=status).decision, Act)
-    assert isinstance(look_after_stillness(silent_controllers(3001), 60, SURE, status=status).decision, Act)
-    look = look_after_stillness(silent_controllers(3001, 3002, 3003), 60, SURE, status=status)
+    assert isinstance(
+        look_after_stillness(silent_controllers(3001, 3002), STILL_UNPROVEN, SURE, status=status).decision, Act
+    )
+    assert isinstance(look_after_stillness(silent_controllers(3001), STILL_UNPROVEN, SURE, status=status).decision, Act)
+    look = look_after_stillness(silent_controllers(3001, 3002, 3003), STILL_UNPROVEN, SURE, status=status)
     assert isinstance(look.decision, Wait)
     assert "not proven to have stopped: controllers 3001, 3002, 3003" in message_of(look)
     assert "given before this was shown" in message_of(look)

@@ -51,19 +51,22 @@ def test_a_quorum_that_does_not_take_over_is_reported_with_its_leader_and_the_lo
     assert "controller 3003 has not taken over yet" in decision.message
     for line in ("controller 3003", "Still waiting for", "CLUSTER_ACTION", "cannot write to ZooKeeper", "RolledBack"):
         assert line in decision.remedy
-    unled = wait_for_takeover(replace(with_every_flag(), active_controller=known(3001)))
-    assert "controller 3001" in unled.remedy
+    led_by_3001 = wait_for_takeover(replace(with_every_flag(), active_controller=known(3001)))
+    assert "controller 3001" in led_by_3001.remedy
 
 
 def test_a_broker_that_the_quorum_misses_is_reported_before_the_log_of_the_leader() -> None:
     observation = with_every_flag()
     unregistered = replace(observation, registered_brokers=known(frozenset({1, 3})))
     assert wait_for_takeover(unregistered).message.startswith("broker 2 is not registered with the controllers yet")
-    nodes = (replace(node, state=NodeState.FENCED) if node.id == 2 else node for node in observation.nodes)
-    decision = wait_for_takeover(replace(observation, nodes=tuple(nodes)))
+    fenced = (replace(node, state=NodeState.FENCED) if node.id == 2 else node for node in observation.nodes)
+    decision = wait_for_takeover(replace(observation, nodes=tuple(fenced)))
     assert (decision.subject, decision.remedy) == ("broker 2", "bring broker 2 back")
-    controllers = replace(observation, registered_controllers=known(frozenset({3001, 3003})))
-    decision = wait_for_takeover(controllers)
+
+
+def test_a_controller_that_has_not_registered_is_reported_before_the_log_of_the_leader() -> None:
+    registered = known(frozenset({3001, 3003}))
+    decision = wait_for_takeover(replace(with_every_flag(), registered_controllers=registered))
     assert (decision.reason, decision.subject) == (Reason.WAITING_FOR_QUORUM, "controller 3002")
     assert "has not registered" in decision.message
 
@@ -161,17 +164,22 @@ def test_the_remedy_for_a_broker_that_is_controller_names_the_topics_that_are_lo
             "topics that were created through the broker since it became the controller are deleted" in position.remedy
         )
         assert "then restart each broker in ZooKeeper mode, one after the other" in position.remedy
-    both = position_of(facts(ClaimKind.BROKER, FLAGGED, -1))
-    assert isinstance(both, Misplaced)
-    assert "restart each broker that has the flag, with its settings unchanged" in both.remedy
+
+
+def test_the_remedy_for_znodes_that_were_deleted_restarts_each_flagged_broker_with_its_settings_unchanged() -> None:
+    position = position_of(facts(ClaimKind.BROKER, FLAGGED, -1))
+    assert isinstance(position, Misplaced)
+    assert "restart each broker that has the flag, with its settings unchanged" in position.remedy
 
 
 @pytest.mark.parametrize("desired", [D.PRE_MIGRATION, D.DUAL_WRITE, D.FINALIZED, D.ROLLED_BACK])
 def test_two_controllers_at_once_stall_the_migration_for_any_target(desired: Desired) -> None:
     observation = cluster(P.COPIED)
     assert isinstance(observation.zookeeper, Known)
-    both = replace(observation.zookeeper, value=replace(observation.zookeeper.value, controller=elected(1)))
-    look = looks(wanting(desired), replace(observation, zookeeper=both))
+    claimed_by_broker = replace(
+        observation.zookeeper, value=replace(observation.zookeeper.value, controller=elected(1))
+    )
+    look = looks(wanting(desired), replace(observation, zookeeper=claimed_by_broker))
     assert isinstance(look.decision, Stalled)
     assert (look.decision.reason, look.decision.subject) == (Reason.MIGRATION_FAILED, "/controller")
     assert DO_FIRST in message_of(look)

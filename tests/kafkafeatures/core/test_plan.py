@@ -69,9 +69,9 @@ def test_a_release_version_never_sets_kraft_version_and_never_downgrades_a_level
         levels = bundle(version.name)
         assert levels is not None
         assert "kraft.version" not in levels
-    old = DesiredState({}, bundle("3.9") or {})
-    assert old.desired({"metadata.version": 25}) == {"metadata.version": 25}
-    assert isinstance(deciding(old), Done)
+    of_3_9 = DesiredState({}, bundle("3.9") or {})  # metadata.version 21
+    assert of_3_9.desired({"metadata.version": 25}) == {"metadata.version": 25}
+    assert isinstance(deciding(of_3_9), Done)
 
 
 def test_levels_that_the_document_names_override_those_of_its_release_version() -> None:
@@ -175,26 +175,37 @@ def test_no_consent_allows_a_downgrade_below_a_level_that_changed_metadata_and_n
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.DOWNGRADE_REFUSED
     assert "consent" not in "".join(blocker.remedy for blocker in decision.blockers)
+
+
+def test_a_consent_allows_a_downgrade_to_the_last_level_that_changed_metadata() -> None:
     allowed = DesiredState({"metadata.version": 23}, consents=frozenset({"metadata.version:25->23"}))
     assert deciding(allowed) == Act(change("metadata.version 25->23"))
 
 
-def test_kraft_version_is_never_downgraded_and_not_raised_while_controllers_are_too_old() -> None:
-    lowered = DesiredState({"kraft.version": 0}, consents=frozenset({"dynamic-quorum"}))
-    decision = deciding(lowered, world(kraft_version=1))
+DYNAMIC = DesiredState({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
+
+
+def test_kraft_version_is_never_downgraded() -> None:
+    downgrade = DesiredState({"kraft.version": 0}, consents=frozenset({"dynamic-quorum"}))
+    decision = deciding(downgrade, world(kraft_version=1))
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.DOWNGRADE_REFUSED
-    up = DesiredState({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
-    assert deciding(up) == Act(change("kraft.version 0->1"))
+
+
+def test_kraft_version_is_raised_only_with_its_consent() -> None:
+    assert deciding(DYNAMIC) == Act(change("kraft.version 0->1"))
     assert kinds(deciding(DesiredState({"kraft.version": 1}))) == {BlockerKind.CONSENT}
-    old = {**EVERY, "metadata.version": (7, 25)}
-    observed = observation(node(3001, said=answer(old), written=old), levels={"metadata.version": 25})
-    assert kinds(deciding(up, observed)) == {BlockerKind.NODE_RANGE}
+
+
+def test_kraft_version_is_not_raised_while_a_controller_is_too_old() -> None:
+    """A controller before Kafka 4.1 accepts the raise and ignores it; this one is of 4.0."""
+    too_old = {**EVERY, "metadata.version": (7, 25)}
+    observed = observation(node(3001, said=answer(too_old), written=too_old), levels={"metadata.version": 25})
+    assert kinds(deciding(DYNAMIC, observed)) == {BlockerKind.NODE_RANGE}
 
 
 def test_kraft_version_is_raised_after_all_other_features() -> None:
-    both = {"kraft.version": 1, "share.version": 1}
-    wanted = DesiredState(both, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
+    wanted = replace(DYNAMIC, levels={"kraft.version": 1, "share.version": 1})
     assert deciding(wanted) == Act(change("share.version 0->1"))
 
 
@@ -254,8 +265,7 @@ def test_a_suspended_resource_with_nothing_to_do_is_in_sync() -> None:
 
 def test_without_a_dry_run_no_change_is_sent_but_kraft_version_which_has_no_dry_run() -> None:
     assert isinstance(decide(NAMED, world()), Wait)
-    up = DesiredState({"kraft.version": 1}, consents=frozenset({"dynamic-quorum"}), policy=ApprovalPolicy.NEVER)
-    assert isinstance(decide(up, world()), Act)
+    assert isinstance(decide(DYNAMIC, world()), Act)
 
 
 # --- unknown features and contradictions ---

@@ -63,9 +63,9 @@ def test_brokers_without_replicas_fill_the_rounds() -> None:
 
 
 def test_a_misplaced_partition_costs_a_round_and_is_in_the_advice() -> None:
-    stray = racks(row("stray", 1, 2, 9, number=4))
-    assert planned_rounds(stray, range(1, 10)) == 4
-    assert advice_on_moves(stray, range(1, 10)) == Advice(1, ("stray-4",), rounds=4, rounds_after=3)
+    misplaced = racks(row("stray", 1, 2, 9, number=4))  # 1 and 2 are in one rack
+    assert planned_rounds(misplaced, range(1, 10)) == 4
+    assert advice_on_moves(misplaced, range(1, 10)) == Advice(1, ("stray-4",), rounds=4, rounds_after=3)
 
 
 def test_there_is_no_advice_where_moving_a_few_partitions_would_save_no_round() -> None:
@@ -100,8 +100,7 @@ def test_each_of_2100_brokers_is_in_the_order_once_and_those_beyond_the_planned_
 def test_misplaced_partitions_of_one_in_a_thousand_cost_no_round_under_a_low_cap(brokers: int, seed: int) -> None:
     placed = Replication(striped(brokers, 100_000, racks=3, seed=seed, strays=0.001))
     # Without the misplaced ones: three racks, and a tenth of the brokers at once, so four rounds for each rack, the
-    # last
-    # of which is not full.
+    # last of which is not full.
     assert planned_rounds(placed, range(brokers), most=brokers // 10) == 12
 
 

@@ -99,13 +99,17 @@ def test_a_node_that_answers_at_an_address_of_no_such_pod_is_not_restarted() -> 
     assert messages(fleet) == ["broker 1 answers at 10.9.9.9, but pod broker-1 has other addresses (10.0.0.1)"]
 
 
-def test_a_node_that_has_not_confirmed_its_id_is_not_restarted_and_a_missing_right_is_the_remedy() -> None:
+def test_a_node_that_has_not_confirmed_its_id_is_not_restarted() -> None:
     silent = replace(in_pod(1), proved_at="")
     fleet = judged(silent, pods=(pod(1),))
     assert not fleet.needing
     assert [wait.text for wait in fleet.waits] == [
         "broker 1 has not confirmed its node id at an address of pod broker-1"
     ]
+
+
+def test_the_remedy_for_an_unconfirmed_node_is_the_right_to_read_settings_if_that_is_missing() -> None:
+    silent = replace(in_pod(1), proved_at="")
     denied = Unknown(Failure(FailureKind.AUTHORIZATION, "h:1", "needs DESCRIBE_CONFIGS on the cluster"))
     observation = replace(observed_fleet(silent, sets=(stateful_set(pod(1)),)), partitions=denied)
     (blocker,) = fleet_of(observation, ROLLOUT).blockers
@@ -163,8 +167,8 @@ def test_two_nodes_that_advertise_one_pod_are_a_blocker_and_neither_is_restarted
 
 
 def test_a_node_that_advertises_two_pods_is_a_blocker() -> None:
-    both = replace(in_pod(1), listeners=(("broker-2.kafka", 9092),))
-    fleet = judged(both, pods=(pod(1), pod(2)))
+    advertising = replace(in_pod(1), listeners=(("broker-2.kafka", 9092),))
+    fleet = judged(advertising, pods=(pod(1), pod(2)))
     assert not fleet.pods
     assert messages(fleet) == ["broker 1 advertises addresses of several pods: broker-1, broker-2"]
 
@@ -188,25 +192,26 @@ def test_while_no_node_needs_a_restart_only_contradictions_to_the_document_are_b
     gone = in_pod(3, state=NodeState.GHOST, said=SILENT)
     away = in_pod(4, state=NodeState.UNREACHABLE, said=SILENT)
     current = (pod(1, revision=NEW), pod(2, revision=NEW, ready=False))
-    never = budget(*current, most=0)
+    no_eviction = budget(*current, most=0)
     sets = (stateful_set(*current),)
-    fleet = fleet_of(observed_fleet(in_pod(1), gone, away, sets=sets, budgets=(never,)), ROLLOUT)
+    fleet = fleet_of(observed_fleet(in_pod(1), gone, away, sets=sets, budgets=(no_eviction,)), ROLLOUT)
     assert not fleet.blockers
     assert not fleet.waits
     elsewhere = replace(in_pod(9), host="vm-9.example.com", listeners=())
-    assert fleet_of(observed_fleet(in_pod(1), elsewhere, sets=sets, budgets=(never,)), ROLLOUT).blockers
+    assert fleet_of(observed_fleet(in_pod(1), elsewhere, sets=sets, budgets=(no_eviction,)), ROLLOUT).blockers
     unsafe = (stateful_set(*current, update_strategy="RollingUpdate"),)
     assert fleet_of(observed_fleet(in_pod(1), sets=unsafe), ROLLOUT).blockers
 
 
-def test_a_ghost_of_a_controller_that_is_no_voter_is_no_blocker() -> None:
-    old = node(3009, state=NodeState.GHOST, said=SILENT, voter=False)
-    assert not judged(in_pod(1), old, pods=(pod(1),)).blockers
+def test_a_ghost_of_a_controller_is_a_blocker_only_if_it_is_a_voter() -> None:
+    removed = node(3009, state=NodeState.GHOST, said=SILENT, voter=False)
+    assert not judged(in_pod(1), removed, pods=(pod(1),)).blockers
     voting = node(3009, state=NodeState.GHOST, said=SILENT, voter=True)
     assert judged(in_pod(1), voting, pods=(pod(1),)).blockers
 
 
 def test_controllers_are_ignored_if_the_document_names_no_stateful_set_of_controllers() -> None:
+    """Otherwise a controller in no pod is a blocker."""
     observation = observed_fleet(in_pod(1), node(3001), sets=(stateful_set(pod(1)),), budgets=(budget(pod(1)),))
     assert fleet_of(observation, ROLLOUT).blockers
     fleet = fleet_of(observation, replace(ROLLOUT, controllers=()))
@@ -223,9 +228,8 @@ def test_the_node_of_a_pod_that_is_being_created_is_waited_for(state: NodeState)
 
 
 def test_a_new_pod_is_waited_for_until_its_node_registers_and_is_a_blocker_if_that_fails() -> None:
-    young = pod(2, created_at=NOW - timedelta(minutes=1))
-    for new in (young, pod(2, ready=False)):
-        fleet = judged(in_pod(1), pods=(pod(1), new))
+    for new_pod in (pod(2, created_at=NOW - timedelta(minutes=1)), pod(2, ready=False)):
+        fleet = judged(in_pod(1), pods=(pod(1), new_pod))
         assert [(pod.pod.name, pod.owner.name) for pod in fleet.without_node] == [("broker-2", "broker")]
         assert not fleet.blockers
     assert messages(judged(in_pod(1), pods=(pod(1), pod(2)))) == [
@@ -240,10 +244,14 @@ def test_a_node_in_flight_keeps_its_pod_by_name_while_the_pod_does_not_run() -> 
     assert pod_names(fleet) == {1: "broker-1", 2: "broker-2"}
     assert not fleet.waits
     assert not fleet.blockers
-    running = judged(away, in_pod(2), pods=(pod(1, ready=False), pod(2)), flying={1: "broker-1"})
-    assert pod_names(running) == {2: "broker-2"}
-    assert running.unavailable == {1}
-    assert not running.waits
+
+
+def test_a_node_in_flight_has_no_pod_while_its_pod_runs_and_the_node_advertises_another_address() -> None:
+    away = replace(in_pod(1, state=NodeState.FENCED, said=SILENT), host="10.0.0.77", listeners=())
+    fleet = judged(away, in_pod(2), pods=(pod(1, ready=False), pod(2)), flying={1: "broker-1"})
+    assert pod_names(fleet) == {2: "broker-2"}
+    assert fleet.unavailable == {1}
+    assert not fleet.waits
 
 
 # --- nodes that need a restart ---
@@ -258,6 +266,9 @@ def test_no_pod_needs_a_restart_while_the_status_of_its_stateful_set_is_of_an_ol
     fleet = judged(in_pod(1), pods=(pod(1),), observed=False)
     assert not fleet.needing
     assert [wait.text for wait in fleet.waits] == ["Kubernetes has not processed the change of StatefulSet broker yet"]
+
+
+def test_no_pod_needs_a_restart_while_its_stateful_set_has_no_update_revision() -> None:
     assert not judged(in_pod(1), pods=(pod(1),), update_revision="").needing
 
 
@@ -311,7 +322,7 @@ def test_a_missing_stateful_set_and_a_missing_container_are_blockers() -> None:
 
 
 def test_a_short_grace_period_of_brokers_is_reported_as_a_note() -> None:
-    fleet = judged(in_pod(1), pods=(pod(1),), grace_seconds=30)
+    fleet = judged(in_pod(1), pods=(pod(1),), grace_seconds=30)  # Kubernetes' default
     assert len(fleet.notes) == 1
     assert "terminationGracePeriodSeconds 30" in fleet.notes[0]
     assert not judged(in_pod(1), pods=(pod(1),), grace_seconds=300).notes

@@ -58,12 +58,13 @@ def test_at_min_isr_in_sync_brokers_stay_and_a_broker_in_sync_with_no_partition_
 
 
 def test_a_broker_that_is_behind_is_judged_by_its_in_sync_partitions_only() -> None:
-    behind, other = row("orders", 1, 2, 3, isr=(1, 2)), row("orders", 3, 4, 5, number=1)
-    assert allowed(behind, other, rule=STRICT) == {3, 4, 5}
-    lacks = row("orders", 3, 4, 5, isr=(3, 4), number=1)
-    assert allowed(behind, lacks, rule=STRICT) == {5}
-    moved = row("orders", 3, 4, 5, 6, adding={6}, number=1)
-    assert allowed(behind, moved, rule=STRICT) == set()
+    """Broker 3 is behind with the first partition, and in sync with the second."""
+    without_3, whole = row("orders", 1, 2, 3, isr=(1, 2)), row("orders", 3, 4, 5, number=1)
+    assert allowed(without_3, whole, rule=STRICT) == {3, 4, 5}
+    needs_3 = row("orders", 3, 4, 5, isr=(3, 4), number=1)
+    assert allowed(without_3, needs_3, rule=STRICT) == {5}
+    reassigned = row("orders", 3, 4, 5, 6, adding={6}, number=1)
+    assert allowed(without_3, reassigned, rule=STRICT) == set()
 
 
 def test_a_broker_that_is_away_may_restart_where_no_other_broker_leads_its_partitions() -> None:
@@ -230,8 +231,8 @@ def test_one_leader_of_all_partitions_with_which_a_broker_is_out_of_sync_is_name
     led_by_1 = (row("a", 1, 3, isr=(1,)), row("b", 3, 2, 1, isr=(1, 2)), row("c", 2, 3, adding=(3,)))
     assert Replication(reading(*led_by_1)).leader_of_out_of_sync(3) == 1
     led_by_2, without_a_leader = row("d", 2, 3, isr=(2,)), row("d", 2, 3, isr=(), offline=True)
-    for other in (led_by_2, row("d", 3, isr=()), without_a_leader):
-        assert Replication(reading(*led_by_1, other)).leader_of_out_of_sync(3) is None
+    for further in (led_by_2, row("d", 3, isr=()), without_a_leader):
+        assert Replication(reading(*led_by_1, further)).leader_of_out_of_sync(3) is None
 
 
 def test_a_broker_in_sync_with_its_partitions_or_without_any_has_no_leader_to_name() -> None:
@@ -241,14 +242,16 @@ def test_a_broker_in_sync_with_its_partitions_or_without_any_has_no_leader_to_na
 
 
 def test_excused_partitions_are_not_reported_as_unhealthy_while_one_replica_is_away() -> None:
-    pair, gone = row("pair", 1, 2, isr=(1,)), row("single", 3, isr=())
-    both = Replication(reading(pair, gone))
-    assert both.under_min_isr() == (2, ("pair-0", "single-0"))
-    assert both.under_min_isr(excused=True) == (0, ())
-    assert both.offline() == (1, ("single-0",))
-    assert both.offline(excused=True) == (0, ())
-    neither = Replication(reading(row("pair", 1, 2, isr=())))
-    assert neither.under_min_isr(excused=True) == neither.offline(excused=True) == (1, ("pair-0",))
+    replication = Replication(reading(row("pair", 1, 2, isr=(1,)), row("single", 3, isr=())))
+    assert replication.under_min_isr() == (2, ("pair-0", "single-0"))
+    assert replication.under_min_isr(excused=True) == (0, ())
+    assert replication.offline() == (1, ("single-0",))
+    assert replication.offline(excused=True) == (0, ())
+
+
+def test_an_excused_partition_is_reported_as_unhealthy_while_two_replicas_are_away() -> None:
+    replication = Replication(reading(row("pair", 1, 2, isr=())))
+    assert replication.under_min_isr(excused=True) == replication.offline(excused=True) == (1, ("pair-0",))
 
 
 @UNDER_EACH_RULE

@@ -72,15 +72,15 @@ def conditions(document: dict[str, Any]) -> dict[str, tuple[str, str]]:
 def test_three_hundred_half_upgraded_nodes_are_one_blocker_in_a_status() -> None:
     half = [node(i, said=answer(OLD if i % 2 else NEW), written=OLD if i % 2 else NEW) for i in range(1, 301)]
     observed = observation(node(3001), *half)
-    made = status(decided(observed), observed)
-    (blocker,) = made["blockers"]
+    reported = status(decided(observed), observed)
+    (blocker,) = reported["blockers"]
     assert blocker["message"] == (
         "150 brokers (1, 3, 5, ... 299) support metadata.version 1-21; 27 (4.1-IV1) is required"
     )
     assert blocker["remedy"] == "upgrade Kafka on these brokers"
     assert "nodeId" not in blocker
-    assert made["blockersTotal"] == 1
-    assert [condition["message"] for condition in made["conditions"] if condition["type"] == "Ready"] == [
+    assert reported["blockersTotal"] == 1
+    assert [condition["message"] for condition in reported["conditions"] if condition["type"] == "Ready"] == [
         blocker["message"]
     ]
 
@@ -89,11 +89,11 @@ def test_a_status_of_three_hundred_kinds_of_old_nodes_has_twenty_blockers_and_a_
     kinds = {i: {"metadata.version": (i, 2 * i)} for i in range(28, 328)}
     old = [node(i, said=answer(of), written=of) for i, of in kinds.items()]
     observed = observation(node(3001), *old)
-    made = status(decided(observed), observed)
-    assert len(made["blockers"]) == 20
-    assert made["blockersTotal"] == 300
-    assert len(json.dumps(made).encode()) < 32 * 1024
-    assert len(yaml.safe_dump(made).encode()) < 32 * 1024
+    reported = status(decided(observed), observed)
+    assert len(reported["blockers"]) == 20
+    assert reported["blockersTotal"] == 300
+    assert len(json.dumps(reported).encode()) < 32 * 1024
+    assert len(yaml.safe_dump(reported).encode()) < 32 * 1024
 
 
 def test_a_status_stays_below_32_kib_whatever_features_and_failures_nodes_report() -> None:
@@ -110,10 +110,10 @@ def test_a_status_stays_below_32_kib_whatever_features_and_failures_nodes_report
         "result": "Rejected",
         "message": "r" * 512,
     }
-    made = status(decide(WANTED, observed), observed, previous={"history": [entry] * 10})
-    assert len(json.dumps(made).encode()) < 32 * 1024
-    assert 0 < len(made["blockers"]) < len(FailureKind)
-    assert made["blockersTotal"] == len(FailureKind)
+    reported = status(decide(WANTED, observed), observed, previous={"history": [entry] * 10})
+    assert len(json.dumps(reported).encode()) < 32 * 1024
+    assert 0 < len(reported["blockers"]) < len(FailureKind)
+    assert reported["blockersTotal"] == len(FailureKind)
 
 
 def test_long_messages_are_cut_before_they_make_a_status_too_large() -> None:
@@ -131,10 +131,10 @@ def test_long_messages_are_cut_before_they_make_a_status_too_large() -> None:
 def test_the_condition_reachable_names_a_node_that_is_down_also_where_it_blocks_no_step() -> None:
     levels = {"metadata.version": 27}
     observed = observation(node(1, said=answer(NEW, levels)), node(2, said=SILENT), levels=levels)
-    made = status(decided(observed), observed)
-    assert conditions(made)["Ready"] == ("True", "InSync")
-    assert conditions(made)["Reachable"] == ("True", "PartiallyConnected")
-    (message,) = [condition["message"] for condition in made["conditions"] if condition["type"] == "Reachable"]
+    reported = status(decided(observed), observed)
+    assert conditions(reported)["Ready"] == ("True", "InSync")
+    assert conditions(reported)["Reachable"] == ("True", "PartiallyConnected")
+    (message,) = [condition["message"] for condition in reported["conditions"] if condition["type"] == "Reachable"]
     assert message.startswith("broker 2 (")
     assert message.endswith("does not answer")
 
@@ -196,8 +196,8 @@ def test_corrections_stay_longest_in_a_history_that_is_too_long() -> None:
 def test_a_status_without_a_new_reading_is_bounded_as_well() -> None:
     wanted, observed, previous = crowded(wanted=31)
     before = {**refused(wanted, observed, {}), **previous}
-    made = status_of_unreachable(Failure(FailureKind.TLS, "h", "拒" * 1200), generation=1, previous=before, at=NOW)
-    assert len(json.dumps(made).encode()) <= 28 * 1024
+    reported = status_of_unreachable(Failure(FailureKind.TLS, "h", "拒" * 1200), generation=1, previous=before, at=NOW)
+    assert len(json.dumps(reported).encode()) <= 28 * 1024
     assert len(before["history"]) == 10  # what was read is left as it is
 
 
@@ -217,30 +217,30 @@ def test_fields_of_another_release_shorten_no_other_field_of_the_status_however_
 def test_fields_of_another_release_near_the_limit_of_the_api_server_are_reported_and_kept() -> None:
     foreign = {"fleet": ["x" * 1024] * 1024, "moves\x1b": {}}
     observed = observation()
-    made = status(decided(observed), observed, previous=foreign)
-    assert {name: made[name] for name in foreign} == foreign
-    (ready,) = [condition["message"] for condition in made["conditions"] if condition["type"] == "Ready"]
+    reported = status(decided(observed), observed, previous=foreign)
+    assert {name: reported[name] for name in foreign} == foreign
+    (ready,) = [condition["message"] for condition in reported["conditions"] if condition["type"] == "Ready"]
     assert " (other releases wrote 1028 KiB of this status: fleet, moves�; above" in ready
     assert len(ready.encode()) <= 1024
-    assert status(decided(observed), observed, previous=made) == made
+    assert status(decided(observed), observed, previous=reported) == reported
 
 
 def test_the_text_of_a_blocker_is_printable_and_has_at_most_512_bytes() -> None:
     gap = Failure(FailureKind.AUTHENTICATION, "h", "no\x1b[2J" + "拒" * 600, "拒" * 600)
     observed = observation(node(1), node(3001, said=gap, written=None), gaps=(gap,))
-    made = status(decide(WANTED, observed), observed)
-    assert made["blockers"]
-    for words in (blocker[key] for blocker in made["blockers"] for key in ("message", "remedy") if key in blocker):
+    reported = status(decide(WANTED, observed), observed)
+    assert reported["blockers"]
+    for words in (blocker[key] for blocker in reported["blockers"] for key in ("message", "remedy") if key in blocker):
         assert words.isprintable()
         assert len(words.encode()) <= 512
-    assert all(condition["message"].isprintable() for condition in made["conditions"])
+    assert all(condition["message"].isprintable() for condition in reported["conditions"])
 
 
 def test_the_status_and_every_condition_have_the_observed_generation() -> None:
     observed = observation()
-    made = status(decided(observed), observed, generation=12)
-    assert made["observedGeneration"] == 12
-    assert {condition["observedGeneration"] for condition in made["conditions"]} == {12}
+    reported = status(decided(observed), observed, generation=12)
+    assert reported["observedGeneration"] == 12
+    assert {condition["observedGeneration"] for condition in reported["conditions"]} == {12}
 
 
 def test_a_condition_keeps_its_transition_time_until_its_status_changes() -> None:
@@ -295,8 +295,8 @@ def test_the_conditions_reconciling_and_stalled_exist_only_while_they_are_true(
 
 def test_a_gap_in_the_reading_makes_the_condition_reachable_partially_connected() -> None:
     observed = observation(gaps=(Failure(FailureKind.AUTHORIZATION, "metadata log", "needs X", "grant X"),))
-    made = status(decided(observed), observed)
-    reachable = next(condition for condition in made["conditions"] if condition["type"] == "Reachable")
+    reported = status(decided(observed), observed)
+    reachable = next(condition for condition in reported["conditions"] if condition["type"] == "Reachable")
     assert reachable["reason"] == "PartiallyConnected"
     assert "metadata log: needs X; grant X" in reachable["message"]
 
@@ -304,14 +304,14 @@ def test_a_gap_in_the_reading_makes_the_condition_reachable_partially_connected(
 def test_the_features_of_a_status_stay_when_the_cluster_is_unreachable_and_the_conditions_are_unknown() -> None:
     observed = observation()
     before = status(Done(Reason.IN_SYNC, "m"), observed)
-    made = status_of_unreachable(SILENT, generation=8, previous=before, at=NOW)
-    assert made["features"] == before["features"]
-    assert conditions(made) == {
+    reported = status_of_unreachable(SILENT, generation=8, previous=before, at=NOW)
+    assert reported["features"] == before["features"]
+    assert conditions(reported) == {
         "Ready": ("Unknown", "Unreachable"),
         "Reachable": ("False", "BootstrapUnreachable"),
         "FeaturesFinalized": ("Unknown", "Unknown"),
     }
-    assert made["observedGeneration"] == 8
+    assert reported["observedGeneration"] == 8
 
 
 @pytest.mark.parametrize(
@@ -323,13 +323,13 @@ def test_the_features_of_a_status_stay_when_the_cluster_is_unreachable_and_the_c
     ],
 )
 def test_each_kind_of_failure_to_reach_a_cluster_has_its_reason(kind: FailureKind, reason: str) -> None:
-    made = status_of_unreachable(Failure(kind, "h:1", "m"), generation=1, previous={}, at=NOW)
-    assert conditions(made)["Reachable"] == ("False", reason)
+    reported = status_of_unreachable(Failure(kind, "h:1", "m"), generation=1, previous={}, at=NOW)
+    assert conditions(reported)["Reachable"] == ("False", reason)
 
 
 def test_levels_that_the_document_does_not_name_are_unmanaged() -> None:
-    made = status(decided(observation()), observation())
-    assert {feature["name"]: feature["state"] for feature in made["features"]} == {
+    reported = status(decided(observation()), observation())
+    assert {feature["name"]: feature["state"] for feature in reported["features"]} == {
         "metadata.version": "Pending",
         "group.version": "Unmanaged",
         "kraft.version": "Unmanaged",

@@ -78,26 +78,37 @@ def of_voters(*ids: int, leader: int = 3001) -> QuorumAnswer:
     return replace(voting(leader), voters=tuple(voter for voter in voting().voters if voter.id in ids))
 
 
-def test_the_only_voter_is_restarted_with_a_consent_that_is_used_once_and_names_the_outage() -> None:
-    alone = cluster(current(3002, 3003), quorum=of_voters(3001))
-    roll = rolled(alone)
+ALONE = cluster(current(3002, 3003), quorum=of_voters(3001))
+"""Controller 3001, which is to be restarted, is the only voter."""
+QUORUM_OF_ONE = frozenset({"quorum-of-one"})
+
+
+def test_the_only_voter_is_restarted_only_with_a_consent_whose_request_names_the_outage() -> None:
+    roll = rolled(ALONE)
     message = refused(roll, Reason.CONSENT_REQUIRED)
     assert "controller 3001 is the only voter of the quorum; without it the cluster has no active controller" in message
     assert message.endswith("add controllers, or if this is acceptable, add quorum-of-one to consents")
     assert isinstance(roll.decision, Stalled)
     assert [blocker.kind for blocker in roll.decision.blockers] == [BlockerKind.QUORUM]
-    consents = frozenset({"quorum-of-one"})
-    step = restart_in(rolled(alone, consents=consents))
+    step = restart_in(rolled(ALONE, consents=QUORUM_OF_ONE))
     assert (step.node_id, step.consent) == (3001, "quorum-of-one")
-    spent = replace(EMPTY, spent_consents=("quorum-of-one",))
-    refused(rolled(alone, consents=consents, status=spent), Reason.CONSENT_SPENT)
-    begun = replace(sent(3001), step=step)
-    assert restart_in(rolled(alone, begun, consents=consents, status=spent)) == step
-    for result, left in ((Result.APPLIED, spent.spent_consents), (Result.NOT_APPLIED, ())):
-        ended = with_result(
-            replace(spent, intents=(begun.to_intent(),)), begun, result, at=ago(0), age_of=lambda _: timedelta(0)
-        )
-        assert ended.spent_consents == left
+
+
+def test_the_consent_to_restart_the_only_voter_is_used_by_one_restart_which_may_be_sent_again() -> None:
+    spent = replace(EMPTY, spent_consents=tuple(QUORUM_OF_ONE))
+    refused(rolled(ALONE, consents=QUORUM_OF_ONE, status=spent), Reason.CONSENT_SPENT)
+    begun = replace(sent(3001), step=restart_in(rolled(ALONE, consents=QUORUM_OF_ONE)))
+    assert restart_in(rolled(ALONE, begun, consents=QUORUM_OF_ONE, status=spent)) == begun.step
+
+
+@pytest.mark.parametrize(("result", "spent_after"), [(Result.APPLIED, ("quorum-of-one",)), (Result.NOT_APPLIED, ())])
+def test_the_consent_to_restart_the_only_voter_is_given_back_if_the_restart_was_not_applied(
+    result: Result, spent_after: tuple[str, ...]
+) -> None:
+    restart = replace(sent(3001), step=restart_in(rolled(ALONE, consents=QUORUM_OF_ONE)))
+    status = replace(EMPTY, spent_consents=tuple(QUORUM_OF_ONE), intents=(restart.to_intent(),))
+    ended = with_result(status, restart, result, at=ago(0), age_of=lambda _: timedelta(0))
+    assert ended.spent_consents == spent_after
 
 
 def test_no_voter_of_two_is_restarted_and_the_remedy_is_to_change_the_number_of_controllers() -> None:
@@ -107,8 +118,7 @@ def test_no_voter_of_two_is_restarted_and_the_remedy_is_to_change_the_number_of_
 
 
 def test_brokers_wait_for_the_last_controller_to_be_stable() -> None:
-    flying = sent(3001)
-    roll = rolled(cluster({**ROLLED_CONTROLLERS, **replaced(3001)}, fresh(3001)), flying)
+    roll = rolled(cluster({**ROLLED_CONTROLLERS, **replaced(3001)}, fresh(3001)), sent(3001))
     refused(roll, Reason.ROLLING_NODES)
 
 
@@ -117,8 +127,8 @@ def test_two_brokers_are_in_flight_at_once_only_if_they_share_no_partition() -> 
     partner = {1: 4, 4: 1, 2: 5, 5: 2, 3: 6, 6: 3}[first]
     away = cluster({**ROLLED_CONTROLLERS, **replaced(first)}, fresh(first))
     assert restarted_id(rolled(away, sent(first))) == partner
-    both = cluster({**ROLLED_CONTROLLERS, **replaced(first), **replaced(partner)}, {**fresh(first), **fresh(partner)})
-    refused(rolled(both, sent(first), sent(partner)), Reason.ROLLING_NODES)
+    pair = cluster({**ROLLED_CONTROLLERS, **replaced(first), **replaced(partner)}, {**fresh(first), **fresh(partner)})
+    refused(rolled(pair, sent(first), sent(partner)), Reason.ROLLING_NODES)
 
 
 def test_a_node_that_is_back_counts_as_in_flight_until_it_has_been_stable() -> None:
@@ -180,34 +190,32 @@ def test_the_status_has_a_note_if_max_parallel_allows_more_than_64_nodes_in_flig
         assert sum("at most 64 nodes at a time: rollout.maxParallel is 100" in note for note in notes) == count
 
 
+SINGLE = frozenset({"single-replica-topics"})
+
+
 def test_the_consent_single_replica_topics_excuses_such_partitions_for_one_roll() -> None:
     observation = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
-    consents = frozenset({"single-replica-topics"})
-    assert restarted_id(rolled(observation, consents=consents)) in BROKERS
+    assert restarted_id(rolled(observation, consents=SINGLE)) in BROKERS
     used = replace(EMPTY, spent_consents=("single-replica-topics",))
-    refused(rolled(observation, consents=consents, status=used), Reason.CONSENT_SPENT)
+    refused(rolled(observation, consents=SINGLE, status=used), Reason.CONSENT_SPENT)
 
 
 def test_a_topic_that_becomes_unavailable_during_a_roll_is_not_covered_by_an_earlier_consent() -> None:
-    consents = frozenset({"single-replica-topics"})
     excused = excused_by({"one": 1})
     roll = rolled(cluster(ROLLED_CONTROLLERS))
     begun = replace(EMPTY, rollout=RolloutStatus(id=roll.id, total=9, done=3, excused=excused))
     consented = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2)))
-    assert restarted_id(rolled(consented, consents=consents, status=begun)) in BROKERS
+    assert restarted_id(rolled(consented, consents=SINGLE, status=begun)) in BROKERS
     topic_deleted = cluster(ROLLED_CONTROLLERS, partitions=PARTITIONS)
-    assert restarted_id(rolled(topic_deleted, consents=consents, status=begun)) in BROKERS
-    another = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
-    message = refused(rolled(another, consents=consents, status=begun), Reason.CONSENT_REQUIRED)
+    assert restarted_id(rolled(topic_deleted, consents=SINGLE, status=begun)) in BROKERS
+    topic_created = cluster(ROLLED_CONTROLLERS, partitions=(*PARTITIONS, row("one", 2), row("two", 4)))
+    message = refused(rolled(topic_created, consents=SINGLE, status=begun), Reason.CONSENT_REQUIRED)
     assert "(topics: two); the consent was given for other topics: 1 partition of 1 topic (one)" in message
     min_isr_raised = cluster(ROLLED_CONTROLLERS, partitions=reading(*PARTITIONS, row("one", 2), least={"orders": 3}))
-    assert "topics: orders" in refused(rolled(min_isr_raised, consents=consents, status=begun), Reason.CONSENT_REQUIRED)
+    assert "topics: orders" in refused(rolled(min_isr_raised, consents=SINGLE, status=begun), Reason.CONSENT_REQUIRED)
     assert begun.rollout is not None
-    next_roll = replace(begun, rollout=replace(begun.rollout, id="of another image"), spent_consents=tuple(consents))
-    refused(rolled(consented, consents=consents, status=next_roll), Reason.CONSENT_SPENT)
-
-
-SINGLE = frozenset({"single-replica-topics"})
+    next_roll = replace(begun, rollout=replace(begun.rollout, id="of another image"), spent_consents=tuple(SINGLE))
+    refused(rolled(consented, consents=SINGLE, status=next_roll), Reason.CONSENT_SPENT)
 
 
 def begun_with_the_consent(observation: Observation) -> Status:
@@ -307,19 +315,18 @@ def test_no_node_is_restarted_while_a_partition_has_no_leader_however_low_its_mi
 
 
 def test_a_consent_excuses_no_partition_that_is_below_min_isr_for_another_reason() -> None:
-    some = (*PARTITIONS, row("one", 2), row("low", 3, 5, 6, isr=[3]))
-    observation = cluster({**ROLLED_CONTROLLERS, **current(3, 5, 6)}, partitions=some)
-    message = refused(rolled(observation, consents=frozenset({"single-replica-topics"})), Reason.ROLLING_NODES)
+    partitions = (*PARTITIONS, row("one", 2), row("low", 3, 5, 6, isr=[3]))
+    observation = cluster({**ROLLED_CONTROLLERS, **current(3, 5, 6)}, partitions=partitions)
+    message = refused(rolled(observation, consents=SINGLE), Reason.ROLLING_NODES)
     assert "1 partition (low-0) is below min.insync.replicas" in message
 
 
 def test_a_broker_at_min_isr_is_reported_with_its_partitions_and_restarted_after_other_brokers() -> None:
-    some = (row("busy", 1, 2, 3, isr=[1, 2]), *PARTITIONS)
+    partitions = (row("busy", 1, 2, 3, isr=[1, 2]), *PARTITIONS)
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
-    observation = cluster({**ROLLED_CONTROLLERS, **current(3, 4, 5, 6)}, partitions=some)
-    message = refused(rolled(observation, rollout=rule), Reason.ROLLING_NODES)
-    assert "busy-0" in message
-    assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, partitions=some), rollout=rule)) in (3, 4, 5, 6)
+    observation = cluster({**ROLLED_CONTROLLERS, **current(3, 4, 5, 6)}, partitions=partitions)
+    assert "busy-0" in refused(rolled(observation, rollout=rule), Reason.ROLLING_NODES)
+    assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, partitions=partitions), rollout=rule)) in (3, 4, 5, 6)
 
 
 def test_outside_the_windows_no_node_is_restarted_and_restarts_in_flight_are_followed() -> None:
@@ -370,8 +377,11 @@ def test_a_pod_whose_node_never_registers_halts_the_roll_with_a_remedy(of_pod: d
     assert message.endswith(
         "see `kubectl logs broker-7` and `kubectl describe pod broker-7`; repair it, or scale broker back"
     )
-    older = refused(rolled(scaled_up(20, revision=OLD)), Reason.ROLLOUT_HALTED)
-    assert "delete it to have it of the current revision" in older
+
+
+def test_the_remedy_for_a_pod_of_a_former_revision_whose_node_never_registers_is_to_delete_it() -> None:
+    message = refused(rolled(scaled_up(20, revision=OLD)), Reason.ROLLOUT_HALTED)
+    assert "delete it to have it of the current revision" in message
 
 
 def test_a_pod_without_a_node_that_is_stopping_is_waited_for() -> None:

@@ -58,10 +58,12 @@ def test_a_downgrade_of_the_document_is_done_before_the_roll_to_the_binary_that_
 
 
 def test_one_node_is_restarted_into_an_unknown_binary_first_and_the_next_node_once_it_is_back() -> None:
-    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False)}, release="", image="mine:latest")
-    refused(rolled(observation, sent(1)), Reason.ROLLING_NODES)
-    known = cluster({**ROLLED_CONTROLLERS, **current(1), **replaced(2)}, fresh(2), release="", image="mine:latest")
-    assert restarted_id(rolled(known, sent(2))) == 5
+    first_starts = cluster({**ROLLED_CONTROLLERS, **replaced(1, ready=False)}, release="", image="mine:latest")
+    refused(rolled(first_starts, sent(1)), Reason.ROLLING_NODES)
+    first_is_back = cluster(
+        {**ROLLED_CONTROLLERS, **current(1), **replaced(2)}, fresh(2), release="", image="mine:latest"
+    )
+    assert restarted_id(rolled(first_is_back, sent(2))) == 5
 
 
 def two_images(*done: int, **images: str) -> Observation:
@@ -107,9 +109,9 @@ def test_two_stateful_sets_with_one_image_share_the_node_that_goes_first() -> No
 
 
 def test_the_message_about_a_first_node_that_cannot_be_restarted_alone_has_cause_and_remedy() -> None:
-    away = {5: replace(a_node(5), state=NodeState.FENCED)}
-    some = (row("orders", 1, 2, 3), row("others", 4, 5, 6, isr=[4, 6]))
-    observation = cluster({**ROLLED_CONTROLLERS, **current(5)}, away, some, release="", image="kafka:ours")
+    fenced = {5: replace(a_node(5), state=NodeState.FENCED)}
+    partitions = (row("orders", 1, 2, 3), row("others", 4, 5, 6, isr=[4, 6]))
+    observation = cluster({**ROLLED_CONTROLLERS, **current(5)}, fenced, partitions, release="", image="kafka:ours")
     message = refused(rolled(observation, rollout=replace(ROLLOUT, max_parallel=MaxParallel(3))), Reason.ROLLING_NODES)
     assert message == (
         "broker 1 is restarted alone, as the Kafka version of its new image is not known; bring broker 5 back, or set "
@@ -160,7 +162,7 @@ def test_the_message_about_a_pod_that_is_not_created_again_names_the_pod_that_ha
         rolled(with_workloads(observation, stateful_sets=(controllers, parallel)), sent(3, minutes=60)),
         Reason.ROLLOUT_HALTED,
     )
-    assert "if it was scaled down" in message
+    assert "if it was scaled down" in message  # no other pod is waited for
 
 
 def test_the_status_keeps_all_unconfirmed_controllers_however_many_brokers_are_unconfirmed() -> None:

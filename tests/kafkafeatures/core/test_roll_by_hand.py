@@ -37,28 +37,29 @@ from tests.kafkafeatures.core.rolls import (
 )
 from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
 
+BY_HAND = Rollout(MANUAL.name)
+RAISE = UpdateFeature("metadata.version", 27, 30)
+"""A raise that needs a newer Kafka on every node."""
+
 
 def test_a_person_is_asked_for_one_node_at_a_time_and_only_for_nodes_that_do_not_support_the_level() -> None:
-    by_hand = Rollout(MANUAL.name)
-    raised = UpdateFeature("metadata.version", 27, 30)
     observation = replace(cluster(), workloads=Unknown(SILENT))
-    step = restart_in(rolled(observation, rollout=by_hand, changes=(raised,)))
+    step = restart_in(rolled(observation, rollout=BY_HAND, changes=(RAISE,)))
     assert (step.node_id, step.pod) == (3002, "")
     requested = RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
-    roll = rolled(observation, requested, rollout=by_hand, changes=(raised,))
+    roll = rolled(observation, requested, rollout=BY_HAND, changes=(RAISE,))
     assert "was not restarted yet" in refused(roll, Reason.ROLLING_NODES)
-    assert rolled(observation, rollout=by_hand).decision is None
+    assert rolled(observation, rollout=BY_HAND).decision is None
 
 
 @pytest.mark.parametrize(("seconds", "delay"), [(0, 1.0), (30, 3.0), (3_600, 5.0)])
 def test_the_delay_during_a_restart_by_hand_is_a_tenth_of_the_time_since_the_request_between_1_and_5_s(
     seconds: int, delay: float
 ) -> None:
-    by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     observation = replace(cluster(), workloads=Unknown(SILENT))
-    step = restart_in(rolled(observation, rollout=by_hand, changes=(raised,)))
+    step = restart_in(rolled(observation, rollout=BY_HAND, changes=(RAISE,)))
     since = Stamp((NOW - timedelta(seconds=seconds)).isoformat())
-    waits = rolled(observation, RestartInFlight(step, since, Via.PERSON), rollout=by_hand, changes=(raised,)).decision
+    waits = rolled(observation, RestartInFlight(step, since, Via.PERSON), rollout=BY_HAND, changes=(RAISE,)).decision
     assert isinstance(waits, Wait)
     assert waits.delay == delay
 
@@ -78,18 +79,17 @@ def test_the_message_about_a_fenced_silent_broker_does_not_claim_that_it_runs(ep
 
 
 def test_without_the_metadata_log_a_node_restarted_by_hand_is_back_once_it_supports_more_than_before() -> None:
-    by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
-    unknown = {id_: replace(a_node(id_), broker_epoch=-1, incarnation="") for id_ in (*CONTROLLERS, *BROKERS)}
-    observation = cluster(nodes=unknown)
-    step = restart_in(rolled(observation, rollout=by_hand, changes=(raised,)))
+    unregistered = {id_: replace(a_node(id_), broker_epoch=-1, incarnation="") for id_ in (*CONTROLLERS, *BROKERS)}
+    observation = cluster(nodes=unregistered)
+    step = restart_in(rolled(observation, rollout=BY_HAND, changes=(RAISE,)))
     requested = RestartInFlight(step, Stamp(NOW.isoformat()), Via.PERSON)
-    waits = rolled(observation, requested, rollout=by_hand, changes=(raised,))
+    waits = rolled(observation, requested, rollout=BY_HAND, changes=(RAISE,))
     assert "was not restarted yet" in refused(waits, Reason.ROLLING_NODES)
     newer = {"metadata.version": (7, 33), "kraft.version": (0, 1)}
-    restarted = {3002: replace(unknown[3002], registered={}, answer=known(answer(newer), SourceKind.API_REQUESTS))}
-    observation = cluster(nodes={**unknown, **restarted})
+    restarted = replace(unregistered[3002], registered={}, answer=known(answer(newer), SourceKind.API_REQUESTS))
+    observation = cluster(nodes={**unregistered, 3002: restarted})
     assert "stable for" in refused(
-        rolled(observation, requested, rollout=by_hand, changes=(raised,)), Reason.ROLLING_NODES
+        rolled(observation, requested, rollout=BY_HAND, changes=(RAISE,)), Reason.ROLLING_NODES
     )
 
 
@@ -99,33 +99,39 @@ def test_a_person_is_not_asked_again_to_restart_a_node_that_was_restarted() -> N
     )
     for nodes, asks in (({}, True), (fresh(1), False)):
         observation = replace(cluster(nodes=nodes), workloads=Unknown(SILENT))
-        roll = rolled(
-            observation, request, rollout=Rollout(MANUAL.name), changes=(UpdateFeature("metadata.version", 27, 30),)
-        )
+        roll = rolled(observation, request, rollout=BY_HAND, changes=(RAISE,))
         assert roll.decision is not None
         condition = nodes_rolled(roll, roll.decision)
         assert condition is not None
         assert (condition[1] is Reason.RESTART_REQUESTED) is asks
 
 
+STEP = RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1")
+WANTED = DesiredState({}, rollout=BY_HAND)
+
+
 def test_a_request_to_restart_a_node_by_hand_is_withdrawn_once_the_document_no_longer_needs_it() -> None:
     """If the person were still asked, the restart would stay in flight, and no level would be changed, until it was
     done.
     """
-    raised = UpdateFeature("metadata.version", 27, 30)
     observation = replace(cluster(), workloads=Unknown(NOT_ASKED))
-    step = RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1")
-    by_hand = DesiredState({}, rollout=Rollout(MANUAL.name))
-    assert not is_withdrawn(step, by_hand, observation, (raised,))
-    assert is_withdrawn(step, by_hand, observation, (replace(raised, to_level=26),))
-    assert is_withdrawn(step, by_hand, observation, ())
-    assert not is_withdrawn(step, by_hand, replace(observation, finalized=Unknown(SILENT)), ())
-    assert is_withdrawn(step, replace(by_hand, rollout=ROLLOUT), observation, (raised,))
-    done = replace(observation, nodes=cluster(nodes=fresh(1)).nodes)
-    assert not is_withdrawn(step, by_hand, done, ())
+    assert not is_withdrawn(STEP, WANTED, observation, (RAISE,))
+    assert is_withdrawn(STEP, WANTED, observation, (replace(RAISE, to_level=26),))
+    assert is_withdrawn(STEP, WANTED, observation, ())
+    assert is_withdrawn(STEP, replace(WANTED, rollout=ROLLOUT), observation, (RAISE,))
 
 
-REQUESTED = RestartInFlight(RestartNode(1, "broker 1", broker_epoch=101, incarnation="first-1"), sent(1).at, Via.PERSON)
+def test_a_request_to_restart_a_node_by_hand_stands_while_the_finalized_levels_are_unknown() -> None:
+    observation = replace(cluster(), workloads=Unknown(NOT_ASKED), finalized=Unknown(SILENT))
+    assert not is_withdrawn(STEP, WANTED, observation, ())
+
+
+def test_a_request_to_restart_a_node_by_hand_is_not_withdrawn_after_the_restart() -> None:
+    observation = replace(cluster(nodes=fresh(1)), workloads=Unknown(NOT_ASKED))
+    assert not is_withdrawn(STEP, WANTED, observation, ())
+
+
+REQUESTED = RestartInFlight(STEP, sent(1).at, Via.PERSON)
 
 DEAD = {5: replace(a_node(5), state=NodeState.GHOST)}
 
@@ -160,27 +166,24 @@ def test_a_request_to_restart_a_node_by_hand_is_withdrawn_once_a_partition_forbi
 ) -> None:
     """A person may take days, in which another broker may fail. What the requested restart does itself is no reason."""
     observation = replace(cluster(nodes=nodes, partitions=partitions), workloads=Unknown(NOT_ASKED))
-    raised = UpdateFeature("metadata.version", 27, 30)
-    roll = rolled(observation, REQUESTED, rollout=Rollout(MANUAL.name), changes=(raised,))
+    roll = rolled(observation, REQUESTED, rollout=BY_HAND, changes=(RAISE,))
     assert [restart for restart, _ in roll.withdrawn] == ([REQUESTED] if cause else [])
     assert all(cause in reason for _, reason in roll.withdrawn)
     assert (roll.in_flight == ()) is bool(cause)
 
 
-def test_a_node_that_was_restarted_with_the_old_kafka_halts_the_roll_and_asks_for_a_newer_one() -> None:
-    by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
+def test_a_node_that_was_restarted_with_the_former_kafka_halts_the_roll_and_asks_for_a_newer_one() -> None:
     observation = replace(cluster(), workloads=Unknown(SILENT))
-    begun = RolloutStatus(id=rolled(observation, rollout=by_hand, changes=(raised,)).id, total=9, nodes="3002")
-    again = rolled(observation, rollout=by_hand, changes=(raised,), status=replace(EMPTY, rollout=begun))
-    message = refused(again, Reason.ROLLOUT_HALTED)
+    begun = RolloutStatus(id=rolled(observation, rollout=BY_HAND, changes=(RAISE,)).id, total=9, nodes="3002")
+    roll = rolled(observation, rollout=BY_HAND, changes=(RAISE,), status=replace(EMPTY, rollout=begun))
+    message = refused(roll, Reason.ROLLOUT_HALTED)
     assert message.endswith("; restart controller 3002 with a Kafka that supports it, or change the document")
 
 
 def test_a_ghost_broker_is_a_blocker_with_its_unregistration_in_the_remedy() -> None:
-    by_hand, raised = Rollout(MANUAL.name), UpdateFeature("metadata.version", 27, 30)
     ghost = replace(a_node(4), state=NodeState.GHOST, answer=Unknown(SILENT))
     observation = replace(cluster(nodes={4: ghost}), workloads=Unknown(SILENT))
-    decision = rolled(observation, rollout=by_hand, changes=(raised,)).decision
+    decision = rolled(observation, rollout=BY_HAND, changes=(RAISE,)).decision
     assert isinstance(decision, Wait)
     assert "kafkafeatures unregister --broker 4" in decision.remedy
     assert [(blocker.kind, blocker.subject) for blocker in decision.blockers] == [
@@ -189,11 +192,11 @@ def test_a_ghost_broker_is_a_blocker_with_its_unregistration_in_the_remedy() -> 
 
 
 def test_a_person_is_not_asked_to_upgrade_a_node_while_a_level_is_too_low_for_the_new_kafka() -> None:
-    old = answer({"metadata.version": (1, 21)}, {"metadata.version": 4})
-    nodes = {id_: replace(a_node(id_), answer=known(old), registered={}) for id_ in (*CONTROLLERS, *BROKERS)}
+    of_3_9 = answer({"metadata.version": (1, 21)}, {"metadata.version": 4})
+    nodes = {id_: replace(a_node(id_), answer=known(of_3_9), registered={}) for id_ in (*CONTROLLERS, *BROKERS)}
     observation = cluster(nodes=nodes)
     observation = replace(observation, workloads=Unknown(SILENT), finalized=known({"metadata.version": 4}))
-    roll = rolled(observation, rollout=Rollout(MANUAL.name), changes=(UpdateFeature("metadata.version", 4, 25),))
+    roll = rolled(observation, rollout=BY_HAND, changes=(UpdateFeature("metadata.version", 4, 25),))
     message = refused(roll, Reason.NODES_BEHIND)
     assert "metadata.version 4 (3.3-IV0) is below what Kafka 4.0 supports (7 and up)" in message
     assert "first raise it to 7..21 while the nodes run 3.9" in message

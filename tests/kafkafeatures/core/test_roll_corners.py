@@ -121,16 +121,16 @@ def test_the_time_for_which_a_node_is_stable_is_measured_by_one_process_and_not_
 ) -> None:
     """A node that was back before the operator was restarted may have stopped once more meanwhile."""
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
-    look = looks(observation, timedelta(seconds=seconds), stable_for=timedelta(seconds=30))
-    assert sent(1, minutes=60, stable=True).settle(look) == result
+    readings = looks(observation, lived=timedelta(seconds=seconds), stable_for=timedelta(seconds=30))
+    assert sent(1, minutes=60, stable=True).settle(readings) == result
 
 
 @pytest.mark.parametrize(("seconds", "result"), [(0, OpenOutcome()), (60, OpenOutcome()), (61, Result.NOT_APPLIED)])
 def test_the_time_for_which_an_eviction_may_be_on_its_way_is_measured_by_one_process(
     seconds: int, result: Result | OpenOutcome
 ) -> None:
-    look = looks(cluster(ROLLED_CONTROLLERS), timedelta(seconds=seconds))
-    assert sent(1, minutes=60, unwanted=60).settle(look) == result
+    readings = looks(cluster(ROLLED_CONTROLLERS), lived=timedelta(seconds=seconds))
+    assert sent(1, minutes=60, unwanted=60).settle(readings) == result
 
 
 def test_a_restart_whose_pod_was_not_replaced_yet_is_not_superseded_by_another_image() -> None:
@@ -139,10 +139,9 @@ def test_a_restart_whose_pod_was_not_replaced_yet_is_not_superseded_by_another_i
     observation = cluster({**ROLLED_CONTROLLERS, **crashes}, {1: replace(a_node(1), state=NodeState.GHOST)}, behind(1))
     restart = sent(1, minutes=20, after="in-between")
     assert isinstance(restart.settle(looks(observation)), OpenOutcome)
-    new = replace(
-        observation, workloads=cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="bad", **CRASHES)}).workloads
-    )
-    assert restart.settle(looks(new)) is Result.SUPERSEDED
+    pods = {**ROLLED_CONTROLLERS, **replaced(1, revision="bad", **CRASHES)}
+    pod_replaced = replace(observation, workloads=cluster(pods).workloads)
+    assert restart.settle(looks(pod_replaced)) is Result.SUPERSEDED
 
 
 # --- the next node while another one is away ---
@@ -160,8 +159,8 @@ def test_no_controller_is_restarted_while_a_broker_is_in_flight_or_uses_up_max_p
 
 
 def test_a_broker_that_may_be_recovering_its_log_is_not_restarted_although_no_partition_forbids_it() -> None:
-    away = {1: replace(a_node(1), state=NodeState.FENCED)}
-    observation = cluster({**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6)}, away, behind(1))
+    fenced = {1: replace(a_node(1), state=NodeState.FENCED)}
+    observation = cluster({**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6)}, fenced, behind(1))
     rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
     assert "it may recover its log for hours" in refused(rolled(observation, rollout=rule), Reason.ROLLING_NODES)
 
@@ -186,13 +185,16 @@ def test_no_node_is_restarted_into_a_binary_that_no_longer_supports_a_low_finali
 def test_levels_are_changed_before_the_roll_only_if_the_new_binary_needs_the_change() -> None:
     """To 4.1, which supports share.version 0-1 and no metadata.version above 27."""
     to_4_1 = cluster({**current(*CONTROLLERS)}, release="4.1")
-    down = UpdateFeature("share.version", 2, 1)
-    other = UpdateFeature("group.version", 0, 1)
-    assert not rolled(finalized(to_4_1, share_version=1), changes=(other,)).levels_first
-    assert not rolled(finalized(to_4_1, share_version=2), changes=(other,)).levels_first
-    assert rolled(finalized(to_4_1, share_version=2), changes=(down, other)).levels_first
-    both = finalized(to_4_1, share_version=2, metadata_version=28)
-    assert not rolled(both, changes=(down,)).levels_first
+    downgrade, unrelated_raise = UpdateFeature("share.version", 2, 1), UpdateFeature("group.version", 0, 1)
+    assert not rolled(finalized(to_4_1, share_version=1), changes=(unrelated_raise,)).levels_first
+    assert not rolled(finalized(to_4_1, share_version=2), changes=(unrelated_raise,)).levels_first
+    assert rolled(finalized(to_4_1, share_version=2), changes=(downgrade, unrelated_raise)).levels_first
+
+
+def test_levels_are_not_changed_before_the_roll_if_the_new_binary_would_lack_another_level_anyway() -> None:
+    """4.1 supports no metadata.version above 27, and the document does not downgrade it."""
+    to_4_1 = finalized(cluster({**current(*CONTROLLERS)}, release="4.1"), share_version=2, metadata_version=28)
+    assert not rolled(to_4_1, changes=(UpdateFeature("share.version", 2, 1),)).levels_first
 
 
 @pytest.mark.parametrize("position", [Position.ZOOKEEPER, Position.PRE_MIGRATION, Position.COPIED])

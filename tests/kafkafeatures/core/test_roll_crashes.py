@@ -65,6 +65,12 @@ STEADY: Mapping[str, dict[str, Any]] = {
 """Pods that do not count as crashed."""
 
 
+STUCK_4 = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
+GONE_4 = {4: replace(a_node(4), state=NodeState.GHOST)}
+WITHOUT_4 = tuple(replace(partition, in_sync=partition.isr - {4}) for partition in PARTITIONS)
+"""Broker 4 is stuck: its pod does not run, and it is in sync with no partition."""
+
+
 @pytest.mark.parametrize("of_pod", CRASHED.values(), ids=CRASHED)
 def test_a_node_that_crashes_on_the_new_revision_halts_the_roll_also_after_its_restart_was_over(
     of_pod: dict[str, Any],
@@ -106,39 +112,47 @@ def test_a_crash_on_the_second_image_does_not_halt_the_roll_to_a_third_image() -
 
 
 def test_a_stuck_node_is_not_restarted_into_a_revision_that_crashes() -> None:
-    isr = tuple(replace(partition, in_sync=partition.isr - {4}) for partition in PARTITIONS)
-    stuck = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
-    away = {4: replace(a_node(4), state=NodeState.GHOST)}
-    steady = cluster({**ROLLED_CONTROLLERS, **current(1), **stuck}, away, isr)
+    steady = cluster({**ROLLED_CONTROLLERS, **current(1), **STUCK_4}, GONE_4, WITHOUT_4)
     assert restarted_id(rolled(steady)) == 4
     crashing = {1: a_pod(1, revision=NEW, **CRASHED["was started again"])}
-    refused(rolled(cluster({**ROLLED_CONTROLLERS, **stuck, **crashing}, away, isr)), Reason.ROLLOUT_HALTED)
+    refused(rolled(cluster({**ROLLED_CONTROLLERS, **STUCK_4, **crashing}, GONE_4, WITHOUT_4)), Reason.ROLLOUT_HALTED)
 
 
-def test_a_stuck_node_is_restarted_into_an_image_that_crashed_before_it_was_chosen_again() -> None:
-    """All brokers ran NEW; then the template was `bad`, on which broker 4 is stuck; then it was reverted to NEW. That
-    broker 1 crashed on NEW before (out of memory, say) must not keep broker 4 from the image that all others run.
+def after_a_revert(**of_crashed: Any) -> Observation:
+    """Build a cluster in which all brokers ran NEW; then the template was `bad`, on which broker 4 is stuck (its pod is
+    10 min old); then it was reverted to NEW. Broker 1 has crashed on NEW, out of memory, say.
     """
-    isr = tuple(replace(partition, in_sync=partition.isr - {4}) for partition in PARTITIONS)
-    made = NOW - timedelta(minutes=10)
-    bad = {4: a_pod(4, revision="bad", waiting="ImagePullBackOff", phase="Pending", ready=False, created_at=made)}
-    away = {4: replace(a_node(4), state=NodeState.GHOST)}
-    crashed = a_pod(1, revision=NEW, **CRASHED["was started again"])
-    observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: crashed}, away, isr)
+    created = NOW - timedelta(minutes=10)
+    stuck = a_pod(4, revision="bad", waiting="ImagePullBackOff", phase="Pending", ready=False, created_at=created)
+    crashed = a_pod(1, revision=NEW, **CRASHED["was started again"], **of_crashed)
+    return cluster({**current(*CONTROLLERS, *BROKERS), 4: stuck, 1: crashed}, GONE_4, WITHOUT_4)
+
+
+def status_after_bad_template() -> Status:
+    """Return the status of the roll to `bad`: it remembers that all brokers had reached NEW before."""
     before = replace(EMPTY, workloads=(WorkloadStatus(name="broker", update_revision=NEW, updated=6, total=6),))
-    left = rolled(with_template(observation, "bad"), status=before).revisions
-    assert [(revision.revision, revision.reached) for revision in left if revision.name == "broker"] == [
+    revisions = rolled(with_template(after_a_revert(), "bad"), status=before).revisions
+    assert [(revision.revision, revision.reached) for revision in revisions if revision.name == "broker"] == [
         (NEW, True),
         ("bad", False),
     ]
-    status = replace(EMPTY, rollout=RolloutStatus(id="r", total=9, revisions=left))
-    assert restarted_id(rolled(observation, status=status)) == 4
-    refused(
-        rolled(observation), Reason.ROLLOUT_HALTED
-    )  # the status was lost: NEW may be the image that halted the roll
-    made_since = replace(crashed, created_at=NOW - timedelta(minutes=9))  # so it has crashed after the revert to NEW
-    observation = cluster({**current(*CONTROLLERS, *BROKERS), **bad, 1: made_since}, away, isr)
-    refused(rolled(observation, status=status), Reason.ROLLOUT_HALTED)
+    return replace(EMPTY, rollout=RolloutStatus(id="r", total=9, revisions=revisions))
+
+
+def test_a_stuck_node_is_restarted_into_an_image_that_crashed_before_it_was_chosen_again() -> None:
+    """The crash of broker 1 must not keep broker 4 from the image that all others run."""
+    assert restarted_id(rolled(after_a_revert(), status=status_after_bad_template())) == 4
+
+
+def test_no_stuck_node_is_restarted_into_an_image_that_crashed_if_the_status_was_lost() -> None:
+    """The image may be the one that halted the roll."""
+    refused(rolled(after_a_revert()), Reason.ROLLOUT_HALTED)
+
+
+def test_no_stuck_node_is_restarted_into_an_image_that_crashed_after_it_was_chosen_again() -> None:
+    """The pod that crashed is younger than the one that is stuck."""
+    observation = after_a_revert(created_at=NOW - timedelta(minutes=9))
+    refused(rolled(observation, status=status_after_bad_template()), Reason.ROLLOUT_HALTED)
 
 
 @pytest.mark.parametrize("change", ["another template", "away", "one more"])
@@ -146,20 +160,19 @@ def test_a_crash_halts_the_roll_also_after_another_stateful_set_has_changed(chan
     """Broker 1 crashed on the new revision. Broker 4 is stuck on the old one, and would be restarted next. The status
     remembers the crash, so a change elsewhere begins no new roll.
     """
-    isr = tuple(replace(partition, in_sync=partition.isr - {4}) for partition in PARTITIONS)
-    stuck = {4: a_pod(4, waiting="ImagePullBackOff", phase="Pending", ready=False)}
-    away = {4: replace(a_node(4), state=NodeState.GHOST)}
     crashing = {1: a_pod(1, revision=NEW, **CRASHED["was started again"], created_at=NOW - timedelta(minutes=5))}
-    observation = cluster({**ROLLED_CONTROLLERS, **stuck, **crashing}, away, isr)
+    observation = cluster({**ROLLED_CONTROLLERS, **STUCK_4, **crashing}, GONE_4, WITHOUT_4)
     status = status_after(rolled(observation))
     refused(rolled(observation, status=status), Reason.ROLLOUT_HALTED)
     controllers, brokers = workloads_of(observation).stateful_sets
-    other_pods = {
+    stateful_sets = {
         "another template": (replace(controllers, update_revision="label"), brokers),
         "away": (brokers,),
         "one more": (controllers, brokers, replace(brokers, name="more", pods=(), replicas=0)),
     }[change]
-    changed = with_workloads(observation, stateful_sets=other_pods, missing=("controller",) if change == "away" else ())
+    changed = with_workloads(
+        observation, stateful_sets=stateful_sets, missing=("controller",) if change == "away" else ()
+    )
     for _ in range(2):  # the second reconciliation reads the status that the first one wrote
         halted = rolled(changed, status=status)
         assert isinstance(halted.decision, Stalled)

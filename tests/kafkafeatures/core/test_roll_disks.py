@@ -196,7 +196,7 @@ def test_the_status_has_the_directories_of_nodes_only_while_the_roll_is_in_progr
     still = rollout_status(halted, WAITING, status, ago(0))
     assert still is not None
     assert (still.disks, still.is_in_progress) == (status.disks, True)
-    assert rollout_status(halted, WAITING, None, ago(0)) == still.__class__(
+    assert rollout_status(halted, WAITING, None, ago(0)) == RolloutStatus(
         id=halted.id, total=9, done=8, disks=status.disks, revisions=still.revisions
     )
     assert completed(status).disks == ()
@@ -211,8 +211,8 @@ def test_the_status_has_the_directories_of_the_node_in_flight_however_many_nodes
     roll = rolled(replace(cluster(ROLLED_CONTROLLERS), registered_brokers=Unknown(UNREAD)), disks=many)
     assert isinstance(roll.decision, Act)
     assert isinstance(roll.decision.step, RestartNode)
-    last = replace(roll.decision, step=replace(roll.decision.step, node_id=1999))
-    status = rollout_status(roll, last, None, ago(0))
+    restart = replace(roll.decision, step=replace(roll.decision.step, node_id=1999))
+    status = rollout_status(roll, restart, None, ago(0))
     assert status is not None
     assert 1999 in read_disks(status.disks)
 
@@ -320,15 +320,17 @@ def test_the_valid_lines_of_directories_in_an_edited_status_are_read(lines: list
 
 @given(st.lists(st.dictionaries(st.integers(1, 3), st.sets(st.sampled_from("abcdef"), min_size=1)), max_size=6))
 def test_exactly_the_nodes_without_any_former_directory_are_on_a_new_disk(
-    looks: list[dict[int, set[str]]],
+    readings: list[dict[int, set[str]]],
 ) -> None:
-    """`model`: the directories that each node had, up to now, without being on a new disk; there is no consent."""
+    """`readings`: directories of the nodes that run, by node. `model`: the directories that each node had, up to now,
+    without being on a new disk; there is no consent.
+    """
     before: Disks = {}
     model: dict[int, set[str]] = {}
-    for look in looks:
-        disks_of_nodes = disks_now([with_dirs(id_, *dirs) for id_, dirs in look.items()], before, frozenset())
-        lost = {id_ for id_, dirs in look.items() if id_ in model and model[id_].isdisjoint(dirs)}
-        for id_ in look.keys() - lost:
-            model.setdefault(id_, set()).update(look[id_])
+    for dirs_by_id in readings:
+        disks_of_nodes = disks_now([with_dirs(id_, *dirs) for id_, dirs in dirs_by_id.items()], before, frozenset())
+        lost = {id_ for id_, dirs in dirs_by_id.items() if id_ in model and model[id_].isdisjoint(dirs)}
+        for id_ in dirs_by_id.keys() - lost:
+            model.setdefault(id_, set()).update(dirs_by_id[id_])
         assert disks_of_nodes.lost_ids == lost
         before = disks_of_nodes.earlier

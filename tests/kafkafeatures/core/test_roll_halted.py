@@ -53,7 +53,7 @@ from tests.kafkafeatures.worlds import NOW, SILENT
 
 CLOSED = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))  # it is 03:04
 ONE_AT_A_TIME = replace(ROLLOUT, max_parallel=MaxParallel(1))
-BY = f"{NOW + timedelta(minutes=9):%H:%M:%S} UTC"
+STOPS_BY = f"{NOW + timedelta(minutes=9):%H:%M:%S} UTC"
 NO_QUORUM = Failure(FailureKind.NO_LEADER, "controllers", "no leader")
 
 
@@ -206,8 +206,8 @@ def test_a_stuck_node_whose_pod_runs_or_stops_is_reported_with_its_remedy() -> N
 
 
 def test_partitions_that_lack_a_broker_are_reported_with_a_remedy() -> None:
-    some = (row("busy", 1, 2, 3, isr=[2]), *without(1))
-    observation = cluster({**current(*CONTROLLERS), **lasting(1, **MOMENTARY["out of memory"])}, down(1), some)
+    partitions = (row("busy", 1, 2, 3, isr=[2]), *without(1))
+    observation = cluster({**current(*CONTROLLERS), **lasting(1, **MOMENTARY["out of memory"])}, down(1), partitions)
     message = refused(rolled(observation), Reason.ROLLING_NODES)
     assert message == (
         f"broker 3 has not been in sync with 1 partition (busy-0) since {stamp(NOW)}; 1 partition (busy-0) is below "
@@ -216,20 +216,20 @@ def test_partitions_that_lack_a_broker_are_reported_with_a_remedy() -> None:
         "broker-3` for why broker 3 does not catch up, and restart it if it hangs"
     )
     excused = replaced(1, ready=False)
-    coming = cluster({**current(*CONTROLLERS), **excused}, down(1), some)
+    coming = cluster({**current(*CONTROLLERS), **excused}, down(1), partitions)
     assert "until this is resolved; see `kubectl logs broker-3`" in refused(
         rolled(coming, sent(1)), Reason.ROLLING_NODES
     )
 
 
-def test_one_partition_that_forbids_a_restart_is_reported_in_the_singular() -> None:
-    some = (row("busy", 1, 2, 3, isr=[1, 2]),)
-    message = refused(rolled(cluster(current(*CONTROLLERS, 3, 4, 5, 6), partitions=some)), Reason.ROLLING_NODES)
+def test_one_partition_that_forbids_a_restart_is_reported_in_the_singular_whatever_the_rule() -> None:
+    partitions = (row("busy", 1, 2, 3, isr=[1, 2]),)
+    message = refused(rolled(cluster(current(*CONTROLLERS, 3, 4, 5, 6), partitions=partitions)), Reason.ROLLING_NODES)
     assert "1 partition (busy-0) would be left" in message
-    low = replace(ROLLOUT, availability=Availability.NO_UNDER_REPLICATED)
-    some = (row("busy", 1, 2, 3, 4, isr=[1, 2, 3]),)
+    strict = replace(ROLLOUT, availability=Availability.NO_UNDER_REPLICATED)
+    partitions = (row("busy", 1, 2, 3, 4, isr=[1, 2, 3]),)
     message = refused(
-        rolled(cluster(current(*CONTROLLERS, 4, 5, 6), partitions=some), rollout=low), Reason.ROLLING_NODES
+        rolled(cluster(current(*CONTROLLERS, 4, 5, 6), partitions=partitions), rollout=strict), Reason.ROLLING_NODES
     )
     assert "1 partition (busy-0) is under-replicated" in message
 
@@ -294,7 +294,7 @@ def test_a_pod_that_has_time_to_stop_is_waited_for_and_never_deleted_with_force(
     observation = cluster({**ROLLED_CONTROLLERS, **stopping(2, timedelta(minutes=9))}, down(2))
     decision = rolled(observation, *flying, rollout=ONE_AT_A_TIME).decision
     assert isinstance(decision, Wait | Stalled)
-    assert f"; wait: pod broker-2 is to stop by {BY}" in decision.message
+    assert f"; wait: pod broker-2 is to stop by {STOPS_BY}" in decision.message
     assert "--force" not in decision.message
     unknown = cluster({**ROLLED_CONTROLLERS, 2: a_pod(2, terminating=True)}, down(2))
     decision = rolled(unknown, *flying, rollout=ONE_AT_A_TIME).decision
@@ -338,8 +338,8 @@ def test_stuck_nodes_are_restarted_up_to_max_parallel_including_nodes_that_are_a
 
 def test_a_stuck_node_waits_for_partitions_that_need_it_and_the_message_names_them() -> None:
     """The stuck broker is in the ISR still, of a partition that has a leader: its fencing may not be seen yet."""
-    some = (row("busy", 1, 2, 3, isr=[1, 2]), *without(1))
-    observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), some)
+    partitions = (row("busy", 1, 2, 3, isr=[1, 2]), *without(1))
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), partitions)
     assert "busy-0" in refused(rolled(observation), Reason.ROLLING_NODES)
 
 
@@ -355,8 +355,10 @@ def test_stuck_controllers_restart_one_at_a_time_unless_the_quorum_is_lost() -> 
 def test_a_stuck_controller_that_is_a_broker_too_waits_for_its_partitions() -> None:
     both = (Role.CONTROLLER, Role.BROKER)
     nodes = {3001: replace(down(3001)[3001], roles=both, is_voter=True)}
-    some = (row("busy", 3001, 2, 3, isr=[3001, 2]), *PARTITIONS)
-    observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(3001)}, nodes, some, quorum=voting(leader=3002))
+    partitions = (row("busy", 3001, 2, 3, isr=[3001, 2]), *PARTITIONS)
+    observation = cluster(
+        {**current(*CONTROLLERS, *BROKERS), **lasting(3001)}, nodes, partitions, quorum=voting(leader=3002)
+    )
     assert "busy-0" in refused(rolled(observation), Reason.ROLLING_NODES)
 
 

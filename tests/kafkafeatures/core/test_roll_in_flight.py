@@ -8,9 +8,6 @@ min.
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
-
-import pytest
 
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
@@ -21,7 +18,7 @@ from kafkafeatures.core.engine.decisions import Wait
 from kafkafeatures.core.engine.desired_state import DesiredState, MaxParallel, Mode, Window
 from kafkafeatures.core.engine.settling import OpenOutcome
 from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
-from kafkafeatures.core.facts.readings import NOT_ASKED, QuorumAnswer, ReplicaProgress, Role
+from kafkafeatures.core.facts.readings import NOT_ASKED, Role
 from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.history import with_result
 from kafkafeatures.core.roll.coming_back import ReturnPhase
@@ -130,10 +127,12 @@ def test_node_timeout_counts_from_the_stop_of_the_pod_and_not_from_the_decision(
     nearly_a_day = 23.0 * 60
     assert restarted_id(rolled(crashing, sent(1, minutes=nearly_a_day, stopped=14))) == 4
     refused(rolled(crashing, sent(1, minutes=nearly_a_day, stopped=16)), Reason.ROLLOUT_HALTED)
-    unstopped = replace(
-        sent(1, minutes=nearly_a_day), stopping_since=None
-    )  # the stop is remembered once it is observed
-    assert unstopped.remembering(replace(unstopped, stopping_since=ago(1))) != unstopped
+
+
+def test_the_stop_of_the_pod_of_a_restart_is_remembered_once_it_is_observed() -> None:
+    restart = replace(sent(1), stopping_since=None)
+    stopping = replace(restart, stopping_since=ago(1))
+    assert restart.remembering(stopping) == stopping
 
 
 def test_a_broker_is_back_once_it_is_in_sync_with_all_partitions_it_was_in_sync_with_before_its_restart() -> None:
@@ -185,12 +184,12 @@ def test_the_message_of_a_halt_for_a_missing_pod_names_its_stateful_set_as_the_p
 
 def test_unconfirmed_controllers_are_waited_for_also_while_a_broker_is_in_flight() -> None:
     """Controllers that have not confirmed their ids may be of an old revision, and go before any broker."""
-    gone = {1: replace(a_node(1), state=NodeState.FENCED, proved_at="")}
+    fenced = {1: replace(a_node(1), state=NodeState.FENCED, proved_at="")}
     stopping = {1: a_pod(1, terminating=True)}
-    known = cluster({**current(*CONTROLLERS), **stopping}, gone)
-    assert restarted_id(rolled(known, sent(1))) in BROKERS  # the node in flight itself confirms nothing while it stops
+    confirmed = cluster({**current(*CONTROLLERS), **stopping}, fenced)
+    assert restarted_id(rolled(confirmed, sent(1))) in BROKERS  # the node in flight confirms nothing while it stops
     silent = {id_: replace(a_node(id_), proved_at="") for id_ in CONTROLLERS}
-    observation = cluster(stopping, {**gone, **silent})
+    observation = cluster(stopping, {**fenced, **silent})
     assert "broker-1 is stopping" in refused(rolled(observation, sent(1)), Reason.ROLLING_NODES)
     assert "has not confirmed its node id" in refused(rolled(cluster(None, silent)), Reason.ROLLING_NODES)
 
@@ -235,9 +234,9 @@ def test_no_node_is_restarted_twice_for_one_revision_however_many_restarts_end_a
     rollout = rollout_status(roll, WAITING, status.rollout, ago(0))
     assert rollout is not None
     assert (rollout.nodes, rollout.revisions[-1].nodes) == ("1, 100-110", "1, 100-110")
-    newer = rollout_status(replace(roll, id="another"), WAITING, rollout, ago(0))
-    assert newer is not None
-    assert newer.nodes == ""
+    of_next_roll = rollout_status(replace(roll, id="another"), WAITING, rollout, ago(0))
+    assert of_next_roll is not None
+    assert of_next_roll.nodes == ""
 
 
 def test_the_limits_of_a_roll_are_worked_out_when_it_begins_and_remembered_until_it_ends() -> None:
@@ -281,13 +280,19 @@ def test_a_node_that_came_back_on_an_image_that_was_changed_once_more_does_not_h
     assert restarted_id(rolled(mixed, status=status)) in BROKERS
 
 
-def test_an_unsent_restart_is_held_by_windows_and_halts_and_dropped_once_its_pod_is_current() -> None:
-    night = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))
+def test_an_unsent_restart_is_held_outside_the_windows() -> None:
+    night = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))  # it is 03:04
     observation = cluster(ROLLED_CONTROLLERS)
     refused(behind_gates(observation, rolled(observation, sent(3), rollout=night), night), Reason.ROLLING_NODES)
+
+
+def test_an_unsent_restart_is_held_while_another_node_halts_the_roll() -> None:
     crashing = cluster({**ROLLED_CONTROLLERS, **replaced(1, waiting="CrashLoopBackOff")})
     refused(rolled(crashing, sent(3), sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
-    refused(rolled(cluster(current(*CONTROLLERS, *BROKERS)), sent(3)), Reason.ROLLING_NODES)  # not sent any more
+
+
+def test_an_unsent_restart_is_not_sent_any_more_once_its_pod_is_current() -> None:
+    refused(rolled(cluster(current(*CONTROLLERS, *BROKERS)), sent(3)), Reason.ROLLING_NODES)
 
 
 def test_a_roll_keeps_its_id_while_a_stateful_set_has_no_pods() -> None:
@@ -319,39 +324,6 @@ def test_without_a_driver_an_eviction_is_unwanted_unless_its_node_is_away() -> N
     gone = replace(WITHOUT_PODS, nodes=cluster(nodes={3: replace(a_node(3), state=NodeState.UNREACHABLE)}).nodes)
     assert sent(3).step.is_not_wanted(WITHOUT_PODS)
     assert not sent(3).step.is_not_wanted(gone)  # the eviction may be what stopped it
-
-
-def test_combined_nodes_are_restarted_followers_first_and_the_leader_last() -> None:
-    both = (Role.CONTROLLER, Role.BROKER)
-    nodes = {id_: replace(a_node(id_), roles=both, is_voter=True) for id_ in (1, 2, 3)}
-    rule = replace(ROLLOUT, availability=Availability.RESPECT_MIN_ISR)
-    pods = {**ROLLED_CONTROLLERS, **current(4, 5, 6)}
-    some = (row("busy", 1, 2, 3, isr=[1, 2]),)  # min.insync.replicas is 2: only node 3 may be away
-    for leader, next_id in ((2, 3), (3, None)):
-        progress = tuple(ReplicaProgress(id_, 100, 50_000, 50_000) for id_ in (1, 2, 3))
-        roll = rolled(cluster(pods, nodes, some, quorum=QuorumAnswer(leader, 4, 100, progress, ())), rollout=rule)
-        if next_id is None:
-            assert "node 1" in refused(roll, Reason.ROLLING_NODES)
-        else:
-            assert restarted_id(roll) == next_id
-
-
-@pytest.mark.parametrize(
-    ("away", "message"),
-    [
-        ({"node": {"state": NodeState.UNREACHABLE}}, "it may recover its log for hours; see `kubectl logs broker-1`"),
-        ({"pod": {"waiting": "CrashLoopBackOff"}}, "answers, but the container of its pod broker-1 waits"),
-    ],
-    ids=["unreachable", "crashing"],
-)
-def test_a_combined_node_that_is_away_does_not_wait_for_itself(away: dict[str, Any], message: str) -> None:
-    both = (Role.CONTROLLER, Role.BROKER)
-    nodes = {id_: replace(a_node(id_), roles=both, is_voter=True) for id_ in (1, 2, 3)}
-    nodes[1] = replace(nodes[1], **away.get("node", {}))
-    pods = {**ROLLED_CONTROLLERS, **current(2, 3, 4, 5, 6), 1: a_pod(1, **away.get("pod", {}))}
-    progress = tuple(ReplicaProgress(id_, 100, 50_000, 50_000) for id_ in (1, 2, 3))
-    quorum = QuorumAnswer(2, 4, 100, progress, ())
-    assert message in refused(rolled(cluster(pods, nodes, quorum=quorum)), Reason.ROLLING_NODES)
 
 
 def test_an_intent_that_names_the_pod_of_another_node_evicts_nothing() -> None:

@@ -42,7 +42,8 @@ from tests.kafkafeatures.worlds import NOW, SILENT, answer, known
 
 RAISE = UpdateFeature("metadata.version", 27, 30)
 BY_HAND = Rollout(MANUAL.name)
-OLD: Mapping[str, Any] = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
+OF_3_9: Mapping[str, Any] = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
+"""Levels that a release with migrations supports."""
 
 
 def mode(observation: Observation, metadata_mode: MetadataMode) -> Observation:
@@ -123,6 +124,8 @@ def test_without_the_log_brokers_of_a_release_with_migrations_do_not_prove_that_
     assert restarted_id(rolled(without_log)) in BROKERS
 
     def observation(of_controllers: NodeState, supported: Mapping[str, Any]) -> Observation:
+        """Put controllers into this state; brokers answer that they support these levels."""
+
         def changed(node: Node) -> Node:
             if Role.BROKER in node.roles:
                 return replace(node, answer=known(answer(supported), SourceKind.API_REQUESTS), registered={})
@@ -131,16 +134,16 @@ def test_without_the_log_brokers_of_a_release_with_migrations_do_not_prove_that_
 
         return replace(without_log, nodes=tuple(map(changed, without_log.nodes)))
 
-    silent = refused(rolled(observation(NodeState.UNREACHABLE, OLD)), Reason.MIGRATING)
+    silent = refused(rolled(observation(NodeState.UNREACHABLE, OF_3_9)), Reason.MIGRATING)
     assert "no controller answers, so a migration from ZooKeeper may be in progress" in silent
     for certain in (
-        observation(NodeState.LIVE, OLD),
+        observation(NodeState.LIVE, OF_3_9),
         observation(NodeState.UNREACHABLE, {"metadata.version": (7, 27)}),
     ):
         decision = rolled(certain).decision
         assert decision is not None
         assert getattr(decision, "reason", None) is not Reason.MIGRATING
-    log = replace(observation(NodeState.UNREACHABLE, OLD), source=Source(SourceKind.METADATA_LOG))
+    log = replace(observation(NodeState.UNREACHABLE, OF_3_9), source=Source(SourceKind.METADATA_LOG))
     assert getattr(rolled(log).decision, "reason", None) is not Reason.MIGRATING
 
 

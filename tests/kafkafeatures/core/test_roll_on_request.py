@@ -66,10 +66,15 @@ def test_a_request_for_a_pod_restarts_the_node_of_this_pod_and_no_other_node() -
     assert (roll.done, roll.total) == (8, 9)
 
 
-def test_a_requested_restart_takes_its_turn_among_pods_with_a_changed_template() -> None:
+def test_requested_restarts_are_in_the_order_of_a_roll() -> None:
+    """Controllers come before brokers; 3001 is the active controller, the last of the controllers."""
     assert restarted_id(rolled(with_requested(4, 3001, 3002))) == 3002
     assert restarted_id(rolled(with_requested(4, 3001))) == 3001
-    assert restarted_id(rolled(with_requested(4, pods={3003: a_pod(3003)}))) == 3003
+
+
+def test_a_controller_with_a_changed_template_is_restarted_before_a_broker_on_request() -> None:
+    outdated = a_pod(3003)
+    assert restarted_id(rolled(with_requested(4, pods={3003: outdated}))) == 3003
 
 
 def test_the_next_pod_of_a_requested_restart_is_not_restarted_again() -> None:

@@ -9,7 +9,7 @@ import pytest
 from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.since_status import NodeSince
-from kafkafeatures.api.status import EMPTY, RolloutStatus
+from kafkafeatures.api.status import EMPTY
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
 from kafkafeatures.core.engine.desired_state import MaxParallel
@@ -149,32 +149,37 @@ def hung(*done: int, **of_node: Any) -> Observation:
 
 
 def test_a_broker_with_unconfirmed_id_holds_only_brokers_that_share_a_partition_with_it() -> None:
+    """Brokers 2 and 5 share none."""
     assert restarted_id(rolled(hung())) == 2
     assert restarted_id(rolled(hung(state=NodeState.LIVE))) == 2
+    assert "; of the others: broker 1 cannot be restarted now" in refused(rolled(hung(2)), Reason.ROLLING_NODES)
+
+
+def test_a_broker_with_unconfirmed_id_counts_towards_max_parallel_only_if_it_is_unreachable() -> None:
     one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
     assert restarted_id(rolled(hung(state=NodeState.LIVE), rollout=one_at_a_time)) == 2
     assert "broker 5 is unavailable" in refused(rolled(hung(), rollout=one_at_a_time), Reason.ROLLING_NODES)
-    message = refused(rolled(hung(2)), Reason.ROLLING_NODES)
-    beginning = (
+
+
+@pytest.mark.parametrize("done", [(2,), (1, 2, 3, 4, 6)], ids=["others are left", "last of the roll"])
+def test_the_message_about_a_broker_with_unconfirmed_id_has_its_start_and_says_where_to_look(
+    done: tuple[int, ...],
+) -> None:
+    assert refused(rolled(hung(*done)), Reason.ROLLING_NODES).startswith(
         f"broker 5 has not confirmed its node id at an address of pod broker-5 since {NOW:%Y-%m-%dT%H:%M:%SZ}; see "
+        "`kubectl logs broker-5`, and whether the operator reaches 10.0.0.5; if the node hangs"
     )
-    assert message.startswith(
-        beginning + "`kubectl logs broker-5`, and whether the operator reaches 10.0.0.5; if the node hangs"
-    )
-    assert "; of the others: broker 1 cannot be restarted now" in message
-    roll = rolled(hung(*{*BROKERS} - {5}))
-    assert refused(roll, Reason.ROLLING_NODES).startswith(beginning)
+
+
+def test_the_status_keeps_since_when_the_id_of_a_broker_is_unconfirmed() -> None:
+    roll = rolled(hung(2))
     assert roll.decision is not None
     status = rollout_status(roll, roll.decision, None, ago(0))
     assert status is not None
-    later_message = refused(rolled(hung(2), status=replace(EMPTY, rollout=at_first(status))), Reason.ROLLING_NODES)
-    assert " since 2020-01-01T00:00:00Z; " in later_message
-
-
-def at_first(status: RolloutStatus) -> RolloutStatus:
-    """Return the status as it was first reported, long ago."""
     assert [node.node_id for node in status.unconfirmed] == [5]
-    return replace(status, unconfirmed=(NodeSince(node_id=5, since=Stamp("2020-01-01T00:00:00Z")),))
+    long_ago = replace(status, unconfirmed=(NodeSince(node_id=5, since=Stamp("2020-01-01T00:00:00Z")),))
+    message = refused(rolled(hung(2), status=replace(EMPTY, rollout=long_ago)), Reason.ROLLING_NODES)
+    assert " since 2020-01-01T00:00:00Z; " in message
 
 
 def test_a_silent_broker_without_partitions_counts_as_away_while_it_has_a_pod() -> None:

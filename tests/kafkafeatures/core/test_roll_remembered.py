@@ -120,16 +120,22 @@ def test_a_node_that_returned_unobserved_once_more_has_to_become_stable_again(ma
         assert isinstance(roll.decision, Wait if is_waited_for else Act), second
 
 
-def test_the_time_a_node_is_up_survives_an_unread_reconciliation_and_not_another_cluster_id() -> None:
+def test_the_time_a_node_is_up_survives_a_reconciliation_without_a_reading() -> None:
     process = Process()
     process.reconcile(0, returned({5: 1}))
     process.reconcile(20, CLUSTER)
     process.kept = {name: memory.interrupted("no node answered") for name, memory in process.kept.items()}
     assert isinstance(process.reconcile(30, returned({5: 1})).decision, Act)
-    other = replace(returned({5: 1}), cluster_id=known("another"))
-    assert remembered_of(process.facts(40, other)).up_for[5] == timedelta(0)
+
+
+def test_the_time_a_node_is_up_is_forgotten_with_another_cluster_id_or_an_unknown_one() -> None:
+    process = Process()
+    process.reconcile(0, returned({5: 1}))
+    assert remembered_of(process.facts(30, returned({5: 1}))).up_for[5] == timedelta(seconds=30)
+    another = replace(returned({5: 1}), cluster_id=known("another"))
+    assert remembered_of(process.facts(30, another)).up_for[5] == timedelta(0)
     unknown = replace(returned({5: 1}), cluster_id=Unknown(Failure(FailureKind.UNREACHABLE, "", "no node answered")))
-    assert kept_of_roll(process.facts(40, unknown), None, is_over=False) == {}
+    assert kept_of_roll(process.facts(30, unknown), None, is_over=False) == {}
 
 
 def test_the_process_keeps_recorded_disks_until_the_roll_is_over() -> None:

@@ -35,7 +35,7 @@ from tests.kafkafeatures.core.rolls import (
 )
 from tests.kafkafeatures.worlds import NOW
 
-AT_ONCE = timedelta(0)
+JUST_STARTED = timedelta(0)
 """`known_for`: this process has just begun, so it has seen no node up itself, and the metadata log decides."""
 
 
@@ -52,30 +52,30 @@ def up_for(
 @pytest.mark.parametrize("id_", [5, 3002])
 def test_a_node_that_returned_moments_ago_is_waited_for_without_an_entry_in_the_status(id_: int) -> None:
     observation = up_for({id_: 12})
-    text = refused(rolled(observation, known_for=AT_ONCE), Reason.ROLLING_NODES)
+    text = refused(rolled(observation, known_for=JUST_STARTED), Reason.ROLLING_NODES)
     assert text.startswith(
         f"{a_node(id_).title} has been up only since 2026-01-02 03:03:53 UTC, as far as the metadata"
     )
     assert "no other node is restarted until it has been up for 30 s (spec.rollout.stableFor)" in text
-    assert restarted_id(rolled(up_for({id_: 30}), known_for=AT_ONCE)) in BROKERS
+    assert restarted_id(rolled(up_for({id_: 30}), known_for=JUST_STARTED)) in BROKERS
 
 
 def test_a_wait_for_stable_brokers_has_a_remedy_and_the_delay_of_the_next_observation() -> None:
-    decision = rolled(up_for({2: 12, 5: 25}), known_for=AT_ONCE).decision
+    decision = rolled(up_for({2: 12, 5: 25}), known_for=JUST_STARTED).decision
     assert isinstance(decision, Wait)
     assert (decision.subject, decision.delay) == ("broker 2", 10.0)
     assert "broker 2, broker 5 have been up only since 2026-01-02 03:03:40 UTC or later" in decision.message
     assert "if broker 2, broker 5 end or are fenced again and again, see their logs" in decision.remedy
-    soon = rolled(up_for({2: 28}), known_for=AT_ONCE).decision
+    soon = rolled(up_for({2: 28}), known_for=JUST_STARTED).decision
     assert isinstance(soon, Wait)
     assert soon.delay == 2.0
 
 
 def test_no_controller_is_restarted_while_a_broker_returned_moments_ago() -> None:
     assert "broker 5 has been up only" in refused(
-        rolled(up_for({5: 12}, cluster()), known_for=AT_ONCE), Reason.ROLLING_NODES
+        rolled(up_for({5: 12}, cluster()), known_for=JUST_STARTED), Reason.ROLLING_NODES
     )
-    assert restarted_id(rolled(up_for({}, cluster()), known_for=AT_ONCE)) in CONTROLLERS
+    assert restarted_id(rolled(up_for({}, cluster()), known_for=JUST_STARTED)) in CONTROLLERS
 
 
 @pytest.mark.parametrize("rolled_brokers", [(), (1, 2, 3, 4, 6)])
@@ -83,27 +83,27 @@ def test_a_broker_that_does_not_stay_up_is_restarted_as_its_new_image_may_be_the
     rolled_brokers: tuple[int, ...],
 ) -> None:
     observation = cluster({**ROLLED_CONTROLLERS, **current(*rolled_brokers)})
-    assert restarted_id(rolled(up_for({5: 12}, observation), known_for=AT_ONCE)) == 5
+    assert restarted_id(rolled(up_for({5: 12}, observation), known_for=JUST_STARTED)) == 5
 
 
 def test_one_of_several_brokers_that_do_not_stay_up_is_restarted_if_they_share_no_partition() -> None:
     """2 and 5 have no partition in common, so neither needs the other."""
     observation = cluster({**ROLLED_CONTROLLERS, **current(1, 3, 4, 6)})
-    first = restarted_id(rolled(up_for({2: 12, 5: 12}, observation), known_for=AT_ONCE))
-    assert first in (2, 5)
-    seconds_of_others = {1: 12, 3: 12, 4: 12, 6: 12}  # they need no restart, and share partitions with 2 and 5
-    text = refused(
-        rolled(up_for({2: 12, 5: 12, **seconds_of_others}, observation), known_for=AT_ONCE), Reason.ROLLING_NODES
-    )
-    assert "cannot be restarted now" in text
-    alone = cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3, 4, 6)})
-    assert restarted_id(rolled(up_for({2: 12, 5: 12}, alone), known_for=AT_ONCE)) == 5
+    assert restarted_id(rolled(up_for({2: 12, 5: 12}, observation), known_for=JUST_STARTED)) in (2, 5)
+    only_5_needs_it = cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3, 4, 6)})
+    assert restarted_id(rolled(up_for({2: 12, 5: 12}, only_5_needs_it), known_for=JUST_STARTED)) == 5
+
+
+def test_a_broker_that_does_not_stay_up_waits_for_others_that_share_a_partition_and_need_no_restart() -> None:
+    observation = cluster({**ROLLED_CONTROLLERS, **current(1, 3, 4, 6)})
+    roll = rolled(up_for(dict.fromkeys(BROKERS, 12), observation), known_for=JUST_STARTED)
+    assert "cannot be restarted now" in refused(roll, Reason.ROLLING_NODES)
 
 
 def test_no_broker_that_does_not_stay_up_is_restarted_if_another_one_shares_a_partition_with_it() -> None:
     """1 and 5 are in one partition."""
     observation = cluster({**ROLLED_CONTROLLERS, **current(2, 3, 4, 6)})
-    decision = rolled(up_for({1: 12, 5: 12}, observation), known_for=AT_ONCE).decision
+    decision = rolled(up_for({1: 12, 5: 12}, observation), known_for=JUST_STARTED).decision
     assert isinstance(decision, Wait)
     assert "broker 1 cannot be restarted now: 1 partition (orders-2) has a replica on a node" in decision.message
     assert "; broker 5 counts as away until it has been up for 30 s" in decision.message
@@ -113,10 +113,14 @@ def test_no_broker_that_does_not_stay_up_is_restarted_if_another_one_shares_a_pa
 def test_a_stable_broker_waits_for_all_nodes_that_do_not_stay_up_and_the_message_names_them() -> None:
     several = {1: 12, 2: 5, 5: 12}
     observation = up_for(several, cluster({**ROLLED_CONTROLLERS, **current(1, 2, 5)}))
-    text = refused(rolled(observation, known_for=AT_ONCE), Reason.ROLLING_NODES)
+    text = refused(rolled(observation, known_for=JUST_STARTED), Reason.ROLLING_NODES)
     assert text.startswith("broker 1, broker 2, broker 5 have been up only since 2026-01-02 03:03:53 UTC or later")
-    every = up_for(dict.fromkeys((*CONTROLLERS, *BROKERS), 5), cluster({**ROLLED_CONTROLLERS, **current(*BROKERS[:5])}))
-    text = refused(rolled(every, known_for=AT_ONCE), Reason.ROLLING_NODES)
+
+
+def test_the_message_of_a_wait_for_returned_nodes_names_eight_of_them_at_most() -> None:
+    observation = cluster({**ROLLED_CONTROLLERS, **current(*BROKERS[:5])})
+    every_node = up_for(dict.fromkeys((*CONTROLLERS, *BROKERS), 5), observation)
+    text = refused(rolled(every_node, known_for=JUST_STARTED), Reason.ROLLING_NODES)
     assert text.startswith(
         "broker 1, broker 2, broker 3, broker 4, broker 5, broker 6, controller 3001, controller 3002"
     )
@@ -126,47 +130,49 @@ def test_a_stable_broker_waits_for_all_nodes_that_do_not_stay_up_and_the_message
 def test_no_broker_is_restarted_while_a_controller_does_not_stay_up() -> None:
     observation = up_for({5: 12, 3002: 12}, cluster({**ROLLED_CONTROLLERS, **current(1, 2, 3, 4, 6)}))
     assert "broker 5, controller 3002 have been up" in refused(
-        rolled(observation, known_for=AT_ONCE), Reason.ROLLING_NODES
+        rolled(observation, known_for=JUST_STARTED), Reason.ROLLING_NODES
     )
 
 
 def test_no_controller_of_two_that_do_not_stay_up_is_restarted_if_the_majority_needs_both() -> None:
     observation = up_for({3002: 12, 3003: 12}, cluster())
-    text = refused(rolled(observation, known_for=AT_ONCE), Reason.WAITING_FOR_QUORUM)
+    text = refused(rolled(observation, known_for=JUST_STARTED), Reason.WAITING_FOR_QUORUM)
     assert "controller 3002 cannot be restarted now: without it 1 of 3 voters are caught up, 2 required" in text
     assert "controller 3003 counts as away until it has been up for 30 s" in text
 
 
 def test_a_controller_that_does_not_stay_up_is_restarted_while_a_broker_does_not_stay_up() -> None:
     """If the controller waited for the broker, both would wait for ever: brokers are restarted after controllers."""
-    assert restarted_id(rolled(up_for({3002: 12, 5: 12}, cluster()), known_for=AT_ONCE)) == 3002
+    assert restarted_id(rolled(up_for({3002: 12, 5: 12}, cluster()), known_for=JUST_STARTED)) == 3002
 
 
 def test_a_controller_that_does_not_stay_up_is_restarted_before_any_other_controller() -> None:
-    assert restarted_id(rolled(up_for({3003: 12}, cluster()), known_for=AT_ONCE)) == 3003
+    assert restarted_id(rolled(up_for({3003: 12}, cluster()), known_for=JUST_STARTED)) == 3003
 
 
 def test_a_broker_that_does_not_stay_up_and_needs_no_restart_is_waited_for() -> None:
     observation = up_for({5: 12}, cluster({**ROLLED_CONTROLLERS, **current(5)}))
-    assert "broker 5 has been up only" in refused(rolled(observation, known_for=AT_ONCE), Reason.ROLLING_NODES)
+    assert "broker 5 has been up only" in refused(rolled(observation, known_for=JUST_STARTED), Reason.ROLLING_NODES)
 
 
 def test_a_returned_node_in_flight_that_counts_as_stable_does_not_hold_back_the_next_node() -> None:
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
-    assert restarted_id(rolled(up_for({1: 5}, observation), sent(1, stable=True), known_for=AT_ONCE)) == 4
+    assert restarted_id(rolled(up_for({1: 5}, observation), sent(1, stable=True), known_for=JUST_STARTED)) == 4
 
 
 @pytest.mark.parametrize("state", [NodeState.GHOST, NodeState.FENCED])
 def test_a_node_that_does_not_run_is_not_waited_for_as_one_that_returned(state: NodeState) -> None:
     isr = tuple(replace(partition, in_sync=partition.isr - {1}) for partition in PARTITIONS)
     observation = cluster(ROLLED_CONTROLLERS, {1: replace(a_node(1), state=state)}, isr)
-    assert "has been up only" not in str(rolled(up_for({1: 5}, observation), known_for=AT_ONCE).decision)
+    assert "has been up only" not in str(rolled(up_for({1: 5}, observation), known_for=JUST_STARTED).decision)
 
 
 def test_a_controllers_clock_that_is_set_forward_does_not_shorten_the_wait_for_a_returned_node() -> None:
     """Broker 5 registered 3 s ago. Then the clock was set an hour forward: by the log, it was 3603 s ago."""
     observation = up_for({5: 3603}, log_is_ahead=3600)
-    assert "broker 5 has been up only since" in refused(rolled(observation, known_for=AT_ONCE), Reason.ROLLING_NODES)
+    assert "broker 5 has been up only since" in refused(
+        rolled(observation, known_for=JUST_STARTED), Reason.ROLLING_NODES
+    )
 
 
 def test_a_clock_that_is_set_back_does_not_lengthen_the_wait_beyond_stable_for() -> None:
@@ -182,7 +188,7 @@ def test_without_the_metadata_log_the_start_of_the_container_is_the_return_of_th
     seconds: float, *, is_waited_for: bool
 ) -> None:
     pods = {5: a_pod(5, revision=NEW, started_at=NOW - timedelta(seconds=seconds))}
-    roll = rolled(cluster({**ROLLED_CONTROLLERS, **pods}), known_for=AT_ONCE)
+    roll = rolled(cluster({**ROLLED_CONTROLLERS, **pods}), known_for=JUST_STARTED)
     assert isinstance(roll.decision, Wait if is_waited_for else Act)
     if is_waited_for:
         text = refused(roll, Reason.ROLLING_NODES)
@@ -195,13 +201,13 @@ def test_the_return_of_a_controller_that_the_log_does_not_name_is_the_start_of_i
     """
     young = {id_: a_pod(id_, revision=NEW, started_at=NOW - timedelta(seconds=12)) for id_ in (3001, 5)}
     observation = up_for({}, cluster({**ROLLED_CONTROLLERS, **young}))
-    assert isinstance(rolled(observation, known_for=AT_ONCE).decision, Act)
+    assert isinstance(rolled(observation, known_for=JUST_STARTED).decision, Act)
     assert observation.returns is not None
     unnamed = {id_: at for id_, at in observation.returns.times.items() if id_ not in CONTROLLERS}
-    roll = rolled(replace(observation, returns=replace(observation.returns, times=unnamed)), known_for=AT_ONCE)
+    roll = rolled(replace(observation, returns=replace(observation.returns, times=unnamed)), known_for=JUST_STARTED)
     assert "controller 3001 has been up only since" in refused(roll, Reason.ROLLING_NODES)
 
 
 def test_no_returned_node_is_waited_for_if_stable_for_is_zero() -> None:
-    at_once = replace(ROLLOUT, stable_for=timedelta(0))
-    assert isinstance(rolled(up_for({5: 0}), rollout=at_once, known_for=AT_ONCE).decision, Act)
+    without_wait = replace(ROLLOUT, stable_for=timedelta(0))
+    assert isinstance(rolled(up_for({5: 0}), rollout=without_wait, known_for=JUST_STARTED).decision, Act)

@@ -97,45 +97,53 @@ def test_an_eviction_that_is_not_carried_out_waits_while_a_stuck_controller_is_i
 
 
 def test_by_hand_a_lagging_voter_is_restarted_itself_and_of_two_lagging_voters_neither() -> None:
-    observation = replace(cluster(quorum=voting(behind=[3002])), workloads=Unknown(SILENT))
-    assert restarted_id(rolled(observation, rollout=Rollout(MANUAL.name), changes=(RAISE,))) == 3002
-    two = replace(cluster(quorum=voting(behind=[3002, 3003])), workloads=Unknown(SILENT))
-    refused(rolled(two, rollout=Rollout(MANUAL.name), changes=(RAISE,)), Reason.WAITING_FOR_QUORUM)
+    one_behind = replace(cluster(quorum=voting(behind=[3002])), workloads=Unknown(SILENT))
+    assert restarted_id(rolled(one_behind, rollout=Rollout(MANUAL.name), changes=(RAISE,))) == 3002
+    two_behind = replace(cluster(quorum=voting(behind=[3002, 3003])), workloads=Unknown(SILENT))
+    refused(rolled(two_behind, rollout=Rollout(MANUAL.name), changes=(RAISE,)), Reason.WAITING_FOR_QUORUM)
 
 
 def test_a_voter_that_crashed_within_ten_minutes_counts_as_missing_whatever_revision_it_runs() -> None:
-    """The voter is of a revision that is being left, so that no roll is halted for it: it is restarted itself, no other
-    is.
-    """
-    old = crashed(3003, revision=OLD)
-    assert restarted_id(rolled(cluster({**current(3001, 3002), **old}))) == 3003
-    assert restarted_id(rolled(cluster(old))) == 3003
-    again = refused(rolled(cluster({**current(3001, 3002), **crashed(3003)})), Reason.ROLLOUT_HALTED)
-    assert "controller-3003" in again
-    long_ago = crashed(3003, revision=OLD, started_at=NOW - timedelta(minutes=11))
-    assert restarted_id(rolled(cluster(long_ago))) == 3002
+    """On a revision that is being left, no roll is halted for it: it is restarted itself, no other is."""
+    on_former_revision = crashed(3003, revision=OLD)
+    assert restarted_id(rolled(cluster({**current(3001, 3002), **on_former_revision}))) == 3003
+    assert restarted_id(rolled(cluster(on_former_revision))) == 3003
+    message = refused(rolled(cluster({**current(3001, 3002), **crashed(3003)})), Reason.ROLLOUT_HALTED)
+    assert "controller-3003" in message
+
+
+def test_a_voter_that_crashed_more_than_ten_minutes_ago_takes_its_turn() -> None:
+    crashed_before = crashed(3003, revision=OLD, started_at=NOW - timedelta(minutes=11))
+    assert restarted_id(rolled(cluster(crashed_before))) == 3002
 
 
 def test_the_time_since_a_voter_crashed_does_not_depend_on_a_clock_that_is_ahead() -> None:
-    crash = NOW - timedelta(hours=2, minutes=1)
-    crashing, other = (crashed(id_, revision=OLD, started_at=crash) for id_ in (3002, 3003))
-    observation = cluster({**current(3001, 3002), **other})
-    assert restarted_id(rolled(cluster(other))) == 3002
-    assert restarted_id(rolled(read_at(cluster(other), NOW - timedelta(hours=2)))) == 3003
-    assert restarted_id(rolled(read_at(observation, NOW - timedelta(hours=2)))) == 3003
-    both = read_at(cluster({**current(3001), **crashing, **other}), NOW - timedelta(hours=2))
-    assert restarted_id(rolled(both)) == 3002  # each may, or they would wait for each other
+    """By the clock of the API server, at which pods are read, it is 2 h earlier: the crash was a minute ago."""
+    started_at, api_time = NOW - timedelta(hours=2, minutes=1), NOW - timedelta(hours=2)
+    crashed_3002, crashed_3003 = (crashed(id_, revision=OLD, started_at=started_at) for id_ in (3002, 3003))
+    assert restarted_id(rolled(cluster(crashed_3003))) == 3002
+    assert restarted_id(rolled(read_at(cluster(crashed_3003), api_time))) == 3003
+    assert restarted_id(rolled(read_at(cluster({**current(3001, 3002), **crashed_3003}), api_time))) == 3003
+    both = cluster({**current(3001), **crashed_3002, **crashed_3003})
+    assert restarted_id(rolled(read_at(both, api_time))) == 3002  # each may, or they would wait for each other
 
 
-def test_one_of_two_voters_that_crash_on_the_old_revision_is_restarted_while_a_majority_stays() -> None:
+BOTH_CRASH = {**current(3001), **crashed(3002, revision=OLD), **crashed(3003, revision=OLD)}
+"""Two voters crash on the revision that is being left; 3001, which is done, serves."""
+
+
+def test_one_of_two_voters_that_crash_on_the_former_revision_is_restarted_while_a_majority_stays() -> None:
     """If both waited, each would wait for the other, for ever."""
-    both = {**current(3001), **crashed(3002, revision=OLD), **crashed(3003, revision=OLD)}
-    assert restarted_id(rolled(cluster(both))) == 3002
-    refused(rolled(cluster({**both, **current(3002)}, silent(3002))), Reason.WAITING_FOR_QUORUM)
-    assert restarted_id(rolled(cluster({**both, 3001: a_pod(3001)}))) == 3002  # and not the one that serves
-    assert restarted_id(rolled(cluster(both, quorum=voting(behind=[3003])))) == 3003
-    serving = refused(rolled(cluster({**both, **current(3003, 3002), **crashed(3002)})), Reason.ROLLOUT_HALTED)
-    assert "controller-3002" in serving
+    assert restarted_id(rolled(cluster(BOTH_CRASH))) == 3002
+    refused(rolled(cluster({**BOTH_CRASH, **current(3002)}, silent(3002))), Reason.WAITING_FOR_QUORUM)
+
+
+def test_of_two_voters_that_crash_the_one_that_is_behind_is_restarted_first() -> None:
+    assert restarted_id(rolled(cluster(BOTH_CRASH, quorum=voting(behind=[3003])))) == 3003
+
+
+def test_a_voter_that_serves_is_not_restarted_while_two_others_crash() -> None:
+    assert restarted_id(rolled(cluster({**BOTH_CRASH, 3001: a_pod(3001)}))) == 3002
 
 
 def test_only_the_missing_voter_may_be_restarted_of_the_controllers() -> None:

@@ -124,7 +124,8 @@ def test_partitions_that_a_consent_makes_unavailable_are_in_the_plan_and_its_has
     first, second = steps_of(plan)
     assert (first.consent, second.consent) == ("single-replica-topics", "")
     assert first.detail.endswith(unavailability)
-    assert len({plan.hash, planned().hash, consenting({"one": 2}).hash, consenting({"one": 2, "three": 1}).hash}) == 4
+    of_other_topics = (consenting({"one": 2}).hash, consenting({"one": 2, "three": 1}).hash)
+    assert len({plan.hash, planned().hash, *of_other_topics}) == 4
     assert consenting({}).hash == planned().hash
 
 
@@ -249,10 +250,13 @@ def test_the_stage_of_a_roll_is_made_of_the_pods_of_a_reading() -> None:
     assert proposed(observed_fleet(*nodes, sets=(stateful_set(done),))).plan.is_over
 
 
-def test_unread_pods_make_no_stage_and_a_template_that_is_not_processed_yet_makes_pods_unknown() -> None:
-    world = observed_fleet(in_pod(1), sets=(stateful_set(pod(1)),))
+def test_unread_pods_make_no_stage() -> None:
+    observation = observed_fleet(in_pod(1), sets=(stateful_set(pod(1)),))
     not_asked = Unknown(Failure(FailureKind.NOT_ASKED, "pods", "no driver"))
-    assert proposed(replace(world, workloads=not_asked)).plan.is_over
+    assert proposed(replace(observation, workloads=not_asked)).plan.is_over
+
+
+def test_the_pods_are_unknown_while_the_template_of_their_stateful_set_is_not_processed() -> None:
     unobserved = WorkloadsReading(NOW, (stateful_set(pod(1), observed=False),))
     assert pods_of(unobserved) is None
 
@@ -305,10 +309,8 @@ def test_an_approval_of_another_plan_holds_restarts_and_follows_those_in_flight(
 
 
 def test_the_read_requirements_of_all_kinds_of_stages_are_combined() -> None:
-    first, other = (
-        ReadRequirements(partitions=True, settings=frozenset({"a", "b"})),
-        ReadRequirements(settings=frozenset({"c"})),
-    )
-    assert first | other == ReadRequirements(partitions=True, settings=frozenset({"a", "b", "c"}))
+    of_roll = ReadRequirements(partitions=True, settings=frozenset({"a", "b"}))
+    of_levels = ReadRequirements(settings=frozenset({"c"}))
+    assert of_roll | of_levels == ReadRequirements(partitions=True, settings=frozenset({"a", "b", "c"}))
     assert ReadRequirements() | ReadRequirements(znodes=True) == ReadRequirements(znodes=True)
     assert ReadRequirements() | ReadRequirements() == ReadRequirements()

@@ -124,7 +124,8 @@ def message(reading: RightsReading, right: ClusterRight, resource: KafkaResource
     return next(it.message for it in reading.findings if (it.right, it.resource) == (right, resource))
 
 
-async def test_one_request_to_each_node_shows_all_rights_on_the_cluster() -> None:
+async def test_two_requests_to_each_node_show_all_rights_on_the_cluster() -> None:
+    """DescribeCluster lists all rights but DESCRIBE_CONFIGS, for which DescribeConfigs is tried."""
     nodes = {1: broker(), 3001: controller()}
     reading = await rights({1: nodes[1]}, {3001: nodes[3001]})
     assert set(states(reading).values()) == {RightState.GRANTED}

@@ -83,8 +83,8 @@ class Held(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """Every desired level is verified on the active controller and every live node; or, with reason `Observed`, mode
-    Observe sends nothing.
+    """All that the document asks for is reached and was read back, such as each desired level on every live node; or,
+    with reason `Observed`, mode Observe sends nothing.
     """
 
     reason: Reason

@@ -1,4 +1,5 @@
-"""Conditions that must hold before the next step of a migration: for each way, a chain of named checks.
+"""Conditions that must hold before the next step of a migration: for each way from one position to the next
+(`edges.Edge`), a chain of named checks.
 
 Pure. Called by `core/migration/state.py` in each reconciliation, so also right before each restart. Every check of the
 chain runs, so that people see all blockers at once. What is not known blocks. Sources: KIP-866, `KRaftMigrationDriver`
@@ -252,11 +253,12 @@ def preflight_passes(question: EdgeCheckInput) -> Iterator[Blocker]:
     )
 
 
-def every_broker_was_seen(question: EdgeCheckInput) -> Iterator[Blocker]:
-    """Every broker that has replicas is registered in ZooKeeper: a broker that is down may come back with the flag."""
-    # At Released, the brokers that run lose the flag first.
+def no_broker_is_absent(question: EdgeCheckInput) -> Iterator[Blocker]:
+    """At position ZooKeeper, every broker that has replicas is registered: one that is down may come back with the
+    flag. At Released, the brokers that run lose the flag first, so nothing is checked yet.
+    """
     if question.progress.position is not Position.ZOOKEEPER:
-        return  # others lose the flag meanwhile
+        return
     yield from unknown_assignment(question.progress)
     for id_ in question.progress.facts.absent or ():
         text = f"broker {id_} has replicas but is not registered: it may start again with {FLAG}"
@@ -301,7 +303,7 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
     MOVE_BROKERS_BACK: (quorum_is_led, settings_are_known, brokers_are_registered, both_hold_the_same),
     STOP_CONTROLLERS: (every_broker_is_back, zookeeper_keeps_up, both_hold_the_same),
     RELEASE: (zookeeper_is_left_alone,),
-    UNFLAG_BROKERS: (every_broker_was_seen, every_broker_is_informed),
+    UNFLAG_BROKERS: (no_broker_is_absent, every_broker_is_informed),
     WITHDRAW: (no_controller_is_left,),
 }  # fmt: skip
 """The checks of each way, in the order in which their blockers are listed."""

@@ -21,8 +21,8 @@ from kafkafeatures.core.resolve import wanted_of
 
 UNATTRIBUTED = "Unattributed"
 
-BEFORE_MS, AFTER_MS = 10 * 60 * 1000, 60 * 1000
-"""Milliseconds by which the time of a history entry may be later, or earlier, than that of the record: the operator
+ENTRY_LATER_MS, ENTRY_EARLIER_MS = 10 * 60 * 1000, 60 * 1000
+"""Most milliseconds by which a history entry may be later, or earlier, than the record of its change: the operator
 writes the entry once it has read the level back, and its clock may differ from the controller's."""
 
 _DONE = (Result.APPLIED.value, Result.CORRECTED.value)
@@ -73,7 +73,7 @@ class Documents:
                     continue
                 if old_level not in (None, change.from_level):
                     continue
-                if -AFTER_MS <= done_ms - at_ms <= BEFORE_MS:
+                if -ENTRY_EARLIER_MS <= done_ms - at_ms <= ENTRY_LATER_MS:
                     return resource.name
         return UNATTRIBUTED
 

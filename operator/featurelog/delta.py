@@ -14,13 +14,13 @@ commit of another run in between refuses all of its own, from the first table (`
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -109,8 +109,8 @@ class Output:
     def __init__(self, output: str, place: str, options: Mapping[str, str], tables: dict[str, DeltaTable]) -> None:
         self._output, self._place, self._options = output, place, dict(options)
         self._delta = tables
-        self._documents: dict[str, tuple[TableFile, str]] = {}
-        """By cluster, the file of its ledger and its content, as the last run left them."""
+        self._digests: dict[str, tuple[TableFile, bytes]] = {}
+        """By cluster, the file of its ledger and a digest of its content, as the last run left them."""
         self._runs: list[dict[str, Any]] = []
         self.tables, self.ledger = Tables(output), Ledger()
 
@@ -159,8 +159,8 @@ class Output:
         nodes, derived = list[Node](), dict[str, str]()
         for file in tables[LEDGER]:
             (row,) = Tables(self._output, files={LEDGER: (file,)}).read(LEDGER, _LEDGER).to_pylist()
-            self._documents[row["cluster"]] = file, row["document"]
-            of_cluster = Ledger.from_json(msgspec.json.decode(row["document"]))
+            self._digests[row["cluster"]] = file, _digest(row["document"].encode())
+            of_cluster = Ledger.from_json(row["document"])
             nodes += of_cluster.nodes
             derived |= of_cluster.derived
         self.ledger = Ledger(nodes, derived)
@@ -264,12 +264,12 @@ class Output:
         """The files of the ledger, one for each cluster: that of the last run if nothing has changed in it."""
         files = []
         for cluster, of_cluster in ledger.by_cluster().items():
-            document = msgspec.json.encode(of_cluster.to_json()).decode()
-            old = self._documents.get(cluster)
-            if old is None or old[1] != document:
+            document = of_cluster.to_json()
+            old, digest = self._digests.get(cluster), _digest(document)
+            if old is None or old[1] != digest:
                 before()
-                rows = pa.Table.from_pylist([{"cluster": cluster, "document": document}], schema=_LEDGER)
-                self._documents[cluster] = old = write_table(self._output, LEDGER, rows, cluster, None), document
+                rows = pa.Table.from_pylist([{"cluster": cluster, "document": document.decode()}], schema=_LEDGER)
+                self._digests[cluster] = old = write_table(self._output, LEDGER, rows, cluster, None), digest
             files.append(old[0])
         return tuple(files)
 
@@ -308,6 +308,10 @@ class Output:
         if added := [each for each in schema.fields if each.name not in names]:
             delta_table.alter.add_columns([Field(each.name, each.type) for each in added], commit_properties=commit)
         return delta_table
+
+
+def _digest(document: bytes) -> bytes:
+    return hashlib.sha256(document).digest()
 
 
 def _now() -> datetime:

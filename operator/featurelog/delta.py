@@ -14,13 +14,13 @@ commit of another run in between refuses all of its own, from the first table (`
 
 from __future__ import annotations
 
+import hashlib
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
@@ -55,6 +55,10 @@ _LATEST = "LATEST"
 """A file of outputs before they were Delta tables, whose rows this version does not know."""
 MOST_RUNS = 1000
 """Rows of `runs`: older ones are dropped."""
+_CONFIGURATION = {"delta.enableExpiredLogCleanup": "false"}
+"""Properties of each table. A commit that cleaned up the log could delete the entries of the version that `runs` names,
+if that is old and a killed run has committed a newer one. Only `maintain` knows which entries are needed.
+"""
 
 
 class OutputError(Exception):
@@ -105,8 +109,8 @@ class Output:
     def __init__(self, output: str, place: str, options: Mapping[str, str], tables: dict[str, DeltaTable]) -> None:
         self._output, self._place, self._options = output, place, dict(options)
         self._delta = tables
-        self._documents: dict[str, tuple[TableFile, str]] = {}
-        """By cluster, the file of its ledger and its content, as the last run left them."""
+        self._digests: dict[str, tuple[TableFile, bytes]] = {}
+        """By cluster, the file of its ledger and a digest of its content, as the last run left them."""
         self._runs: list[dict[str, Any]] = []
         self.tables, self.ledger = Tables(output), Ledger()
 
@@ -137,30 +141,42 @@ class Output:
 
     def _read(self) -> None:
         """Read what the last row of `runs` names. A table without a row, of a run that was killed, has no files."""
-        if RUNS not in self._delta:
-            return
-        files = _files(RUNS, self._delta[RUNS])
-        self._runs = Tables(self._output, files={RUNS: files}).read(RUNS, _RUNS).to_pylist()
+        if RUNS in self._delta:
+            files = _files(RUNS, self._delta[RUNS])
+            self._runs = Tables(self._output, files={RUNS: files}).read(RUNS, _RUNS).sort_by("sequence").to_pylist()
+        sequence = self._runs[-1]["sequence"] if self._runs else 0
+        # A killed run is the one after the last row. Tables of a later one show that `runs` is lost, or an older copy:
+        # to begin anew would lose rows of logs that are gone from the inputs.
+        if any((table.transaction_version(WRITER) or 0) > sequence + 1 for table in self._delta.values()):
+            problem = "is missing or older than the tables; restore it, or give another output"
+            raise OutputError(f"{self._output}/{RUNS}: {problem}")
         if not self._runs:
             return
-        last = max(self._runs, key=lambda run: run["sequence"])
-        versions = {str(name): int(version) for name, version in last["versions"]}
+        # A newer release may have tables that this one does not know.
+        versions = {name: version for name, version in self._runs[-1]["versions"] if name in _SCHEMAS}
         tables = {name: _files(name, self._at(name, version)) for name, version in versions.items()}
-        self.tables = Tables(self._output, last["sequence"], tables, versions)
+        self.tables = Tables(self._output, sequence, tables, versions)
         nodes, derived = list[Node](), dict[str, str]()
         for file in tables[LEDGER]:
             (row,) = Tables(self._output, files={LEDGER: (file,)}).read(LEDGER, _LEDGER).to_pylist()
-            self._documents[row["cluster"]] = file, row["document"]
-            of_cluster = Ledger.from_json(msgspec.json.decode(row["document"]))
+            self._digests[row["cluster"]] = file, _digest(row["document"].encode())
+            of_cluster = Ledger.from_json(row["document"])
             nodes += of_cluster.nodes
             derived |= of_cluster.derived
         self.ledger = Ledger(nodes, derived)
 
     def _at(self, name: str, version: int) -> DeltaTable:
-        """A table at a version: that which is open already, unless a later commit of a killed run is in it."""
-        if self._delta[name].version() == version:
+        """A table at a version: that which is open already, unless a later commit is in it, or the table was made since
+        the others were opened. Raises OutputError.
+        """
+        if name in self._delta and self._delta[name].version() == version:
             return self._delta[name]
-        return DeltaTable(f"{self._place}/{name}", version=version, storage_options=self._options)
+        uri = f"{self._place}/{name}"
+        try:
+            return DeltaTable(uri, version=version, storage_options=self._options)
+        except DeltaError:
+            problem = f"version {version}, which `{RUNS}` names, cannot be read"
+            raise OutputError(f"{uri}: {problem}; restore the table, or give another output") from None
 
     def commit(
         self, files: Mapping[str, Iterable[TableFile]], ledger: Ledger, before: Callable[[], None] = lambda: None
@@ -172,9 +188,7 @@ class Output:
         try:
             self._commit(sequence, files, ledger, before)
         except (DeltaError, OSError, pa.ArrowException) as error:
-            if "Failed to commit transaction" in str(error) or "already exists" in str(error):
-                raise OutputError(f"{self._output}: another run has written to it meanwhile; run it again") from None
-            raise OutputError(f"{self._output}: {stores.reason(error)}; run it again") from None
+            raise OutputError(f"{self._output}: {_failure(error)}; run it again") from None
 
     def _commit(
         self, sequence: int, files: Mapping[str, Iterable[TableFile]], ledger: Ledger, before: Callable[[], None]
@@ -187,14 +201,17 @@ class Output:
         for name, of_table in new_files.items():
             before()
             versions[name] = self._committed(name, of_table, sequence)
-        run = {"sequence": sequence, "at": int(time.time() * 1_000_000), "versions": sorted(versions.items())}
-        self._runs = [*self._runs, run][-MOST_RUNS:]
-        before()
-        row_file = write_table(self._output, RUNS, pa.Table.from_pylist(self._runs, schema=_RUNS), "", None)
-        before()
-        self._committed(RUNS, (row_file,), sequence)
-        before()
+        run = {"sequence": sequence, "at": _now(), "versions": sorted(versions.items())}
+        self._commit_runs([*self._runs, run][-MOST_RUNS:], before)
         self.tables, self.ledger = Tables(self._output, sequence, new_files, versions), ledger
+
+    def _commit_runs(self, runs: list[dict[str, Any]], before: Callable[[], None]) -> None:
+        before()
+        row_file = write_table(self._output, RUNS, pa.Table.from_pylist(runs, schema=_RUNS), "", None)
+        before()
+        self._committed(RUNS, (row_file,), runs[-1]["sequence"])
+        before()
+        self._runs = runs
 
     def remove_cluster(self, cluster: str, before: Callable[[], None] = lambda: None) -> None:
         """Commit the tables and the ledger without a cluster's folder. The files stay, for readers of older versions.
@@ -205,25 +222,34 @@ class Output:
         }
         self.commit(files, self.ledger.without(cluster), before)
 
-    def maintain(self, keep_days: int) -> int:
-        """Delete files that no version of the last `keep_days` days has, those of killed runs among them, and log
-        entries that are older. Files of the last run stay. Returns the number of deleted files. Raises OutputError.
+    def maintain(self, keep_days: int, before: Callable[[], None] = lambda: None) -> int:
+        """Drop the rows of `runs` whose versions were replaced before the last `keep_days` days; then delete files that
+        no version of the other rows has, and log entries that none of them needs. Files that are younger stay, as those
+        of a run under way. Returns the number of deleted files. `before`, raises: see `commit`.
         """
-        deleted = 0
+        since = _now() - timedelta(days=keep_days)
+        following = [run["at"] for run in self._runs[1:]]
+        kept = [run for run, until in zip(self._runs, following, strict=False) if until >= since] + self._runs[-1:]
         try:
-            for name, delta_table in self._delta.items():
-                version = self.tables.versions.get(name)
-                kept = None if version is None else [version]
-                hours = keep_days * 24
-                deleted += len(
-                    delta_table.vacuum(
-                        hours, dry_run=False, enforce_retention_duration=False, full=True, keep_versions=kept
-                    )
-                )
-                delta_table.create_checkpoint()
-        except (DeltaError, OSError) as error:
-            raise OutputError(f"{self._output}: {stores.reason(error)}; run it again") from None
-        return deleted
+            if len(kept) < len(self._runs):  # first: a row that stays names versions that can be read
+                self._commit_runs(kept, before)
+            return sum(self._maintained(name, kept, keep_days * 24, before) for name in list(self._delta))
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            raise OutputError(f"{self._output}: {_failure(error)}; run it again") from None
+
+    def _maintained(self, name: str, runs: Sequence[Mapping[str, Any]], hours: int, before: Callable[[], None]) -> int:
+        """Clean up a table, of which the versions that these runs name stay. Returns the number of deleted files."""
+        before()
+        versions = sorted({version for run in runs for table, version in run["versions"] if table == name})
+        deleted = self._delta[name].vacuum(
+            hours, dry_run=False, enforce_retention_duration=False, full=True, keep_versions=versions
+        )
+        before()
+        oldest = self._at(name, versions[0]) if versions else self._delta[name]
+        oldest.create_checkpoint()
+        before()
+        oldest.cleanup_metadata()  # older entries, without which the checkpoint can be read
+        return len(deleted)
 
     def _refuse_missing(self, files: Sequence[TableFile]) -> None:
         """Raise OutputError unless each file has the size that its worker reported: a worker may have another disk."""
@@ -238,12 +264,12 @@ class Output:
         """The files of the ledger, one for each cluster: that of the last run if nothing has changed in it."""
         files = []
         for cluster, of_cluster in ledger.by_cluster().items():
-            document = msgspec.json.encode(of_cluster.to_json()).decode()
-            old = self._documents.get(cluster)
-            if old is None or old[1] != document:
+            document = of_cluster.to_json()
+            old, digest = self._digests.get(cluster), _digest(document)
+            if old is None or old[1] != digest:
                 before()
-                rows = pa.Table.from_pylist([{"cluster": cluster, "document": document}], schema=_LEDGER)
-                self._documents[cluster] = old = write_table(self._output, LEDGER, rows, cluster, None), document
+                rows = pa.Table.from_pylist([{"cluster": cluster, "document": document.decode()}], schema=_LEDGER)
+                self._digests[cluster] = old = write_table(self._output, LEDGER, rows, cluster, None), digest
             files.append(old[0])
         return tuple(files)
 
@@ -252,7 +278,7 @@ class Output:
         delta_table, schema = self._table(name, sequence), Schema.from_arrow(_SCHEMAS[name])
         present = {file.path: file for file in _files(name, delta_table)}
         wanted = {file.path: file for file in files}
-        now_ms, partition = int(time.time() * 1000), [] if name == RUNS else [PARTITION]
+        now_ms, partition = int(_now().timestamp() * 1000), [] if name == RUNS else [PARTITION]
         actions: list[AddAction | RemoveAction] = [
             AddAction(_inside(path), file.size, _partition(name, file), now_ms, data_change=True, stats=_stats(file))
             for path, file in wanted.items() if path not in present
@@ -275,13 +301,27 @@ class Output:
         if name not in self._delta:
             self._delta[name] = DeltaTable.create(
                 f"{self._place}/{name}", schema, partition_by=None if name == RUNS else [PARTITION],
-                storage_options=self._options, commit_properties=commit,
+                storage_options=self._options, commit_properties=commit, configuration=_CONFIGURATION,
             )  # fmt: skip
         delta_table = self._delta[name]
         names = {each.name for each in delta_table.schema().fields}
         if added := [each for each in schema.fields if each.name not in names]:
             delta_table.alter.add_columns([Field(each.name, each.type) for each in added], commit_properties=commit)
         return delta_table
+
+
+def _digest(document: bytes) -> bytes:
+    return hashlib.sha256(document).digest()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _failure(error: Exception) -> str:
+    """The reason why a commit failed."""
+    is_other = any(text in str(error) for text in ("Failed to commit transaction", "already exists"))
+    return "another run has written to it meanwhile" if is_other else stores.reason(error)
 
 
 def _files(table: str, delta_table: DeltaTable) -> tuple[TableFile, ...]:

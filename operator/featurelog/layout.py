@@ -24,8 +24,8 @@ _SECOND = 1_000_000_000  # nanoseconds
 _LARGEST = 64 * 1024  # bytes of `meta.properties` or `quorum-state` that are read
 MOST = 100_000
 """Limit to the number of names in one folder; the folder of a node has some tens."""
-_CLUSTER_ID = re.compile(r"(?m)^cluster\.id\s*=\s*(\S{1,100})\s*$")
-_NODE_ID = re.compile(r"(?m)^(?:node|broker)\.id\s*=\s*([0-9]{1,10})\s*$")
+_CLUSTER_ID = re.compile(r"(?m)^cluster\.id[ \t]*=[ \t]*(\S{1,100})\s*$")
+_NODE_ID = re.compile(r"(?m)^(?:node|broker)\.id[ \t]*=[ \t]*([0-9]{1,10})\s*$")
 """The node id in `meta.properties`; a broker that still runs in ZooKeeper mode has `broker.id`."""
 
 _LONGEST_ID = 40
@@ -119,6 +119,9 @@ class Root:
             yield from (log for log in logs if log is not None)
         except OSError as error:
             raise InputsError(f"{self.uri}: {stores.reason(error)}; check the path and the rights to read it") from None
+        except UnicodeDecodeError as error:
+            name = error.object.decode(errors="replace")
+            raise InputsError(f"{self.uri}: a name is not UTF-8: {name[-100:]!r}; rename it") from None
 
     def logs(self) -> list[NodeLog]:
         """`nodes` of an input of a run. Raises InputsError also if there is none: its volume may not be mounted."""

@@ -13,7 +13,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
+
+import msgspec
 
 from featurelog.layout import LogFile, NodeLog
 from featurelog.parts import Part
@@ -155,16 +157,23 @@ class Ledger:
             {key: digest for ledger in ledgers for key, digest in ledger.derived.items()},
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """The ledger as values for JSON; nodes are still objects, which msgspec writes by their fields."""
-        return {"version": VERSION, "nodes": self.nodes, "derived": self.derived}
+    def to_json(self) -> bytes:
+        """The ledger as a JSON document."""
+        return msgspec.json.encode(_Document(VERSION, self.nodes, self.derived))
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Ledger:
-        """The ledger of a JSON document. Raises KeyError, TypeError or ValueError for any other document."""
-        if document["version"] != VERSION:
-            raise ValueError(f"version {document['version']!r} of a ledger, expected {VERSION}")
-        return cls([_node(node) for node in document["nodes"]], dict(document["derived"]))
+    def from_json(cls, text: str) -> Ledger:
+        """The ledger of a JSON document. Raises ValueError for any other document."""
+        document = msgspec.json.decode(text, type=_Document)
+        if document.version != VERSION:
+            raise ValueError(f"version {document.version} of a ledger, expected {VERSION}")
+        return cls(document.nodes, document.derived)
+
+
+class _Document(msgspec.Struct):
+    version: int
+    nodes: list[Node]
+    derived: dict[str, str]
 
 
 def due(node: Node, uri: str, log: NodeLog, stamp: DigestOf) -> list[Due]:
@@ -195,14 +204,3 @@ def _due(entry: Entry | None, new: Due, stamp: DigestOf) -> Due | None:
     if is_same and is_as_large:
         return None
     return replace(new, fingerprint=first, kept_parts=parts)
-
-
-def _node(document: dict[str, Any]) -> Node:
-    files = {
-        name: Entry(**{**entry, "parts": tuple(Part(**part) for part in entry["parts"])})
-        for name, entry in document["files"].items()
-    }
-    unused = tuple((name, reason) for name, reason in document["unused"])
-    voters = None if document.get("voters") is None else tuple(document["voters"])
-    vote = None if document.get("vote") is None else tuple(document["vote"])
-    return Node(**{**document, "unused": unused, "files": files, "voters": voters, "vote": vote})

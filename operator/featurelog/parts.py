@@ -110,7 +110,7 @@ class Part:
     stamped: position of the last sound batch, `next` if none.
     stamp: digest of the bytes from `stamped` to `next`, by which the next run sees whether the file was only continued.
     ends: the offset behind the last batch; None: no batch.
-    account: of the bytes of the range, as `kraftlog.reading.Account`.
+    account: of the bytes of the range, as `kraftlog.reading.Account`; the ledger does not keep it.
     """
 
     path: str | None
@@ -355,7 +355,4 @@ def merged(parts: Sequence[Part], output: str) -> Part:
     """Merge successive parts of one file into one, since many small ones are slow to read."""
     batches = (batch for part in parts if part.path is not None for batch in batches_of(output, part.path))
     path, rows, size = _written(batches, output)
-    account: dict[str, Any] = {}
-    for part in parts:
-        account = combined(account, part.account)
-    return replace(parts[-1], path=path, rows=rows, size=size, start=parts[0].start, account=account)
+    return replace(parts[-1], path=path, rows=rows, size=size, start=parts[0].start)

@@ -14,7 +14,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from featurelog import cuts, stores
@@ -272,7 +272,7 @@ class Run:
         self.summary.files += 1
         for part in new_parts:
             self.summary.account = combined(self.summary.account, part.account)
-        parts = [*due_file.kept_parts, *new_parts]
+        parts = [*due_file.kept_parts, *(replace(part, account={}) for part in new_parts)]
         if len(parts) > MOST_PARTS and parts[-1].is_final:
             parts = [merged(parts, self.settings.output)]
         due_file.node.files[due_file.file.name] = due_file.entry(parts)

@@ -101,6 +101,11 @@ def killed_while_it_removes(output: Path, cluster: str, point: int) -> bool:
     return _is_killed(_remove_to, output, cluster, point)
 
 
+def killed_in_maintenance(output: Path, keep_days: int, point: int) -> bool:
+    """Maintain the tables until that is killed there; whether it was."""
+    return _is_killed(_maintain_to, output, keep_days, point)
+
+
 def _is_killed(target: Callable[..., None], *arguments: Any) -> bool:
     process = _PROCESSES.Process(target=target, args=arguments)
     process.start()
@@ -110,6 +115,10 @@ def _is_killed(target: Callable[..., None], *arguments: Any) -> bool:
 
 def _remove_to(output: Path, cluster: str, point: int) -> None:
     Output.open(str(output)).remove_cluster(cluster, Points(point))
+
+
+def _maintain_to(output: Path, keep_days: int, point: int) -> None:
+    Output.open(str(output)).maintain(keep_days, Points(point))
 
 
 def _run_to(inputs: Sequence[Path], output: Path, point: int) -> None:

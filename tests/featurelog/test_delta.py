@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +18,12 @@ from deltalake import DeltaTable, write_deltalake
 
 import featurelog
 from featurelog import delta
-from featurelog.delta import LEDGER, RUNS, SCHEMAS, OutputError, load
+from featurelog.delta import LEDGER, RUNS, SCHEMAS, Output, OutputError, load
 from featurelog.parts import METADATA_RECORDS
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from tests.featurelog.inputs import SEGMENT, files, fleet, made_log, put, run, tables, texts
+from tests.featurelog.killing import Points, killed, killed_in_maintenance, points_of
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +85,7 @@ def test_tables_need_no_more_than_the_first_protocol_and_types_that_every_engine
         assert not protocol.reader_features
         assert set(_primitives(json.loads(schema))) <= documented
         assert table.metadata().partition_columns == ([] if name == RUNS else ["cluster"])
-        assert not table.metadata().configuration
+        assert table.metadata().configuration == {"delta.enableExpiredLogCleanup": "false"}
 
 
 def _primitives(kind: Any) -> Iterator[str]:
@@ -147,6 +151,54 @@ def test_a_delta_table_of_another_program_is_not_written_to(tmp_path: Path, name
     assert files(tmp_path / "out") == before
 
 
+@pytest.mark.parametrize("state", ["lost", "older"])
+def test_runs_that_are_lost_or_older_than_the_tables_are_refused(grown: Path, tmp_path: Path, state: str) -> None:
+    """A run that began anew would lose the rows of logs that Kafka has deleted."""
+    shutil.copytree(grown / RUNS, tmp_path / "older")
+    for batches in (25, 30):
+        put(tmp_path / "in", "orders", "1", SEGMENT, made_log(batches), "orders-id")
+        run([tmp_path / "in"], grown)
+    shutil.rmtree(grown / RUNS)
+    if state == "older":
+        shutil.copytree(tmp_path / "older", grown / RUNS)
+    before = files(grown)
+    with pytest.raises(OutputError, match="/runs: is missing or older than the tables; restore it, or give another"):
+        run([tmp_path / "in"], grown)
+    assert files(grown) == before
+
+
+@pytest.mark.parametrize("name", [LEDGER, "rolls"])
+def test_a_table_that_is_lost_is_named(grown: Path, tmp_path: Path, name: str) -> None:
+    shutil.rmtree(grown / name)
+    before = files(grown)
+    with pytest.raises(OutputError, match=f"/{name}: version [0-9]+, which `runs` names, cannot be read; restore the"):
+        run([tmp_path / "in"], grown)
+    assert files(grown) == before
+
+
+def test_a_table_that_is_made_while_another_process_opens_the_output_is_read(
+    grown: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected, is_there = tables(grown), DeltaTable.is_deltatable
+    monkeypatch.setattr(
+        DeltaTable, "is_deltatable", lambda uri, options: not uri.endswith("/rolls") and is_there(uri, options)
+    )
+    assert tables(grown) == expected
+
+
+def test_a_table_of_a_newer_release_is_left_alone(grown: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(delta, "SCHEMAS", {**SCHEMAS, "new": SCHEMAS["rolls"]})
+        patch.setattr(delta, "_SCHEMAS", {LEDGER: delta._LEDGER, **delta.SCHEMAS, RUNS: delta._RUNS})
+        put(tmp_path / "in", "orders", "1", SEGMENT, made_log(25), "orders-id")
+        run([tmp_path / "in"], grown)
+    assert "new" in dict(DeltaTable(grown / RUNS).to_pyarrow_table().to_pylist()[-1]["versions"])
+    put(tmp_path / "in", "orders", "1", SEGMENT, made_log(30), "orders-id")
+    run([tmp_path / "in"], grown)
+    run([tmp_path / "in"], tmp_path / "whole")
+    assert tables(grown)["feature_timeline"] == tables(tmp_path / "whole")["feature_timeline"]
+
+
 def test_an_output_of_a_version_before_delta_is_not_written_to(tmp_path: Path) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log(12))
     (tmp_path / "out").mkdir()
@@ -184,6 +236,80 @@ def test_maintenance_deletes_old_files_of_no_table_and_keeps_those_of_the_last_r
     assert json.loads(capsys.readouterr().out) == {"output": str(grown), "deletedFiles": 1}
     assert (of_killed_run.exists(), of_run_under_way.exists()) == (False, True)
     assert tables(grown) == before
+
+
+def put_back(output: Path, days: int) -> None:
+    """Make all files this old."""
+    at = time.time() - days * 86_400
+    for path in output.rglob("*"):
+        os.utime(path, (at, at))
+
+
+def test_the_version_that_runs_names_stays_readable_however_old_it_is_and_however_many_runs_fail(
+    grown: Path, tmp_path: Path
+) -> None:
+    """Delta's own cleanup would delete the log of a version that is 90 days old once a checkpoint is behind it."""
+    before = tables(grown)
+    put_back(grown, 90)
+    put(tmp_path / "in", "orders", "1", SEGMENT, made_log(25), "orders-id")
+    shutil.copytree(grown, tmp_path / "whole")
+    point = points_of([tmp_path / "in"], tmp_path / "whole") - 2
+    for _ in range(2):
+        assert killed([tmp_path / "in"], grown, point)
+        assert tables(grown) == before
+        Output.open(str(grown)).maintain(7)
+        assert tables(grown) == before
+    run([tmp_path / "in"], grown)
+    assert tables(grown) == tables(tmp_path / "whole")
+
+
+@pytest.fixture
+def three_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The tables of runs 40 and 20 days ago, and of now. All files are older than that."""
+    output = tmp_path / "three"
+    for days, batches in ((40, 12), (20, 20), (0, 25)):
+        put(tmp_path / "in", "orders", "1", SEGMENT, made_log(batches), "orders-id")
+        monkeypatch.setattr(delta, "_now", lambda days=days: datetime.now(UTC) - timedelta(days=days))
+        run([tmp_path / "in"], output)
+    put_back(output, 90)
+    return output
+
+
+def versions_of(output: Path) -> dict[int, dict[str, list[str]]]:
+    """The rows of all tables as each row of `runs` names them."""
+    runs = DeltaTable(output / RUNS).to_pyarrow_table().to_pylist()
+    return {
+        run["sequence"]: {name: rows(output, name, version) for name, version in run["versions"] if name in SCHEMAS}
+        for run in runs
+    }
+
+
+def test_maintenance_keeps_every_version_that_was_the_last_one_in_these_days(three_runs: Path) -> None:
+    before = versions_of(three_runs)
+    for _ in range(2):  # the first one makes checkpoints, which no longer have entries of files removed long ago
+        Output.open(str(three_runs)).maintain(30)
+        assert versions_of(three_runs) == before
+    assert Output.open(str(three_runs)).maintain(10) > 0
+    assert versions_of(three_runs) == {sequence: before[sequence] for sequence in (2, 3)}
+    assert not list((three_runs / LEDGER / "_delta_log").glob(f"{0:020}.json"))
+    assert Output.open(str(three_runs)).maintain(30) == 0, "no row names a version that is gone"
+
+
+def test_maintenance_that_is_killed_at_any_point_leaves_versions_that_can_be_read(
+    three_runs: Path, tmp_path: Path
+) -> None:
+    before, points = versions_of(three_runs), Points()
+    shutil.copytree(three_runs, tmp_path / "whole")
+    Output.open(str(tmp_path / "whole")).maintain(10, points)
+    assert points.count > len(SCHEMAS)
+    for point in range(0, points.count, 5):
+        copy = tmp_path / str(point)
+        shutil.copytree(three_runs, copy)
+        assert killed_in_maintenance(copy, 10, point), f"not killed at point {point}"
+        left = versions_of(copy)
+        assert left == {sequence: before[sequence] for sequence in left}, f"killed at point {point}"
+        Output.open(str(copy)).maintain(10)
+        assert set(versions_of(copy)) == {2, 3}
 
 
 def test_runs_go_on_after_maintenance(grown: Path, tmp_path: Path, maintain: Callable[..., int]) -> None:

@@ -132,8 +132,9 @@ def test_a_folder_without_a_metadata_log_is_no_node(tmp_path: Path) -> None:
         ("\udcff\x00cluster.id", None),
         ("cluster.id=" + "x" * 200, None),
         (" " * 70_000 + "\ncluster.id=late\n", None),
+        ("cluster.id=\nnode.id=1\n", None),
     ],
-    ids=["no file", "an id", "no id", "no text", "an id that is too long", "an id after 70,000 bytes"],
+    ids=["no file", "an id", "no id", "no text", "an id that is too long", "an id after 70,000 bytes", "an empty id"],
 )
 def test_the_cluster_id_is_read_from_meta_properties(tmp_path: Path, properties: str | None, expected: str) -> None:
     folder = put(tmp_path, "orders", "1", SEGMENT)
@@ -183,3 +184,9 @@ def test_a_relative_path_is_resolved_from_the_current_folder(tmp_path: Path, mon
     put(tmp_path, "orders", "1", SEGMENT)
     monkeypatch.chdir(tmp_path.parent)
     assert [one.cluster for one in Root.of(tmp_path.name).nodes()] == ["orders"]
+
+
+def test_a_name_that_is_not_utf_8_is_one_line(tmp_path: Path) -> None:
+    os.mkdir(os.fsencode(tmp_path) + b"/orders\xff")
+    with pytest.raises(InputsError, match=r"a name is not UTF-8: .*orders.*; rename it"):
+        nodes(tmp_path)

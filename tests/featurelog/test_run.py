@@ -302,6 +302,12 @@ def test_a_ledger_of_another_version_is_refused(inputs: Path, tmp_path: Path, mo
         run([inputs], tmp_path / "out")
 
 
+def test_the_ledger_keeps_no_accounts(inputs: Path, tmp_path: Path) -> None:
+    """Nothing uses them later, and every process that opens the tables would hold those of every file ever read."""
+    assert run([inputs], tmp_path / "out").account["size"]
+    assert not any(part.account for node in load(str(tmp_path / "out"))[1].nodes for part in node.parts())
+
+
 def test_the_output_may_be_moved(inputs: Path, tmp_path: Path) -> None:
     run([inputs], tmp_path / "out")
     before = tables(tmp_path / "out")

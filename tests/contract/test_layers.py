@@ -103,7 +103,7 @@ LIBRARIES = {
     "markupsafe": "cli.pages.html_parts",
     "msgspec": (
         "api client_files core environment health kafka kube prometheus reconcile settings zookeeper cli kafkasim "
-        "kraftlog.fast_json featurelog.delta"
+        "kraftlog.fast_json featurelog.ledger"
     ),
     "numpy": (
         "core.facts.replica_blocks core.facts.replication core.migration.copied.expected core.roll.advice "

@@ -143,7 +143,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "pipeline",
         "featurelog/delta.py",
-        ("readers see what a killed run left", "if self._delta[name].version() == version:", "if True:"),
+        ("readers see what a killed run left", "self._delta[name].version() == version:", "True:"),
         ("files of a killed run stay in the tables", "for path, file in present.items() if path not in wanted",
          "for path, file in present.items() if False"),
         ("a run commits behind another one", "CommitProperties(max_commit_retries=0, app_transactions=",

@@ -116,6 +116,24 @@ def test_ctrl_c_ends_a_command_with_130_and_no_output_at_any_moment(tmp_path: Pa
         assert (code, told) == (130, set()), f"at {at} of {happens}: {said}"
 
 
+AFTER_THE_LAST_WAIT = """
+import signal
+from kafkafeatures.cli.cluster.connect import on_loop
+signal.signal(signal.SIGINT, signal.default_int_handler)
+async def work():
+    signal.raise_signal(signal.SIGINT)
+    %s
+on_loop(work())
+"""
+
+
+@pytest.mark.parametrize("end", ["return 1", "raise ValueError"])
+def test_ctrl_c_after_the_last_wait_of_a_command_is_not_lost(end: str) -> None:
+    program = (sys.executable, "-c", AFTER_THE_LAST_WAIT % end)
+    ended = subprocess.run(program, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
 def test_a_process_started_with_sigint_ignored_keeps_ignoring_it(tmp_path: Path) -> None:
     """A job that a script started in the background."""
     ignoring = ("bash", "-c", 'trap "" INT; exec "$@"', "-")

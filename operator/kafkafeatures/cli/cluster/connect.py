@@ -167,7 +167,10 @@ def on_loop(work: Coroutine[Any, Any, T]) -> T:
     results: list[T] = []
 
     async def keep() -> None:  # returns nothing: Python formats a task's whole result when it restores signal handlers
-        results.append(await work)
+        try:
+            results.append(await work)
+        finally:
+            await asyncio.sleep(0)  # a Ctrl-C since the last time that `work` waited for something takes effect here
 
     with asyncio.Runner() as runner:
         try:

@@ -5,10 +5,9 @@ rolls. A real Prometheus scrapes them; it also has the last minutes of the proce
 from __future__ import annotations
 
 import json
-import urllib.parse
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from time import time_ns
@@ -18,6 +17,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafkafeatures.api.names import RECONCILE
+from kafkafeatures.client_targets import client_targets
+from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.prometheus.api import PrometheusApi, PrometheusFailed
+from kafkafeatures.prometheus.evidence import read_evidence
+from kafkafeatures.prometheus.http import HttpTransport, parse_url
 from tests.e2e.clients.old_clients import CLIENTS, HOME, SECONDS
 from tests.e2e.clients.prometheus import Labels, backfill, exporter, line, running, scrape
 from tests.e2e.kubernetes.resources import Resources, allow_restarts
@@ -32,6 +36,7 @@ NAMESPACE, JOB, PORT = "gated", "kafka", 9404
 IDS = {"controllers": (9,), "brokers": (4, 2, 7)}
 MINUTE, DAY = 60_000, 24 * 60 * 60_000
 """In ms."""
+MATTERS = client_targets().matters("4.1")
 CLIENT, OTHER_CLIENT = "java-0.10.2.2", "java-0.9.0.1"
 VERSIONS = {CLIENT: {("Fetch", 3), ("Produce", 2)}, OTHER_CLIENT: {("Fetch", 1), ("ListOffsets", 0), ("Produce", 1)}}
 """API versions that they use, and that Kafka 4.1 lacks."""
@@ -94,15 +99,23 @@ class GatedRoll(Resources):
         return {"produced", "consumed"} <= set(text.splitlines())
 
     def uses(self, client: str) -> None:
-        """Run a client until Prometheus has the counters of its requests."""
+        """Run a client until the evidence in Prometheus shows its requests, and is complete. What the operator reads
+        before counts for ten minutes.
+        """
         assert self.works(client)
-        wait_until("its requests are scraped", lambda: VERSIONS[client] <= self._counted(), step=0.5)
+        wait_until("there is evidence of its requests", lambda: VERSIONS[client] <= self._evident(), step=0.5)
 
-    def _counted(self) -> set[tuple[str, int]]:
-        query = urllib.parse.urlencode({"query": f"{REQUESTS} > 0"})
-        with urllib.request.urlopen(f"{self._url}/api/v1/query?{query}", timeout=10) as answer:
-            series = [result["metric"] for result in json.load(answer)["data"]["result"]]
-        return {(labels["request"], int(labels["version"])) for labels in series}
+    def _evident(self) -> set[tuple[str, int]]:
+        """API versions in the evidence about all brokers; none while some of it cannot be used."""
+        now = time_ns() // 1_000_000
+        try:
+            with closing(HttpTransport(parse_url(self._url), {}, None)) as send:
+                evidence = read_evidence(PrometheusApi(send), "", None, EvidenceWindow(now - DAY, now), MATTERS)
+        except PrometheusFailed:  # nothing was scraped yet
+            return set()
+        if evidence.problems or {scrape.broker for scrape in evidence.scrapes} != set(IDS["brokers"]):
+            return set()
+        return {key for scrape in evidence.scrapes for key, count in scrape.counters.items() if count}
 
 
 def consents_for(*clients: str) -> list[str]:

@@ -38,12 +38,9 @@ KEEP_DAYS = 7
 
 def maintain(arguments: argparse.Namespace, config: Config) -> int:
     """Delete files of killed runs, and those of versions that are older. Exit code 0: done."""
-    from featurelog.delta import Output
-
     if arguments.keep_days < 1:
         raise CommandFailed("maintain: --keep-days: at least 1: a run, or a reader, may be under way", Exit.USAGE)
-    pipeline_gate.tables_of(config)  # says what is missing if there are no tables
-    deleted = Output.open(config.settings.output).maintain(arguments.keep_days)
+    deleted = pipeline_gate.output_of(config).maintain(arguments.keep_days)
     if arguments.output == "json":
         print(json.dumps({"output": config.settings.output, "deletedFiles": deleted}))
     else:

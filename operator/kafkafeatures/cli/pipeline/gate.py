@@ -18,9 +18,8 @@ from kafkafeatures.cli.shell.output import print_document, tell
 
 if TYPE_CHECKING:
     from featurelog.config import Config
-    from featurelog.delta import Tables
+    from featurelog.delta import Output, Tables
     from featurelog.gate import ClusterName, Gate, Target
-    from featurelog.ledger import Ledger
 
 Row = dict[str, Any]
 
@@ -120,15 +119,15 @@ def _target(arguments: argparse.Namespace) -> Target:
     return Target("feature", f"{feature}={int(level) if version is None else version.level}")
 
 
-def tables_of(config: Config) -> tuple[Tables, Ledger]:
-    """Tables and ledger of the last run. Raises CommandFailed if there are none, or they cannot be read."""
-    from featurelog import delta
+def output_of(config: Config) -> Output:
+    """The output as the last run left it. Raises CommandFailed if there are no tables, or they cannot be read."""
+    from featurelog.delta import Output, OutputError
 
     try:
-        output = delta.load(config.settings.output)
-    except delta.OutputError as error:
+        output = Output.open(config.settings.output)
+    except OutputError as error:
         raise CommandFailed(str(error), Exit.UNREACHABLE) from None
-    if not output[0].sequence:
+    if not output.tables.sequence:
         text = f"{config.settings.output}: there are no tables; `kafkafeatures pipeline run` makes them"
         raise CommandFailed(text, Exit.UNREACHABLE)
     return output
@@ -138,12 +137,12 @@ def _fleet(config: Config) -> tuple[Tables, set[ClusterName]]:
     """(tables, names of all clusters of the last run, including those of which nothing could be read)."""
     from featurelog.gate import ClusterName
 
-    tables, ledger = tables_of(config)
+    output = output_of(config)
     folders: dict[str, set[str | None]] = {}
-    for node in ledger.nodes:
+    for node in output.ledger.nodes:
         folders.setdefault(node.cluster, set()).add(node.cluster_id)
     # A node that does not say its cluster's id has that of the other nodes in its folder, if these name only one.
-    return tables, {
+    return output.tables, {
         ClusterName(folder, id_)
         for folder, ids in folders.items()
         for id_ in (ids - {None} if len(ids) == 2 and None in ids else ids)

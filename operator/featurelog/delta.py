@@ -9,6 +9,7 @@ commit of another run in between refuses all of its own, from the first table (`
 
     <output>/<table>/_delta_log/...     <output>/<table>/part-....parquet
     <output>/ledger/...                 what was read: a row for each cluster (`ledger`)
+    <output>/checkpoints/...            from where the tables of a cluster are continued (`tables.checkpoint`)
     <output>/runs/...                   a row for each of the last runs
 """
 
@@ -32,7 +33,7 @@ from featurelog import stores
 from featurelog.engine import TableFile, write_table
 from featurelog.ledger import Ledger, Node
 from featurelog.parts import METADATA_RECORDS, ROWS
-from featurelog.tables import TABLES
+from featurelog.tables import CHECKPOINTS, TABLES, checkpoint
 from featurelog.tables.table import TIME
 
 SCHEMAS: Mapping[str, pa.Schema] = {METADATA_RECORDS: ROWS, **{name: table.schema for name, table in TABLES.items()}}
@@ -46,7 +47,7 @@ _RUNS = pa.schema(
         pa.field("versions", pa.map_(pa.string(), pa.int64())),
     ]
 )
-_SCHEMAS = {LEDGER: _LEDGER, **SCHEMAS, RUNS: _RUNS}
+_SCHEMAS = {LEDGER: _LEDGER, **SCHEMAS, CHECKPOINTS: checkpoint.SCHEMA, RUNS: _RUNS}
 """All tables, in the order in which a run commits them."""
 PARTITION = "cluster"
 WRITER = "kafkafeatures-pipeline"
@@ -193,7 +194,7 @@ class Output:
     def _commit(
         self, sequence: int, files: Mapping[str, Iterable[TableFile]], ledger: Ledger, before: Callable[[], None]
     ) -> None:
-        new_files = {name: tuple(sorted(files.get(name, ()), key=lambda file: file.path)) for name in SCHEMAS}
+        new_files = {name: tuple(sorted(files.get(name, ()), key=lambda file: file.path)) for name in _SCHEMAS if name not in (LEDGER, RUNS)}
         known = {file.path for of_table in self.tables.files.values() for file in of_table}
         self._refuse_missing([file for of_table in new_files.values() for file in of_table if file.path not in known])
         new_files = {LEDGER: self._written_ledger(ledger, before), **new_files}

@@ -25,7 +25,8 @@ from featurelog.engine import (
     Engine,
     OneCore,
     Problem,
-    RowsOfParts,
+    RowsOfPart,
+    SavedCheckpoint,
     SpanToSurvey,
     SurveyResult,
     TableFile,
@@ -45,7 +46,8 @@ from featurelog.parts import (
     open_range,
     stamp,
 )
-from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, clusters_of
+from featurelog.tables import CHECKPOINTS
+from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
 
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Bytes of inputs that are committed together; those of one cluster are never divided."""
@@ -81,6 +83,8 @@ class Summary:
     clusters: number of clusters in the tables. files: number of files that were read. sequence: of the last commit.
     account: of all bytes that were read, as `kraftlog.reading.Account`.
     problems: files that could not be read, and why. doubts: reasons why it is not sure which files are of one cluster.
+    read_again: clusters whose tables were made from all records, although an earlier run had read most of them, and
+    why.
     """
 
     clusters: int = 0
@@ -89,6 +93,7 @@ class Summary:
     account: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
+    read_again: list[str] = field(default_factory=list)
 
 
 Progress = Callable[[int, int], None]
@@ -306,9 +311,13 @@ class Run:
             changed.append(cluster)
             sources[key] = source
         changed.sort(key=lambda cluster: -sizes[cluster.cluster])  # largest first: no core works alone at the end
-        for files in engine.derived(self._derive, changed, self.settings.output):
+        changed = [replace(cluster, checkpoint=self._checkpoint(cluster)) for cluster in changed]
+        derived = engine.derived(self._derive, changed, self.settings.output)
+        for cluster, (files, outdated) in zip(changed, derived, strict=True):
             for name, file in files.items():
                 tables[name].append(file)
+            if outdated:
+                self.summary.read_again.append(f"{cluster.cluster}: all records were read again: {outdated}")
         if sources == self._ledger.derived:
             return
         self._ledger.derived = sources
@@ -320,10 +329,20 @@ class Run:
         ]  # fmt: skip
         self._output.commit(tables, self._ledger, self._before)
 
+    def _checkpoint(self, cluster: ClusterCopies) -> SavedCheckpoint | None:
+        """The checkpoint of the last run."""
+        files = self._output.tables.files.get(CHECKPOINTS, ())
+        paths = [file.path for file in files if (file.cluster, file.cluster_id) == _id(cluster)]
+        return SavedCheckpoint(self.settings.output, paths[0]) if paths else None
+
     def _copy(self, node: Node) -> NodeCopy:
         output = self.settings.output
         records = (
-            FileRecords(node.node, name, RowsOfParts(output, tuple(part.path for part in entry.parts if part.path)))
+            FileRecords(
+                node.node,
+                name,
+                tuple(PartRecords(part.path, RowsOfPart(output, part.path)) for part in entry.parts if part.path),
+            )
             for name, entry in sorted(node.files.items())
         )
         return NodeCopy(

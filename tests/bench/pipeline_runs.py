@@ -58,7 +58,7 @@ class Timed:
     def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: str) -> list[Derived]:
         """In the same way."""
         if not self._derives:
-            return [{} for _ in clusters]
+            return [Derived({}) for _ in clusters]
         began = time.monotonic()
         found = list(self._engine.derived(derive, clusters, output))
         self.deriving += time.monotonic() - began

@@ -48,10 +48,10 @@ class Losing(OneCore):
             yield outcome
 
     def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: str) -> Iterator[Derived]:
-        for files in super().derived(derive, clusters, output):
-            for file in () if self.rows else files.values():
+        for made in super().derived(derive, clusters, output):
+            for file in () if self.rows else made.files.values():
                 self.lose(Path(output) / file.path)
-            yield files
+            yield made
 
 
 def _cut(path: Path) -> None:

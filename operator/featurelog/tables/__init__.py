@@ -22,9 +22,10 @@ from featurelog.tables import (
     rolls,
     upgrade_readiness,
 )
+from featurelog.tables.checkpoint import CHECKPOINTS, SETTLED_MS, Checkpoint, OutdatedError, checkpoint_table
 from featurelog.tables.documents import NO_DOCUMENTS, Documents
-from featurelog.tables.history import History
-from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, clusters_of
+from featurelog.tables.history import History, Note
+from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
 from featurelog.tables.table import Column, Table
 from featurelog.tables.upgrade_readiness import Judging
 from featurelog.tables.walk import history_of
@@ -38,10 +39,14 @@ TABLES: Mapping[str, Table] = {
 """The definitions of all derived tables, by name."""
 
 
-def tables_of(cluster: ClusterCopies, documents: Documents, judging: Judging) -> dict[str, pa.Table]:
-    """All derived tables of a cluster, by name. Reads every file twice, the second time for `rolls`."""
-    history = history_of(cluster)
-    of_rolls, notes = rolls.table(history)
+def tables_of(
+    cluster: ClusterCopies, documents: Documents, judging: Judging, settled_ms: int = SETTLED_MS
+) -> dict[str, pa.Table]:
+    """All derived tables of a cluster, by name, and its checkpoint, from which the next call continues.
+
+    What no checkpoint covers is read twice, the second time for `rolls`. settled_ms: see `checkpoint.SETTLED_MS`.
+    """
+    history, of_rolls, notes, kept, outdated = _read(cluster, settled_ms)
     return {
         feature_timeline.TABLE.name: feature_timeline.table(history, documents),
         node_registrations.TABLE.name: node_registrations.table(history, judging.fenced_for_ms),
@@ -50,10 +55,27 @@ def tables_of(cluster: ClusterCopies, documents: Documents, judging: Judging) ->
         drift.TABLE.name: drift.table(history, documents),
         rolls.TABLE.name: of_rolls,
         data_quality.TABLE.name: data_quality.table(history, notes),
+        CHECKPOINTS: checkpoint_table(cluster, kept, outdated),
     }
 
 
+def _read(cluster: ClusterCopies, settled_ms: int) -> tuple[History, pa.Table, list[Note], bytes | None, str]:
+    """Read the log: the history, the table `rolls`, its notes, the next checkpoint (None: none), and the reason why
+    the last one was not used; empty if it was, or there is none.
+    """
+    data, outdated = cluster.checkpoint() if cluster.checkpoint is not None else None, ""
+    if data is not None:
+        try:
+            history = history_of(cluster, Checkpoint.load(data), settled_ms)
+            return history, *rolls.table(history), history.log.recorder.saved() or data, ""
+        except OutdatedError as error:
+            outdated = str(error)
+    history = history_of(cluster, None, settled_ms)
+    return history, *rolls.table(history), history.log.recorder.saved(), outdated
+
+
 __all__ = [
+    "CHECKPOINTS",
     "NO_DOCUMENTS",
     "TABLES",
     "ClusterCopies",
@@ -63,6 +85,7 @@ __all__ = [
     "History",
     "Judging",
     "NodeCopy",
+    "PartRecords",
     "Table",
     "clusters_of",
     "history_of",

@@ -19,8 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from featurelog.tables.checkpoint import FileKey, Recorder, key_of
 from featurelog.tables.history import BROKER, CONTROLLER, History, Note, Registered
-from featurelog.tables.merging import Piece, SnapshotFile
+from featurelog.tables.merged_log import Piece, SnapshotFile
+from featurelog.tables.scans import header_ms
 from featurelog.tables.table import RANGES, TIME, WHERE, Column, Row, Table, ranges_of
 from featurelog.tables.tracks import Version
 from kraftlog.arrow import DECODED
@@ -32,6 +34,7 @@ from kraftlog.strips import Moment, Strip
 BETWEEN_ROLLS_MS = 15 * 60 * 1000
 """Milliseconds between absences that belong to one roll, at most."""
 
+STEP = "rolls"
 _ALL = 1 << 62  # above every offset, number and time
 
 TABLE = Table(
@@ -77,11 +80,24 @@ TABLE = Table(
 @dataclass(frozen=True, slots=True)
 class _Stretch:
     """A part of the log without a gap. pieces: in order. base: the snapshot with the state before them; None: the
-    stretch begins at offset 0.
+    stretch begins at offset 0. recorder: of the first stretch, with the state of these records in a checkpoint.
     """
 
     pieces: tuple[Piece, ...]
     base: SnapshotFile | None
+    recorder: Recorder
+
+
+@dataclass(slots=True)
+class _Feed:
+    """State of the records of a stretch. file: that was read last. position: of its last batch. batch_begins: offset of
+    the first record of that batch that rolls are made of.
+    """
+
+    records: RollRecords
+    file: FileKey | None = None
+    position: int = -1
+    batch_begins: int = 0
 
 
 def table(history: History, between_ms: int = BETWEEN_ROLLS_MS) -> tuple[pa.Table, list[Note]]:
@@ -89,10 +105,9 @@ def table(history: History, between_ms: int = BETWEEN_ROLLS_MS) -> tuple[pa.Tabl
     rows: list[Row] = []
     notes: list[Note] = []
     for stretch in _stretches(history, notes):
-        records = RollRecords(since_ms=-_ALL)
         end = stretch.pieces[-1].end
         try:
-            _feed(stretch, records)
+            records = _fed(stretch)
         except TooLargeError as error:
             notes.append(Note("rolls_not_known", f"rolls up to offset {end} are not known: {error}", end_offset=end))
             continue
@@ -121,33 +136,49 @@ def _stretches(history: History, notes: list[Note]) -> Iterator[_Stretch]:
         else:
             groups.append([piece])
     for group in groups:
+        recorder = history.log.recorder if group is groups[0] else Recorder()
         begin, end = group[0].begin, group[-1].end
         base = next((snapshot for snapshot in history.log.snapshots if begin <= snapshot.end < end), None)
         if begin == 0:
-            yield _Stretch(tuple(group), None)
+            yield _Stretch(tuple(group), None, recorder)
         elif base is not None:
-            yield _Stretch(tuple(piece for piece in group if piece.begin >= base.end), base)
+            yield _Stretch(tuple(piece for piece in group if piece.begin >= base.end), base, recorder)
         else:
             text = f"rolls in offsets {begin} to {end - 1} are not known: no snapshot says what was there before"
             notes.append(Note("rolls_not_known", text, offset=begin, end_offset=end))
 
 
-def _feed(stretch: _Stretch, records: RollRecords) -> None:
-    """Pass the records of a stretch to `records`: those of its base, and then those of its pieces, file by file."""
-    base = stretch.base
-    if base is not None:
-        at_ms = _header_ms(base)
-        records.begin(Moment(at_ms, base.end))
+def _fed(stretch: _Stretch) -> RollRecords:
+    """The records of a stretch: those of its base, and then those of its pieces, file by file."""
+    recorder, earlier, base = stretch.recorder, stretch.recorder.earlier, stretch.base
+    feed, pieces = _Feed(RollRecords(since_ms=-_ALL)), stretch.pieces
+    if earlier is not None:
+        feed = earlier.state(STEP)
+        pieces = tuple(piece for piece in pieces if piece.begin >= earlier.end)
+    elif base is not None:
+        at_ms = header_ms(base.scan)
+        feed.records.begin(Moment(at_ms, base.end))
         for row, data in _records(base.scan.source.rows(), 0, _ALL):
-            _take(records, row, data, Moment(at_ms, base.end), base.end)
-    for pieces in _of_one_file(stretch.pieces):
-        position, batch_begins = -1, 0
-        for row, data in _records(pieces[0].scan.source.rows(), pieces[0].begin, pieces[-1].end):
-            if row["batch_position"] != position:  # another batch: this is its first record that rolls are made of
-                position, batch_begins = row["batch_position"], row["offset"]
-            _take(records, row, data, Moment(row["timestamp_ms"] or 0, row["offset"]), batch_begins)
+            _take(feed.records, row, data, Moment(at_ms, base.end), base.end)
+    for of_file in _of_one_file(pieces, recorder.end):
+        if recorder.is_due(STEP, of_file[0].begin):
+            recorder.save(STEP, feed)
+        _feed(feed, of_file)
     last = stretch.pieces[-1]
-    records.read_to(Moment(last.end_ms, last.end - 1))
+    feed.records.read_to(Moment(last.end_ms, last.end - 1))
+    return feed.records
+
+
+def _feed(feed: _Feed, pieces: Sequence[Piece]) -> None:
+    """Pass the records of successive pieces of a file."""
+    scan = pieces[0].scan
+    if feed.file != (file := key_of(scan.source)):
+        feed.file, feed.position, feed.batch_begins = file, -1, 0
+    batches = scan.source.rows(len(scan.former.parts))
+    for row, data in _records(batches, pieces[0].begin, pieces[-1].end):
+        if row["batch_position"] != feed.position:  # another batch: this is its first record that rolls are made of
+            feed.position, feed.batch_begins = row["batch_position"], row["offset"]
+        _take(feed.records, row, data, Moment(row["timestamp_ms"] or 0, row["offset"]), feed.batch_begins)
 
 
 def _take(
@@ -159,20 +190,16 @@ def _take(
         records.take(row["api_key"], data, at, batch_begins)
 
 
-def _of_one_file(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Groups of successive pieces that are read from the same file."""
+def _of_one_file(pieces: Sequence[Piece], cut: int | None) -> Iterator[list[Piece]]:
+    """Groups of successive pieces that are read from the same file, all before or all behind the offset `cut`."""
     run: list[Piece] = []
     for piece in pieces:
-        if run and run[-1].scan is not piece.scan:
+        if run and (run[-1].scan is not piece.scan or piece.begin == cut):
             yield run
             run = []
         run.append(piece)
-    yield run
-
-
-def _header_ms(snapshot: SnapshotFile) -> int:
-    body = snapshot.scan.small["body"][0].as_py()  # a whole snapshot begins with its header
-    return max(0, int(json.loads(body)["lastContainedLogTimestamp"]))
+    if run:
+        yield run
 
 
 _KEY_SET = pa.array(sorted(KEYS), pa.int16())

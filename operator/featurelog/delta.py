@@ -47,7 +47,8 @@ _RUNS = pa.schema(
         pa.field("versions", pa.map_(pa.string(), pa.int64())),
     ]
 )
-_SCHEMAS = {LEDGER: _LEDGER, **SCHEMAS, CHECKPOINTS: checkpoint.SCHEMA, RUNS: _RUNS}
+_OF_CLUSTERS = {**SCHEMAS, CHECKPOINTS: checkpoint.SCHEMA}
+_SCHEMAS = {LEDGER: _LEDGER, **_OF_CLUSTERS, RUNS: _RUNS}
 """All tables, in the order in which a run commits them."""
 PARTITION = "cluster"
 WRITER = "kafkafeatures-pipeline"
@@ -194,7 +195,11 @@ class Output:
     def _commit(
         self, sequence: int, files: Mapping[str, Iterable[TableFile]], ledger: Ledger, before: Callable[[], None]
     ) -> None:
-        new_files = {name: tuple(sorted(files.get(name, ()), key=lambda file: file.path)) for name in _SCHEMAS if name not in (LEDGER, RUNS)}
+        new_files = {
+            name: tuple(sorted(files.get(name, ()), key=lambda file: file.path))
+            for name in _SCHEMAS
+            if name not in (LEDGER, RUNS)
+        }
         known = {file.path for of_table in self.tables.files.values() for file in of_table}
         self._refuse_missing([file for of_table in new_files.values() for file in of_table if file.path not in known])
         new_files = {LEDGER: self._written_ledger(ledger, before), **new_files}

@@ -91,7 +91,6 @@ class Derived(NamedTuple):
     outdated: str = ""
 
 
-
 @dataclass(frozen=True, slots=True)
 class RowsOfPart:
     """Function that reads the rows of a part of an input file; unlike a lambda it can be sent to Spark's workers.

@@ -46,13 +46,11 @@ from featurelog.parts import (
     open_range,
     stamp,
 )
-from featurelog.tables import CHECKPOINTS
+from featurelog.tables.checkpoint import CHECKPOINTS, DERIVED
 from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
 
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Bytes of inputs that are committed together; those of one cluster are never divided."""
-DERIVED = 4
-"""Version of the code that derives tables from records. When it changes, the next run derives all tables anew."""
 MOST_PARTS = 24
 """Most parts of one input file; if it has more, they are merged into one Parquet file, as many files read slowly."""
 PROOF = ".seen-"

@@ -32,7 +32,11 @@ from kafkafeatures import __version__
 from kraftlog import files
 from kraftlog.arrow import DECODED
 
-FORM = (1, __version__, sys.version_info[:2])
+DERIVED = 4
+"""Version of the code that derives tables from records. When it changes, the next run derives all tables anew, from all
+records.
+"""
+FORM = (DERIVED, __version__, sys.version_info[:2])
 """A checkpoint of another form is not read: another release may find other things in the same records."""
 STEPS = ("merging", "impossible", "walk", "rolls")
 SETTLED_MS = 10 * 60 * 1000
@@ -41,6 +45,8 @@ a snapshot of them may still be written.
 """
 LIVE_MS = 24 * 60 * 60 * 1000
 """A copy whose last record is older than this, by the newest one, is not waited for: its node may be gone."""
+_MOST_BYTES = 256 * 1024 * 1024
+"""Largest checkpoint; a larger one would take longer to read than it saves."""
 _MOST_UNKNOWN = 10_000
 """Most rows of records that were not decoded in a checkpoint; a log with more is read again each time."""
 
@@ -93,16 +99,14 @@ class Checkpoint:
     @classmethod
     def load(cls, data: bytes) -> Checkpoint:
         """The checkpoint in these bytes. Raises OutdatedError."""
-        try:
-            form, *values = _loads(data)
-            if form != FORM:
+        match _loads(data):
+            case [form, *values] if form == FORM:
+                return cls(*values)
+            case _:
                 raise OutdatedError("another release made the checkpoint")
-            return cls(*values)
-        except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, TypeError, ValueError):
-            raise OutdatedError("the checkpoint cannot be read") from None
 
     def state(self, step: str) -> Any:
-        """The state of a step at `end`; each call returns another copy."""
+        """The state of a step at `end`; each call returns another copy. Raises OutdatedError."""
         return _loads(self.states[step])
 
     def check(self, scans: Sequence[Scan], evidence: Evidence) -> None:
@@ -160,7 +164,8 @@ class Recorder:
         formers = {key_of(scan.source): former for scan in self.scans if (former := _former(scan, self.end))}
         if sum(len(former.unknown) for former in formers.values()) > _MOST_UNKNOWN:
             return None
-        return pickle.dumps((FORM, self.end, formers, self.evidence, self._states), pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps((FORM, self.end, formers, self.evidence, self._states), pickle.HIGHEST_PROTOCOL)
+        return data if len(data) <= _MOST_BYTES else None
 
 
 def offset_for(scans: Sequence[Scan], above: int, settled_ms: int = SETTLED_MS) -> int | None:
@@ -213,11 +218,7 @@ def _former(scan: Scan, end: int) -> Former | None:
     new = scan.parts[: count - len(former.parts)]
     last = max((part.end for part in new if part.end is not None), default=-1)  # of the parts that are read here
     is_snapshot = scan.snapshot_end is not None
-    unknown = (
-        ()
-        if last < 0
-        else scan.small.filter(pc.not_equal(scan.small["status"], DECODED)).select(_UNKNOWN_COLUMNS).to_pylist()
-    )
+    unknown = scan.small.filter(pc.not_equal(scan.small["status"], DECODED)).select(_UNKNOWN_COLUMNS).to_pylist()
     epochs = [span.epoch for span in scan.spans if span.begin < last]
     return Former(
         parts=ids[:count],
@@ -275,4 +276,8 @@ class _Reader(pickle.Unpickler):
 
 
 def _loads(data: bytes) -> Any:
-    return _Reader(io.BytesIO(data)).load()
+    """The pickled value. Raises OutdatedError."""
+    try:
+        return _Reader(io.BytesIO(data)).load()
+    except Exception:  # bytes that are no pickle can raise anything
+        raise OutdatedError("the checkpoint cannot be read") from None

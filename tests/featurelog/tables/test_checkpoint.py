@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -23,11 +24,15 @@ from featurelog.tables import (
     PartRecords,
     tables_of,
 )
+from featurelog.tables.checkpoint import SETTLED_MS, Checkpoint
+from tests.amounts import share
 from tests.featurelog.tables.build import (
     VOTERS,
     batches,
+    healthy,
     image_of,
     leader,
+    level,
     one,
     rows_of,
     segment_name,
@@ -36,7 +41,7 @@ from tests.featurelog.tables.build import (
 )
 from tests.featurelog.tables.test_properties import OF_A_LOST_LEADER, STEPS, story
 
-EXAMPLES = settings(max_examples=60, deadline=None)
+EXAMPLES = settings(max_examples=share(500), deadline=None)
 
 
 @dataclass
@@ -45,7 +50,8 @@ class Copied:
 
     batches: of the log, one for each offset. begins: offsets at which segments begin. snapshots: content by end offset
     and epoch. hidden: snapshots that are not there. read_to: offsets up to which successive runs read the log.
-    version: of its rows; another one if the log was replaced. flipped: offsets of damaged batches.
+    lost: offset at which a segment begins that is not there. version: of its rows; another one if the log was replaced.
+    flipped: offsets of damaged batches.
     """
 
     node: str
@@ -54,6 +60,7 @@ class Copied:
     snapshots: dict[tuple[int, int], bytes] = field(default_factory=dict, repr=False)
     hidden: set[tuple[int, int]] = field(default_factory=set)
     read_to: list[int] = field(default_factory=list)
+    lost: int | None = None
     version: int = 0
     flipped: set[int] = field(default_factory=set)
 
@@ -64,7 +71,8 @@ class Copied:
     def copy(self) -> NodeCopy:
         """The copy that the last run reads."""
         end = min(self.read_to[-1], len(self.batches))
-        files = [self._segment(begin, min(until, end)) for begin, until in pairwise([*self.begins, end]) if begin < end]
+        segments = [each for each in pairwise([*self.begins, end]) if each[0] < end and each[0] != self.lost]
+        files = [self._segment(begin, min(until, end)) for begin, until in segments]
         for id_, data in self.snapshots.items():
             if id_[0] <= end and id_ not in self.hidden:
                 name = snapshot_name(*id_)
@@ -112,10 +120,12 @@ def logs(draw: st.DrawFn) -> list[Copied]:
     elected = draw(st.integers(9, len(items)))
     whole = batches(items[:elected]) + batches([leader(3002), *items[elected:]], start=elected, epoch=2)
     data = b"".join(whole)
+    shared = sorted({0, *draw(st.lists(st.integers(1, len(whole) - 1), max_size=3))})
+    lost = draw(st.sampled_from([None, None, *shared]))  # in all copies
     copies = []
     for node in VOTERS:
         begins = sorted({0, *draw(st.lists(st.integers(1, len(whole) - 1), max_size=3))})
-        copy = Copied(str(node), whole, begins)
+        copy = Copied(str(node), whole, begins if lost is None else shared, lost=lost)
         for end in draw(st.lists(st.integers(9, len(whole)), min_size=1, max_size=4)):
             image = image_of(data, end)
             if not image.in_transaction and not image.unreadable:
@@ -170,3 +180,91 @@ def test_tables_are_the_same_whether_they_continue_from_a_checkpoint_or_not(
             event("read again" if row["outdated"] else "continued")
             event(row["outdated"][:25])
         checkpoint = row["checkpoint"]
+
+
+def grown(*read_to: int, snapshots: Sequence[int] = (12, 16)) -> list[Copied]:
+    """Three copies of a log that runs read up to these offsets, with snapshots at those."""
+    whole = batches([*healthy(), *(level("group.version", number % 2) for number in range(15))])
+    copies = [Copied(str(node), whole, [0, 10]) for node in VOTERS]
+    for copy in copies:
+        for end in snapshots:
+            copy.snapshots[end, 1] = snapshot_of(image_of(b"".join(whole), end), at_ms=int(copy.node))
+        for until in read_to:
+            copy.grow(until)
+    return copies
+
+
+def checkpoint() -> bytes:
+    """The checkpoint of a run that reads up to offset 20."""
+    data: bytes = made([copy.copy() for copy in grown(14, 20)], None)[1]["checkpoint"]
+    return data
+
+
+def test_what_a_checkpoint_covers_is_not_read() -> None:
+    assert Checkpoint.load(checkpoint()).end == 16
+    read: list[str] = []
+
+    def noted(node: str, file: FileRecords, part: PartRecords) -> PartRecords:
+        def rows() -> Iterable[pa.RecordBatch]:
+            read.append(f"{node} {part.id}")
+            return part.rows()
+
+        return replace(part, rows=rows)
+
+    nodes = []
+    for copy in (each.copy() for each in grown(14, 20, 24)):
+        files = [replace(file, parts=tuple(noted(copy.node, file, part) for part in file.parts)) for file in copy.files]
+        nodes.append(replace(copy, files=tuple(files)))
+    _, row = made(nodes, checkpoint())
+    assert not row["outdated"]
+    first_parts = {f"{node} {segment_name(begin)}-0-{end}-0" for node in VOTERS for begin, end in ((0, 10), (10, 14))}
+    snapshots = {f"{node} {snapshot_name(12)}-0-{len(grown(20)[0].snapshots[12, 1])}-0" for node in VOTERS}
+    assert not (first_parts | snapshots) & set(read)
+
+
+def test_no_checkpoint_covers_records_that_other_copies_may_still_lack() -> None:
+    copies = [copy.copy() for copy in grown(14, 20)]
+    assert made(copies, None, SETTLED_MS)[1]["checkpoint"] is None
+    behind = [*copies[:2], *(copy.copy() for copy in grown(14)[2:])]
+    assert Checkpoint.load(made(behind, None)[1]["checkpoint"]).end == 12
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"", "the checkpoint cannot be read"),
+        (b"\x80\x05", "the checkpoint cannot be read"),
+        (pickle.dumps(print), "the checkpoint cannot be read"),
+        (pickle.dumps(pytest.MonkeyPatch()), "the checkpoint cannot be read"),
+        (pickle.dumps(((3, "0.0.1", (3, 11)), 5, {}, None, {})), "another release made the checkpoint"),
+        (pickle.dumps(5), "another release made the checkpoint"),
+    ],
+)
+def test_a_checkpoint_that_another_program_made_is_not_used(data: bytes, why: str) -> None:
+    copies = [copy.copy() for copy in grown(14, 20)]
+    continued, row = made(copies, data)
+    assert row["outdated"] == why
+    assert continued == made(copies, None)[0]
+
+
+def test_a_checkpoint_that_is_cut_makes_the_same_tables() -> None:
+    copies, data = [copy.copy() for copy in grown(14, 20, 24)], checkpoint()
+    whole, _ = made(copies, None)
+    for cut in range(0, len(data), 997):
+        assert made(copies, data[:cut])[0] == whole
+
+
+@pytest.mark.parametrize("change", ["another voter", "a late snapshot", "a new copy", "no snapshot at its end"])
+def test_a_checkpoint_is_not_used_once_something_below_its_end_has_changed(change: str) -> None:
+    copies = grown(14, 20, 24, snapshots=(12, 14, 16) if change == "a late snapshot" else (12, 16))
+    if change == "no snapshot at its end":
+        for copy in copies:
+            copy.hidden.add((16, 1))
+    nodes = [copy.copy() for copy in copies]
+    if change == "another voter":
+        nodes = [replace(node, voters=(*VOTERS, 3004)) for node in nodes]
+    if change == "a new copy":
+        nodes.append(replace(nodes[0], node="3004", node_id=3004))
+    continued, row = made(nodes, checkpoint())
+    assert row["outdated"]
+    assert continued == made(nodes, None)[0]

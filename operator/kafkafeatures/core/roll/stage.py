@@ -120,11 +120,11 @@ class RollState(StageState, frozen=True):
         node, desired = self.facts.observation.node(step.node_id), self.facts.desired
         if node is None or node.state is not NodeState.LIVE:
             return None
-        question = LevelCheckInput(
+        inputs = LevelCheckInput(
             self.facts.observation, self.changes, consents=desired.consents, spent=self.facts.memory.spent,
             cluster_flags=desired.cluster_flags,
         )  # fmt: skip
-        lasting_blockers = tuple(blocker for blocker in blockers(question) if blocker.kind in NO_RESTART_CURES)
+        lasting_blockers = tuple(blocker for blocker in blockers(inputs) if blocker.kind in NO_RESTART_CURES)
         halt = blocked(lasting_blockers) if lasting_blockers else None
         return (
             replace(halt, message=f"{halt.message}; {lasting_blockers[0].remedy}")

@@ -151,7 +151,6 @@ class LevelsState(StageState, frozen=True):
             return Wait(
                 Reason.PREFLIGHT,
                 f"dry run (validateOnly) unavailable: {reason}",
-                delay=2.0,
                 subject="dry run",
                 remedy="make the active controller reachable: bootstrapControllers, network, TLS",
             )

@@ -68,7 +68,7 @@ def refusal_of(inputs: RestartCheckInput, id_: int, used_consent: str = "") -> W
         if reason:
             text = f"{inputs.title(id_)} cannot be restarted now: {reason}{counts}"
             remedy = f"bring the other controllers back; {inputs.title(id_)} stays as it is until then"
-            return Wait(Reason.WAITING_FOR_QUORUM, text, delay=2.0, subject=inputs.title(id_), remedy=remedy)
+            return Wait(Reason.WAITING_FOR_QUORUM, text, subject=inputs.title(id_), remedy=remedy)
     node = inputs.node(id_)
     is_broker = node is not None and Role.BROKER in node.roles
     if is_broker and id_ in inputs.unavailable:
@@ -93,22 +93,19 @@ def refused_as_unavailable(inputs: RestartCheckInput, id_: int) -> Wait:
             f"{inputs.title(id_)} is unavailable, and its pod {pod.name} does not run ({reason}): it may run again by"
         )
         remedy = "delete the pod if it does not: its next one is of the current revision"
-        return Wait(
-            Reason.ROLLING_NODES, f"{text} itself; {remedy}", delay=2.0, subject=inputs.title(id_), remedy=remedy
-        )
+        return Wait(Reason.ROLLING_NODES, f"{text} itself; {remedy}", subject=inputs.title(id_), remedy=remedy)
     if pod is not None and pod.waiting:
         text = f"{inputs.title(id_)} answers, but the container of its pod {pod.name} waits ({pod.waiting})"
         return Wait(
             Reason.ROLLING_NODES,
             f"{text}: one of the two is out of date",
-            delay=2.0,
             subject=inputs.title(id_),
             remedy=f"see `kubectl describe pod {pod.name}`",
         )
     text = f"{inputs.title(id_)} is unavailable, and its pod runs: it may recover its log for hours"
     look = f"; see `kubectl logs {pod.name}`, and delete the pod if it hangs" if pod is not None else ""
     remedy = look.removeprefix("; ") or f"see the log of {inputs.title(id_)}, and restart it if it hangs"
-    return Wait(Reason.ROLLING_NODES, text + look, delay=2.0, subject=inputs.title(id_), remedy=remedy)
+    return Wait(Reason.ROLLING_NODES, text + look, subject=inputs.title(id_), remedy=remedy)
 
 
 _FORBIDS: Mapping[InadmissibleReason, tuple[str, str, str]] = {
@@ -152,7 +149,7 @@ def budget_allows(inputs: RestartCheckInput, id_: int) -> Wait | None:
     out_of_order = inputs.fleet.out_of_order.get(id_)
     if out_of_order:
         remedy = "bring the pods that the message names back"
-        return Wait(Reason.ROLLING_NODES, out_of_order, delay=2.0, subject=inputs.title(id_), remedy=remedy)
+        return Wait(Reason.ROLLING_NODES, out_of_order, subject=inputs.title(id_), remedy=remedy)
     why_not = inputs.fleet.withheld.get(id_)
     if not why_not:
         return None

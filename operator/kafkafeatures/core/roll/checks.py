@@ -133,7 +133,7 @@ def nothing_is_reassigned(inputs: RestartCheckInput) -> Refusal | None:
         f"a reassignment is in progress: {format_partitions(count, names)}; no node is restarted until it is complete"
     )
     remedy = "wait until it is complete; kafka-reassign-partitions.sh --list shows it, and --cancel ends it"
-    return Wait(Reason.ROLLING_NODES, text, delay=2.0, subject="reassignment", remedy=remedy)
+    return Wait(Reason.ROLLING_NODES, text, subject="reassignment", remedy=remedy)
 
 
 def nothing_is_unavailable(inputs: RestartCheckInput) -> Refusal | None:
@@ -159,7 +159,7 @@ def nothing_is_unavailable(inputs: RestartCheckInput) -> Refusal | None:
             if cause is not None:
                 text, remedy = f"{cause.text}; {text}; {cause.remedy}", cause.remedy
                 subject = cause.subject
-            return Wait(Reason.ROLLING_NODES, text, delay=2.0, subject=subject, remedy=remedy)
+            return Wait(Reason.ROLLING_NODES, text, subject=subject, remedy=remedy)
     return None
 
 
@@ -181,9 +181,7 @@ def cap_is_kept(inputs: RestartCheckInput) -> Refusal | None:
         registered = f"{title_of(ghosts)} {verb(ghosts, 'is', 'are')} registered, but fenced, and nothing answers"
         blockers = (Blocker(BlockerKind.GHOST_REGISTRATION, registered, cure, nodes=ghosts),)
         remedy = f"{remedy}; {cure}"
-    return Wait(
-        Reason.ROLLING_NODES, text + _remedies(inputs), delay=2.0, blockers=blockers, subject=gone, remedy=remedy
-    )  # fmt: skip
+    return Wait(Reason.ROLLING_NODES, text + _remedies(inputs), blockers=blockers, subject=gone, remedy=remedy)
 
 
 def _remedies(inputs: RestartCheckInput) -> str:

@@ -147,7 +147,6 @@ def _next_controller(inputs: RestartCheckInput, controllers: frozenset[int]) -> 
     return refused or Wait(
         Reason.WAITING_FOR_QUORUM,
         "no controller can be restarted now",
-        delay=2.0,
         subject="controllers",
         remedy="bring the controllers back that are missing in the quorum",
     )
@@ -162,7 +161,7 @@ def _next_broker(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     replication, admission = inputs.replication, inputs.admission()
     if replication is None or admission is None:  # `partitions_are_known` has refused already
         remedy = "make the brokers reachable, and grant DESCRIBE on the cluster and on all topics"
-        return Wait(Reason.PREFLIGHT, "the partitions are not known", delay=2.0, subject="partitions", remedy=remedy)
+        return Wait(Reason.PREFLIGHT, "the partitions are not known", subject="partitions", remedy=remedy)
     too_few = voters_allow(inputs)
     if too_few is not None:
         return too_few
@@ -201,7 +200,7 @@ def _next_broker(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     if beside.get(first, admission).allows(first):  # so its image is unknown, and other nodes are away
         text = f"{inputs.title(first)} is restarted alone, as the Kafka version of its new image is not known"
         remedy = f"bring {inputs.titles(inputs.gone)} back, or set the template's annotation {KAFKA_VERSION}"
-        return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", delay=2.0, subject=inputs.title(first), remedy=remedy)
+        return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", subject=inputs.title(first), remedy=remedy)
     return forbidden_by(inputs, first, beside.get(first, admission).forbidding(first))
 
 

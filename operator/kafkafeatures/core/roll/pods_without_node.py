@@ -33,7 +33,6 @@ def every_pod_runs_a_node(inputs: RestartCheckInput) -> Refusal | None:
     return Wait(
         Reason.ROLLING_NODES,
         _unregistered_since(first, "yet"),
-        delay=2.0,
         subject=f"pod {pod}",
         remedy=f"{look_at(pod)}; repair it, or scale {first.owner.name} back",
     )

@@ -35,7 +35,7 @@ def unconfirmed(inputs: RestartCheckInput, obstacle: PodObstacle, meanwhile: str
     since = f" since {inputs.unconfirmed[obstacle.node.id]}" if obstacle.node is not None else ""
     text = f"{obstacle.text}{since}; {obstacle.remedy}" + (f"; of the others: {meanwhile}" if meanwhile else "")
     subject = obstacle.node.title if obstacle.node is not None else "pods"
-    return Wait(Reason.ROLLING_NODES, text, delay=2.0, subject=subject, remedy=obstacle.remedy)
+    return Wait(Reason.ROLLING_NODES, text, subject=subject, remedy=obstacle.remedy)
 
 
 def stalled(

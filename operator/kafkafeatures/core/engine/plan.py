@@ -154,8 +154,8 @@ def stages_of(parts: tuple[StageProposal, ...]) -> tuple[PlannedStage, ...]:
 
 
 def _remaining_work(stages: tuple[PlannedStage, ...], parts: tuple[StageProposal, ...]) -> tuple[Work, ...] | None:
-    """Remaining work of each stage; None if the stages do not lead to the desired state, or this release does not
-    know their kind.
+    """Remaining work of each stage; None if the stages do not lead to the desired state, or nothing of their kind is
+    proposed.
     """
     if not {stage.kind for stage in stages} <= {part.kind for part in parts}:
         return None

@@ -91,24 +91,6 @@ class StageProposal(Struct, frozen=True):
         raise NotImplementedError
 
 
-class NoProposal(StageProposal, frozen=True):
-    """Proposal of a kind that the document does not ask for."""
-
-    @property
-    def stages(self) -> tuple[PlannedStage, ...]:
-        """Always empty."""
-        return ()
-
-    @property
-    def is_known(self) -> bool:
-        """Always True: there is nothing to read."""
-        return True
-
-    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[Work, ...] | None:
-        """Empty; None if the plan has stages of this kind, which are no longer asked for."""
-        return None if any(stage.kind == self.kind for stage in stages) else ()
-
-
 class StageMemory(Protocol):
     """Memory that a process keeps of a stage from one reconciliation to the next, and that is lost with the process."""
 

@@ -17,7 +17,7 @@ from kafkafeatures.core.engine.costs import excused_in
 from kafkafeatures.core.engine.stage import StageProposal
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.facts.settings import IBP
-from kafkafeatures.core.ibp.not_desired import INTER_BROKER_PROTOCOL
+from kafkafeatures.core.ibp import INTER_BROKER_PROTOCOL
 from kafkafeatures.core.ibp.progress import IbpProgress, RollPurpose
 from kafkafeatures.core.ibp.versions import Version
 

@@ -29,8 +29,7 @@ from kafkafeatures.core.engine.stage import Conditions, Next, StageMemory, Stage
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.facts.observation import MetadataMode, Observation, Unknown
 from kafkafeatures.core.facts.settings import IBP
-from kafkafeatures.core.ibp import checks
-from kafkafeatures.core.ibp.not_desired import INTER_BROKER_PROTOCOL
+from kafkafeatures.core.ibp import INTER_BROKER_PROTOCOL, checks
 from kafkafeatures.core.ibp.progress import IbpProgress, progress_of
 from kafkafeatures.core.ibp.proposal import IbpProposal, shown_in
 from kafkafeatures.core.ibp.report import in_use

@@ -39,7 +39,7 @@ from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageI
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import StageProposal, StageState
 from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.migration.not_desired import MIGRATION, PHASE, NoMigration, left_open
+from kafkafeatures.core.migration.not_desired import MIGRATION, PHASE, left_open
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -65,10 +65,10 @@ class Migrations:
 
         return demands_of(read_context, read_context.desired.migration)
 
-    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
-        """The way from the position of the cluster to the phase that the document wants."""
+    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal | None:
+        """The way from the position of the cluster to the phase that the document wants; None if it wants none."""
         if facts.desired.migration is None:
-            return NoMigration()
+            return None
         from kafkafeatures.core.migration.finalize import asked_before
         from kafkafeatures.core.migration.progress import progress_of
         from kafkafeatures.core.migration.proposal import MigrationProposal, shown_in

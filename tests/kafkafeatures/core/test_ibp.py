@@ -315,7 +315,7 @@ def test_an_image_is_rolled_once_every_broker_uses_the_wanted_ibp() -> None:
 def test_the_plan_names_each_roll_and_only_the_last_one_is_irreversible() -> None:
     look = Look(wanting(), brokers(uses=None, knows="3.8-IV0"))
     (work,) = look.proposal.plan.work
-    steps = list(work.steps())
+    steps = work.steps
     assert [step.reversible for step in steps] == [True, True, False]
     assert [IBP in step.detail for step in steps] == [True, True, True]
     assert look.proposal.plan.irreversible

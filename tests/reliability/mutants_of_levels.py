@@ -107,9 +107,9 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "levels",
         "kafkafeatures/core/levels/soak.py",
-        ("the soak of other targets counts", "if not set(changes) <= set(previous_soak.changes):", "if False:"),
+        ("the soak of other targets counts", "if not set(changes) <= set(self.changes):", "if False:"),
         ("a restart between two looks is nothing to a soak", "if current and current != previous:", "if False:"),
-        ("a soak goes on over any gap", "if monotonic - previous_soak.looked > LONGEST_GAP:", "if False:"),
+        ("a soak goes on over any gap", "if facts.monotonic - self.looked > LONGEST_GAP:", "if False:"),
         ("a soak is over when it begins",
          "return self.remaining <= timedelta(0)", "return self.started_at is not None"),
         ("restarts do not touch a soak", "any(intent.kind != UpdateFeature.kind for intent", "any(False for intent"),

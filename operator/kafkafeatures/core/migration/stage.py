@@ -74,14 +74,9 @@ class Migrations:
         from kafkafeatures.core.migration.proposal import MigrationProposal, shown_in
         from kafkafeatures.core.roll.excuses import excused_in_all_rolls
 
-        desired, replication = facts.desired.migration.desired, facts.replication
-        excused = excused_in_all_rolls(
-            facts.desired,
-            facts.memory,
-            excused=shown_in(facts.memory.plan, desired),
-            unavailable=replication.never_available() if replication is not None else None,
-        )
-        assigned = replication.brokers() if replication is not None else None
+        desired = facts.desired.migration.desired
+        excused = excused_in_all_rolls(facts, shown_in(facts.memory.plan, desired))
+        assigned = facts.replication.brokers() if facts.replication is not None else None
         asked_controllers = asked_before(facts.remembered.migration, facts.memory.plan, facts.desired.consents, desired)
         progress = progress_of(facts.observation, desired, assigned, requested=asked_controllers)
         return MigrationProposal(desired, progress, excused)

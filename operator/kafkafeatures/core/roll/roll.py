@@ -121,8 +121,17 @@ class Roll(Struct, frozen=True):
     @property
     def done(self) -> int:
         """Number of nodes that are current, not in flight, and have their disks."""
-        flying = (restart.step.node_id for restart in self.in_flight)
-        return self.total - len({*self.needing, *flying, *self.disks.lost_ids})
+        return self.total - len({*self.needing, *self.flying, *self.disks.lost_ids})
+
+    @property
+    def flying(self) -> frozenset[int]:
+        """Ids of the nodes in flight."""
+        return frozenset(restart.step.node_id for restart in self.in_flight)
+
+    @property
+    def asked_of_a_person(self) -> int | None:
+        """Id of the first node in flight that a person still has to restart; None for none."""
+        return next((restart.step.node_id for restart in self.in_flight if restart.is_asked_of_a_person), None)
 
     @property
     def titles_in_flight(self) -> str:

@@ -139,7 +139,7 @@ def test_a_migration_is_not_rolled_back_while_znodes_of_the_quorum_exist() -> No
 
 
 def steps(look: Look) -> list[str]:
-    return [step.detail for work in look.proposal.plan.work for step in work.steps()]
+    return [step.detail for work in look.proposal.plan.work for step in work.steps]
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])

@@ -250,7 +250,7 @@ def test_a_migration_plan_has_its_start_and_target_phase_and_its_steps() -> None
     assert (stage.kind, dict(stage.start), dict(stage.target)) == (
         "Migration", {"phase": "PreMigration"}, {"phase": "DualWrite"},
     )  # fmt: skip
-    assert len([step for work in plan.work for step in work.steps()]) == 2
+    assert len([step for work in plan.work for step in work.steps]) == 2
     assert plan.is_safe_to_undo
 
 
@@ -264,7 +264,7 @@ def test_a_migration_plan_stands_while_nodes_are_restarted() -> None:
 
 def test_the_plan_of_a_rollback_shows_all_its_steps_before_it_begins() -> None:
     plan = Look(wanting(D.ROLLED_BACK), cluster(P.DUAL_WRITE)).proposal.plan
-    steps = [step.detail for work in plan.work for step in work.steps()]
+    steps = [step.detail for work in plan.work for step in work.steps]
     assert len(steps) == 4
     assert "delete /controller and /migration" in steps[2]
 

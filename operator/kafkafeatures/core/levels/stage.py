@@ -151,7 +151,6 @@ class LevelsState(StageState, frozen=True):
             return Wait(
                 Reason.PREFLIGHT,
                 f"dry run (validateOnly) unavailable: {reason}",
-                delay=2.0,
                 subject="dry run",
                 remedy="make the active controller reachable: bootstrapControllers, network, TLS",
             )
@@ -298,15 +297,7 @@ class Levels:
     def judge(self, facts: StageInput, proposal: Proposal) -> LevelsState:
         """State of the levels, with the soak that an irreversible change waits for."""
         part = levels_in(proposal)
-        soak = None
-        if facts.ours:
-            previous = facts.stage_memory.get(LEVELS)
-            soak = soak_of(
-                facts.desired, facts.observation, part.changes, facts.remembered,
-                current_stamp=facts.stamp, monotonic=facts.monotonic, read_at=facts.read_at,
-                previous_soak=previous if isinstance(previous, Soak) else None,
-            )  # fmt: skip
-        return LevelsState(facts, part, soak)
+        return LevelsState(facts, part, soak_of(facts, part.changes))
 
 
 def levels_in(proposal: Proposal) -> LevelsProposal:

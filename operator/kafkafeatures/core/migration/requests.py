@@ -57,7 +57,6 @@ def asked_of_git(progress: MigrationProgress) -> Wait:
         return Wait(
             Reason.MIGRATING,
             f"the next position is not reached yet{to}",
-            delay=2.0,
             subject=edge.end_from(progress.position) if edge is not None else progress.position,
             remedy="see the log of the active controller for KRaftMigrationDriver; if nodes were just restarted, wait "
             "until each of them has registered",

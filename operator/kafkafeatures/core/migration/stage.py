@@ -39,7 +39,7 @@ from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageI
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import StageProposal, StageState
 from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.migration.not_desired import MIGRATION, PHASE, NoMigration, left_open
+from kafkafeatures.core.migration.not_desired import MIGRATION, PHASE, left_open
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -65,23 +65,18 @@ class Migrations:
 
         return demands_of(read_context, read_context.desired.migration)
 
-    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
-        """The way from the position of the cluster to the phase that the document wants."""
+    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal | None:
+        """The way from the position of the cluster to the phase that the document wants; None if it wants none."""
         if facts.desired.migration is None:
-            return NoMigration()
+            return None
         from kafkafeatures.core.migration.finalize import asked_before
         from kafkafeatures.core.migration.progress import progress_of
         from kafkafeatures.core.migration.proposal import MigrationProposal, shown_in
         from kafkafeatures.core.roll.excuses import excused_in_all_rolls
 
-        desired, replication = facts.desired.migration.desired, facts.replication
-        excused = excused_in_all_rolls(
-            facts.desired,
-            facts.memory,
-            excused=shown_in(facts.memory.plan, desired),
-            unavailable=replication.never_available() if replication is not None else None,
-        )
-        assigned = replication.brokers() if replication is not None else None
+        desired = facts.desired.migration.desired
+        excused = excused_in_all_rolls(facts, shown_in(facts.memory.plan, desired))
+        assigned = facts.replication.brokers() if facts.replication is not None else None
         asked_controllers = asked_before(facts.remembered.migration, facts.memory.plan, facts.desired.consents, desired)
         progress = progress_of(facts.observation, desired, assigned, requested=asked_controllers)
         return MigrationProposal(desired, progress, excused)

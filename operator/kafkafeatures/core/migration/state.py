@@ -18,7 +18,7 @@ from kafkafeatures.api.status import ConsentRequest, ExcusedTopics, MigrationSta
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.approval import not_approved
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.consents import unverified_among
+from kafkafeatures.core.engine.consents import spend, unverified_among
 from kafkafeatures.core.engine.costs import as_planned
 from kafkafeatures.core.engine.decisions import Act, Decision, Stalled, Wait, blocked, stalled_by
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, Migration
@@ -138,8 +138,7 @@ class MigrationState(StageState, frozen=True):
     @property
     def _flying(self) -> frozenset[int]:
         """Ids of nodes that are being restarted."""
-        restarts = self.roll.in_flight if self.roll is not None else ()
-        return frozenset(restart.step.node_id for restart in restarts)
+        return self.roll.flying if self.roll is not None else frozenset()
 
     @cached_property
     def _check_input(self) -> EdgeCheckInput | None:
@@ -256,10 +255,7 @@ class MigrationState(StageState, frozen=True):
             return quorum
         deletes = self.progress.way is not None and self.progress.way.deletes  # the deletion does not wait for restarts
         if self.roll is not None and not deletes and (decision := self.roll.decision) is not None:
-            node_id = next(
-                (restart.step.node_id for restart in self.roll.in_flight if restart.is_asked_of_a_person), None
-            )
-            if isinstance(decision, Wait) and node_id is not None:
+            if isinstance(decision, Wait) and (node_id := self.roll.asked_of_a_person) is not None:
                 return asked_of_a_person(self.progress, decision, node_id)
             return decision
         if self.progress.way is None:
@@ -330,7 +326,7 @@ class MigrationState(StageState, frozen=True):
         )
         if not over or ZK_FINALIZE not in self.facts.desired.consents:
             return status
-        return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
+        return spend(status, frozenset({ZK_FINALIZE}))
 
     def decided(self, decision: Decision, status: Status) -> Status:
         """The status to be written before the decision is carried out: needed consents are spent, and controllers that

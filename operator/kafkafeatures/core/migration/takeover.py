@@ -46,7 +46,6 @@ def waits_for_quorum(progress: MigrationProgress) -> Wait | None:
         return Wait(
             Reason.MIGRATING,
             f"{leader} has taken over, and copies ZooKeeper; the copy is not complete yet",
-            delay=2.0,
             subject="copy of ZooKeeper",
             remedy=f"see the log of {leader} for KRaftMigrationDriver: an error there names what cannot be copied, or "
             f'the right in ZooKeeper that is missing (NoAuth), and "Aborting the metadata migration" means that it '
@@ -56,7 +55,6 @@ def waits_for_quorum(progress: MigrationProgress) -> Wait | None:
         return Wait(
             Reason.MIGRATING,
             f"every broker has the flag and is registered; {leader} has not taken over yet",
-            delay=2.0,
             subject="take-over by the controllers",
             remedy=f'see the log of {leader} for KRaftMigrationDriver: "Still waiting for" names the controllers or '
             'brokers that it misses, "No brokers are known to KRaft" a broker whose principal lacks CLUSTER_ACTION; '

@@ -1,6 +1,6 @@
 """Input of the checks of a roll: everything that decides whether one more node may be restarted.
 
-Made by `core/roll/roll.py` in every reconciliation of a resource whose nodes are restarted, and passed as `question` to
+Made by `core/roll/roll.py` in every reconciliation of a resource whose nodes are restarted, and passed as `inputs` to
 the checks of this package. It decides nothing: it combines what was read, remembered and asked for.
 """
 

@@ -122,7 +122,7 @@ def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
     node of this decision is one of them, although it is in flight only from the next reconciliation on: that may be
     made by another process, which has nothing but the status to compare with.
     """
-    first = {*roll.disks.lost_ids, *(restart.step.node_id for restart in roll.in_flight)}
+    first = {*roll.disks.lost_ids, *roll.flying}
     if isinstance(decision, Act) and isinstance(decision.step, RestartNode):
         first.add(decision.step.node_id)
     return written_disks(roll.disks.earlier, first)

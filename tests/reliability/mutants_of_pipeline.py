@@ -43,7 +43,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *of(
         "pipeline",
         "featurelog/tables/checkpoint.py",
-        ("copies that turn out to be of one node change nothing", "        if evidence != self.evidence:\n",
+        ("copies that turn out to be of one node change nothing", "        if premises != self.premises:\n",
          "        if False:\n"),
         ("a file that was replaced is as it was", " or _ids(scan.source)[: len(former.below)] != former.below:", ":"),
         ("new records below the checkpoint are none", "if min(begins, default=self.end) < self.end:", "if False:"),

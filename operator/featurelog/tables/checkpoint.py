@@ -72,7 +72,7 @@ def key_of(file: FileRecords) -> FileKey:
     return file.node, file.file
 
 
-class Evidence(NamedTuple):
+class Premises(NamedTuple):
     """Facts beside the records that the states below the offset depend on.
 
     apart: pairs of folders that are surely of two nodes. voters: of a static quorum, in the files beside the log.
@@ -82,7 +82,7 @@ class Evidence(NamedTuple):
     voters: frozenset[int] | None
 
 
-_NO_EVIDENCE = Evidence(frozenset(), None)
+_NO_PREMISES = Premises(frozenset(), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Checkpoint:
 
     end: int
     files: Mapping[FileKey, Former]
-    evidence: Evidence
+    premises: Premises
     states: Mapping[str, bytes]
 
     @classmethod
@@ -109,9 +109,9 @@ class Checkpoint:
         """The state of a step at `end`; each call returns another copy. Raises OutdatedError."""
         return _loads(self.states[step])
 
-    def check(self, scans: Sequence[Scan], evidence: Evidence) -> None:
+    def check(self, scans: Sequence[Scan], premises: Premises) -> None:
         """Raise OutdatedError if anything below `end` is not as it was."""
-        if evidence != self.evidence:
+        if premises != self.premises:
             raise OutdatedError("which copies are of different nodes, or the voters in quorum-state, has changed")
         by_key = {key_of(scan.source): scan for scan in scans}
         for key, former in self.files.items():
@@ -139,14 +139,14 @@ class Checkpoint:
 class Recorder:
     """Records a checkpoint while the steps walk over the log.
 
-    end: the offset; None: no checkpoint is made. scans, evidence: see `Checkpoint`. earlier: the checkpoint of the last
+    end: the offset; None: no checkpoint is made. scans, premises: see `Checkpoint`. earlier: the checkpoint of the last
     run; None: everything is read.
     """
 
     earlier: Checkpoint | None = None
     end: int | None = None
     scans: Sequence[Scan] = ()
-    evidence: Evidence = _NO_EVIDENCE
+    premises: Premises = _NO_PREMISES
     _states: dict[str, bytes] = field(default_factory=dict)
 
     def is_due(self, step: str, offset: int) -> bool:
@@ -164,7 +164,7 @@ class Recorder:
         formers = {key_of(scan.source): former for scan in self.scans if (former := _former(scan, self.end))}
         if sum(len(former.unknown) for former in formers.values()) > _MOST_UNKNOWN:
             return None
-        data = pickle.dumps((FORM, self.end, formers, self.evidence, self._states), pickle.HIGHEST_PROTOCOL)
+        data = pickle.dumps((FORM, self.end, formers, self.premises, self._states), pickle.HIGHEST_PROTOCOL)
         return data if len(data) <= _MOST_BYTES else None
 
 

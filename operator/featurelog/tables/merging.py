@@ -19,7 +19,7 @@ import pyarrow as pa
 from featurelog.tables.checkpoint import (
     SETTLED_MS,
     Checkpoint,
-    Evidence,
+    Premises,
     FileKey,
     OutdatedError,
     Recorder,
@@ -43,11 +43,11 @@ def merged(cluster: ClusterCopies, earlier: Checkpoint | None = None, settled_ms
     formers = earlier.files if earlier is not None else {}
     scans = [scan(file, formers.get(key_of(file), Former())) for file in cluster.files]
     whose = witnesses(cluster, scans)
-    evidence = Evidence(whose.apart, cluster.static_voters)
+    premises = Premises(whose.apart, cluster.static_voters)
     if earlier is not None:
-        earlier.check(scans, evidence)
+        earlier.check(scans, premises)
     end = offset_for(scans, earlier.end if earlier is not None else 0, settled_ms)
-    recorder = Recorder(earlier, end, scans, evidence)
+    recorder = Recorder(earlier, end, scans, premises)
     left_out: set[str] = set()
     contradictions: list[Contradiction] = []
     while True:

@@ -254,12 +254,15 @@ def test_a_checkpoint_that_is_cut_makes_the_same_tables() -> None:
         assert made(copies, data[:cut])[0] == whole
 
 
-@pytest.mark.parametrize("change", ["another voter", "a late snapshot", "a new copy", "no snapshot at its end"])
+@pytest.mark.parametrize(
+    "change", ["another voter", "a late snapshot", "a new copy", "no snapshot at its end", "a replaced log"]
+)
 def test_a_checkpoint_is_not_used_once_something_below_its_end_has_changed(change: str) -> None:
     copies = grown(14, 20, 24, snapshots=(12, 14, 16) if change == "a late snapshot" else (12, 16))
     if change == "no snapshot at its end":
         for copy in copies:
             copy.hidden.add((16, 1))
+    copies[0].version = int(change == "a replaced log")
     nodes = [copy.copy() for copy in copies]
     if change == "another voter":
         nodes = [replace(node, voters=(*VOTERS, 3004)) for node in nodes]
@@ -268,3 +271,22 @@ def test_a_checkpoint_is_not_used_once_something_below_its_end_has_changed(chang
     continued, row = made(nodes, checkpoint())
     assert row["outdated"]
     assert continued == made(nodes, None)[0]
+
+
+def test_damage_and_records_that_were_not_decoded_are_counted_after_any_number_of_checkpoints() -> None:
+    found = grown(14, snapshots=(12, 16, 19))
+    for copy in found:
+        copy.batches[9] = batches([bytes([1, 99, 0, 7, 0])], start=9)[0]
+        copy.flipped.add(10)
+    ends, data = [], None
+    for until in (18, 21, 24):
+        for copy in found:
+            copy.grow(until)
+        nodes = [copy.copy() for copy in found]
+        continued, row = made(nodes, data)
+        assert continued == made(nodes, None)[0]
+        assert {"damaged", "not_decoded"} <= {note["kind"] for note in continued["data_quality"]}
+        assert not row["outdated"]
+        data = row["checkpoint"]
+        ends.append(Checkpoint.load(data).end)
+    assert ends == [16, 19, 19]

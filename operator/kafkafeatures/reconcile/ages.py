@@ -52,8 +52,8 @@ class Ages:
         self._last_read_at = monotonic_time
 
     def note_failed_reading(self, reason: str, stamps: Iterable[str]) -> None:
-        """Note that the cluster could not be read. `stamps`: times since when something has been observed; their ages
-        begin anew.
+        """Note that the cluster could not be read. `stamps`: times since when something has been observed; for these,
+        `known_for` begins anew, and the ages (`of`) go on.
         """
         self.kept = {kind: memory.interrupted(reason) for kind, memory in self.kept.items()}
         self._meet_anew(stamps)

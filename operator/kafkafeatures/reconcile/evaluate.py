@@ -93,7 +93,7 @@ async def evaluate(
     if compared.is_ours:
         remembered = _with_ended(context, replace(remembered, change_count=proposal.plan.change_count), stages)
         owner = _competing_owner(context, resource.desired, observation)
-        if not (owner and owner.is_same_cluster):
+        if not (owner and owner.owns_cluster):
             stages, verdict = await _with_verdict(context.kafka, resource.desired, stages, observation)
     decision = decide(
         GateInput(

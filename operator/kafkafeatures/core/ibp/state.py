@@ -34,7 +34,7 @@ from kafkafeatures.core.ibp.not_desired import INTER_BROKER_PROTOCOL
 from kafkafeatures.core.ibp.progress import IbpProgress, progress_of
 from kafkafeatures.core.ibp.proposal import IbpProposal, shown_in
 from kafkafeatures.core.ibp.report import in_use
-from kafkafeatures.core.ibp.requests import asked_of_a_person, asked_of_git
+from kafkafeatures.core.ibp.requests import wait_for_git, wait_for_person
 from kafkafeatures.core.ibp.restarts import permit_for, wrongly_restarted
 from kafkafeatures.core.ibp.versions import Version, version_of
 from kafkafeatures.core.roll.drivers import driver_of
@@ -157,11 +157,11 @@ class IbpState(StageState, frozen=True):
                 (restart.step.node_id for restart in self.roll.in_flight if restart.is_asked_of_a_person), None
             )
             if isinstance(decision, Wait) and node_id is not None:
-                return asked_of_a_person(self.progress, decision, node_id)
+                return wait_for_person(self.progress, decision, node_id)
             return decision
         if self.is_in_kraft or self.progress.is_reached:
             return Done(Reason.IN_SYNC, self.note)
-        return asked_of_git(self.progress)
+        return wait_for_git(self.progress)
 
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:

@@ -14,7 +14,7 @@ every document wants none, and a command would start more slowly. The algorithm,
     are not yet those of the next position: `permit_for`.
  8. Delete the znodes of the way, in one transaction, on the way back: `deletion`.
  9. Else ask for the change in Git, or the action of a person, that is missing; the operator changes no setting:
-    `asked_of_git`.
+    `wait_for_git`.
 10. Stop at the position that the document asks for: `reached`.
 
 Before the irreversible step, which ends the migration:

@@ -43,7 +43,7 @@ from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.proposal import MigrationProposal
 from kafkafeatures.core.migration.release import deletion
 from kafkafeatures.core.migration.report import migration_settled, with_migration
-from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git, reached
+from kafkafeatures.core.migration.requests import reached, wait_for_git, wait_for_person
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import unreachable
 from kafkafeatures.core.migration.takeover import waits_for_quorum
@@ -260,11 +260,11 @@ class MigrationState(StageState, frozen=True):
                 (restart.step.node_id for restart in self.roll.in_flight if restart.is_asked_of_a_person), None
             )
             if isinstance(decision, Wait) and node_id is not None:
-                return asked_of_a_person(self.progress, decision, node_id)
+                return wait_for_person(self.progress, decision, node_id)
             return decision
         if self.progress.way is None:
             return reached(self.progress, self.wish.desired, self._status)
-        return deletion(self.progress) or asked_of_git(self.progress)
+        return deletion(self.progress) or wait_for_git(self.progress)
 
     @property
     def approval_reason(self) -> Reason:

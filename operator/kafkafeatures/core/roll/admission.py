@@ -13,7 +13,7 @@ from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Stalled, Wait, waits_on
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
-from kafkafeatures.core.facts.quorum import may_restart
+from kafkafeatures.core.facts.quorum import why_not_restart
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Admission, Forbidding, InadmissibleReason, format_partitions
 from kafkafeatures.core.roll.check_input import RestartCheckInput
@@ -68,7 +68,7 @@ def refusal_of(question: RestartCheckInput, id_: int, used_consent: str = "") ->
         and isinstance(question.observation.quorum, Known)
     ):
         down = (question.flying | question.unavailable | unstable_ids) - {id_}
-        reason = may_restart(id_, question.observation.quorum.value, down)
+        reason = why_not_restart(id_, question.observation.quorum.value, down)
         if reason:
             text = f"{question.title(id_)} cannot be restarted now: {reason}{counts}"
             remedy = f"bring the other controllers back; {question.title(id_)} stays as it is until then"

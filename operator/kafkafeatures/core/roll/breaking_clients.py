@@ -44,7 +44,7 @@ def clients_survive(question: RestartCheckInput) -> Refusal | None:
     required = question.desired.clients
     if required is None or not required.holds_roll:
         return None
-    ids = tuple(_may_lose_versions(question))
+    ids = tuple(_losing_versions(question))
     if not ids:
         return None
     other_release = next((release for id_ in ids if (release := next_release(question, id_)) != required.release), None)
@@ -63,7 +63,7 @@ def clients_survive(question: RestartCheckInput) -> Refusal | None:
 
 def breaks_of(question: RestartCheckInput) -> ClientBreaks:
     """Consents that the next restart uses, if `clients_survive` allows one."""
-    required, ids = question.desired.clients, tuple(_may_lose_versions(question))
+    required, ids = question.desired.clients, tuple(_losing_versions(question))
     clients = question.observation.clients
     if required is None or not required.holds_roll or not ids or isinstance(clients, Unknown):
         return ClientBreaks()
@@ -109,7 +109,7 @@ def _usable(question: RestartCheckInput, targets: frozenset[Target]) -> set[str]
 # --- the release of the next image ---
 
 
-def _may_lose_versions(question: RestartCheckInput) -> Iterator[int]:
+def _losing_versions(question: RestartCheckInput) -> Iterator[int]:
     """Nodes that are to be restarted and may accept fewer API versions afterwards."""
     for id_ in sorted(question.fleet.needing):
         if id_ in question.flying and id_ not in question.stuck:

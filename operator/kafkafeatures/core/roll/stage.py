@@ -141,7 +141,9 @@ class RollState(StageState, frozen=True):
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Consents that its restarts use, and that may have been used before the status began."""
+        """Consents that its restarts use, and that may have been used before: the status does not reach back far enough
+        to tell.
+        """
         return unverified_of(self.roll, self.part.planned, self.facts)
 
     @property
@@ -291,10 +293,10 @@ def restarted_by(decision: Decision) -> int | None:
 
 
 def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: StageInput) -> tuple[str, ...]:
-    """Consents that remaining restarts use, and that may have been used before the status began: an earlier status,
-    which would show that, may be lost.
+    """Consents that remaining restarts use, and that may have been used before: an earlier status, which would show
+    that, may be lost.
 
-    `planned`: topics that these restarts make unavailable.
+    planned: topics that these restarts make unavailable.
     """
     if roll is None or not roll.needing:
         return ()

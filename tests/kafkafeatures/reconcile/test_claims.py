@@ -145,17 +145,20 @@ def test_a_step_through_a_broker_blocks_other_resources_even_after_later_steps(a
 
 
 def test_a_step_left_open_by_another_process_blocks_for_a_limited_time() -> None:
-    seconds = 0.0
+    """The older resource, which owns the cluster, waits for a step of the younger one, sent by the process before."""
+    now = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
-    made, sent = claims(old, new, monotonic=lambda: seconds), with_a_step(new)
-    made.note(sent)  # written after our list, by the process before us
-    for read in (False, True):
-        made.note(sent, was_read=read)
-        assert made.competing_owner(key("old"), "c") == NEW_ACTS
-        seconds += SENT_FOR / 2
-    for _ in range(2):
-        assert made.competing_owner(key("old"), "c") is None
-        made.note(sent, was_read=True)
+    made, new_with_step = claims(old, new, monotonic=lambda: now), with_a_step(new)
+    made.note(new_with_step)  # written after our list of resources
+    made.note(new_with_step)  # a watch, and later a read, show the same step: neither prolongs the wait
+    assert made.competing_owner(key("old"), "c") == NEW_ACTS
+    now = SENT_FOR / 2
+    made.note(new_with_step, was_read=True)
+    assert made.competing_owner(key("old"), "c") == NEW_ACTS
+    now = SENT_FOR
+    assert made.competing_owner(key("old"), "c") is None
+    made.note(new_with_step, was_read=True)
+    assert made.competing_owner(key("old"), "c") is None
 
 
 SENT_DIRECTLY = {"kind": "UpdateFeature", "target": "group.version", "via": "Controller"}

@@ -21,7 +21,7 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.costs import as_planned
+from kafkafeatures.core.engine.costs import without_marks
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked, unreadable
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput
@@ -142,7 +142,7 @@ class IbpState(StageState, frozen=True):
     @property
     def unverified(self) -> tuple[str, ...]:
         """Unverified consents that the restarts need."""
-        return unverified_of(self.roll, as_planned(self.excused), self.facts)
+        return unverified_of(self.roll, without_marks(self.excused), self.facts)
 
     @property
     def goes_at_any_time(self) -> bool:
@@ -192,7 +192,7 @@ class IbpState(StageState, frozen=True):
         status = replace(status, inter_broker_protocol_version=_version_for_status(self.facts.observation, previous))
         rollout = previous.rollout
         if self.roll is not None:
-            rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp, as_planned(self.excused))
+            rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp, without_marks(self.excused))
         else:
             rollout = without_restarts(rollout, is_known=self._is_rolled)
         return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)

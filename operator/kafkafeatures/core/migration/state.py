@@ -19,7 +19,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.approval import not_approved
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import unverified_among
-from kafkafeatures.core.engine.costs import as_planned
+from kafkafeatures.core.engine.costs import without_marks
 from kafkafeatures.core.engine.decisions import Act, Decision, Stalled, Wait, blocked, stalled_by
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, Migration
 from kafkafeatures.core.engine.kind import StageInput
@@ -237,7 +237,7 @@ class MigrationState(StageState, frozen=True):
         """Unverified consents that the next step needs."""
         memory = self.facts.memory
         used = checks.consents_used(self._check_input) if self._check_input is not None else frozenset[str]()
-        of_restarts = unverified_of(self.roll, as_planned(self.excused), self.facts)
+        of_restarts = unverified_of(self.roll, without_marks(self.excused), self.facts)
         return (*unverified_among(used, memory.unverified, memory.spent), *of_restarts)
 
     @property
@@ -357,7 +357,7 @@ class MigrationState(StageState, frozen=True):
         status = with_consents_of_plan(status, self._own_consents | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # the list of restarted nodes is kept while the position is not known
             return replace(status, rollout=without_restarts(previous.rollout, is_known=self._is_rolled))
-        rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
+        rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, without_marks(self.excused))
         if rollout is not None and previous.rollout is not None and not isinstance(self.progress, MigrationProgress):
             rollout = replace(rollout, done=previous.rollout.done)  # it is not known which nodes remain
         return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)

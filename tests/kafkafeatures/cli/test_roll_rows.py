@@ -189,7 +189,7 @@ def test_restarts_missing_in_the_log_come_from_the_operator_and_older_ones_are_l
 def test_a_phase_read_from_a_snapshot_is_dated_as_latest_time() -> None:
     begin = after(0.0, 50)
     (row,) = rows(log=history(Absence("broker", 3, fenced=begin), known_from=begin))
-    assert row.stop == Point(time_in_log(begin.at_ms), 50, is_latest=True)
+    assert row.stop == Point(time_in_log(begin.at_ms), 50, is_upper_bound=True)
 
 
 def test_a_broker_that_was_unregistered_is_not_waited_for() -> None:

@@ -52,7 +52,7 @@ def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
             f"A node is flapping if it was {FLAPPING}",
             ("Cluster", "Node", "Times away", "Last", "Away in all"),
             [
-                (_link(link, cluster), flap.node, str(len(flap.rows)), day_and_time(flap.last), flap.took)
+                (_link(link, cluster), flap.node, str(len(flap.rows)), day_and_time(flap.last), flap.time_away)
                 for link, cluster in clusters
                 for flap in flaps[link]
             ],

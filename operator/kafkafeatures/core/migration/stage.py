@@ -9,7 +9,7 @@ every document wants none, and a command would start more slowly. The algorithm,
  3. Choose the way that comes next, forward or back; no position is skipped: `next_edge`.
  4. Check all that must hold on that way, every blocker at once: `CHAINS`. Before anything is changed: `findings`.
  5. Refuse a pod template that was changed before its turn, as any pod that ends would start with it: `template_ahead`.
- 6. Wait while the quorum takes over and copies ZooKeeper: `waits_for_quorum`.
+ 6. Wait while the quorum takes over and copies ZooKeeper: `wait_for_quorum`.
  7. Restart the nodes of the way, by the rules of a roll (`core/roll/roll.py`). Only nodes are restarted whose settings
     are not yet those of the next position: `permit_for`.
  8. Delete the znodes of the way, in one transaction, on the way back: `deletion`.

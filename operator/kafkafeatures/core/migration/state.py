@@ -46,7 +46,7 @@ from kafkafeatures.core.migration.report import migration_settled, with_migratio
 from kafkafeatures.core.migration.requests import reached, wait_for_git, wait_for_person
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import unreachable
-from kafkafeatures.core.migration.takeover import waits_for_quorum
+from kafkafeatures.core.migration.takeover import wait_for_quorum
 from kafkafeatures.core.migration.unplaced import CONTRADICTS_FOR, unplaced
 from kafkafeatures.core.roll.remembered import kept_of_roll
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
@@ -250,7 +250,7 @@ class MigrationState(StageState, frozen=True):
         """The next step; or a wait for the quorum, for restarts, for Git, or for a person."""
         if not isinstance(self.progress, MigrationProgress):
             return self.blocked or blocked(self.blockers)
-        quorum = waits_for_quorum(self.progress)
+        quorum = wait_for_quorum(self.progress)
         restarts = self.roll is not None and bool(self.roll.in_flight)
         if quorum is not None and (self.progress.position is Position.COPYING or not restarts):
             return quorum

@@ -38,7 +38,7 @@ def not_registered(progress: MigrationProgress, flying: frozenset[int]) -> Itera
         yield from missing(progress, flying)
 
 
-def waits_for_quorum(progress: MigrationProgress) -> Wait | None:
+def wait_for_quorum(progress: MigrationProgress) -> Wait | None:
     """Wait for the controllers to take over, or to complete the copy; None if neither comes next."""
     active = progress.observation.active_controller
     leader = f"controller {active.value}" if isinstance(active, Known) else "the active controller"

@@ -85,7 +85,7 @@ def _without_reached(question: RestartCheckInput, target: Target, nodes: str) ->
     """
     if not nodes:
         return ""
-    for id_ in question.reaching(target):
+    for id_ in question.that_reached(target):
         if holds(nodes, id_):
             nodes = without_node(nodes, id_)
     return nodes

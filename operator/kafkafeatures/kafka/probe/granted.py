@@ -256,7 +256,7 @@ def _commands(findings: Sequence[RightFinding], requester: Requester, before_cop
                 grants.setdefault(key, (role, {}))[1][finding.right] = None
     for (_, resource), (role, rights) in grants.items():
         operations = " ".join(f"--operation {right}" for right in rights)
-        yield requester.in_words(f"{GRANT} {operations} {resource.flag}", role)
+        yield requester.filled_in(f"{GRANT} {operations} {resource.flag}", role)
     if before_copy and any(Role.CONTROLLER in finding.lacking for finding in findings):
         yield IN_FILES.replace("User:NAME", requester.principal(Role.CONTROLLER) or "User:NAME")
 

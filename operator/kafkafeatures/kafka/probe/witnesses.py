@@ -149,7 +149,9 @@ async def _through_broker(pool: Pool, broker: ProbedNode) -> Witness:
 
 
 async def _own_settings(pool: Pool, node: ProbedNode) -> NodeSettings | Failure:
-    """A node whose id is unknown is asked for node 0: it checks the right before it compares the id."""
+    """The settings that a node reports of itself, with its authorizer. A node whose id is unknown is asked for node 0:
+    it checks the right before it compares the id.
+    """
     return await node_settings(pool, node.role, node.id or 0, _address(node), (AUTHORIZER,))
 
 

@@ -376,7 +376,7 @@ def test_the_lines_about_a_deletion_name_its_znodes_and_its_progress() -> None:
     sent = DeletionInFlight(WHOLE, AT, Via.ZOOKEEPER)
     unanswered, answered = (deletion.progress(lambda _: "3 s") for deletion in (sent, replace(sent, accepted=True)))
     assert unanswered == "delete /controller and /migration, sent 3 s ago; outcome not known yet"
-    assert answered.endswith("done; the znodes are being read again")
+    assert answered == "delete /controller and /migration, sent 3 s ago; done; the znodes are being read again"
     assert WHOLE.request == "ZooKeeper transaction: delete /controller and /migration"
     assert WHOLE.in_progress == "delete /controller and /migration in ZooKeeper"
 

@@ -233,8 +233,12 @@ def test_a_template_changed_ahead_of_its_step_stops_the_migration(
     decision = look_at(desired, in_pods(cluster(position), ahead), consents=CONSENT).decision
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.TEMPLATE_AHEAD
-    assert name_of(ahead[0]) in decision.message
-    assert "revert" in decision.blockers[0].remedy
+    stateful_set_name = "broker" if ahead == BROKERS else "controller"
+    assert decision.message == (
+        f"the template of StatefulSet {stateful_set_name} was changed before the migration asked for it: "
+        f"{', '.join(map(name_of, ahead))} would start with it"
+    )
+    assert decision.blockers[0].remedy == f"revert the template of {stateful_set_name} in Git"
 
 
 @pytest.mark.parametrize(

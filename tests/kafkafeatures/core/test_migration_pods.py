@@ -233,12 +233,10 @@ def test_a_template_changed_ahead_of_its_step_stops_the_migration(
     decision = look_at(desired, in_pods(cluster(position), ahead), consents=CONSENT).decision
     assert isinstance(decision, Stalled)
     assert decision.reason is Reason.TEMPLATE_AHEAD
-    stateful_set_name = "broker" if ahead == BROKERS else "controller"
-    assert decision.message == (
-        f"the template of StatefulSet {stateful_set_name} was changed before the migration asked for it: "
-        f"{', '.join(map(name_of, ahead))} would start with it"
-    )
-    assert decision.blockers[0].remedy == f"revert the template of {stateful_set_name} in Git"
+    name, pods = "broker" if ahead == BROKERS else "controller", ", ".join(map(name_of, ahead))
+    changed = f"the template of StatefulSet {name} was changed before the migration asked for it"
+    assert decision.message == f"{changed}: {pods} would start with it"
+    assert decision.blockers[0].remedy == f"revert the template of {name} in Git"
 
 
 @pytest.mark.parametrize(

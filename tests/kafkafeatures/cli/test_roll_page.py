@@ -152,8 +152,8 @@ def test_the_page_takes_restarts_from_events_without_the_log_and_says_what_is_mi
 
 
 def test_a_restart_of_the_operator_and_its_absence_in_the_log_are_one_row() -> None:
-    steps = [Moment(MS + 1000 * at, 10 + at) for at in (1, 3, 9, 10, 12)]
-    away = Absence("broker", 3, *steps)
+    stopping, fenced, registered, unfenced, in_sync = (Moment(MS + 1000 * at, 10 + at) for at in (1, 3, 9, 10, 12))
+    away = Absence("broker", 3, stopping, fenced, registered, unfenced, in_sync)
     told = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=50))]
     made, _ = shown(history(away), {"rollout": {"startedAt": stamp(NOW)}}, told)
     assert made.rows_under("Timeline of 1 restart,")[1:] == [["broker 3orders-3", "", "49 s"]]

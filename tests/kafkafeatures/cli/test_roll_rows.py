@@ -42,8 +42,10 @@ def history(*absences: Absence, end: float = 600.0, known_from: Moment | None = 
 
 def broker(number: int, begin: float, role: str = "broker") -> Absence:
     """An absence of ten seconds, from its begin to in sync; its five records have the offsets 100 to 104."""
-    steps = [after(begin + more, 100 + index) for index, more in enumerate((0, 2, 8, 9, 10))]
-    return Absence(role, number, *steps)
+    stopping, fenced, registered, unfenced, in_sync = (
+        after(begin + more, 100 + index) for index, more in enumerate((0, 2, 8, 9, 10))
+    )
+    return Absence(role, number, stopping, fenced, registered, unfenced, in_sync)
 
 
 def rows(*restarts: Restart, log: RollHistory | None, since: float = -60.0) -> list[NodeAbsence]:

@@ -28,6 +28,7 @@ from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
     CRASHES,
+    ONE_AT_A_TIME,
     PARTITIONS,
     ROLLED_CONTROLLERS,
     ROLLOUT,
@@ -129,9 +130,6 @@ def test_two_brokers_are_in_flight_at_once_only_if_they_share_no_partition() -> 
     assert restarted_id(rolled(away, sent(first))) == partner
     pair = cluster({**ROLLED_CONTROLLERS, **replaced(first), **replaced(partner)}, {**fresh(first), **fresh(partner)})
     refused(rolled(pair, sent(first), sent(partner)), Reason.ROLLING_NODES)
-
-
-ONE_AT_A_TIME = replace(ROLLOUT, max_parallel=MaxParallel(1))
 
 
 def test_a_node_that_is_back_counts_as_in_flight_until_it_has_been_stable() -> None:

@@ -30,13 +30,13 @@ class Ages:
     """Ages of the stamps of one resource.
 
     monotonic: clock in seconds.
-    stage_memories: memory of the last reading, by kind of stage.
+    stage_memory: memory of the last reading, by kind of stage.
     read_until: end of the metadata log at the last reading, by cluster id.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.monotonic = monotonic
-        self.stage_memories: Mapping[str, StageMemory] = {}
+        self.stage_memory: Mapping[str, StageMemory] = {}
         self.read_until: dict[str, LogPosition] = {}
         self._times: dict[str, tuple[float, float]] = {}  # by stamp, monotonic times: when it was first read, and made
         self._last_read_at: float | None = None
@@ -55,7 +55,7 @@ class Ages:
         """Note that the cluster could not be read. `stamps`: times since when something has been observed; for these,
         `known_for` begins anew, and the ages (`of`) go on.
         """
-        self.stage_memories = {kind: memory.interrupted(reason) for kind, memory in self.stage_memories.items()}
+        self.stage_memory = {kind: memory.interrupted(reason) for kind, memory in self.stage_memory.items()}
         self._meet_anew(stamps)
 
     def _skip(self, stamps: Iterable[str], seconds: float) -> None:

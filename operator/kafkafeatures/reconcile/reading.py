@@ -24,7 +24,7 @@ async def read_context_of(context: ReconcileContext, resource: Resource) -> Read
         resource.status,
         await pods(context.ports),
         context.clock(),
-        stage_memory=context.ages.stage_memories,
+        stage_memory=context.ages.stage_memory,
     )
 
 

@@ -1,4 +1,4 @@
-"""Judges which of the rights that a purpose needs our user has, which are missing, and which are unknown. No I/O.
+"""Judges the rights that a purpose needs: which are granted to our user, which are missing, which are unknown. No I/O.
 
 Called by `kafka/probe/witnesses.py`, with the answers of the nodes, which are called witnesses here. Each node decides
 for itself: `super.users` may name the user in the properties of one node and not of another. So a right is granted only

@@ -277,7 +277,7 @@ def test_a_level_that_cannot_be_set_again_is_not_changed() -> None:
 
 
 def test_five_thousand_requests_per_second_are_logged_in_half_a_terabyte_or_more_per_day() -> None:
-    """Of the smaller lines (1200 bytes) 518 GB per day, of the larger (1600 bytes) 691 GB."""
+    """Per day: 518 GB of the smaller lines (1200 bytes), 691 GB of the larger (1600 bytes)."""
     smaller, larger = gigabytes_per_hour(5000)
     assert (round(smaller * 24), round(larger * 24)) == (518, 691)
 

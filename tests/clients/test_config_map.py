@@ -124,10 +124,13 @@ def test_a_reduced_log_of_another_format_is_named(tmp_path: Path) -> None:
 
 
 def test_names_of_clients_and_owners_are_read_beside_scrapes(tmp_path: Path) -> None:
-    owners = b"owners:\n- {team: Payments, clientId: 'pay-*'}\n"
-    evidence = read_config_map({**reduced(tmp_path, body(client="pay-7")), "owners.yaml": owners}, NOW)
+    logs = reduced(tmp_path, body("PRODUCE", 2, "pay-7"))
+    owners = {"owners.yaml": b"owners:\n- {team: Payments, clientId: 'pay-*'}\n"}
+    scrapes = entries_of(whole(QUIET))
+    evidence = read_config_map({**scrapes, **logs, **owners}, NOW)
     assert [(use.client_id, use.name, use.version) for use in evidence.uses] == [("pay-7", "Produce", 2)]
     assert evidence.owners == (ClientOwner("Payments", "pay-*"),)
+    assert len(evidence.scrapes) == len(scrapes)
 
 
 def test_an_entry_that_decompresses_to_too_much_is_refused_and_those_before_it_are_read(

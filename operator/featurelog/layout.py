@@ -1,6 +1,6 @@
 """Lists inputs: `<root>/<cluster>/<node>/__cluster_metadata-0/*`, in a folder or in an object store.
 
-It decides which files are segments and snapshots of which node of which cluster, and which belong to no log.
+It decides of each file whether it is a segment or a snapshot, and of which log (cluster and node), or belongs to none.
 Called when a run starts. It reads names, sizes and times, `meta.properties` beside a log (the ids of the cluster and of
 the node), and `quorum-state` in it (the voters of a static quorum, and the node's vote); it opens no other file. Names
 were chosen by whoever copied the files: none is trusted to be short or printable.

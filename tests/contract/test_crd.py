@@ -203,7 +203,9 @@ def test_the_schema_keeps_every_field_of_an_intent() -> None:
     change = UpdateFeature("group.version", 0, 1)
     changing = ChangeInFlight(change, now, Via.BROKER, accepted=True, offset=1, corrects_drift=True)
     life = ZnodeLife(czxid=40, version=3)
-    deletion = DeleteZnodes("id", ControllerEpoch(3, 9), life, life, 4, "{}")
+    deletion = DeleteZnodes(
+        "id", ControllerEpoch(3, 9), migration=life, controller=life, raise_to=4, znode_content="{}"
+    )
     for sent in (restarting, changing, DeletionInFlight(deletion, now, Via.ZOOKEEPER, accepted=True)):
         assert set(sent.to_intent().as_json()) - set(intents["properties"]) == set()
         assert list(misfits(sent.to_intent().as_json(), intents)) == []

@@ -12,7 +12,7 @@ from kafkafeatures.core import kinds
 from kafkafeatures.core.engine import decide as engine
 from kafkafeatures.core.engine import plan
 from kafkafeatures.core.engine.approval import approved_by as how_approved
-from kafkafeatures.core.engine.costs import as_planned, excused_in
+from kafkafeatures.core.engine.costs import excused_in, without_marks
 from kafkafeatures.core.engine.decisions import Decision, Stalled, Wait
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.gates import GateInput, Owner
@@ -107,7 +107,7 @@ def plan_of(
     **given: Any,
 ) -> Plan:
     """A plan for these changes, and for the pods that are rolled before them."""
-    planned = as_planned(excused if excused_is_known else excused_in(standing.stages) if standing else None)
+    planned = without_marks(excused if excused_is_known else excused_in(standing.stages) if standing else None)
     parts = (
         RollProposal(pods, ExcusedPartitions(excused) if excused is not None else None, planned),
         LevelsProposal({}, finalized, (), (changes,) if changes else ()),

@@ -292,6 +292,7 @@ def test_a_restart_needs_no_approval_unless_every_plan_does() -> None:
 
 
 def test_levels_that_wait_for_approval_do_not_keep_nodes_from_being_restarted() -> None:
+    """A level that follows from `releaseVersion` (`bundle`) waits for approval."""
     assert deciding(DesiredState({}, bundle={"metadata.version": 27})) == Act(RESTART)
 
 

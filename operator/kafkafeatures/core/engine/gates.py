@@ -36,12 +36,13 @@ LONGEST_NAP = 60.0
 class Owner(Struct, frozen=True):
     """Another resource that prevents this one from acting: an older one with mode Apply, or one that is acting now.
 
-    is_same_cluster: it is older and for this cluster. False: its cluster was not read yet.
+    owns_cluster: it is older, and for this cluster. False: it is older, but its cluster was not read yet; or it only
+        acts on this cluster.
     is_acting: it has a step in flight on this cluster, whatever its age.
     """
 
     name: str
-    is_same_cluster: bool
+    owns_cluster: bool
     is_acting: bool = False
 
 
@@ -143,7 +144,7 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
     """
     if owner is None:
         return None
-    if owner.is_same_cluster:
+    if owner.owns_cluster:
         return Stalled(
             Reason.DUPLICATE_OWNER,
             f"{owner.name} is older and owns this cluster; set mode to Observe here, or delete one of the two",

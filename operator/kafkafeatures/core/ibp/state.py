@@ -22,7 +22,7 @@ from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import spend
-from kafkafeatures.core.engine.costs import as_planned
+from kafkafeatures.core.engine.costs import without_marks
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked, unreadable
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput
@@ -34,7 +34,7 @@ from kafkafeatures.core.ibp import INTER_BROKER_PROTOCOL, checks
 from kafkafeatures.core.ibp.progress import IbpProgress, progress_of
 from kafkafeatures.core.ibp.proposal import IbpProposal, shown_in
 from kafkafeatures.core.ibp.report import in_use
-from kafkafeatures.core.ibp.requests import asked_of_a_person, asked_of_git
+from kafkafeatures.core.ibp.requests import wait_for_git, wait_for_person
 from kafkafeatures.core.ibp.restarts import permit_for, wrongly_restarted
 from kafkafeatures.core.ibp.versions import Version, version_of
 from kafkafeatures.core.roll.drivers import driver_of
@@ -139,7 +139,7 @@ class IbpState(StageState, frozen=True):
     @property
     def unverified(self) -> tuple[str, ...]:
         """Unverified consents that the restarts need."""
-        return unverified_of(self.roll, as_planned(self.excused), self.facts)
+        return unverified_of(self.roll, without_marks(self.excused), self.facts)
 
     @property
     def goes_at_any_time(self) -> bool:
@@ -151,11 +151,11 @@ class IbpState(StageState, frozen=True):
         """The next restart; or a wait for restarts, for Git, or for a person; or that all is done."""
         if self.roll is not None and (decision := self.roll.decision) is not None:
             if isinstance(decision, Wait) and (node_id := self.roll.asked_of_a_person) is not None:
-                return asked_of_a_person(self.progress, decision, node_id)
+                return wait_for_person(self.progress, decision, node_id)
             return decision
         if self.is_in_kraft or self.progress.is_reached:
             return Done(Reason.IN_SYNC, self.note)
-        return asked_of_git(self.progress)
+        return wait_for_git(self.progress)
 
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
@@ -185,7 +185,7 @@ class IbpState(StageState, frozen=True):
         status = replace(status, inter_broker_protocol_version=_version_for_status(self.facts.observation, previous))
         rollout = previous.rollout
         if self.roll is not None:
-            rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp, as_planned(self.excused))
+            rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp, without_marks(self.excused))
         else:
             rollout = without_restarts(rollout, is_known=self._is_rolled)
         return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)

@@ -39,7 +39,7 @@ class LevelsProposal(StageProposal, frozen=True):
     drifted: changes that restore levels which were reached and then changed outside KafkaFeatures.
     by_stage: changes to be made, one tuple for each stage, in the order in which they are sent. If drift is only
         reported, drifted levels are left out, unless there are no others.
-    unverified: consents to these changes that may have been used before the status began.
+    unverified: consents to these changes that may have been used before (`core/engine/consents.py`).
     unknown: features that no node supports.
     voters: voters with their addresses, if the quorum is to become dynamic; None if these are not known, which voids no
         plan.

@@ -9,12 +9,12 @@ every document wants none, and a command would start more slowly. The algorithm,
  3. Choose the way that comes next, forward or back; no position is skipped: `next_edge`.
  4. Check all that must hold on that way, every blocker at once: `CHAINS`. Before anything is changed: `findings`.
  5. Refuse a pod template that was changed before its turn, as any pod that ends would start with it: `template_ahead`.
- 6. Wait while the quorum takes over and copies ZooKeeper: `waits_for_quorum`.
+ 6. Wait while the quorum takes over and copies ZooKeeper: `wait_for_quorum`.
  7. Restart the nodes of the way, by the rules of a roll (`core/roll/roll.py`). Only nodes are restarted whose settings
     are not yet those of the next position: `permit_for`.
  8. Delete the znodes of the way, in one transaction, on the way back: `deletion`.
  9. Else ask for the change in Git, or the action of a person, that is missing; the operator changes no setting:
-    `asked_of_git`.
+    `wait_for_git`.
 10. Stop at the position that the document asks for: `reached`.
 
 Before the irreversible step, which ends the migration:

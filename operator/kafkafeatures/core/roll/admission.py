@@ -13,7 +13,7 @@ from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Stalled, Wait, waits_on
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
-from kafkafeatures.core.facts.quorum import may_restart
+from kafkafeatures.core.facts.quorum import why_not_restart
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Admission, Forbidding, InadmissibleReason, format_partitions
 from kafkafeatures.core.roll.check_input import RestartCheckInput
@@ -64,7 +64,7 @@ def refusal_of(inputs: RestartCheckInput, id_: int, used_consent: str = "") -> W
     unstable_ids, counts = counted_as_away(inputs, id_)
     if not is_only_voter(inputs, id_) and inputs.is_controller(id_) and isinstance(inputs.observation.quorum, Known):
         down = (inputs.flying | inputs.unavailable | unstable_ids) - {id_}
-        reason = may_restart(id_, inputs.observation.quorum.value, down)
+        reason = why_not_restart(id_, inputs.observation.quorum.value, down)
         if reason:
             text = f"{inputs.title(id_)} cannot be restarted now: {reason}{counts}"
             remedy = f"bring the other controllers back; {inputs.title(id_)} stays as it is until then"

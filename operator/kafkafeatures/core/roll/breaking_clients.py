@@ -44,7 +44,7 @@ def clients_survive(inputs: RestartCheckInput) -> Refusal | None:
     required = inputs.desired.clients
     if required is None or not required.holds_roll:
         return None
-    ids = tuple(_may_lose_versions(inputs))
+    ids = tuple(_losing_versions(inputs))
     if not ids:
         return None
     other_release = next((release for id_ in ids if (release := next_release(inputs, id_)) != required.release), None)
@@ -63,7 +63,7 @@ def clients_survive(inputs: RestartCheckInput) -> Refusal | None:
 
 def breaks_of(inputs: RestartCheckInput) -> ClientBreaks:
     """Consents that the next restart uses, if `clients_survive` allows one."""
-    required, ids = inputs.desired.clients, tuple(_may_lose_versions(inputs))
+    required, ids = inputs.desired.clients, tuple(_losing_versions(inputs))
     clients = inputs.observation.clients
     if required is None or not required.holds_roll or not ids or isinstance(clients, Unknown):
         return ClientBreaks()
@@ -109,7 +109,7 @@ def _usable(inputs: RestartCheckInput, targets: frozenset[Target]) -> set[str]:
 # --- the release of the next image ---
 
 
-def _may_lose_versions(inputs: RestartCheckInput) -> Iterator[int]:
+def _losing_versions(inputs: RestartCheckInput) -> Iterator[int]:
     """Nodes that are to be restarted and may accept fewer API versions afterwards."""
     for id_ in sorted(inputs.fleet.needing):
         if id_ in inputs.flying and id_ not in inputs.stuck:

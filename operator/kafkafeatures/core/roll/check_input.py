@@ -314,7 +314,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
             return (Target("", self.permit.purpose),)
         return targets_of_levels(lacking(node, self.changes)) if node is not None else ()
 
-    def reaching(self, target: Target) -> Iterator[int]:
+    def that_reached(self, target: Target) -> Iterator[int]:
         """Ids of nodes that have certainly reached this target."""
         if target.name:
             pods = self.fleet.pods.items()

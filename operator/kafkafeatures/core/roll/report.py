@@ -140,7 +140,9 @@ def _revisions_of(roll: Roll, current_stamp: Stamp) -> tuple[RevisionStatus, ...
 
 
 def with_breaks(rollout: RolloutStatus | None, breaks: ClientBreaks) -> RolloutStatus | None:
-    """The roll whose targets remember the consents to break clients that the restart decided now uses."""
+    """The status of the roll, with the consents to break clients that the restart that was decided just now uses: each
+    revision that it leads to notes them.
+    """
     if rollout is None or not breaks.consents:
         return rollout
     revisions = tuple(

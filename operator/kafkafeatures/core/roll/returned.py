@@ -10,10 +10,10 @@ When a node came back is read from the metadata log (its registration or unfenci
 matter who restarted the node, or whether the status was lost. Nodes in flight are left out: their own restarts wait for
 them, and for their replicas too.
 
-The age of a return is the difference of two times of the log, and its newest time counts at most up to the present time
-here: a controller's clock that is set forward adds nothing. A clock that is wrong, or a log that is seldom written,
-makes that age too short; then the time counts that has passed in this process since it first read the return
-(`core/roll/remembered.py`).
+How long ago a node came back is first computed from the log: its newest time minus the time of the return. A newest
+time later than this machine's clock counts as now, so a controller's clock that is set forward adds nothing. The result
+is too small if a clock is wrong, or if the log is seldom written. So this process also measures the time since it first
+read the return, and the longer of the two counts (`core/roll/remembered.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What is remembered of each target that nodes are rolled to, in `status.rollout.revisions`.
 
-Pure. Called by `core/roll/roll.py` at the end of each reconciliation. Of each target is remembered: which nodes were
-restarted for it, since when they may be, whether all pods once ran it, and whether a consent was given for it. These
-stay as they are when another StatefulSet changes, and while a StatefulSet cannot be read for a moment.
+Pure. Called by `core/roll/roll.py` at the end of each reconciliation. The facts about one target are: which nodes were
+restarted for it, since when nodes may be restarted for it, whether all pods once ran it, and whether a consent was
+given for it. They stay as they are when another StatefulSet changes, and while a StatefulSet cannot be read for a
+moment.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def _without_reached(inputs: RestartCheckInput, target: Target, nodes: str) -> s
     """
     if not nodes:
         return ""
-    for id_ in inputs.reaching(target):
+    for id_ in inputs.that_reached(target):
         if holds(nodes, id_):
             nodes = without_node(nodes, id_)
     return nodes

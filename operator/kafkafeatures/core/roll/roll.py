@@ -6,7 +6,7 @@ that moment; nothing of it is kept but `status.intents` and `status.rollout`. Th
  1. List the nodes that need a restart, by their pods or by their levels: `Driver.fleet`; on the way of a migration
     those that it permits, and no others: `Permit.applied`.
  2. See how far each restart in flight has come: `AwayNode.state_in`. It is over once its node has been back for
-    `stableFor`: `RestartInFlight.settle`; nothing is waited for that no longer has to be: `_is_over`.
+    `stableFor`: `RestartInFlight.settle`; nothing is waited for that no longer has to be: `_early_result`.
  3. Withdraw what a person was asked to restart, and must not restart now or does not have to: `_why_withdrawn`.
  4. Restart nothing yet where a level that the new binary cannot hold is about to be downgraded: `levels_go_first`.
     Else choose one node, or what is waited for: `next_restart`.
@@ -23,7 +23,7 @@ The rules that it keeps, whatever the order:
 
 P1. Every partition keeps as many replicas in sync as min.insync.replicas asks for, and by default is not
     under-replicated before, unless a consent excuses it: `Replication.judge`, `promises_can_be_kept`.
-P2. A majority of the voters stays caught up, and no other voter is missing: `may_restart`, `voters_allow`.
+P2. A majority of the voters stays caught up, and no other voter is missing: `why_not_restart`, `voters_allow`.
 P3. The active controller goes last, and who that is was read just now: `next_controller`.
 P4. No more nodes are away than may be, whatever for: `cap_is_kept`.
 P5. Nothing begins while something is wrong, or not known: `nothing_is_unavailable`, `nothing_is_reassigned`,
@@ -169,7 +169,7 @@ def roll_of(
         (restart.sent_step, reason) for restart in in_flight if (reason := _why_withdrawn(inputs, restart))
     )
     over = tuple(
-        (restart.sent_step, result) for restart in in_flight if (result := _is_over(inputs, restart)) is not None
+        (restart.sent_step, result) for restart in in_flight if (result := _early_result(inputs, restart)) is not None
     )
     ended = [intent for intent, _ in (*withdrawn, *over)]
     inputs = replace(inputs, in_flight=tuple(restart for restart in in_flight if restart.sent_step not in ended))
@@ -266,7 +266,7 @@ def is_withdrawn(
     return holds and isinstance(observation.finalized, Known)
 
 
-def _is_over(inputs: RestartCheckInput, restart: Restarting) -> Result | None:
+def _early_result(inputs: RestartCheckInput, restart: Restarting) -> Result | None:
     """Result of a restart that ends because the present way of a migration restarts no node (`Permit.restarts`); None
     if it is still waited for. Its node must be in sync if that can be read, but need not stay so for a while.
     """

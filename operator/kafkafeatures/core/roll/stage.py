@@ -18,7 +18,7 @@ from kafkafeatures.api.status import ExcusedTopics, PlannedStage, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.consents import spend, unverified_among
-from kafkafeatures.core.engine.costs import as_planned, excused_in
+from kafkafeatures.core.engine.costs import excused_in, without_marks
 from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, Decision, Done, Stalled, blocked
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Mode
 from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput
@@ -141,7 +141,9 @@ class RollState(StageState, frozen=True):
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Consents that its restarts use, and that may have been used before the status began."""
+        """Consents that its restarts use, and that may have been used before: the status does not reach back far enough
+        to tell.
+        """
         return unverified_of(self.roll, self.part.planned, self.facts)
 
     @property
@@ -236,10 +238,10 @@ class Rolls:
             changes=changes_in(later),
             unavailable=replication.never_available() if replication is not None and has_consent else None,
         )
-        planned = as_planned(excused.topics if excused is not None else None)
+        planned = without_marks(excused.topics if excused is not None else None)
         if not is_known:  # the plan keeps the topics that it showed, so that its hash stays the same
             standing = facts.memory.plan if facts.observation.shows_levels else None
-            planned = as_planned(excused_in(standing.stages) if standing is not None else None)
+            planned = without_marks(excused_in(standing.stages) if standing is not None else None)
         return RollProposal(pods_in(facts.observation), excused, planned)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> RollState | None:
@@ -288,10 +290,10 @@ def restarted_by(decision: Decision) -> int | None:
 
 
 def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: StageInput) -> tuple[str, ...]:
-    """Consents that remaining restarts use, and that may have been used before the status began: an earlier status,
-    which would show that, may be lost.
+    """Consents that remaining restarts use, and that may have been used before: an earlier status, which would show
+    that, may be lost.
 
-    `planned`: topics that these restarts make unavailable.
+    planned: topics that these restarts make unavailable.
     """
     if roll is None or not roll.needing:
         return ()

@@ -35,7 +35,7 @@ CRASHES_WITHIN = timedelta(minutes=10)
 def voters_allow(inputs: RestartCheckInput, id_: int | None = None) -> Wait | None:
     """Wait that keeps this node (None: any broker) from being restarted now; None if it may be. A voter that is the
     only one missing may be restarted itself. If several crash, each of them may, or they would wait for each other;
-    `may_restart` makes sure that a majority remains.
+    `why_not_restart` makes sure that a majority remains.
     """
     missing = {voter: reason for voter, reason in _missing(inputs) if voter != id_}
     if not missing or all(_crashes(voter, inputs) for voter in (id_, *missing)):

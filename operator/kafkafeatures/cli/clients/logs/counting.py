@@ -29,7 +29,7 @@ from kafkafeatures.client_files.reduced import MAX_GROUPS, MAX_WITHOUT_SENDER, R
 
 HOUR = 3_600_000
 MAX_NAMES = 10 * 1024 * 1024
-"""Bytes of these groups: the names in them may be long."""
+"""Limit to the bytes of all groups together: the names in a group may be long."""
 OPEN_HOURS = 3
 """Hours that are counted at the same time: lines may be a little out of order. Of more, the oldest is complete."""
 

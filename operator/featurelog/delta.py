@@ -32,7 +32,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from featurelog import stores
 from featurelog.engine import TableFile, write_table
 from featurelog.ledger import Ledger, Node
-from featurelog.parts import METADATA_RECORDS, ROWS
+from featurelog.parts import METADATA_RECORDS, PROOF, ROWS
 from featurelog.tables import CHECKPOINTS, TABLES, checkpoint
 from featurelog.tables.table import TIME
 
@@ -55,6 +55,7 @@ WRITER = "kafkafeatures-pipeline"
 """Name of the application in the transactions of a run. A Delta table without it was written by another program."""
 _LATEST = "LATEST"
 """A file of outputs before they were Delta tables, whose rows this version does not know."""
+_LONGEST_RUN = timedelta(days=1)
 MOST_RUNS = 1000
 """Rows of `runs`: older ones are dropped."""
 _CONFIGURATION = {"delta.enableExpiredLogCleanup": "false"}
@@ -230,8 +231,8 @@ class Output:
 
     def maintain(self, keep_days: int, before: Callable[[], None] = lambda: None) -> int:
         """Drop the rows of `runs` whose versions were replaced before the last `keep_days` days; then delete files that
-        no version of the other rows has, and log entries that none of them needs. Files that are younger stay, as those
-        of a run under way. Returns the number of deleted files. `before`, raises: see `commit`.
+        no version of the other rows has, log entries that none of them needs, and proof files of killed runs. Younger
+        files stay, as those of a run under way. Returns the number of deleted files. `before`, raises: see `commit`.
         """
         since = _now() - timedelta(days=keep_days)
         following = [run["at"] for run in self._runs[1:]]
@@ -239,7 +240,9 @@ class Output:
         try:
             if len(kept) < len(self._runs):  # first: a row that stays names versions that can be read
                 self._commit_runs(kept, before)
-            return sum(self._maintained(name, kept, keep_days * 24, before) for name in list(self._delta))
+            deleted = sum(self._maintained(name, kept, keep_days * 24, before) for name in list(self._delta))
+            before()
+            return deleted + stores.remove_old(self._output, PROOF, min(since, _now() - _LONGEST_RUN))
         except (DeltaError, OSError, pa.ArrowException) as error:
             raise OutputError(f"{self._output}: {_failure(error)}; run it again") from None
 

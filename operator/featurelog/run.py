@@ -36,6 +36,7 @@ from featurelog.ledger import Due, Node, due
 from featurelog.parts import (
     METADATA_RECORDS,
     PERMISSIVE,
+    PROOF,
     DamagedInputError,
     EngineError,
     InputChangedError,
@@ -53,8 +54,6 @@ BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Bytes of inputs that are committed together; those of one cluster are never divided."""
 MOST_PARTS = 24
 """Most parts of one input file; if it has more, they are merged into one Parquet file, as many files read slowly."""
-PROOF = ".seen-"
-"""Prefix of the proof file of a run: a worker that sees the file shares the output."""
 
 
 @dataclass(frozen=True, slots=True)

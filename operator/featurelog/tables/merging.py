@@ -19,9 +19,9 @@ import pyarrow as pa
 from featurelog.tables.checkpoint import (
     SETTLED_MS,
     Checkpoint,
-    Premises,
     FileKey,
     OutdatedError,
+    Premises,
     Recorder,
     key_of,
     offset_for,

@@ -55,7 +55,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ("other copies are not waited for", "if above < end < least)", "if above < end)"),
         ("damage that was counted is forgotten", "losses=merged_losses([former.losses, *(", "losses=merged_losses([*("),
         ("records that were not decoded are forgotten", "unknown=(*former.unknown, *(row", "unknown=(*(), *(row"),
-        ("any type can be unpickled", "if (module, name) in _OTHERS or module.startswith(_ROOTS):", "if True:"),
+        ("any type can be unpickled", "        if (module, name) in _OTHERS:\n", "        if True:\n"),
+        ("types that a module imports can be unpickled", "(is_dataclass(value) or issubclass(value, (tuple, Enum)))",
+         "True"),
+        ("names with dots can be unpickled", ' and "." not in name:', ":"),
+        ("damage of a checkpoint is not seen", "if hashlib.sha256(pickled).digest() != digest:", "if False:"),
     ),
     *of(
         "pipeline",

@@ -15,11 +15,13 @@ tables (`_Reader`).
 
 from __future__ import annotations
 
+import hashlib
 import io
 import pickle
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
+from enum import Enum
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -99,7 +101,7 @@ class Checkpoint:
     @classmethod
     def load(cls, data: bytes) -> Checkpoint:
         """The checkpoint in these bytes. Raises OutdatedError."""
-        match _loads(data):
+        match _opened(data):
             case [form, *values] if form == FORM:
                 return cls(*values)
             case _:
@@ -164,7 +166,7 @@ class Recorder:
         formers = {key_of(scan.source): former for scan in self.scans if (former := _former(scan, self.end))}
         if sum(len(former.unknown) for former in formers.values()) > _MOST_UNKNOWN:
             return None
-        data = pickle.dumps((FORM, self.end, formers, self.premises, self._states), pickle.HIGHEST_PROTOCOL)
+        data = _sealed((FORM, self.end, formers, self.premises, self._states))
         return data if len(data) <= _MOST_BYTES else None
 
 
@@ -256,23 +258,47 @@ _ROOTS = ("kraftlog.", "featurelog.tables.")
 _OTHERS = {
     *(("builtins", name) for name in ("dict", "frozenset", "set")),
     *(("collections", name) for name in ("Counter", "defaultdict", "deque")),
+    *(("kraftlog.judge", name) for name in ("Judge", "_Topic")),
+    *(("kraftlog.known", name) for name in ("JudgeMemory", "UNKNOWN")),
+    *(("kraftlog.maps", name) for name in ("FrozenMap", "VersionedMap")),
+    ("kraftlog.modes", "Modes"),
+    ("kraftlog.rolls", "RollRecords"),
+    ("kraftlog.state", "State"),
     *(("kraftlog.state", f"_weight_of_{name}") for name in ("dropped", "level", "moves", "node", "number")),
-    ("kraftlog.known", "UNKNOWN"),
+    ("kraftlog.strips", "PartitionStrips"),
+    ("kraftlog.transactions", "Transactions"),
     ("uuid", "UUID"),
 }
 
 
 class _Reader(pickle.Unpickler):
-    """Makes values of the types of the log and of the tables, and a few of Python's own. Pickled bytes can name any
-    function of any module, and whoever can write to the output could run it here.
+    """Makes values of dataclasses and named tuples of the log and of the tables, and of the types in `_OTHERS`. Pickled
+    bytes can name any function of any module, and whoever can write to the output could run it here. A module of the
+    log also has what it imports, such as `attrgetter`, and by a name with dots whatever that module imports.
     """
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in _OTHERS or module.startswith(_ROOTS):
+        if (module, name) in _OTHERS:
+            return super().find_class(module, name)
+        if module.startswith(_ROOTS) and "." not in name:
             value = super().find_class(module, name)
-            if (module, name) in _OTHERS or isinstance(value, type):
+            if isinstance(value, type) and (is_dataclass(value) or issubclass(value, (tuple, Enum))):
                 return value
         raise pickle.UnpicklingError(f"{module}.{name}")
+
+
+def _sealed(values: object) -> bytes:
+    """The pickled values behind a digest, which shows damage that would be read as other values."""
+    data = pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
+    return hashlib.sha256(data).digest() + data
+
+
+def _opened(data: bytes) -> Any:
+    """The values of `_sealed`. Raises OutdatedError."""
+    digest, pickled = data[:_DIGEST], data[_DIGEST:]
+    if hashlib.sha256(pickled).digest() != digest:
+        raise OutdatedError("the checkpoint is damaged")
+    return _loads(pickled)
 
 
 def _loads(data: bytes) -> Any:
@@ -281,3 +307,6 @@ def _loads(data: bytes) -> Any:
         return _Reader(io.BytesIO(data)).load()
     except Exception:  # bytes that are no pickle can raise anything
         raise OutdatedError("the checkpoint cannot be read") from None
+
+
+_DIGEST = hashlib.sha256().digest_size

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -229,15 +231,31 @@ def test_no_checkpoint_covers_records_that_other_copies_may_still_lack() -> None
     assert Checkpoint.load(made(behind, None)[1]["checkpoint"]).end == 12
 
 
+def sealed(data: bytes) -> bytes:
+    """A checkpoint of these pickled bytes, as somebody forges it."""
+    return hashlib.sha256(data).digest() + data
+
+
+def call(module: str, name: str, *arguments: str) -> bytes:
+    """Pickled bytes that call a type, or a function, when they are read."""
+    names = b"".join(b"\x8c" + bytes([len(each)]) + each.encode() for each in (module, name))
+    return b"\x80\x04" + names + b"\x93" + pickle.dumps(arguments, 2)[2:-1] + b"R."
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "the checkpoint cannot be read"),
-        (b"\x80\x05", "the checkpoint cannot be read"),
-        (pickle.dumps(print), "the checkpoint cannot be read"),
-        (pickle.dumps(pytest.MonkeyPatch()), "the checkpoint cannot be read"),
-        (pickle.dumps(((3, "0.0.1", (3, 11)), 5, {}, None, {})), "another release made the checkpoint"),
-        (pickle.dumps(5), "another release made the checkpoint"),
+        (b"", "the checkpoint is damaged"),
+        (pickle.dumps(5), "the checkpoint is damaged"),
+        (sealed(b"\x80\x05"), "the checkpoint cannot be read"),
+        (sealed(pickle.dumps(print)), "the checkpoint cannot be read"),
+        (sealed(pickle.dumps(pytest.MonkeyPatch())), "the checkpoint cannot be read"),
+        (sealed(call("kraftlog.topics", "attrgetter", "name")), "the checkpoint cannot be read"),
+        (sealed(call("kraftlog.arrow.lines", "chain")), "the checkpoint cannot be read"),
+        (sealed(call("kraftlog.maps", "_Items", "")), "the checkpoint cannot be read"),
+        (sealed(call("featurelog.tables.checkpoint", "files.Segment", "", "")), "the checkpoint cannot be read"),
+        (sealed(pickle.dumps(((3, "0.0.1", (3, 11)), 5, {}, None, {}))), "another release made the checkpoint"),
+        (sealed(pickle.dumps(5)), "another release made the checkpoint"),
     ],
 )
 def test_a_checkpoint_that_another_program_made_is_not_used(data: bytes, why: str) -> None:
@@ -247,11 +265,21 @@ def test_a_checkpoint_that_another_program_made_is_not_used(data: bytes, why: st
     assert continued == made(copies, None)[0]
 
 
-def test_a_checkpoint_that_is_cut_makes_the_same_tables() -> None:
+def test_a_checkpoint_cannot_reach_what_the_modules_of_the_log_import(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("data")
+    data = sealed(call("featurelog.tables.checkpoint", "io.FileIO", str(precious), "w"))
+    assert made([copy.copy() for copy in grown(14, 20)], data)[1]["outdated"] == "the checkpoint cannot be read"
+    assert precious.read_text() == "data"
+
+
+def test_a_checkpoint_that_is_cut_or_damaged_makes_the_same_tables() -> None:
     copies, data = [copy.copy() for copy in grown(14, 20, 24)], checkpoint()
     whole, _ = made(copies, None)
-    for cut in range(0, len(data), 997):
-        assert made(copies, data[:cut])[0] == whole
+    for at in range(0, len(data), 997):
+        assert made(copies, data[:at])[0] == whole
+        continued, row = made(copies, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        assert (continued, row["outdated"]) == (whole, "the checkpoint is damaged")
 
 
 @pytest.mark.parametrize(

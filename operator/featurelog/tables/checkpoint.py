@@ -116,6 +116,8 @@ class Checkpoint:
         if premises != self.premises:
             raise OutdatedError("which copies are of different nodes, or the voters in quorum-state, has changed")
         by_key = {key_of(scan.source): scan for scan in scans}
+        if len(by_key) < len(scans):
+            raise OutdatedError("a file is there twice")
         for key, former in self.files.items():
             scan = by_key.get(key)
             if scan is None or _ids(scan.source)[: len(former.below)] != former.below:
@@ -131,6 +133,8 @@ class Checkpoint:
         begins = [part.begin for part in new if part.begin is not None]
         if scan.snapshot_end is not None:
             begins = [scan.snapshot_end] if new else []
+        if former.parts and scan.parts and (scan.parts[0].begin or 0) > self.end:
+            raise OutdatedError(f"{_name(key)} has no record at offset {self.end}")
         if min(begins, default=self.end) < self.end:
             raise OutdatedError(f"{_name(key)} has new records below offset {self.end}")
         if (scan.spans and min(span.epoch for span in scan.spans) < former.epoch) or (former.parts and scan.goes_back):
@@ -210,7 +214,10 @@ def _former(scan: Scan, end: int) -> Former | None:
     elif isinstance(scan.name, files.Segment):
         read = len(former.parts)
         whole = [part.end is None or part.end <= end for part in scan.parts]
-        count = read + (whole.index(False) if False in whole else len(whole))
+        first = whole.index(False) if False in whole else len(whole)  # part that is read again
+        if 0 < first < len(whole) and (scan.parts[first].begin or 0) > end:
+            first -= 1  # damage between them was left out: only together they are one span
+        count = read + first
         touched = [at for at, part in enumerate(scan.parts, read + 1) if part.begin is not None and part.begin < end]
         below = max([count, *touched])
     else:

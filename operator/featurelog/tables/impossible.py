@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -44,29 +45,33 @@ class JudgedRow(NamedTuple):
 
 
 def findings(log: Merged) -> Iterator[JudgedRow]:
-    """Findings in snapshots, then those in the log, in order; not complete for a log that is too large for a `Judge`.
-    Reads the files once more. Of a log with a checkpoint, only findings behind it.
+    """Findings in snapshots, then those in the log, in order. Not complete for a snapshot, or a log, that is too large
+    for a `Judge`: then `rolls` are not known either, and say so. Reads the files once more. Of a log with a checkpoint,
+    only findings behind it.
     """
     states: dict[int, Judge] = {}
-    recorder = log.recorder
-    try:
-        for snapshot in log.new_snapshots:
-            judge = Judge(is_complete=True, in_snapshot=True)
+    for snapshot in log.new_snapshots:
+        judge = Judge(is_complete=True, in_snapshot=True)
+        with suppress(TooLargeError):
             yield from _judged(judge, snapshot.scan, (0, _ALL), snapshot.end)
             if snapshot.end:  # the snapshot at 0 is written when the disk is formatted, and has no state
                 states[snapshot.end] = judge.end_snapshot()
-        position, judge = (0, Judge(is_complete=True)) if log.earlier is None else log.earlier.state(STEP)
-        for piece in log.new_pieces:
-            if recorder.is_due(STEP, piece.begin):
-                recorder.save(STEP, (position, judge))
-            if piece.begin != position:
-                judge.miss()
-            if not judge.is_complete and piece.begin in states:  # pieces end where snapshots do
-                judge = states.pop(piece.begin)
-            yield from _judged(judge, piece.scan, (piece.begin, piece.end), None)
-            position = piece.end
-    except TooLargeError:  # then `rolls` are not known either, and say so
-        return
+    with suppress(TooLargeError):
+        yield from _in_log(log, states)
+
+
+def _in_log(log: Merged, states: dict[int, Judge]) -> Iterator[JudgedRow]:
+    """Findings in the log. states: behind snapshots, by their end. Raises TooLargeError."""
+    position, judge = (0, Judge(is_complete=True)) if log.earlier is None else log.earlier.state(STEP)
+    for piece in log.new_pieces:
+        if log.recorder.is_due(STEP, piece.begin):
+            log.recorder.save(STEP, (position, judge))
+        if piece.begin != position:
+            judge.miss()
+        if not judge.is_complete and piece.begin in states:  # pieces end where snapshots do
+            judge = states.pop(piece.begin)
+        yield from _judged(judge, piece.scan, (piece.begin, piece.end), None)
+        position = piece.end
 
 
 def _judged(judge: Judge, scan: Scan, offsets: tuple[int, int], end_offset: int | None) -> Iterator[JudgedRow]:

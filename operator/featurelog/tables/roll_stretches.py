@@ -103,12 +103,18 @@ def _stretches(history: History, progress: _Progress) -> Iterator[_Stretch]:
         else:
             groups.append([piece])
     start = log.earlier.end if log.earlier is not None else 0
-    for group in groups:
+    recorder, previous_ends = log.recorder, [0, *(group[-1].end for group in groups)]
+    for previous_end, group in zip(previous_ends, groups, strict=False):
         begin, end = group[0].begin, group[-1].end
         if end <= start:
             continue
-        if log.recorder.is_due(STEP, begin):
-            log.recorder.save(STEP, progress)
+        if recorder.is_due(STEP, begin):
+            # A stretch that was over at this offset would continue if the gap behind it were filled; and one that was
+            # too large was left before its end.
+            if recorder.end is not None and previous_end >= recorder.end:
+                recorder.end = None
+            else:
+                recorder.save(STEP, progress)
         base = next((snapshot for snapshot in log.snapshots if begin <= snapshot.end < end), None)
         if progress.feed is not None:
             yield _Stretch(tuple(piece for piece in group if piece.begin >= start), None)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,11 +27,17 @@ from featurelog.tables import (
     PartRecords,
     tables_of,
 )
+from featurelog.tables import checkpoint as checkpoints
 from featurelog.tables.checkpoint import SETTLED_MS, Checkpoint
+from kraftlog import known, strips
+from kraftlog.arrow import DAMAGED
+from kraftlog.records import frame
+from kraftlog.schema import table
 from tests.amounts import share
 from tests.featurelog.tables.build import (
     VOTERS,
     batches,
+    changed,
     healthy,
     image_of,
     leader,
@@ -53,7 +60,7 @@ class Copied:
     batches: of the log, one for each offset. begins: offsets at which segments begin. snapshots: content by end offset
     and epoch. hidden: snapshots that are not there. read_to: offsets up to which successive runs read the log.
     lost: offset at which a segment begins that is not there. version: of its rows; another one if the log was replaced.
-    flipped: offsets of damaged batches.
+    flipped: offsets of damaged batches. drops: damage makes no rows, as in the mode DROPMALFORMED.
     """
 
     node: str
@@ -65,6 +72,7 @@ class Copied:
     lost: int | None = None
     version: int = 0
     flipped: set[int] = field(default_factory=set)
+    drops: bool = False
 
     def grow(self, until: int) -> None:
         """Let another run read up to this offset, if it is above that of the last one."""
@@ -98,9 +106,10 @@ class Copied:
 
     def _part(self, name: str, data: bytes, start: int, end: int, number: int) -> PartRecords:
         def rows() -> Iterator[pa.RecordBatch]:
-            table = rows_of(name, data)
-            at = table["batch_position"]
-            yield from table.filter(pc.and_(pc.greater_equal(at, start), pc.less(at, end))).to_batches()
+            all_rows = rows_of(name, data)
+            at, is_damage = all_rows["batch_position"], pc.equal(all_rows["status"], DAMAGED)
+            rows = pc.and_(pc.greater_equal(at, start), pc.less(at, end))
+            yield from all_rows.filter(pc.and_not(rows, is_damage) if self.drops else rows).to_batches()
 
         return PartRecords(f"{name}-{number}-{end}-{self.version}", rows)
 
@@ -112,7 +121,7 @@ def made(copies: Iterable[NodeCopy], checkpoint: bytes | None, settled_ms: int =
         cluster = replace(cluster, checkpoint=lambda: checkpoint)
     tables = tables_of(cluster, NO_DOCUMENTS, Judging(0, valid_for_ms=0), settled_ms)
     (row,) = tables.pop(CHECKPOINTS).to_pylist()
-    return {name: table.to_pylist() for name, table in tables.items()}, row
+    return {name: each.to_pylist() for name, each in tables.items()}, row
 
 
 @st.composite
@@ -124,10 +133,10 @@ def logs(draw: st.DrawFn) -> list[Copied]:
     data = b"".join(whole)
     shared = sorted({0, *draw(st.lists(st.integers(1, len(whole) - 1), max_size=3))})
     lost = draw(st.sampled_from([None, None, *shared]))  # in all copies
-    copies = []
+    copies, drops = [], draw(st.booleans())
     for node in VOTERS:
         begins = sorted({0, *draw(st.lists(st.integers(1, len(whole) - 1), max_size=3))})
-        copy = Copied(str(node), whole, begins if lost is None else shared, lost=lost)
+        copy = Copied(str(node), whole, begins if lost is None else shared, lost=lost, drops=drops)
         for end in draw(st.lists(st.integers(9, len(whole)), min_size=1, max_size=4)):
             image = image_of(data, end)
             if not image.in_transaction and not image.unreadable:
@@ -138,13 +147,15 @@ def logs(draw: st.DrawFn) -> list[Copied]:
 
 def upset(copy: Copied, data: st.DataObject) -> None:
     """Let something happen to a copy between two runs."""
-    what = data.draw(st.sampled_from(["damaged", "mended", "replaced", "hidden", "lost leader"]))
+    what = data.draw(st.sampled_from(["damaged", "mended", "replaced", "hidden", "lost leader", "filled"]))
     event(what)
     offset = data.draw(st.integers(0, len(copy.batches) - 1))
     if what == "damaged":
         copy.flipped.add(offset)
     elif what == "mended":
         copy.flipped.clear()
+    elif what == "filled":
+        copy.lost = None
     elif what == "hidden" and copy.snapshots:
         copy.hidden ^= {data.draw(st.sampled_from(sorted(copy.snapshots)))}
     elif what == "lost leader":
@@ -283,7 +294,8 @@ def test_a_checkpoint_that_is_cut_or_damaged_makes_the_same_tables() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", ["another voter", "a late snapshot", "a new copy", "no snapshot at its end", "a replaced log"]
+    "change",
+    ["another voter", "a late snapshot", "a new copy", "no snapshot at its end", "a replaced log", "a file twice"],
 )
 def test_a_checkpoint_is_not_used_once_something_below_its_end_has_changed(change: str) -> None:
     copies = grown(14, 20, 24, snapshots=(12, 14, 16) if change == "a late snapshot" else (12, 16))
@@ -296,6 +308,9 @@ def test_a_checkpoint_is_not_used_once_something_below_its_end_has_changed(chang
         nodes = [replace(node, voters=(*VOTERS, 3004)) for node in nodes]
     if change == "a new copy":
         nodes.append(replace(nodes[0], node="3004", node_id=3004))
+    if change == "a file twice":
+        other = batches([*healthy(), level("group.version", 1)])
+        nodes.insert(0, Copied("3001", other, [0], read_to=[10]).copy())
     continued, row = made(nodes, checkpoint())
     assert row["outdated"]
     assert continued == made(nodes, None)[0]
@@ -318,3 +333,95 @@ def test_damage_and_records_that_were_not_decoded_are_counted_after_any_number_o
         data = row["checkpoint"]
         ends.append(Checkpoint.load(data).end)
     assert ends == [16, 19, 19]
+
+
+def test_no_checkpoint_is_made_where_a_gap_begins_that_may_be_filled() -> None:
+    found = grown(24, snapshots=(16,))
+    for copy in found:
+        copy.batches = batches([*healthy(), *FENCED[:15]])
+        copy.begins, copy.lost = [0, 10, 16, 20], 16
+    continued, row = made([copy.copy() for copy in found], None)
+    assert [note["offset"] for note in continued["data_quality"] if note["kind"] == "gap"] == [16]
+    data = row["checkpoint"]
+    for copy in found:
+        copy.lost = None
+    nodes = [copy.copy() for copy in found]
+    continued, row = made(nodes, data)
+    assert continued == made(nodes, None)[0]
+    assert Checkpoint.load(row["checkpoint"]).end == 16
+
+
+FENCED = [changed(1, 101, fenced=number % 2 or -1) for number in range(20)]
+
+
+def test_no_checkpoint_is_made_in_a_stretch_whose_rolls_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strips, "MAX_PARTITIONS", 1)
+    topic = UUID(int=7)
+    nodes_of = {"replicas": [1], "isr": [1], "leader": 1, "removingReplicas": [], "addingReplicas": []}
+    of_topic = [frame(table.TOPIC, {"name": "t", "topicId": topic})]
+    for number in range(2):
+        data = {"partitionId": number, "topicId": topic, "leaderEpoch": 0, "partitionEpoch": 0, **nodes_of}
+        of_topic.append(frame(table.PARTITION, data))
+    whole = batches([*healthy(), *of_topic, *FENCED])
+    found = [Copied(str(node), whole, [0, 20, 22], lost=20) for node in VOTERS]
+    for copy in found:
+        copy.snapshots[18, 1] = snapshot_of(image_of(b"".join(whole), 18), at_ms=int(copy.node))
+        copy.grow(13)
+    saved = None
+    for until in (26, 29):
+        for copy in found:
+            copy.grow(until)
+        nodes = [copy.copy() for copy in found]
+        continued, row = made(nodes, saved)
+        assert continued == made(nodes, None)[0]
+        saved = row["checkpoint"]
+
+
+def test_damage_that_is_left_out_behind_a_checkpoint_makes_no_gap() -> None:
+    found = grown(16, 20, snapshots=(16,))
+    for copy in found:
+        copy.flipped.add(16)
+        copy.drops = True
+    data = made([copy.copy() for copy in found], None)[1]["checkpoint"]
+    assert Checkpoint.load(data).end == 16
+    for copy in found:
+        copy.grow(24)
+    nodes = [copy.copy() for copy in found]
+    continued, row = made(nodes, data)
+    assert continued == made(nodes, None)[0]
+    assert not row["outdated"]
+
+
+def test_damage_that_is_left_out_where_a_copy_goes_on_makes_its_records_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "LIVE_MS", 0)  # the last copy is not waited for
+    found = [*grown(20, snapshots=(16,))[:2], *grown(16, snapshots=(16,))[2:]]
+    found[2].flipped.add(16)
+    found[2].drops = True
+    data = made([copy.copy() for copy in found], None)[1]["checkpoint"]
+    assert Checkpoint.load(data).end == 16
+    for copy in found:
+        copy.grow(24)
+    nodes = [copy.copy() for copy in found]
+    continued, row = made(nodes, data)
+    assert continued == made(nodes, None)[0]
+    assert row["outdated"] == f"3003/{segment_name(10)} has no record at offset 16"
+
+
+def test_a_snapshot_that_is_too_large_takes_no_finding_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known, "MAX_KNOWN", 12)
+    whole = batches([*healthy(), *FENCED[:2], changed(9, 5, fenced=1), *FENCED])
+    large = image_of(b"".join(batches(healthy(brokers=12))), 29)
+    found = [Copied(str(node), whole, [0]) for node in VOTERS]
+    for copy in found:
+        copy.snapshots[16, 1] = snapshot_of(image_of(b"".join(whole), 16), at_ms=int(copy.node))
+        copy.snapshots[26, 1] = snapshot_of(large, at_ms=int(copy.node))
+    data = None
+    for until in (24, 29):
+        for copy in found:
+            copy.grow(until)
+        nodes = [copy.copy() for copy in found]
+        continued, row = made(nodes, data)
+        assert continued == made(nodes, None)[0]
+        assert any(note["offset"] == 11 for note in continued["data_quality"])
+        data = row["checkpoint"]
+    assert not row["outdated"]

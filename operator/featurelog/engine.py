@@ -106,14 +106,21 @@ class RowsOfPart:
 
 @dataclass(frozen=True, slots=True)
 class SavedCheckpoint:
-    """Function that reads the checkpoint of a cluster; None: it has none. output, path: as in `RowsOfPart`."""
+    """Function that reads the checkpoint of a cluster; None: it has none; empty: its file is gone or damaged.
+    output, path: as in `RowsOfPart`. Raises OSError if the store is out of reach.
+    """
 
     output: str
     path: str
 
     def __call__(self) -> bytes | None:
-        rows = pq.ParquetFile(stores.open_file(self.output, self.path)).read(columns=["checkpoint"])
-        checkpoint: bytes | None = rows["checkpoint"][0].as_py()
+        try:
+            rows = pq.ParquetFile(stores.open_file(self.output, self.path)).read(columns=["checkpoint"])
+            checkpoint: bytes | None = rows["checkpoint"].cast(pa.binary())[0].as_py()
+        except (OSError, pa.ArrowException, LookupError) as error:
+            if stores.is_lost(error):
+                raise
+            return b""  # everything is read again
         return checkpoint
 
 

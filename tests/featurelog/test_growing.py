@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from featurelog.delta import SCHEMAS
 from featurelog.engine import RowsOfPart
 from featurelog.parts import METADATA_RECORDS
+from featurelog.tables import CHECKPOINTS
 from kafkafeatures.api.values import replace
 from kafkasim.fleet.files import write_cluster
 from kafkasim.fleet.history import History, live
@@ -124,3 +126,32 @@ def test_another_file_below_the_checkpoint_makes_the_tables_of_all_records(
     opened, why = outputs.opened_by_a_run()
     assert opened > outputs.first
     assert why == [f"orders: all records were read again: {node}/{first.name} was replaced"]
+
+
+def _replace(path: Path) -> None:
+    path.write_bytes(b"PAR1")
+
+
+def _change_a_byte(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+def _write_other_rows(path: Path) -> None:
+    pq.write_table(pa.table({"checkpoint": [5]}), path)
+
+
+def _write_no_rows(path: Path) -> None:
+    pq.write_table(pa.table({"checkpoint": pa.array([], pa.binary())}), path)
+
+
+@pytest.mark.parametrize("change", [Path.unlink, _replace, _change_a_byte, _write_other_rows, _write_no_rows])
+def test_a_file_of_a_checkpoint_that_is_gone_or_damaged_makes_the_tables_of_all_records(
+    outputs: Outputs, history: History, change: Callable[[Path], None]
+) -> None:
+    for path in (outputs.folder / "continued" / CHECKPOINTS).glob("*.parquet"):
+        change(path)
+    history.until_day(DAYS + HOUR)
+    outputs.copy()
+    assert outputs.opened_by_a_run()[1] == ["orders: all records were read again: the checkpoint is damaged"]

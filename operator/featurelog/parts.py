@@ -115,6 +115,7 @@ class Part:
     stamp: digest of the bytes from `stamped` to `next`, by which the next run sees whether the file was only continued.
     ends: the offset behind the last batch; None: no batch.
     account: of the bytes of the range, as `kraftlog.reading.Account`; the ledger does not keep it.
+    merged: paths of the parts that were merged into this one (`merged`); empty: none.
     """
 
     path: str | None
@@ -127,6 +128,7 @@ class Part:
     stamp: str
     ends: int | None
     account: dict[str, Any]
+    merged: tuple[str, ...] = ()
 
 
 class Range:
@@ -359,4 +361,5 @@ def merged(parts: Sequence[Part], output: str) -> Part:
     """Merge successive parts of one file into one, since many small ones are slow to read."""
     batches = (batch for part in parts if part.path is not None for batch in batches_of(output, part.path))
     path, rows, size = _written(batches, output)
-    return replace(parts[-1], path=path, rows=rows, size=size, start=parts[0].start)
+    paths = tuple(part.path for part in parts if part.path is not None)
+    return replace(parts[-1], path=path, rows=rows, size=size, start=parts[0].start, merged=paths)

@@ -338,7 +338,11 @@ class Run:
             FileRecords(
                 node.node,
                 name,
-                tuple(PartRecords(part.path, RowsOfPart(output, part.path)) for part in entry.parts if part.path),
+                tuple(
+                    PartRecords(part.path, RowsOfPart(output, part.path), part.merged)
+                    for part in entry.parts
+                    if part.path
+                ),
             )
             for name, entry in sorted(node.files.items())
         )

@@ -10,14 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from featurelog.delta import SCHEMAS
+from featurelog import run as runs
+from featurelog.delta import SCHEMAS, load
 from featurelog.engine import RowsOfPart
 from featurelog.parts import METADATA_RECORDS
 from featurelog.tables import CHECKPOINTS
 from kafkafeatures.api.values import replace
+from kafkasim.fleet import files as written
 from kafkasim.fleet.files import write_cluster
 from kafkasim.fleet.history import History, live
-from kafkasim.fleet.plan import SMALL, UNTIL_MS, Story, draw
+from kafkasim.fleet.plan import DAY_MS, SMALL, UNTIL_MS, Story, draw
 from kraftlog.files import DIRECTORY
 from tests.featurelog.inputs import run, tables
 
@@ -26,11 +28,13 @@ SCALE = replace(SMALL, days=DAYS, kept_days=DAYS, copies=3)
 HOUR = 1 / 24
 
 
-@pytest.fixture
-def history() -> History:
+def days() -> History:
     """Eight days of a cluster."""
     plan = next(each for each in draw(SCALE, seed=1) if each.story is Story.FINALIZED)
     return live(plan, SCALE, until_ms=UNTIL_MS)
+
+
+history = pytest.fixture(days)
 
 
 class Outputs:
@@ -102,6 +106,23 @@ def test_an_hour_more_reads_the_parts_behind_the_checkpoint(outputs: Outputs, hi
         opened, why = outputs.opened_by_a_run()
         assert opened < outputs.first / 2
         assert not why
+
+
+def test_parts_that_are_merged_are_no_other_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written, "DAY_MS", DAY_MS * DAYS * 2)  # a single segment
+    monkeypatch.setattr(runs, "MOST_PARTS", 2)
+    history = days()
+    outputs = Outputs(tmp_path, history, monkeypatch)
+    first = 0
+    for number in range(4):
+        history.until_day(DAYS + number * HOUR)
+        outputs.copy()
+        opened, why = outputs.opened_by_a_run()
+        first = first or opened
+        assert number == 0 or opened < first
+        assert not why
+    merged = [part.merged for node in load(str(tmp_path / "continued"))[1].nodes for part in node.parts()]
+    assert any(merged)
 
 
 def _lose(path: Path) -> None:

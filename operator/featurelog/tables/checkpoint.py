@@ -22,6 +22,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -111,6 +112,11 @@ class Checkpoint:
         """The state of a step at `end`; each call returns another copy. Raises OutdatedError."""
         return _loads(self.states[step])
 
+    def former(self, file: FileRecords) -> Former:
+        """The parts of a file that are not read again: none if they were merged or replaced."""
+        former = self.files.get(key_of(file), Former())
+        return former if _ids(file)[: len(former.parts)] == former.parts else Former()
+
     def check(self, scans: Sequence[Scan], premises: Premises) -> None:
         """Raise OutdatedError if anything below `end` is not as it was."""
         if premises != self.premises:
@@ -120,7 +126,7 @@ class Checkpoint:
             raise OutdatedError("a file is there twice")
         for key, former in self.files.items():
             scan = by_key.get(key)
-            if scan is None or _ids(scan.source)[: len(former.below)] != former.below:
+            if scan is None or not (_has(scan.source, former.below) or _has_merged(scan.source, former.below)):
                 raise OutdatedError(f"{_name(key)} was replaced")
         for key, scan in by_key.items():
             self._check_new(key, scan)
@@ -129,7 +135,13 @@ class Checkpoint:
 
     def _check_new(self, key: FileKey, scan: Scan) -> None:
         former = self.files.get(key, Former())
-        new = scan.parts[len(former.below) - len(former.parts) :]
+        count = len(former.below) - len(former.parts)
+        if _has_merged(scan.source, former.below):
+            # What was merged with them is behind them, and so behind `end` if they reached it.
+            if not count or not scan.is_in_order or any(each.end > after.begin for each, after in pairwise(scan.spans)):
+                raise OutdatedError(f"{_name(key)} may have new records below offset {self.end}")
+            former, count = Former(), 1
+        new = scan.parts[count:]
         begins = [part.begin for part in new if part.begin is not None]
         if scan.snapshot_end is not None:
             begins = [scan.snapshot_end] if new else []
@@ -246,6 +258,16 @@ _UNKNOWN_COLUMNS = ["offset", "timestamp_ms", "api_key", "version", "record_type
 
 def _ids(file: FileRecords) -> tuple[str, ...]:
     return tuple(part.id for part in file.parts)
+
+
+def _has(file: FileRecords, below: tuple[str, ...]) -> bool:
+    """True if a file still begins with these parts."""
+    return _ids(file)[: len(below)] == below
+
+
+def _has_merged(file: FileRecords, below: tuple[str, ...]) -> bool:
+    """True if these parts were merged into the first part of a file."""
+    return bool(below and file.parts) and file.parts[0].merged[: len(below)] == below
 
 
 def _name(key: FileKey) -> str:

@@ -28,10 +28,13 @@ Rows = Callable[[], Iterable[pa.RecordBatch]]
 
 @dataclass(frozen=True, slots=True)
 class PartRecords:
-    """The rows of a range of a file. id: other rows have another one; "" if they have none."""
+    """The rows of a range of a file. id: other rows have another one; "" if they have none. merged: ids of the parts
+    that were merged into this one.
+    """
 
     id: str
     rows: Rows = field(repr=False, compare=False)
+    merged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

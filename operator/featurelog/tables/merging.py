@@ -40,8 +40,7 @@ def merged(cluster: ClusterCopies, earlier: Checkpoint | None = None, settled_ms
 
     earlier: only what is behind this checkpoint is read. settled_ms: see `checkpoint.SETTLED_MS`. Raises OutdatedError.
     """
-    formers = earlier.files if earlier is not None else {}
-    scans = [scan(file, formers.get(key_of(file), Former())) for file in cluster.files]
+    scans = [scan(file, earlier.former(file) if earlier is not None else Former()) for file in cluster.files]
     whose = witnesses(cluster, scans)
     premises = Premises(whose.apart, cluster.static_voters)
     if earlier is not None:

@@ -61,6 +61,7 @@ class Copied:
     and epoch. hidden: snapshots that are not there. read_to: offsets up to which successive runs read the log.
     lost: offset at which a segment begins that is not there. version: of its rows; another one if the log was replaced.
     flipped: offsets of damaged batches. drops: damage makes no rows, as in the mode DROPMALFORMED.
+    merged: parts of each file that are one now.
     """
 
     node: str
@@ -73,6 +74,7 @@ class Copied:
     version: int = 0
     flipped: set[int] = field(default_factory=set)
     drops: bool = False
+    merged: int = 0
 
     def grow(self, until: int) -> None:
         """Let another run read up to this offset, if it is above that of the last one."""
@@ -102,6 +104,11 @@ class Copied:
             self._part(name, bytes(content), positions[start - begin], positions[end - begin], number)
             for number, (start, end) in enumerate(pairwise(ends))
         ]
+        if 1 < self.merged <= len(parts):
+            ids = tuple(part.id for part in parts[: self.merged])
+            all_rows = [part.rows for part in parts[: self.merged]]
+            one_part = PartRecords(f"{name}-{ids}", lambda: (rows for each in all_rows for rows in each()), ids)
+            parts[: self.merged] = [one_part]
         return FileRecords(self.node, name, tuple(parts))
 
     def _part(self, name: str, data: bytes, start: int, end: int, number: int) -> PartRecords:
@@ -147,13 +154,15 @@ def logs(draw: st.DrawFn) -> list[Copied]:
 
 def upset(copy: Copied, data: st.DataObject) -> None:
     """Let something happen to a copy between two runs."""
-    what = data.draw(st.sampled_from(["damaged", "mended", "replaced", "hidden", "lost leader", "filled"]))
+    what = data.draw(st.sampled_from(["damaged", "mended", "replaced", "hidden", "lost leader", "filled", "merged"]))
     event(what)
     offset = data.draw(st.integers(0, len(copy.batches) - 1))
     if what == "damaged":
         copy.flipped.add(offset)
     elif what == "mended":
         copy.flipped.clear()
+    elif what == "merged":
+        copy.merged = len(copy.read_to)
     elif what == "filled":
         copy.lost = None
     elif what == "hidden" and copy.snapshots:
@@ -425,3 +434,35 @@ def test_a_snapshot_that_is_too_large_takes_no_finding_back(monkeypatch: pytest.
         assert any(note["offset"] == 11 for note in continued["data_quality"])
         data = row["checkpoint"]
     assert not row["outdated"]
+
+
+def test_parts_that_were_merged_are_those_of_before() -> None:
+    found = grown(14, 20, 22, snapshots=(12, 16, 21))
+    for copy in found:
+        copy.merged = 3
+    nodes = [copy.copy() for copy in found]
+    assert [len(file.parts[0].merged) for file in nodes[0].files[:2]] == [0, 3]
+    continued, row = made(nodes, checkpoint())
+    assert continued == made(nodes, None)[0]
+    assert not row["outdated"]
+    for copy in found:
+        copy.grow(24)
+    nodes = [copy.copy() for copy in found]
+    continued, row = made(nodes, row["checkpoint"])
+    assert continued == made(nodes, None)[0]
+    assert not row["outdated"]
+
+
+def test_parts_that_were_merged_with_new_records_below_the_checkpoint_are_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkpoints, "LIVE_MS", 0)  # the last copy is not waited for
+    found = [*grown(20, snapshots=(16,))[:2], *grown(12, 14, snapshots=(16,))[2:]]
+    data = made([copy.copy() for copy in found], None)[1]["checkpoint"]
+    for copy in found:
+        copy.grow(24)
+    found[2].merged = 3
+    nodes = [copy.copy() for copy in found]
+    continued, row = made(nodes, data)
+    assert continued == made(nodes, None)[0]
+    assert row["outdated"] == f"3003/{segment_name(10)} may have new records below offset 16"

@@ -117,7 +117,7 @@ class SavedCheckpoint:
         try:
             rows = pq.ParquetFile(stores.open_file(self.output, self.path)).read(columns=["checkpoint"])
             checkpoint: bytes | None = rows["checkpoint"].cast(pa.binary())[0].as_py()
-        except (OSError, pa.ArrowException, LookupError) as error:
+        except Exception as error:  # bytes that are no Parquet file can raise anything
             if stores.is_lost(error):
                 raise
             return b""  # everything is read again

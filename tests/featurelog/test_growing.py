@@ -159,6 +159,10 @@ def _change_a_byte(path: Path) -> None:
     path.write_bytes(content)
 
 
+def _damage_a_name(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"outdated", b"outd\xf3ted"))
+
+
 def _write_other_rows(path: Path) -> None:
     pq.write_table(pa.table({"checkpoint": [5]}), path)
 
@@ -167,7 +171,9 @@ def _write_no_rows(path: Path) -> None:
     pq.write_table(pa.table({"checkpoint": pa.array([], pa.binary())}), path)
 
 
-@pytest.mark.parametrize("change", [Path.unlink, _replace, _change_a_byte, _write_other_rows, _write_no_rows])
+@pytest.mark.parametrize(
+    "change", [Path.unlink, _replace, _change_a_byte, _damage_a_name, _write_other_rows, _write_no_rows]
+)
 def test_a_file_of_a_checkpoint_that_is_gone_or_damaged_makes_the_tables_of_all_records(
     outputs: Outputs, history: History, change: Callable[[Path], None]
 ) -> None:

@@ -66,6 +66,15 @@ def on_spark(
     return sparks.script("tests.e2e.pipeline.runs", *values)
 
 
+def test_a_run_on_spark_continues_the_tables_of_another_run(
+    inputs: list[Path], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    run(inputs[:1], tmp_path / "out")
+    summary = sparks.said(on_spark(inputs, tmp_path / "out"))
+    assert 0 < summary["files"] < 3
+    assert tables(tmp_path / "out") == expected
+
+
 def test_a_run_on_spark_writes_the_tables_of_a_run_on_one_core(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path
 ) -> None:

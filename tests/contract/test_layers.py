@@ -86,7 +86,7 @@ ROOMS = {
     "cli.demo": "api core reconcile cli.shell cli.cluster cli.kube kafkasim",
     # Beside the operator: metadata logs, the pipeline that makes tables of them, the simulator.
     "kraftlog": "",
-    "featurelog": "api core kraftlog version",
+    "featurelog": "api core client_files kraftlog version",
     "kafkasim": "api core environment kafka kraftlog",
 }
 """Room -> what it may import, each with all that is below it. A name without a package is of `kafkafeatures`."""

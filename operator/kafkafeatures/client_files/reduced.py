@@ -1,6 +1,6 @@
 """Reads reduced request logs: a small file for each broker and hour, which `clients reduce` makes.
 
-Called by the command line (`cli/clients/logs/reduced.py` writes these files) and by `config_map.py`. The first line of
+Called by the command line (`logs/reduced.py` writes these files) and by `config_map.py`. The first line of
 a file is its header; each further line is an array, with the number of requests of one sender, API and version.
 
 What it decides: a file that is not whole is refused; and no line of a log counts twice. Files of one broker and hour
@@ -39,7 +39,7 @@ _MAX_TIME = 253_402_300_799_999
 
 class RequestGroup(Struct, frozen=True, array_like=True):
     """The common fields of requests that are counted together. Those that name the sender are None in a group for
-    requests that are counted without their sender (`cli/clients/logs/counting.py`).
+    requests that are counted without their sender (`logs/counting.py`).
     """
 
     api: str

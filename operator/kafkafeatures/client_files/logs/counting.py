@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from kafkafeatures.cli.clients.logs.events import parse_event
-from kafkafeatures.cli.clients.logs.requests import (
+from kafkafeatures.client_files.logs.events import parse_event
+from kafkafeatures.client_files.logs.lines import ContainerLog, LogStream, LogUnreadable
+from kafkafeatures.client_files.logs.requests import (
     CountedAddress,
     LoggedRequest,
     RequestRejected,
@@ -273,6 +274,26 @@ class RequestCounter:
                     _settle(shape, self._hour)
         self._shapes.clear()
         self._shape_bytes, self._begin, self._end = 0, b"", b""
+
+
+def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfRequests]:
+    """The hours of a log, each as soon as no more lines of it are expected. Raises LogUnreadable, but only after the
+    hours of all lines that could be read.
+    """
+    container_log, problem = ContainerLog(), None
+    size = unreadable = 0  # of the counts, the part that was passed to `counter`
+    try:
+        for lines in container_log.batches(stream):
+            counts = container_log.counts
+            counter.add(lines, counts.size - size, counts.unreadable - unreadable)
+            size, unreadable = counts.size, counts.unreadable
+            yield from counter.complete()
+    except LogUnreadable as error:
+        problem = error
+    counter.add((), container_log.counts.size - size, container_log.counts.unreadable - unreadable)
+    yield from counter.close()
+    if problem is not None:
+        raise problem
 
 
 def _settle(shape: _LineShape, hour: HourOfRequests) -> None:

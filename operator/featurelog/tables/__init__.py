@@ -14,48 +14,68 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from featurelog.tables import (
+    api_counters,
+    client_api_usage,
+    client_blockers,
+    client_readiness,
     data_quality,
     drift,
+    evidence_coverage,
     feature_timeline,
     migration_timeline,
     node_registrations,
+    rejected_requests,
     rolls,
     upgrade_readiness,
 )
+from featurelog.tables.client_evidence import ClientJudging
+from featurelog.tables.client_tables import client_notes, client_tables
 from featurelog.tables.documents import NO_DOCUMENTS, Documents
 from featurelog.tables.history import History
-from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, clusters_of
+from featurelog.tables.inputs import ClientEvidence, ClusterCopies, FileRecords, NodeCopy, clusters_of
 from featurelog.tables.table import Column, Table
 from featurelog.tables.upgrade_readiness import Judging
 from featurelog.tables.walk import history_of
 
-TABLES: Mapping[str, Table] = {
-    module.TABLE.name: module.TABLE
-    for module in (
-        feature_timeline, node_registrations, migration_timeline, upgrade_readiness, drift, rolls, data_quality,
-    )
-}  # fmt: skip
-"""The definitions of all derived tables, by name."""
+_OF_METADATA = (
+    feature_timeline, node_registrations, migration_timeline, upgrade_readiness, drift, rolls, data_quality,
+)  # fmt: skip
+_OF_CLIENTS = (
+    client_readiness, client_blockers, evidence_coverage, rejected_requests, client_api_usage, api_counters,
+)  # fmt: skip
+CLIENT_TABLES: Mapping[str, Table] = {module.TABLE.name: module.TABLE for module in _OF_CLIENTS}
+"""The definitions of the tables about clients, which are written only where there is evidence about them."""
+TABLES: Mapping[str, Table] = {**{module.TABLE.name: module.TABLE for module in _OF_METADATA}, **CLIENT_TABLES}
+"""The definitions of all tables that are made of others or of evidence about clients, by name."""
 
 
 def tables_of(cluster: ClusterCopies, documents: Documents, judging: Judging) -> dict[str, pa.Table]:
-    """All derived tables of a cluster, by name. Reads every file twice, the second time for `rolls`."""
+    """All derived tables of a cluster, by name. Reads every file twice, the second time for `rolls`. Of a folder that
+    has only evidence about clients, and none of a metadata log, only the tables about that.
+    """
     history = history_of(cluster)
+    of_clients = client_tables(history, judging)
+    if not cluster.copies:
+        return {**of_clients, data_quality.TABLE.name: data_quality.table(history, client_notes(history))}
     of_rolls, notes = rolls.table(history)
     return {
+        **of_clients,
         feature_timeline.TABLE.name: feature_timeline.table(history, documents),
         node_registrations.TABLE.name: node_registrations.table(history, judging.fenced_for_ms),
         migration_timeline.TABLE.name: migration_timeline.table(history),
         upgrade_readiness.TABLE.name: upgrade_readiness.table(history, judging),
         drift.TABLE.name: drift.table(history, documents),
         rolls.TABLE.name: of_rolls,
-        data_quality.TABLE.name: data_quality.table(history, notes),
+        data_quality.TABLE.name: data_quality.table(history, (*notes, *client_notes(history))),
     }
 
 
 __all__ = [
+    "CLIENT_TABLES",
     "NO_DOCUMENTS",
     "TABLES",
+    "ClientEvidence",
+    "ClientJudging",
     "ClusterCopies",
     "Column",
     "Documents",

@@ -161,12 +161,17 @@ def logged_uses(hours: Iterable[ReducedHour]) -> Iterator[LoggedUse]:
     for hour in merge_hours(hours):
         shows_all = "DEBUG" in hour.levels or "TRACE" in hour.levels  # at INFO only deprecated versions are logged
         for count in hour.counts:
-            group = count.group
-            software = " ".join(part for part in (group.software, group.software_version) if part and part != "unknown")
-            yield LoggedUse(
-                hour.broker, group.api, group.version, group.client_id, group.principal, group.address, software,
-                group.is_forwarded, count.requests, hour.first, count.last, shows_all,
-            )  # fmt: skip
+            yield logged_use(hour.broker, count, hour.first, shows_all=shows_all)
+
+
+def logged_use(broker: int, count: GroupCount, first: int, *, shows_all: bool) -> LoggedUse:
+    """The use that a count shows. `first`, `shows_all`: as in `LoggedUse`."""
+    group = count.group
+    software = " ".join(part for part in (group.software, group.software_version) if part and part != "unknown")
+    return LoggedUse(
+        broker, group.api, group.version, group.client_id, group.principal, group.address, software,
+        group.is_forwarded, count.requests, first, count.last, shows_all,
+    )  # fmt: skip
 
 
 def merge_hours(hours: Iterable[ReducedHour]) -> Iterator[ReducedHour]:

@@ -17,6 +17,7 @@ from kafkafeatures.core.clients.evidence import Scrape
 from kafkafeatures.core.clients.senders import ClientOwner
 from tests.clients.exporters import answer_of
 from tests.clients.request_lines import body, plain
+from tests.clients.test_rejected import connection, refused
 from tests.featurelog.inputs import SEGMENT, put
 from tests.featurelog.tables.build import VOTERS, Item, batches, leader, level, registered_broker, registered_controller
 from tests.kraftlog.build import NOW, Record, encode_batch, no_op
@@ -73,6 +74,13 @@ def scrapes(root: Path, *, brokers: Iterable[int] = (1, 2), old: int = 0, cluste
         for time in (BEGIN + 2 * MINUTE, END - DAY, END - MINUTE):
             count = old if broker == 1 and time == END - MINUTE else 0
             place(root, broker, f"{time // 1000}.prom.gz", scrape(broker, time, old=count), cluster=cluster)
+
+
+def everything(root: Path) -> None:
+    """Evidence that gives every table about clients a row."""
+    scrapes(root, old=5)
+    place(root, 1, "kafka-request.log", lines([END - HOUR]))
+    place(root, 1, "server.log", refused(connection(), time="2026-11-23 22:00:00,000").encode())
 
 
 def lines(times: Iterable[int], **request: Any) -> bytes:

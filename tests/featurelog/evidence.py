@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,8 @@ def run(inputs: Path, output: Path, evidence: Iterable[Path], *, at: int = END +
     judging = ClientJudging(("4.1",), client_targets(), WINDOW, OWNERS)
     clients = ClientSettings(tuple(map(str, evidence)), judging, at)
     settings = Settings((str(inputs),), str(output), clients=clients)
-    return Run(settings, lambda cluster: tables_of(cluster, NO_DOCUMENTS, Judging(at, clients=judging)), **more)()
+    derive = partial(tables_of, documents=NO_DOCUMENTS, judging=Judging(at, clients=judging))
+    return Run(settings, derive, **more)()
 
 
 def rows(output: Path, table: str) -> list[dict[str, Any]]:

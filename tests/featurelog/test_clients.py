@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from featurelog.delta import load
 from featurelog.engine import Engine
 from featurelog.layout import InputsError
+from kafkafeatures.cli.shell.exit_codes import Exit
+from kafkafeatures.cli.shell.main import main
 from kafkafeatures.client_files.logs.counting import RequestCounter, read_hours
 from kafkafeatures.client_files.logs.lines import open_log
 from kafkafeatures.client_files.logs.reduced import write_hour
@@ -356,3 +359,36 @@ def test_a_run_that_ends_before_any_effect_leaves_the_state_of_before_and_is_com
         assert tables(output) == (before if point < len(points) - 1 else expected), f"ended at point {point}"
         run(case.logs, output, [case.evidence])
         assert tables(output) == expected, f"ended at point {point}"
+
+
+# --- the command
+
+
+def test_the_command_reads_the_evidence_that_its_configuration_names_and_draws_it_on_the_page_of_the_fleet(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    place(case.evidence, 1, LOG, lines(TIMES, client=evil))
+    (tmp_path / "owners.yaml").write_text("owners: [{team: Shop, principal: 'User:etl'}]\n")
+    config = tmp_path / "pipeline.yaml"
+    clients = "{inputs: [evidence], releases: ['4.1'], window: 2d, owners: owners.yaml}"
+    config.write_text(f"inputs: [logs]\noutput: out\nspark: {{enabled: false}}\nclients: {clients}\n")
+    monkeypatch.setattr(time, "time", lambda: (END + MINUTE) / 1000)
+    assert main(["pipeline", "run", "--config", str(config)]) == Exit.DONE
+    assert "7 files with evidence about clients" in capsys.readouterr().out
+    assert verdict(case.output) == "blocked"
+    words = ["pipeline", "report", "--config", str(config), "--release", "4.1", "--html", str(tmp_path / "pages")]
+    assert main(words) == Exit.DONE
+    page = (tmp_path / "pages" / "fleet.html").read_text()
+    assert "<img" not in page
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+    assert all(text in page for text in ("Clients that would break", "Shop", "Produce v2", "Evidence about clients"))
+    assert main(["pipeline", "remove", "--config", str(config), "--cluster", "orders"]) == Exit.BLOCKED
+    shutil.rmtree(case.logs / "orders")
+    logs(case.logs, "other")
+    assert main(["pipeline", "remove", "--config", str(config), "--cluster", "orders"]) == Exit.BLOCKED
+    assert "evidence: logs of cluster 'orders' are here" in capsys.readouterr().err
+    shutil.rmtree(case.evidence)
+    scrapes(case.evidence, cluster="other")
+    assert main(["pipeline", "remove", "--config", str(config), "--cluster", "orders"]) == Exit.DONE
+    assert not any(tables(case.output).values())

@@ -107,13 +107,13 @@ class BrokerTask:
 
 @dataclass(slots=True)
 class BrokerRows:
-    """Result of a task. stored: all rows of the broker. read: paths of the files that were read.
+    """Result of a task. stored: all rows of the broker. paths: of the files that were read.
     remarks: by path, why a file is not used, or not all of it. problems: files to be read again in the next run.
     size: bytes that were read.
     """
 
     stored: StoredRows
-    read: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     remarks: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     size: int = 0
@@ -182,7 +182,7 @@ class _Reading:
                 raise
             result.problems.append(f"{where}: {stores.reason(error)}")
             return
-        result.read.append(file.path)
+        result.paths.append(file.path)
         result.size += file.size
 
     def _scrape(self, uri: str, file: LogFile) -> None:

@@ -68,9 +68,9 @@ class ClientStage:
                     self.problems.append(f"{cluster}/{node}: not read: expected the id of the broker as its name")
             if not count:
                 raise InputsError(f"{root.uri}: no evidence about clients is here; expected <cluster>/<broker>/*")
-        known = {(broker.cluster, broker.broker): broker for broker in self.ledger.brokers}
+        brokers = {(broker.cluster, broker.broker): broker for broker in self.ledger.brokers}
         for (cluster, id_), evidence in sorted(listed.items()):
-            broker = known.get((cluster, id_)) or Broker(cluster, id_)
+            broker = brokers.get((cluster, id_)) or Broker(cluster, id_)
             if task := self._task(broker, evidence):
                 self._due.setdefault(cluster, []).append((broker, task))
 
@@ -126,14 +126,15 @@ class ClientStage:
     def _enter(self, broker: Broker, task: BrokerTask, rows: BrokerRows) -> None:
         """Enter what was read of a broker into the ledger."""
         listed = {file.path: file for _, file in task.files}
-        read = [listed[path] for path in rows.read]
-        broker.files |= {file.path: (file.size, file.modified) for file in read}
-        remarks = {name: text for name, text in broker.remarks.items() if name not in {file.name for file in read}}
-        broker.remarks = remarks | {listed[path].name: text for path, text in rows.remarks.items() if path in rows.read}
+        files = [listed[path] for path in rows.paths]
+        broker.files |= {file.path: (file.size, file.modified) for file in files}
+        for file in files:
+            broker.remarks.pop(file.name, None)
+        broker.remarks |= {listed[path].name: text for path, text in rows.remarks.items() if path in rows.paths}
         broker.stored = rows.stored
-        if not any(broker is known for known in self.ledger.brokers):
+        if not any(broker is other for other in self.ledger.brokers):
             self.ledger.brokers.append(broker)
-        self.files += len(read)
+        self.files += len(files)
         self.size += rows.size
         self.problems += rows.problems
 

@@ -14,6 +14,7 @@ import pytest
 from featurelog.delta import load
 from featurelog.engine import Engine
 from featurelog.layout import InputsError
+from featurelog.tables import client_api_usage
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.client_files.logs.counting import RequestCounter, read_hours
@@ -208,6 +209,23 @@ def test_the_same_log_of_two_inputs_counts_once(case: Case, tmp_path: Path) -> N
     shutil.copytree(case.evidence, tmp_path / "again")
     run(case.logs, case.output, [case.evidence, tmp_path / "again"])
     assert (sum(requests(case.output).values()), verdict(case.output)) == (12, "blocked")
+
+
+def test_an_hour_with_more_senders_than_memory_has_room_for_keeps_every_version(
+    case: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_api_usage, "MAX_GROUPS", 4)
+    for part in range(3):
+        clients = range(part * 3, part * 3 + 3)
+        text = b"".join(lines([TIMES[0] + client], client=f"c{client}", version=client % 2) for client in clients)
+        place(case.evidence, 1, f"{LOG}.{part}", text)
+    for _ in range(2):
+        case.run()
+        usage = requests(case.output)
+        assert len({client for *_, client in usage} - {None}) == 4
+        assert {version for _, _, _, version, _ in usage} == {0, 1}
+        assert sum(usage.values()) == 9
+        os.utime(case.evidence / "orders" / "1" / f"{LOG}.1", ns=(1, 1))
 
 
 # --- less evidence

@@ -17,6 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, cast
@@ -31,7 +32,7 @@ from featurelog.ledger import StoredRows
 from featurelog.parts import new_path
 from featurelog.tables import api_counters, client_api_usage
 from featurelog.tables.client_api_usage import Section, SectionFile
-from featurelog.tables.rejected_requests import REFUSED, refused_of, refused_rows
+from featurelog.tables.rejected_requests import REFUSED, latest, refused_of, refused_rows
 from kafkafeatures.client_files.exposition import ExpositionReader
 from kafkafeatures.client_files.logs.counting import HOUR, HourOfRequests, RequestCounter, read_hours
 from kafkafeatures.client_files.logs.lines import LogStream, LogUnreadable, UpTo, read_block, uncompressed
@@ -167,8 +168,7 @@ class _Reading:
                 if kind is not Kind.SERVER:
                     self._requests(uri, file)
                 if kind is not Kind.REQUESTS:
-                    with closing(_opened(uri, file)) as stream:
-                        self._refused += read_rejections(iter(partial(read_block, stream), b""))
+                    self._rejections(uri, file)
             if stores.is_uri(uri) and not file.is_as_listed(uri):
                 result.problems.append(f"{where}: replaced while it was read; run again")
                 return
@@ -228,6 +228,11 @@ class _Reading:
         if rejected := rejected + counter.unattributed[0]:
             self._result.remarks[file.path] = f"{counted(rejected, 'line')} of requests cannot be parsed"
 
+    def _rejections(self, uri: str, file: LogFile) -> None:
+        """Find the requests that a broker refused. Raises LogUnreadable, OSError."""
+        with closing(_opened(uri, file)) as stream:
+            self._refused = latest(chain(self._refused, read_rejections(iter(partial(read_block, stream), b""))))
+
     def _add(self, hour: HourOfRequests | ReducedHour, path: Path, name: str, digest: str) -> None:
         """Note that a file of the folder has the requests of an hour. One of an earlier part of a log is replaced."""
         if self._task.since <= hour.hour <= self._task.now:
@@ -282,7 +287,7 @@ class _Reading:
         """The file of the refused connections."""
         if not self._refused:
             return stored
-        refused = [*refused_of(self._stored(stored, REFUSED.schema)), *self._refused]
+        refused = latest(chain(refused_of(self._stored(stored, REFUSED.schema)), self._refused))
         in_window = (request for request in refused if request.time is None or request.time >= self._task.since)
         return self._written(REFUSED.name, refused_rows(self._task.cluster, self._task.broker, in_window))
 

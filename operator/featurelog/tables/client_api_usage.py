@@ -9,14 +9,15 @@ check`. Called by `clients.reading`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table, in_ms
-from kafkafeatures.client_files.reduced import GroupCount, ReducedHour, RequestGroup, merge_hours
+from kafkafeatures.api.values import replace
+from kafkafeatures.client_files.reduced import MAX_GROUPS, GroupCount, ReducedHour, RequestGroup, merge_hours
 
 TABLE = Table(
     "client_api_usage",
@@ -69,17 +70,38 @@ class SectionFile:
 
 
 def rows_of(cluster: str, sections: Iterable[SectionFile]) -> pa.Table:
-    """The rows of one hour of a broker. Sections are read one after the other, so that memory has room for two."""
+    """The rows of one hour of a broker. Sections are read one after the other, and have at most `MAX_GROUPS` senders in
+    all, so that memory is bounded.
+    """
     merged: list[Section] = []
+    room = MAX_GROUPS  # for the last section
     for file in sorted(sections, key=lambda section: (section.first, section.last)):
         section = file.load()
-        if merged:
-            hours = list(merge_hours((merged[-1].hour, section.hour)))
-            if len(hours) == 1:
-                merged[-1] = replace(merged[-1], hour=hours[0])
-                continue
-        merged.append(section)
+        hours = [section.hour] if not merged else list(merge_hours((merged[-1].hour, section.hour)))
+        if merged and len(hours) == 1:
+            section = merged.pop()
+        elif merged:
+            room = max(0, room - len(merged[-1].hour.counts))
+        merged.append(replace(section, hour=_bounded(hours[-1], room)))
     return TABLE.of(row for section in merged for row in _rows(cluster, section))
+
+
+def _bounded(hour: ReducedHour, room: int) -> ReducedHour:
+    """The hour with the counts of at most so many senders, those with the most requests; of others the versions stay.
+    A version has the larger one of two numbers of requests without a sender: they may be the same requests.
+    """
+    if len(hour.counts) <= room:
+        return hour
+    named = sorted((count for count in hour.counts if count.group.client_id is not None), key=lambda c: -c.requests)
+    unnamed = {count.group: count for count in hour.counts if count.group.client_id is None}
+    left_out: dict[RequestGroup, GroupCount] = {}
+    for count in named[room:]:
+        group = RequestGroup(count.group.api, count.group.version, is_forwarded=count.group.is_forwarded)
+        total = left_out.get(group, GroupCount(group, 0, 0))
+        left_out[group] = GroupCount(group, total.requests + count.requests, max(total.last, count.last))
+    for group, count in left_out.items():
+        unnamed[group] = max(count, unnamed.get(group, count), key=lambda total: total.requests)
+    return replace(hour, counts=(*named[:room], *unnamed.values()))
 
 
 def _rows(cluster: str, section: Section) -> Iterator[Row]:

@@ -61,18 +61,29 @@ TABLE = Table(
 )
 
 
-def refused_rows(cluster: str, broker: int, refused: Iterable[RefusedRequest]) -> pa.Table:
-    """The rows of `REFUSED`: each connection once, and the latest ones if there are more than `MAX_CONNECTIONS`."""
+def latest(requests: Iterable[RefusedRequest]) -> list[RefusedRequest]:
+    """One request of each connection, in the order of time; the last `MAX_CONNECTIONS` if there are more."""
     by_connection: dict[str, RefusedRequest] = {}
-    for request in refused:
+    for request in requests:
         by_connection.setdefault(request.connection, request)
-    latest = sorted(by_connection.values(), key=lambda request: (request.time or 0, request.connection))
+        if len(by_connection) > 2 * MAX_CONNECTIONS:
+            by_connection = {request.connection: request for request in _last(by_connection)}
+    return _last(by_connection)
+
+
+def _last(by_connection: Mapping[str, RefusedRequest]) -> list[RefusedRequest]:
+    in_order = sorted(by_connection.values(), key=lambda request: (request.time or 0, request.connection))
+    return in_order[-MAX_CONNECTIONS:]
+
+
+def refused_rows(cluster: str, broker: int, refused: Iterable[RefusedRequest]) -> pa.Table:
+    """The rows of `REFUSED` for these requests, each of another connection."""
     return REFUSED.of(
         {
             "cluster": cluster, "broker_id": broker, "connection": request.connection, "address": request.address,
             "api": request.api, "version": request.version, "ts": request.time,
         }
-        for request in latest[-MAX_CONNECTIONS:]
+        for request in refused
     )  # fmt: skip
 
 

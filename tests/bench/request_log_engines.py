@@ -98,19 +98,19 @@ def spark_source(path: str) -> int:
 def _session() -> Any:
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
     return SparkSession.builder.master("local[1]").config(map=quiet).getOrCreate()
 
 
 def _total(session: Any, counts: Any) -> int:
-    from pyspark.sql import functions
-
-    total = int(counts.agg(functions.sum("requests")).first()[0])
+    # Collected, as Spark would not parse a line for the sum of all counts.
+    total = sum(row["requests"] for row in counts.collect())
     jvm = session.sparkContext._gateway.proc  # waited for, since only then its processor time counts as ours
     session.stop()
     jvm.stdin.close()
     jvm.wait()
-    return total
+    return int(total)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,10 @@ import msgspec
 import pyarrow as pa
 
 from featurelog import stores
-from featurelog.clients.reading import Kind, kind_of
-from featurelog.layout import Root
+from featurelog.clients.kinds import Kind, broker_of, kind_of
 from kafkafeatures.client_files.logs.counting import RequestCounter, read_hours
 from kafkafeatures.client_files.logs.lines import LogStream, LogUnreadable, UpTo, uncompressed
 from kafkafeatures.client_files.reduced import ReducedRefused, RequestGroup, parse_hour
-from kafkafeatures.client_files.scrapes import parse_name
 
 _BLOCK = 64 * 1024
 _RUNTIMES = b'{"log":'  # Docker; the lines of CRI begin with a digit
@@ -46,17 +44,19 @@ class LogRange(NamedTuple):
 
 def ranges(path: str, piece: int) -> Iterator[LogRange]:
     """The ranges of all request logs of an input, raw and reduced. piece: bytes of a range. Raises InputsError."""
+    from featurelog.layout import Root  # not in workers, which would load more than they need
+
     root = Root.of(path)
     for cluster, node, files in root.folders():
-        name = parse_name(node, "1000000000")
+        broker = broker_of(node)
         for file in files:
-            if name is None or kind_of(file.name) not in {Kind.REQUESTS, Kind.REDUCED, Kind.ANY_LOG}:
+            if broker is None or kind_of(file.name) not in {Kind.REQUESTS, Kind.REDUCED, Kind.ANY_LOG}:
                 continue
             is_whole = file.size < 2 * piece or not _can_be_cut(root.uri, file.path)
             step = max(1, file.size if is_whole else piece)
             for start in range(0, file.size, step):
                 end = min(start + step, file.size)
-                yield LogRange(root.uri, file.path, cluster, name.broker, file.name, file.size, start, end)
+                yield LogRange(root.uri, file.path, cluster, broker, file.name, file.size, start, end)
 
 
 def rows_of(part: LogRange) -> Iterator[dict[str, Any]]:

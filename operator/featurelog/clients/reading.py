@@ -1,6 +1,6 @@
 """Reads new files with evidence about the clients of one broker, and makes the broker's rows of them and of old rows.
 
-It decides which files are of which kind, by their names, and what becomes of what cannot be read. Called by `stage`,
+It decides what becomes of what cannot be read. Called by `stage`,
 through an engine: in this process, or in a worker of Spark. Everything that parses is `kafkafeatures.client_files`,
 which `clients reduce`, `clients check` and `clients rejected` use. Hours of request logs go through a local folder, as
 files of `clients reduce`, so that memory does not grow with a log. Of a line only names and versions stay: no body of a
@@ -15,7 +15,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -26,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from featurelog import stores
+from featurelog.clients.kinds import Kind, kind_of, scrape_name
 from featurelog.engine import Problem, TableFile, write_table
 from featurelog.layout import LogFile
 from featurelog.ledger import StoredRows
@@ -40,7 +40,7 @@ from kafkafeatures.client_files.logs.reduced import read_hour, write_hour
 from kafkafeatures.client_files.logs.server_log import read_rejections
 from kafkafeatures.client_files.reduced import SUFFIX, ReducedHour, ReducedRefused
 from kafkafeatures.client_files.scrapes import SUFFIX as SCRAPE_SUFFIX
-from kafkafeatures.client_files.scrapes import ScrapeName, parse_name, read_scrape
+from kafkafeatures.client_files.scrapes import read_scrape
 from kafkafeatures.core.clients.evidence import MAX_GAP, CounterKey, Scrape
 from kafkafeatures.core.clients.exporters import ScrapeRefused
 from kafkafeatures.core.clients.rejections import RefusedRequest
@@ -50,33 +50,6 @@ from kafkafeatures.core.words import counted
 DAY = 24 * HOUR
 _BLOCK = 1024 * 1024
 _LATEST_START = 253_402_300_799_999  # the last ms of the year 9999
-
-
-class Kind(Enum):
-    """Kinds of files, by their names."""
-
-    SCRAPE = "scrape"
-    REDUCED = "reduced request log"
-    REQUESTS = "request log"
-    SERVER = "server log"
-    ANY_LOG = "log"
-    """The log of a container, which may have the lines of both."""
-
-
-def kind_of(name: str) -> Kind | None:
-    """The kind of a file; None for a file that is not evidence, such as `meta.properties`."""
-    if name.removesuffix(".gz").endswith(SCRAPE_SUFFIX):
-        return Kind.SCRAPE
-    if name.endswith(SUFFIX):
-        return Kind.REDUCED
-    if ".log" not in name:
-        return None
-    return Kind.SERVER if name.startswith("server.log") else Kind.REQUESTS if "request" in name else Kind.ANY_LOG
-
-
-def scrape_name(broker: int, name: str) -> ScrapeName | None:
-    """Broker and time of a scrape; None if the name of the file has no valid time."""
-    return parse_name(str(broker), name.removesuffix(".gz").removesuffix(SCRAPE_SUFFIX))
 
 
 @dataclass(frozen=True, slots=True)

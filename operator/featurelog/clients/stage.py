@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from featurelog.clients.reading import DAY, BrokerRows, BrokerTask, Kind, kind_of, read_broker, scrape_name
+from featurelog.clients.kinds import Kind, broker_of, kind_of, scrape_name
+from featurelog.clients.reading import DAY, BrokerRows, BrokerTask, read_broker
 from featurelog.engine import Engine, Problem, RowsOfFile, TableFile
 from featurelog.layout import InputsError, LogFile, Root
 from featurelog.ledger import Broker, Ledger, StoredRows
 from featurelog.parts import EngineError
 from featurelog.tables import ClientEvidence, ClientJudging, ClusterCopies, api_counters, client_api_usage
 from featurelog.tables.rejected_requests import REFUSED
-from kafkafeatures.client_files.scrapes import parse_name
 
 _KEPT_LONGER = 2 * DAY
 """Evidence is kept for so many ms before the window, as the window ends where evidence does."""
@@ -61,9 +61,9 @@ class ClientStage:
             for cluster, node, files in root.folders():
                 evidence = [(root.uri, file) for file in files if kind_of(file.name) is not None]
                 count += len(evidence)
-                name = parse_name(node, "1000000000")
-                if name is not None:
-                    listed[cluster, name.broker] += evidence
+                broker_id = broker_of(node)
+                if broker_id is not None:
+                    listed[cluster, broker_id] += evidence
                 elif evidence:
                     self.problems.append(f"{cluster}/{node}: not read: expected the id of the broker as its name")
             if not count:

@@ -14,7 +14,7 @@ Options:
     path     folder or URI with `<cluster>/<broker>/*`: request logs and reduced ones, by their names as in `reading`
     mode     PERMISSIVE (default): lines that cannot be parsed, and files that cannot be read to their end, make a row
              with their number, and the reason. DROPMALFORMED: they are left out. FAILFAST: they end the query
-    piece    bytes of a file that a partition has at least; default 16 MiB
+    piece    bytes of a file that a partition has at least; default 128 MiB, as Spark reads text
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from featurelog import cuts
 from featurelog.parts import FAILFAST, MODES, PERMISSIVE, DamagedInputError
 from featurelog.spark import archive
 from featurelog.spark.source import OptionError
 
 NAME = "kafka_request_log"
+PIECE = 128 * 1024 * 1024
+"""Bytes of a range. A task of Python takes as long to start as some ten MiB to read."""
 _TIME = pa.timestamp("us", tz="UTC")
 _COLUMNS = pa.schema(
     [
@@ -92,7 +93,7 @@ class RequestLogReader(DataSourceReader):
             raise OptionError(f"{NAME}: option path is missing: .load(PATH)")
         if self._mode not in MODES:
             raise OptionError(f"{NAME}: invalid mode {self._mode!r}; expected one of {', '.join(MODES)}")
-        self._piece = int(lowered.get("piece", cuts.PIECE))
+        self._piece = int(lowered.get("piece", PIECE))
 
     def partitions(self) -> list[InputPartition]:
         """A partition for each small file, or for each range of a large one."""

@@ -91,7 +91,9 @@ def lines(times: Iterable[int], **request: Any) -> bytes:
     ).encode()
 
 
-def run(inputs: Path, output: Path, evidence: Iterable[Path], *, at: int = END + MINUTE, **more: Any) -> Summary:
+def run(
+    inputs: Path, output: Path | str, evidence: Iterable[Path | str], *, at: int = END + MINUTE, **more: Any
+) -> Summary:
     """One run on one core, judged for Kafka 4.1."""
     judging = ClientJudging(("4.1",), client_targets(), WINDOW, OWNERS)
     clients = ClientSettings(tuple(map(str, evidence)), judging, at)

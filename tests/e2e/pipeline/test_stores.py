@@ -20,6 +20,7 @@ from kraftlog.files import DIRECTORY
 from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.settings import HEAP
 from tests.e2e.rig.s3 import CREDENTIALS, S3, SECRET, server
+from tests.featurelog import evidence
 from tests.featurelog.inputs import SEGMENT, derive, fleet, made_log, put, run, tables, texts
 
 
@@ -263,3 +264,17 @@ def test_tables_that_the_store_refuses_end_a_run_with_one_line_of_error(
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert says in printed.err
     assert SECRET not in printed.err
+
+
+def test_evidence_about_clients_in_a_bucket_gives_the_tables_of_a_folder(s3: S3, tmp_path: Path) -> None:
+    evidence.logs(tmp_path / "logs")
+    evidence.everything(tmp_path / "evidence")
+    evidence.run(tmp_path / "logs", tmp_path / "out", [tmp_path / "evidence"])
+    s3.copy(tmp_path / "evidence", "clients/evidence")
+    s3.system.create_dir("warehouse/clients")
+    uri = s3.uri("warehouse/clients")
+    assert not evidence.run(tmp_path / "logs", uri, [s3.uri("clients/evidence")]).problems
+    assert tables(uri) == tables(tmp_path / "out")
+    before = objects(s3)
+    assert evidence.run(tmp_path / "logs", uri, [s3.uri("clients/evidence")]).client_files == 0
+    assert objects(s3) == before

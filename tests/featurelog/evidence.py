@@ -28,6 +28,11 @@ BEGIN = NOW
 END = NOW + 3 * DAY
 """End of the metadata log, and time of the last scrapes, in ms."""
 WINDOW = 2 * DAY
+ON_THE_HOUR = END - END % HOUR - 5 * HOUR
+"""The begin of an hour within the window, in ms."""
+TIMES = range(ON_THE_HOUR, ON_THE_HOUR + 2 * HOUR, 10 * MINUTE)
+"""Six times in each of two hours."""
+LOG = "kafka-request.log"
 OLD = ("Produce", 2)
 """A version that Kafka 4.1 lacks."""
 OLD_RANGES = ({"name": "metadata.version", "minSupportedVersion": 1, "maxSupportedVersion": 21},)
@@ -121,3 +126,22 @@ def requests(output: Path) -> Mapping[tuple[Any, ...], int]:
         key = row["broker_id"], f"{row['hour']:%d %H}", row["api"], row["version"], row["client_id"]
         sums[key] = sums.get(key, 0) + row["requests"]
     return sums
+
+
+class Case:
+    """Folders of metadata logs, of evidence that makes the cluster ready, and of the tables."""
+
+    def __init__(self, folder: Path) -> None:
+        self.logs, self.evidence, self.output = folder / "logs", folder / "evidence", folder / "out"
+        logs(self.logs)
+        scrapes(self.evidence)
+
+    def run(self, **more: object) -> str:
+        """Run, and return the verdict."""
+        run(self.logs, self.output, [self.evidence], **more)  # type: ignore[arg-type]
+        return verdict(self.output)
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last run that committed something."""
+        return load(str(self.output))[0].sequence

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, BinaryIO, NamedTuple, cast
 
-import msgspec
 import pyarrow as pa
 
 from featurelog import stores
@@ -21,7 +20,6 @@ from kafkafeatures.client_files.reduced import ReducedRefused, RequestGroup, par
 
 _BLOCK = 64 * 1024
 _RUNTIMES = b'{"log":'  # Docker; the lines of CRI begin with a digit
-_decode_group = msgspec.json.Decoder(RequestGroup).decode
 
 
 class LogRange(NamedTuple):
@@ -104,8 +102,8 @@ def _rows(part: LogRange) -> Iterator[dict[str, Any]]:
     try:
         with closing(_stream(part)) as stream:
             for hour in read_hours(stream, counter):
-                for key, requests, last in hour.counts.rows():
-                    yield _row(_decode_group(key), hour.hour, requests, last)
+                for group, requests, last in hour.counts.groups():
+                    yield _row(group, hour.hour, requests, last)
                 if hour.rejected:
                     yield {"hour": hour.hour * 1000, "rejected": hour.rejected}
     except LogUnreadable as error:

@@ -46,6 +46,7 @@ _STAMP_BYTES, _HOUR_STAMP_BYTES = 24, 14
 """Bytes at the begin of a line with its time, `[2026-11-28 03:22:46,145`, and with its hour, `[2026-11-28 03`."""
 
 _encode = msgspec.json.Encoder().encode
+_decode_group = msgspec.json.Decoder(RequestGroup).decode
 
 
 @dataclass
@@ -67,6 +68,10 @@ class GroupCounts:
         for key in sorted(self._numbers):
             number = self._numbers[key]
             yield key, self._requests[number], self._last[number]
+
+    def groups(self) -> Iterator[tuple[RequestGroup, int, int]]:
+        """As `rows`, with the groups parsed."""
+        return ((_decode_group(key), requests, last) for key, requests, last in self.rows())
 
     def number_of(self, key: bytes) -> int | None:
         """The number of a group; None if it has none yet."""

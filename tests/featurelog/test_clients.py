@@ -22,6 +22,7 @@ from tests.clients.request_lines import body, plain
 from tests.clients.test_rejected import connection, refused
 from tests.featurelog.evidence import (
     BEGIN,
+    DAY,
     END,
     HOUR,
     LOG,
@@ -29,6 +30,7 @@ from tests.featurelog.evidence import (
     OLD,
     TIMES,
     Case,
+    everything,
     lines,
     logs,
     place,
@@ -200,6 +202,18 @@ def test_an_hour_with_more_senders_than_memory_has_room_for_keeps_every_version(
         assert {version for _, _, _, version, _ in usage} == {0, 1}
         assert sum(usage.values()) == 9
         os.utime(case.evidence / "orders" / "1" / f"{LOG}.1", ns=(1, 1))
+
+
+def test_rows_with_names_of_clients_are_dropped_when_they_are_older_than_the_window(case: Case) -> None:
+    everything(case.evidence)
+    case.run()
+    assert rows(case.output, "client_api_usage")
+    assert rows(case.output, "rejected_requests")
+    shutil.rmtree(case.evidence / "orders" / "2")
+    case.run(at=END + 5 * DAY)
+    assert not rows(case.output, "client_api_usage")
+    assert not rows(case.output, "rejected_requests")
+    assert [row["client_id"] for row in rows(case.output, "client_blockers")] == [None], "by counters"
 
 
 # --- what cannot be read, and what must not be kept

@@ -218,7 +218,7 @@ class _Reading:
         """
         new_days = {hour // DAY for hour in self._sections}
         for day in sorted(new_days | stored.keys()):
-            if (day + 1) * DAY <= self._task.since:
+            if is_before_window(day, self._task.since):
                 continue
             if day not in new_days:
                 yield day, stored[day]
@@ -258,10 +258,11 @@ class _Reading:
 
     def _connections(self, stored: TableFile | None) -> TableFile | None:
         """The file of the refused connections."""
-        if not self._refused:
+        before = list(refused_of(self._stored(stored, REFUSED.schema)))
+        requests = latest(chain(before, self._refused))
+        in_window = [each for each in requests if each.time is None or each.time >= self._task.since]
+        if in_window == before:
             return stored
-        refused = latest(chain(refused_of(self._stored(stored, REFUSED.schema)), self._refused))
-        in_window = (request for request in refused if request.time is None or request.time >= self._task.since)
         return self._written(REFUSED.name, refused_rows(self._task.cluster, self._task.broker, in_window))
 
     def _stored(self, file: TableFile | None, schema: pa.Schema) -> pa.Table:
@@ -271,6 +272,11 @@ class _Reading:
 
     def _written(self, name: str, rows: pa.Table) -> TableFile | None:
         return write_table(self._output, name, rows, self._task.cluster, None) if rows.num_rows else None
+
+
+def is_before_window(day: int, since: int) -> bool:
+    """True if the rows of a day are no longer needed. since: see `BrokerTask`."""
+    return (day + 1) * DAY <= since
 
 
 def _opened(uri: str, file: LogFile, *, compressed: bool = False) -> LogStream:

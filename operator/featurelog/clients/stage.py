@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from featurelog.clients.kinds import Kind, broker_of, kind_of, scrape_name
-from featurelog.clients.reading import DAY, BrokerRows, BrokerTask, read_broker
+from featurelog.clients.reading import DAY, BrokerRows, BrokerTask, is_before_window, read_broker
 from featurelog.engine import Engine, Problem, RowsOfFile, TableFile
 from featurelog.layout import InputsError, LogFile, Root
 from featurelog.ledger import Broker, Ledger, StoredRows
@@ -94,7 +94,8 @@ class ClientStage:
         ]
         paths = {file.path for _, file in listed}
         broker.files = {path: state for path, state in files.items() if path in paths}
-        if not due and stored is broker.stored:
+        is_old = any(is_before_window(day, since) for day in stored.usage)
+        if not due and stored is broker.stored and not is_old:
             return None
         return BrokerTask(
             broker.cluster, broker.broker, tuple(due), stored, since, now, judging.releases, judging.targets

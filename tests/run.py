@@ -61,6 +61,8 @@ WHOLE_RUNS = [
     "tests/featurelog/test_fleet.py",
     "tests/featurelog/test_run.py",
     "tests/featurelog/test_killed.py",
+    "tests/featurelog/test_growing.py",
+    "tests/featurelog/tables/test_checkpoint.py",
     "tests/featurelog/tables/test_properties.py",
 ]
 """Tests of the pipeline without Spark that take too long for the inner loop."""

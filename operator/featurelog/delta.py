@@ -9,6 +9,7 @@ commit of another run in between refuses all of its own, from the first table (`
 
     <output>/<table>/_delta_log/...     <output>/<table>/part-....parquet
     <output>/ledger/...                 what was read: a row for each cluster (`ledger`)
+    <output>/checkpoints/...            from where the tables of a cluster are continued (`tables.checkpoint`)
     <output>/runs/...                   a row for each of the last runs
 """
 
@@ -31,8 +32,8 @@ from deltalake.transaction import AddAction, RemoveAction
 from featurelog import stores
 from featurelog.engine import TableFile, write_table
 from featurelog.ledger import Ledger
-from featurelog.parts import METADATA_RECORDS, ROWS
-from featurelog.tables import CLIENT_TABLES, TABLES
+from featurelog.parts import METADATA_RECORDS, PROOF, ROWS
+from featurelog.tables import CHECKPOINTS, CLIENT_TABLES, TABLES, checkpoint
 from featurelog.tables.rejected_requests import REFUSED
 from featurelog.tables.table import TIME
 
@@ -49,13 +50,15 @@ _RUNS = pa.schema(
         pa.field("versions", pa.map_(pa.string(), pa.int64())),
     ]
 )
-_SCHEMAS = {LEDGER: _LEDGER, REFUSED.name: REFUSED.schema, **SCHEMAS, RUNS: _RUNS}
+_OF_CLUSTERS = {**SCHEMAS, CHECKPOINTS: checkpoint.SCHEMA}
+_SCHEMAS = {LEDGER: _LEDGER, REFUSED.name: REFUSED.schema, **_OF_CLUSTERS, RUNS: _RUNS}
 """All tables, in the order in which a run commits them."""
 PARTITION = "cluster"
 WRITER = "kafkafeatures-pipeline"
 """Name of the application in the transactions of a run. A Delta table without it was written by another program."""
 _LATEST = "LATEST"
 """A file of outputs before they were Delta tables, whose rows this version does not know."""
+_LONGEST_RUN = timedelta(days=1)
 MOST_RUNS = 1000
 """Rows of `runs`: older ones are dropped."""
 _CONFIGURATION = {"delta.enableExpiredLogCleanup": "false"}
@@ -227,8 +230,8 @@ class Output:
 
     def maintain(self, keep_days: int, before: Callable[[], None] = lambda: None) -> int:
         """Drop the rows of `runs` whose versions were replaced before the last `keep_days` days; then delete files that
-        no version of the other rows has, and log entries that none of them needs. Files that are younger stay, as those
-        of a run under way. Returns the number of deleted files. `before`, raises: see `commit`.
+        no version of the other rows has, log entries that none of them needs, and proof files of killed runs. Younger
+        files stay, as those of a run under way. Returns the number of deleted files. `before`, raises: see `commit`.
         """
         since = _now() - timedelta(days=keep_days)
         following = [run["at"] for run in self._runs[1:]]
@@ -236,7 +239,9 @@ class Output:
         try:
             if len(kept) < len(self._runs):  # first: a row that stays names versions that can be read
                 self._commit_runs(kept, before)
-            return sum(self._maintained(name, kept, keep_days * 24, before) for name in list(self._delta))
+            deleted = sum(self._maintained(name, kept, keep_days * 24, before) for name in list(self._delta))
+            before()
+            return deleted + stores.remove_old(self._output, PROOF, min(since, _now() - _LONGEST_RUN))
         except (DeltaError, OSError, pa.ArrowException) as error:
             raise OutputError(f"{self._output}: {_failure(error)}; run it again") from None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +25,7 @@ from featurelog.parts import (
     open_range,
     write_part,
 )
+from featurelog.tables import CHECKPOINTS
 from featurelog.tables.inputs import COLUMNS, ClusterCopies
 
 _In = TypeVar("_In")
@@ -82,8 +83,15 @@ SurveyResult = Survey | Problem | None
 """Result of surveying one span; None: no batch begins in it."""
 Derive = Callable[[ClusterCopies], Mapping[str, pa.Table]]
 """Function that makes the tables of a cluster, by name."""
-Derived = Mapping[str, TableFile]
-"""Files that were written for a cluster, by the name of the table; a table without rows has no file."""
+
+
+class Derived(NamedTuple):
+    """Result for a cluster. files: that were written, by the name of the table; a table without rows has no file.
+    outdated: reason why the checkpoint of the last run was not used, and everything was read again; empty: it was.
+    """
+
+    files: Mapping[str, TableFile]
+    outdated: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +106,29 @@ class RowsOfFile:
 
 
 @dataclass(frozen=True, slots=True)
-class RowsOfParts:
-    """Function that reads the rows of an input file from Parquet; unlike a lambda it can be sent to Spark's workers.
-    output: folder or URI. paths: of the Parquet files of its parts below it.
+class RowsOfPart:
+    """Function that reads the rows of a part of an input file; unlike a lambda it can be sent to Spark's workers.
+    output: folder or URI. path: of its Parquet file below it.
     """
 
     output: str
-    paths: tuple[str, ...]
+    path: str
 
     def __call__(self) -> Iterator[pa.RecordBatch]:
-        for path in self.paths:
-            yield from pq.ParquetFile(stores.open_file(self.output, path)).iter_batches(columns=COLUMNS)
+        yield from pq.ParquetFile(stores.open_file(self.output, self.path)).iter_batches(columns=COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class SavedCheckpoint:
+    """Function that reads the checkpoint of a cluster; None: it has none. output, path: as in `RowsOfPart`."""
+
+    output: str
+    path: str
+
+    def __call__(self) -> bytes | None:
+        rows = pq.ParquetFile(stores.open_file(self.output, self.path)).read(columns=["checkpoint"])
+        checkpoint: bytes | None = rows["checkpoint"][0].as_py()
+        return checkpoint
 
 
 class Engine(Protocol):
@@ -176,11 +196,14 @@ def survey_span(span: SpanToSurvey) -> SurveyResult:
 
 def derive_tables(derive: Derive, output: str, cluster: ClusterCopies) -> Derived:
     """Write the tables of one cluster, each to a file. Raises OSError."""
-    return {
+    tables = derive(cluster)
+    files = {
         name: write_table(output, name, table, cluster.cluster, cluster.cluster_id)
-        for name, table in derive(cluster).items()
+        for name, table in tables.items()
         if table.num_rows
     }
+    (outdated,) = tables[CHECKPOINTS]["outdated"].to_pylist() if CHECKPOINTS in tables else ("",)
+    return Derived(files, outdated)
 
 
 def write_table(output: str, name: str, rows: pa.Table, cluster: str, cluster_id: str | None) -> TableFile:

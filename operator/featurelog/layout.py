@@ -1,6 +1,6 @@
 """Lists inputs: `<root>/<cluster>/<node>/__cluster_metadata-0/*`, in a folder or in an object store.
 
-It decides which files are segments and snapshots of which node of which cluster, and which belong to no log.
+It decides of each file whether it is a segment or a snapshot, and of which log (cluster and node), or belongs to none.
 Called when a run starts. It reads names, sizes and times, `meta.properties` beside a log (the ids of the cluster and of
 the node), and `quorum-state` in it (the voters of a static quorum, and the node's vote); it opens no other file. Names
 were chosen by whoever copied the files: none is trusted to be short or printable.
@@ -117,8 +117,8 @@ class Root:
         """Every node's folder: the names of cluster and node, and the files in it. Raises InputsError."""
         return self._each(_files_in)
 
-    def _each(self, read: Callable[[FileSystem, str, FileInfo], _T]) -> Iterator[_T]:
-        """The result of `read` for the folder of each node, given the name of its cluster. Raises InputsError."""
+    def _each(self, visit: Callable[[FileSystem, str, FileInfo], _T]) -> Iterator[_T]:
+        """The result of `visit` for the folder of each node, given the name of its cluster. Raises InputsError."""
         system, base = self.open()
         try:
             clusters = _folders(system, base)
@@ -126,7 +126,7 @@ class Root:
             pairs = [
                 (cluster.base_name, node) for cluster, nodes in zip(clusters, inside, strict=True) for node in nodes
             ]
-            yield from stores.each(lambda pair: read(system, *pair), pairs, self.uri)
+            yield from stores.each(lambda pair: visit(system, *pair), pairs, self.uri)
         except OSError as error:
             raise InputsError(f"{self.uri}: {stores.reason(error)}; check the path and the rights to read it") from None
         except UnicodeDecodeError as error:

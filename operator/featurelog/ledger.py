@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -195,7 +195,8 @@ class Ledger:
 
     def to_json(self) -> bytes:
         """The ledger as a JSON document."""
-        return msgspec.json.encode(_Document(VERSION, self.nodes, self.derived, self.brokers))
+        document = {"version": VERSION, "nodes": self.nodes, "derived": self.derived, "brokers": self.brokers}
+        return msgspec.json.encode(document)
 
     @classmethod
     def from_json(cls, text: str) -> Ledger:
@@ -203,12 +204,55 @@ class Ledger:
         document = msgspec.json.decode(text, type=_Document)
         if document.version != VERSION:
             raise ValueError(f"version {document.version} of a ledger, expected {VERSION}")
-        return cls(document.nodes, document.derived, document.brokers)
+        return cls([row.as_node() for row in document.nodes], document.derived, document.brokers)
+
+
+class _PartRow(msgspec.Struct):
+    """A `Part` in a document. msgspec never decodes to `Part` itself: it would keep something in that class which Spark
+    cannot send to workers.
+    """
+
+    path: str | None
+    rows: int
+    size: int
+    start: int
+    next: int
+    is_final: bool
+    stamped: int
+    stamp: str
+    ends: int | None
+    account: dict[str, Any]
+
+
+class _EntryRow(msgspec.Struct):
+    fingerprint: str
+    size: int
+    modified: int
+    parts: list[_PartRow]
+
+    def entry(self) -> Entry:
+        parts = tuple(Part(*msgspec.structs.astuple(row)) for row in self.parts)
+        return Entry(self.fingerprint, self.size, self.modified, parts)
+
+
+class _NodeRow(msgspec.Struct):
+    cluster: str
+    node: str
+    cluster_id: str | None
+    unused: tuple[tuple[str, str], ...]
+    files: dict[str, _EntryRow]
+    voters: tuple[int, ...] | None
+    node_id: int | None
+    vote: tuple[int, int, str] | None
+
+    def as_node(self) -> Node:
+        files = {name: row.entry() for name, row in self.files.items()}
+        return Node(self.cluster, self.node, self.cluster_id, self.unused, files, self.voters, self.node_id, self.vote)
 
 
 class _Document(msgspec.Struct):
     version: int
-    nodes: list[Node]
+    nodes: list[_NodeRow]
     derived: dict[str, str]
     brokers: list[Broker] = []
 

@@ -58,6 +58,10 @@ class InputChangedError(Exception):
     """A file was truncated, replaced or deleted since it was listed."""
 
 
+PROOF = ".seen-"
+"""Prefix of the proof file of a run in the output (see `Task`)."""
+
+
 class DamagedInputError(Exception):
     """Bytes of a file are damaged, and the mode is FAILFAST."""
 

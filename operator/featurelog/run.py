@@ -27,7 +27,8 @@ from featurelog.engine import (
     Engine,
     OneCore,
     Problem,
-    RowsOfParts,
+    RowsOfPart,
+    SavedCheckpoint,
     SpanToSurvey,
     SurveyResult,
     TableFile,
@@ -38,6 +39,7 @@ from featurelog.ledger import Due, Node, due
 from featurelog.parts import (
     METADATA_RECORDS,
     PERMISSIVE,
+    PROOF,
     DamagedInputError,
     EngineError,
     InputChangedError,
@@ -48,16 +50,13 @@ from featurelog.parts import (
     open_range,
     stamp,
 )
-from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, clusters_of
+from featurelog.tables.checkpoint import CHECKPOINTS, DERIVED
+from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
 
 BYTES_PER_COMMIT = 1024 * 1024 * 1024
 """Bytes of inputs that are committed together; those of one cluster are never divided."""
-DERIVED = 4
-"""Version of the code that derives tables from records. When it changes, the next run derives all tables anew."""
 MOST_PARTS = 24
 """Most parts of one input file; if it has more, they are merged into one Parquet file, as many files read slowly."""
-PROOF = ".seen-"
-"""Prefix of the proof file of a run: a worker that sees the file shares the output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +85,8 @@ class Summary:
     account: of all bytes that were read, as `kraftlog.reading.Account`.
     client_files, client_bytes: number of files with evidence about clients that were read, and their bytes.
     problems: files that could not be read, and why. doubts: reasons why it is not sure which files are of one cluster.
+    read_again: clusters whose tables were made from all records, although an earlier run had read most of them, and
+    why.
     """
 
     clusters: int = 0
@@ -96,6 +97,7 @@ class Summary:
     client_bytes: int = 0
     problems: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
+    read_again: list[str] = field(default_factory=list)
 
 
 Progress = Callable[[int, int], None]
@@ -114,22 +116,19 @@ class Run:
         self, settings: Settings, derive: Derive, start_engine: Callable[[], Engine] = OneCore, *,
         progress: Progress = lambda done, of: None, beside: str = "", before: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        self.settings = settings
-        self.summary = Summary()
+        self.settings, self.summary = settings, Summary()
         self._derive, self._start_engine, self._beside = derive, start_engine, beside
         self._before, self._progress = before, progress
         self._output = Output.open(settings.output)
         self._ledger = self._output.ledger
-        clients = settings.clients
-        self._clients = None if clients is None else ClientStage(clients, self._ledger, settings.output)
+        self._clients = ClientStage(settings.clients, self._ledger, settings.output, self.summary.problems)
         self._proof = f"{PROOF}{uuid.uuid4().hex}"  # see `Task.proof`
 
     def __call__(self) -> Summary:
         """Run, and return the summary. Raises InputsError, OutputError, DamagedInputError, EngineError."""
         output = self.settings.output
         dues = self._plan()
-        if self._clients:
-            self._clients.plan()
+        self._clients.plan()
         try:
             with self._proved() if dues else nullcontext():
                 self._read_and_commit(dues)
@@ -159,13 +158,9 @@ class Run:
                 done += due_file.size
                 self._progress(done, total)
             self._commit(engine, {due_file.node.cluster for due_file in group})
-        if engine is None:
-            engine = self._start_engine() if self._clients and self._clients.is_due else OneCore()
-        self._commit(engine, None)
+        self._commit(engine or (self._start_engine() if self._clients.is_due else OneCore()), None)
         self.summary.sequence = self._output.tables.sequence
-        if self._clients:
-            self.summary.problems += self._clients.problems
-            self.summary.client_files, self.summary.client_bytes = self._clients.files, self._clients.size
+        self.summary.client_files, self.summary.client_bytes = self._clients.files, self._clients.size
 
     def _plan(self) -> list[Due]:
         """Files with new bytes, by cluster. Adds every node of the inputs to the ledger. Of a log that is in several
@@ -299,7 +294,7 @@ class Run:
 
         folders: names of the clusters' folders; other clusters keep their tables, even if they have changed. None: all.
         """
-        has_read = self._clients is not None and self._clients.read(engine, folders)
+        has_read = self._clients.read(engine, folders)
         nodes, output = self._ledger.nodes, self.settings.output
         clusters = with_clients(clusters_of(self._copy(node) for node in nodes), self._ledger, output)
         self.summary.clusters = len(clusters)
@@ -323,9 +318,13 @@ class Run:
             changed.append(cluster)
             sources[key] = source
         changed.sort(key=lambda cluster: -sizes[cluster.cluster])  # largest first: no core works alone at the end
-        for files in engine.mapped(partial(derive_tables, self._derive, output), changed):
+        changed = [replace(cluster, checkpoint=self._checkpoint(cluster)) for cluster in changed]
+        results = engine.mapped(partial(derive_tables, self._derive, output), changed)
+        for cluster, (files, outdated) in zip(changed, results, strict=True):
             for name, file in files.items():
                 tables[name].append(file)
+            if outdated:
+                self.summary.read_again.append(f"{cluster.cluster}: all records were read again: {outdated}")
         if sources == self._ledger.derived and not has_read:
             return
         self._ledger.derived = sources
@@ -338,10 +337,20 @@ class Run:
         ]  # fmt: skip
         self._output.commit(tables, self._ledger, self._before)
 
+    def _checkpoint(self, cluster: ClusterCopies) -> SavedCheckpoint | None:
+        """The checkpoint of the last run."""
+        files = self._output.tables.files.get(CHECKPOINTS, ())
+        paths = [file.path for file in files if (file.cluster, file.cluster_id) == _id(cluster)]
+        return SavedCheckpoint(self.settings.output, paths[0]) if paths else None
+
     def _copy(self, node: Node) -> NodeCopy:
         output = self.settings.output
         records = (
-            FileRecords(node.node, name, RowsOfParts(output, tuple(part.path for part in entry.parts if part.path)))
+            FileRecords(
+                node.node,
+                name,
+                tuple(PartRecords(part.path, RowsOfPart(output, part.path)) for part in entry.parts if part.path),
+            )
             for name, entry in sorted(node.files.items())
         )
         return NodeCopy(
@@ -370,8 +379,8 @@ def _source(
         [copy.node, copy.node_id, copy.vote, copy.unused, copy.voters, parts[copy.cluster, copy.node, copy.cluster_id]]
         for copy in cluster.copies
     ]
-    evidence = [] if cluster.clients is None else [repr(cluster.clients)]
-    return hashlib.sha256(json.dumps([DERIVED, beside, cluster.doubts, files, *evidence]).encode()).hexdigest()
+    source = json.dumps([DERIVED, beside, cluster.doubts, files, repr(cluster.clients)])
+    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def _stamp(uri: str, path: str, start: int, end: int) -> str:

@@ -13,11 +13,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import TypeVar
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from pyarrow import NativeFile
-from pyarrow.fs import AwsStandardS3RetryStrategy, FileSystem, S3FileSystem, resolve_s3_region
+from pyarrow.fs import AwsStandardS3RetryStrategy, FileSelector, FileSystem, S3FileSystem, resolve_s3_region
 
 CONNECT_SECONDS = 5
 """Seconds in which a connection must be established."""
@@ -124,6 +125,18 @@ def remove_file(output: str, path: str) -> None:
     system, root = open_store(output)
     with contextlib.suppress(FileNotFoundError):
         system.delete_file(f"{root}/{path}")
+
+
+def remove_old(output: str, prefix: str, before: datetime) -> int:
+    """Delete the files directly in a folder or URI whose names begin with `prefix` and that were written before this
+    time. Returns their number. Raises OSError.
+    """
+    system, root = open_store(output)
+    infos = system.get_file_info(FileSelector(root))
+    old = [info for info in infos if info.base_name.startswith(prefix) and info.mtime and info.mtime < before]
+    for info in old:
+        remove_file(output, info.base_name)
+    return len(old)
 
 
 def each(ask: Callable[[_In], _Out], items: Iterable[_In], *places: str) -> Iterator[_Out]:

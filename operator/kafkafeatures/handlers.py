@@ -19,7 +19,8 @@ import json
 import logging
 import signal
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Protocol, cast
 from weakref import WeakSet
 
@@ -105,7 +106,8 @@ def registry_of(operator: Hosted, environment: Environment, ending: asyncio.Even
         settings.watching.client_timeout = WATCH_TIMEOUT + 10
         settings.networking.request_timeout = 30
         settings.networking.connect_timeout = 10
-        settings.networking.error_backoffs = _Backoffs()
+        # Without an end: access to a namespace may be granted again, and an API server comes back.
+        settings.networking.error_backoffs = repeat(RETRY_DELAY)
         try:
             await operator.begin()
         except asyncio.CancelledError:  # stopped while it waits: Kopf would not call `end`
@@ -159,17 +161,6 @@ class _NothingToCompare(kopf.DiffBaseStorage):
 
     def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
         """Store nothing."""
-
-
-class _Backoffs:
-    """Delays in seconds between retries, without an end: access to a namespace may be granted again, and an API server
-    comes back.
-    """
-
-    def __iter__(self) -> Iterator[float]:
-        yield RETRY_DELAY / 5
-        while True:
-            yield RETRY_DELAY
 
 
 class Watches:

@@ -319,10 +319,10 @@ class RecorderMetrics:
         self._gaps.inc()
         self._last_gap.labels(*resource).set(self._clock().timestamp())
 
-    def holds(self, size: int) -> None:
+    def note_size(self, size: int) -> None:
         self._held.set(size)
 
-    def has_room(self, resource: tuple[str, str], size: int) -> None:
+    def note_room(self, resource: tuple[str, str], size: int) -> None:
         self._room.labels(*resource).set(size)
 
 

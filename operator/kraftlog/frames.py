@@ -38,14 +38,14 @@ _WAITS[[table.PARTITION.key, table.PARTITION_CHANGE.key]] = True
 @dataclass(frozen=True, slots=True)
 class Frames:
     """Records of a section. values, ends: positions of the value of each. api: api key of each. times: number of
-    records by api key. is_wanted: by api key, 1 if its records are applied, 0 if they are only counted.
+    records by api key. wanted: by api key, 1 if its records are applied, 0 if they are only counted.
     """
 
     values: Positions
     ends: Positions
     api: Bytes
     times: list[int]
-    is_wanted: bytes
+    wanted: bytes
 
     def has_any(self, keys: Iterable[int]) -> bool:
         """True if there is a record of one of these api keys."""
@@ -54,7 +54,7 @@ class Frames:
     @property
     def skipped(self) -> dict[int, int]:
         """Number of records of the keys that are only counted."""
-        return {key: times for key, times in enumerate(self.times) if times and not self.is_wanted[key]}
+        return {key: times for key, times in enumerate(self.times) if times and not self.wanted[key]}
 
     def indexes(self, key: int) -> Positions:
         """The indexes of the records with this api key."""
@@ -64,7 +64,7 @@ class Frames:
         """(index, api key, start, end of the value) of the records that must be decoded one by one, in order: without
         those that are collected, and those with the indexes `done`.
         """
-        selected = (np.frombuffer(self.is_wanted, dtype=np.bool_) & ~_WAITS).take(self.api)
+        selected = (np.frombuffer(self.wanted, dtype=np.bool_) & ~_WAITS).take(self.api)
         selected[done] = False
         at = np.flatnonzero(selected)
         yield from zip(*(each.tolist() for each in (at, self.api[at], self.values[at], self.ends[at])), strict=True)
@@ -81,8 +81,8 @@ class Frames:
             yield int(self.api[run[0]]), self.values[run], self.ends[run]
 
 
-def frames(data: memoryview, edges: Positions, is_wanted: bytes) -> Frames | None:
-    """Read the frames of the records between these edges. `is_wanted`: by api key.
+def frames(data: memoryview, edges: Positions, wanted: bytes) -> Frames | None:
+    """Read the frames of the records between these edges. `wanted`: by api key.
 
     None if any record is unlike those that Kafka writes: with a record key, headers, or a longer frame.
     """
@@ -101,7 +101,7 @@ def frames(data: memoryview, edges: Positions, is_wanted: bytes) -> Frames | Non
     values[unlike], api[unlike] = heads.values, heads.api
     times = np.bincount(heads.api, minlength=_CONTINUES)
     times[sample.api] += len(starts) - len(unlike)
-    return Frames(values, value_ends, api, times.tolist(), is_wanted)
+    return Frames(values, value_ends, api, times.tolist(), wanted)
 
 
 class _RecordHeads(NamedTuple):

@@ -213,7 +213,7 @@ class ImageBuilder:
 
     def _scan(self, data: Bytes, position: int, limit: int, count: int) -> None:
         """Look at every record of an uncompressed section, which ends at `limit`; decode those the image needs."""
-        counts, is_wanted = self._counts, self._wanted
+        counts, wanted = self._counts, self._wanted
         for _ in range(count):
             start = position
             byte = data[position]
@@ -240,7 +240,7 @@ class ImageBuilder:
                     position += 1
                 key = data[position + 2]
                 # A frame has three bytes at least and the header count follows: shorter ones go the slow way.
-                if data[position + 1] == FRAME_VERSION and key < _KEYS and not is_wanted[key] and position + 4 < end:
+                if data[position + 1] == FRAME_VERSION and key < _KEYS and not wanted[key] and position + 4 < end:
                     counts[key] = counts.get(key, 0) + 1
                     position = end
                     continue

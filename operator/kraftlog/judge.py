@@ -20,7 +20,7 @@ from uuid import UUID
 from kraftlog import checks
 from kraftlog.checks import Impossible, ReplayCheck
 from kraftlog.known import UNKNOWN, JudgeMemory
-from kraftlog.partition_records import RECOVERY, given_or
+from kraftlog.partition_records import RECOVERY, value_or
 from kraftlog.records import kafka_uuid
 from kraftlog.schema import table
 from kraftlog.transactions import ABORT, BEGIN, END
@@ -229,7 +229,7 @@ class Judge:
 
     def _partition(self, data: Data) -> None:
         topic = self._of_topic(data)
-        replicas, directories = data["replicas"], given_or(data, "directories", ())
+        replicas, directories = data["replicas"], value_or(data, "directories", ())
         subject = f"of partition {_name(topic, data)}"
         if directories and len(directories) != len(replicas):
             raise _Refusal(checks.DIRECTORIES, f"{subject} has {_counts(replicas, directories)}")
@@ -243,7 +243,7 @@ class Judge:
         shape = UNKNOWN if topic is UNKNOWN else topic.partitions.get(data["partitionId"])
         if shape is None:
             raise _Refusal(checks.NO_PARTITION, f"{subject}, which does not exist")
-        replicas, directories = given_or(data, "replicas", None), given_or(data, "directories", None)
+        replicas, directories = value_or(data, "replicas", None), value_or(data, "directories", None)
         if replicas is not None and directories and len(directories) != len(replicas):
             raise _Refusal(checks.DIRECTORIES, f"{subject} has {_counts(replicas, directories)}")
         _check_recovery(data.get(RECOVERY, -1), (-1, 0, 1, None), subject)

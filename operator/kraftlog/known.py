@@ -13,7 +13,15 @@ from kraftlog.errors import TooLargeError
 MAX_KNOWN = 8_000_000
 """Most topics, partitions, registrations and entries that are kept: four times as many as a cluster can have."""
 
-UNKNOWN = object()
+
+class _Unknown:
+    """The type of `UNKNOWN`, which stays one object when it is pickled."""
+
+    def __reduce__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN = _Unknown()
 
 Table = dict[Any, Any]
 

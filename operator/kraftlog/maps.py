@@ -93,7 +93,9 @@ class _Values(ValuesView[V]):
 
 
 class VersionedMap(Generic[K, V]):
-    """A mutable mapping. `weight`: the sum of `weigh` (bytes of an entry) over all entries."""
+    """A mutable mapping. `weight`: the sum of `weigh` (bytes of an entry) over all entries. It can be pickled if
+    `weigh` can be.
+    """
 
     __slots__ = ("_buckets", "_is_list_shared", "_own", "_size", "_weigh", "weight")
 
@@ -104,6 +106,14 @@ class VersionedMap(Generic[K, V]):
         self._size = 0
         self._weigh = weigh
         self.weight = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Keys are put anew: hashes of strings, and so their buckets, differ between processes.
+        return VersionedMap, (self._weigh,), dict(self.view())
+
+    def __setstate__(self, items: Mapping[K, V]) -> None:
+        for key, value in items.items():
+            self.put(key, value)
 
     def view(self) -> FrozenMap[K, V]:
         """An immutable view of the current content; later changes have no effect on it. It takes constant time."""

@@ -1,6 +1,7 @@
-"""Kafka's constants in records of partitions and of min.insync.replicas: codes and names with a special meaning.
+"""Kafka's constants in records of partitions and of min.insync.replicas, and fields that a change leaves as they are.
 
-Used where they become rows (`partition_state`), times without a replica (`strips`), or text (`arrow`). Needs no numpy.
+Used by everything that applies or shows such records: the state of partitions (`partition_state`), times without an
+in-sync replica (`strips`), columns of Arrow (`arrow`), and the pipeline. Needs no numpy.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ RECOVERY = "leaderRecoveryState"
 """Field of a partition; 1: the leader was elected without being in sync, and has not recovered yet (KIP-704)."""
 
 
-def given_or(data: Mapping[str, Any], name: str, current: Any) -> Any:
-    """The value that a change sets, or the current one."""
+def value_or(data: Mapping[str, Any], name: str, current: Any) -> Any:
+    """The field `name` of a record; `current` where the record leaves it null, as a change does with what it keeps."""
     value = data.get(name)
     return current if value is None else value

@@ -25,7 +25,7 @@ from kraftlog.partition_records import (
     MIN_INSYNC_REPLICAS,
     RECOVERY,
     TOPIC_RESOURCE,
-    given_or,
+    value_or,
 )
 from kraftlog.partition_tables import CHUNK, GONE, ROW_BITS, ROW_MASK, Bools, Index, Int64s, Table, key_of, marks
 from kraftlog.partitions import BITS, RECOVERING, Columns, Int32s, MinInsyncReplicas, Partitions, Replica
@@ -118,7 +118,7 @@ class PartitionState:
         if partition < 0:
             raise ContradictionError(f"partition {partition}")
         values = (number, partition, data["leader"], data["leaderEpoch"], data["partitionEpoch"])
-        flags = flags_of(data["replicas"], *(given_or(data, name, ()) for name in SETS))
+        flags = flags_of(data["replicas"], *(value_or(data, name, ()) for name in SETS))
         self._sort()
         self._put(values, data["replicas"], _recovering(flags, data.get(RECOVERY) or 0))
 
@@ -132,9 +132,9 @@ class PartitionState:
         table, at = self._table_and_row(location)
         columns, row = table.chunks[at // CHUNK], at % CHUNK
         current, flags = columns.replicas[row].tolist(), columns.flags[row].tolist()
-        replicas = given_or(data, "replicas", current)
+        replicas = value_or(data, "replicas", current)
         sets = [[broker for broker, flag in zip(current, flags, strict=True) if flag & bit] for bit in BITS]
-        changed = flags_of(replicas, *(given_or(data, name, former) for name, former in zip(SETS, sets, strict=True)))
+        changed = flags_of(replicas, *(value_or(data, name, former) for name, former in zip(SETS, sets, strict=True)))
         recovers = data.get(RECOVERY, -1)  # -1: as before
         changed = _recovering(changed, any(flag & RECOVERING for flag in flags) if recovers in (-1, None) else recovers)
         leader = data.get("leader", LEADER_UNCHANGED)

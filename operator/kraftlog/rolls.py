@@ -78,8 +78,8 @@ class RollHistory:
     end: the last record. absences: in the order in which they began. strips: the worst ones, worst first. affected:
     number of partitions with a strip; without_leader, below_minimum: number of those that were. partitions: their
     number at the end. minimum_known: min.insync.replicas of every affected partition is known. unreadable: number of
-    records that are unknown or contradict the state; if above 0, the result may be wrong. migration: from ZooKeeper, at
-    any time.
+    records that are unknown or contradict the state; if above 0, the result may be wrong. migration: history of a
+    migration from ZooKeeper, also of the time before the window.
     """
 
     known_from: Moment | None
@@ -349,7 +349,9 @@ class RollReader:
                 self._value(record.value, at, end_offset)
 
     def append(self, data: Buffer, *, below: int) -> int:
-        """Take the batches that lie below `below`; the new end offset. Raises what `Replay.append` raises."""
+        """Take the batches that end at or below offset `below`. Returns the new end offset. Raises what `Replay.append`
+        raises.
+        """
         view, begin = view_of(data), self._replay.offset
         end = self._replay.append(view, below=below)
         for batch in _batches(view, begin, end):

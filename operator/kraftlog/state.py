@@ -75,16 +75,16 @@ class State:
         self.controllers: VersionedMap[int, ControllerRegistration] = VersionedMap(_weight_of_node)
         self.features: VersionedMap[str, int] = VersionedMap(_weight_of_level)
         self.features_offset = 0
-        self.dropped: VersionedMap[tuple[str, int], int] = VersionedMap(lambda key, _: _weight_of_level(*key))
+        self.dropped: VersionedMap[tuple[str, int], int] = VersionedMap(_weight_of_dropped)
         self.moves = _no_moves()
         self.began_mid_log = False  # in mid log: earlier levels are not known, so the first record of one is a change
         self.began_offset, self.began_ms = 0, -1  # end of the snapshot that was read first
         self.offset = 0  # the end of the batch whose records are being applied
         self.timestamp_ms = -1  # of that batch
         self.elapsed_ms = 0  # up to that batch, since the first one
-        self.unregistered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
-        self.registered: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
-        self.returned: VersionedMap[int, int] = VersionedMap(lambda _, __: _NUMBER)
+        self.unregistered: VersionedMap[int, int] = VersionedMap(_weight_of_number)
+        self.registered: VersionedMap[int, int] = VersionedMap(_weight_of_number)
+        self.returned: VersionedMap[int, int] = VersionedMap(_weight_of_number)
         self.feature_record_kraft_version: int | None = None
         self.kraft_version = 0
         self.voters: tuple[Voter, ...] | None = None
@@ -208,10 +208,22 @@ def _weight_of_level(name: str, _: int) -> int:
     return _LEVEL + getsizeof(name)
 
 
+def _weight_of_dropped(key: tuple[str, int], _: int) -> int:
+    return _weight_of_level(*key)
+
+
+def _weight_of_number(_: int, __: int) -> int:
+    return _NUMBER
+
+
+def _weight_of_moves(name: str, moves: Moves) -> int:
+    return _LEVEL * (1 + len(moves)) + getsizeof(name)
+
+
 def weight_of_voters(voters: tuple[Voter, ...]) -> int:
     """Bytes of the voters of a quorum."""
     return sum(_NODE + _weight_of_endpoints(voter.endpoints) for voter in voters)
 
 
 def _no_moves() -> VersionedMap[str, Moves]:
-    return VersionedMap(lambda name, moves: _LEVEL * (1 + len(moves)) + getsizeof(name))
+    return VersionedMap(_weight_of_moves)

@@ -22,7 +22,7 @@ from kraftlog.partition_records import (
     MIN_INSYNC_REPLICAS,
     NO_LEADER,
     TOPIC_RESOURCE,
-    given_or,
+    value_or,
 )
 from kraftlog.schema import table
 
@@ -208,12 +208,12 @@ class PartitionStrips:
         if replicas is None:
             raise ContradictionError(f"a change of partition {key[1]}, which is not there")
         state = self._affected.get(key)
-        in_sync = given_or(data, "isr", self._expected(key) if state is None else state.in_sync)
+        in_sync = value_or(data, "isr", self._expected(key) if state is None else state.in_sync)
         leader = _SOME_LEADER if state is None else state.leader
         if data.get("leader", LEADER_UNCHANGED) != LEADER_UNCHANGED:
             leader = data["leader"]
-        adding = given_or(data, "addingReplicas", self._adding.get(key, ()))
-        replicas = given_or(data, "replicas", replicas)
+        adding = value_or(data, "addingReplicas", self._adding.get(key, ()))
+        replicas = value_or(data, "replicas", replicas)
         _check(replicas, in_sync, adding)
         self._set_replicas(key, replicas, adding)
         self._note(key, self._expected(key), in_sync, leader, at)
@@ -243,10 +243,10 @@ class PartitionStrips:
         """Note that a partition is in this state from this moment on. expected: replicas that should be in sync."""
         former = self._affected.pop(key, None)
         missed = frozenset(expected).difference(in_sync)
-        was_missed: frozenset[int] = former.missed if former is not None else frozenset()
-        for broker in was_missed - missed:
+        missed_before: frozenset[int] = former.missed if former is not None else frozenset()
+        for broker in missed_before - missed:
             del self._missed[broker][key]
-        for broker in missed - was_missed:
+        for broker in missed - missed_before:
             self._missed[broker][key] = at.offset
         if missed or leader == NO_LEADER:
             # A stretch continues if as many replicas are in sync, even if these are others.

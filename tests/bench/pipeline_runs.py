@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from featurelog.engine import Engine, OneCore, Outcome, SpanToSurvey, SurveyResult
+from featurelog.engine import Derived, Engine, OneCore, Outcome, SpanToSurvey, SurveyResult
 from featurelog.parts import Task
 from featurelog.run import Run, Settings
 from featurelog.tables import NO_DOCUMENTS, Judging, tables_of
@@ -58,7 +58,7 @@ class Timed:
     def mapped(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """In the same way."""
         if not self._derives:
-            return [{} for _ in items]
+            return [Derived({}) for _ in items]
         began = time.monotonic()
         found = list(self._engine.mapped(work, items))
         self.deriving += time.monotonic() - began

@@ -1,4 +1,5 @@
-"""The pipeline: on Spark against one core, on two workers against one, and a day more of a cluster that ran for a year.
+"""The pipeline: on Spark against one core, on two workers against one, and an hour and a day more of a cluster that has
+run for a year.
 
 Each run is a process of its own (`pipeline_runs`) and is the whole of `pipeline run`: reading, and the tables that are
 derived of it; against one core it is reading alone. *Cold* is its first run, *warm* a second one in the same process
@@ -33,7 +34,7 @@ from kafkasim.fleet.plan import SMALL, UNTIL_MS, WHOLE, Scale, Story, draw
 from kraftlog.files import DIRECTORY
 from tests.bench.segments import FIRST, segment
 
-PARTS = AGAINST_ONE_CORE, TWO_WORKERS, ONE_DAY = "pipeline", "pipeline-workers", "pipeline-day"
+PARTS = AGAINST_ONE_CORE, TWO_WORKERS, ONE_MORE = "pipeline", "pipeline-workers", "pipeline-more"
 LOCAL = "local[2]"
 STANDALONE = {
     "spark.driver.memory": "1g",
@@ -70,8 +71,8 @@ def run(wanted: Sequence[str], size: Size, rounds: int | None, fleet: Path | Non
         against_one_core(size, rounds or size.rounds)
     if TWO_WORKERS in wanted:
         two_workers(size, fleet)
-    if ONE_DAY in wanted:
-        one_day(size)
+    if ONE_MORE in wanted:
+        one_more(size)
 
 
 def against_one_core(size: Size, rounds: int) -> None:
@@ -112,33 +113,37 @@ def two_workers(size: Size, fleet: Path | None) -> None:
                 print(f"  {way}, {what}: {_shares(each, workers)}")
 
 
-def one_day(size: Size) -> None:
-    """What a run costs each day, once a year of a cluster is in the tables: on that day Kafka wrote a NoOp every 500 ms
-    and all nodes were restarted. In the year before NoOps are thinned; the tables keep two of an hour anyway.
+def one_more(size: Size) -> None:
+    """What a run costs once a year of a cluster is in the tables: an hour later, and a day later, when all nodes were
+    restarted. Then Kafka wrote a NoOp every 500 ms. In the year before NoOps are thinned; the tables keep two of an
+    hour anyway.
     """
     with _folder(size) as folder:
         plan = next(one for one in draw(size.year, seed=1) if one.story is Story.FINALIZED)
         history = live(plan, size.year, until_ms=UNTIL_MS)
         write_cluster(folder / "in" / plan.name, history, size.year)
         before = _run(folder, None, outputs=("tables",))
-        _one_more_day(folder, history, size.year)
-        for name, master in (("one core", None), (f"Spark {LOCAL}", LOCAL)):
-            shutil.copytree(folder / "tables", folder / "day")
-            found = _run(folder, master, outputs=("day",))
-            (day,) = found["runs"]
-            print(
-                f"pipeline, {size.year.days} days of a cluster ({before['runs'][0]['files']} files, "
-                f"{_mb(before['runs'][0]['bytes'])}) and one more ({day['files']} files, {_mb(day['bytes'])}), {name}: "
-                f"{day['seconds']:.2f} s ({day['reading']:.2f} s of it reading), processor {day['processor']:.2f} s; "
-                f"before it the process {found['process']:.2f} s{_spark_start(found, master)}; {_memory([found])}"
-            )
+        history.timing = replace(history.timing, idle=IDLE_MS)
+        for what, days in (("hour", size.year.days + 1 / 24), ("day", size.year.days + 1)):
+            if what == "day":
+                history.roll()
+            history.until_day(days)
+            _copy_again(folder, history, size.year)
+            for name, master in (("one core", None), (f"Spark {LOCAL}", LOCAL)):
+                shutil.copytree(folder / "tables", folder / "more")
+                found = _run(folder, master, outputs=("more",))
+                (more,) = found["runs"]
+                print(
+                    f"pipeline, {size.year.days} days of a cluster ({before['runs'][0]['files']} files, "
+                    f"{_mb(before['runs'][0]['bytes'])}) and one more {what} ({more['files']} files, "
+                    f"{_mb(more['bytes'])}), {name}: {more['seconds']:.2f} s ({more['reading']:.2f} s of it reading), "
+                    f"processor {more['processor']:.2f} s; "
+                    f"before it the process {found['process']:.2f} s{_spark_start(found, master)}; {_memory([found])}"
+                )
 
 
-def _one_more_day(folder: Path, history: History, scale: Scale) -> None:
-    """In the inputs, as copying again what has changed leaves them."""
-    history.timing = replace(history.timing, idle=IDLE_MS)
-    history.roll()
-    history.until_day(scale.days + 1)
+def _copy_again(folder: Path, history: History, scale: Scale) -> None:
+    """Copy again what has changed into the inputs."""
     grown = folder / "grown"
     write_cluster(grown, history, scale)
     for path in filter(Path.is_file, grown.rglob("*")):

@@ -197,9 +197,11 @@ def test_a_line_is_read_as_the_library_of_prometheus_reads_it(labels: dict[str, 
     }
     line = "some_name{" + ",".join(f'{name}="{text}"' for name, text in escaped.items()) + f"}} {value!r}"
     (family,) = text_string_to_metric_families(line + "\n")
-    sample = parse_sample(line)
-    assert sample is not None
+    parsed = parse_sample(line)
+    assert parsed is not None
+    sample, has_time = parsed
     (theirs,) = family.samples
+    assert not has_time
     assert (sample.name, sample.labels, sample.value) == (theirs.name, theirs.labels, theirs.value)
 
 

@@ -184,12 +184,18 @@ def test_a_target_is_no_evidence_if_its_start_may_be_that_of_an_exporter_beside_
 
 
 def test_a_broker_that_two_jobs_scrape_is_judged_as_one_broker() -> None:
+    """The second job scrapes at another second, and goes on when the first scrapes no more."""
+
+    def by_second_job(broker: ScrapedTarget) -> ScrapedTarget:
+        return replace(labelled(broker, job="copy"), offset=42_000)
+
     broker, other = targets(USED)
-    copy = replace(labelled(broker, job="copy"), offset=42_000)
-    assert check(broker, copy, other) == check(broker, other)
-    assert check(with_hole(END - 9, 9)(broker), copy, other).verdict is ClientVerdict.BLOCKED
-    quiet = [target_of(QUIET, 1), replace(labelled(target_of(QUIET, 1), job="copy"), offset=42_000), other]
-    assert check(*quiet).verdict is ClientVerdict.READY
+    second = by_second_job(broker)
+    assert check(broker, second, other) == check(broker, other)
+    first_that_ended = with_hole(END - 9, 9)(broker)
+    assert check(first_that_ended, second, other).verdict is ClientVerdict.BLOCKED
+    quiet, other = targets(QUIET)
+    assert check(quiet, by_second_job(quiet), other).verdict is ClientVerdict.READY
 
 
 def test_one_broker_under_two_ids_is_a_contradiction() -> None:

@@ -30,7 +30,7 @@ from kafkafeatures.core.report.status import status_of_unreachable
 from kafkafeatures.core.resolve import wanted_of
 from kafkafeatures.core.roll.drivers import DRIVERS
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
-from tests.kafkafeatures.deciding import changes_in, decide, propose, status_of
+from tests.kafkafeatures.deciding import changes_in, decide, facts_of, propose, status_of
 from tests.kafkafeatures.documents import read_file
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, node, observation
 
@@ -165,7 +165,7 @@ WORLDS: dict[str, tuple[DesiredState, Observation, Memory, Any]] = {
 def test_every_status_fits_the_schema(name: str) -> None:
     wanted, seen, memory, verdict = WORLDS[name]
     proposal = propose(wanted, seen, memory)
-    soak = soak_of(wanted, seen, changes_in(proposal), EMPTY, current_stamp=stamp(NOW), monotonic=0.0, read_at=0.0)
+    soak = soak_of(facts_of(wanted, seen, now=NOW), changes_in(proposal))
     decision = decide(wanted, seen, memory, verdict=verdict, soak=soak)
     status = status_of(
         decision, seen, proposal, generation=3, previous=with_soak(EMPTY, soak), version="0.1.0", now=NOW
@@ -203,7 +203,9 @@ def test_the_schema_keeps_every_field_of_an_intent() -> None:
     change = UpdateFeature("group.version", 0, 1)
     changing = ChangeInFlight(change, now, Via.BROKER, accepted=True, offset=1, corrects_drift=True)
     life = ZnodeLife(czxid=40, version=3)
-    deletion = DeleteZnodes("id", ControllerEpoch(3, 9), life, life, 4, "{}")
+    deletion = DeleteZnodes(
+        "id", ControllerEpoch(3, 9), migration=life, controller=life, raise_to=4, znode_content="{}"
+    )
     for sent in (restarting, changing, DeletionInFlight(deletion, now, Via.ZOOKEEPER, accepted=True)):
         assert set(sent.to_intent().as_json()) - set(intents["properties"]) == set()
         assert list(misfits(sent.to_intent().as_json(), intents)) == []

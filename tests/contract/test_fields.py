@@ -23,7 +23,7 @@ from kafkafeatures.core.engine.desired_state import ApprovalPolicy, EvidencePoli
 from kafkafeatures.core.facts.observation import MetadataMode, SourceKind
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.releases import Undo
-from kafkafeatures.core.ibp.not_desired import INTER_BROKER_PROTOCOL
+from kafkafeatures.core.ibp import INTER_BROKER_PROTOCOL
 from kafkafeatures.core.kinds import KINDS
 from kafkafeatures.core.levels.proposal import LEVELS
 from kafkafeatures.core.levels.update_feature import UpdateFeature

@@ -61,7 +61,7 @@ def exposed() -> dict[str, tuple[str, frozenset[str]]]:
     recorder = metrics.of_recorder()
     recorder.recorded(ResourceKey("kafka", "orders"))
     recorder.gap(ResourceKey("kafka", "orders"))
-    recorder.has_room(ResourceKey("kafka", "orders"), 1)
+    recorder.note_room(ResourceKey("kafka", "orders"), 1)
     metrics.sent(Address("kafka", 9092), bytes.fromhex("0000000a 0039 0001 00000007 ffff"))
     found = {}
     for family in text_string_to_metric_families(generate_latest(metrics.registry).decode()):

@@ -36,7 +36,7 @@ def copies(logs: Path) -> list[NodeCopy]:
 
 
 def _copy(node: NodeLog) -> NodeCopy:
-    files = tuple(FileRecords(node.node, file.name, _records(file)) for file in node.files)
+    files = tuple(FileRecords.of(node.node, file.name, _records(file)) for file in node.files)
     return NodeCopy(node.cluster, node.node, node.cluster_id, files, node.unused, node.voters, node.node_id, node.vote)
 
 

@@ -48,10 +48,10 @@ class Losing(OneCore):
             yield outcome
 
     def mapped(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
-        for files in super().mapped(work, items):
-            for file in () if self.rows else files.values():
+        for made in super().mapped(work, items):
+            for file in () if self.rows else made.files.values():
                 self.lose(self.output / file.path)
-            yield files
+            yield made
 
 
 def _cut(path: Path) -> None:

@@ -19,7 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 import featurelog
 from featurelog import delta
 from featurelog.delta import LEDGER, RUNS, SCHEMAS, Output, OutputError, load
-from featurelog.parts import METADATA_RECORDS
+from featurelog.parts import METADATA_RECORDS, PROOF
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from tests.featurelog import evidence
@@ -297,6 +297,16 @@ def test_maintenance_keeps_every_version_that_was_the_last_one_in_these_days(thr
     assert versions_of(three_runs) == {sequence: before[sequence] for sequence in (2, 3)}
     assert not list((three_runs / LEDGER / "_delta_log").glob(f"{0:020}.json"))
     assert Output.open(str(three_runs)).maintain(30) == 0, "no row names a version that is gone"
+
+
+def test_maintenance_deletes_the_proof_files_of_runs_that_were_killed_days_ago(three_runs: Path) -> None:
+    old, new = three_runs / f"{PROOF}old", three_runs / f"{PROOF}new"
+    for path in (old, new):
+        path.touch()
+    os.utime(old, (0, 0))
+    assert Output.open(str(three_runs)).maintain(365) == 1
+    assert not old.exists()
+    assert new.exists()
 
 
 def test_maintenance_that_is_killed_at_any_point_leaves_versions_that_can_be_read(

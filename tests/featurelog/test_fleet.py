@@ -116,16 +116,21 @@ def test_the_level_that_was_changed_by_hand_is_drifted_and_drift_is_unknown_with
 
 
 def test_the_timeline_has_the_time_and_the_author_of_each_level_of_the_log() -> None:
+    """A log begins with a snapshot, which has the levels of its time, but no times and authors of earlier changes."""
     for name, history in histories().items():
-        rows = [row for row in of(name)["feature_timeline"] if row["from_ts"] is not None]
-        found = {(row["feature"], row["level"], row["from_ts"], row["attribution"] != "Unattributed") for row in rows}
-        begins = min(row["not_after"] for row in of(name)["feature_timeline"])
-        done = {
+        timeline = of(name)["feature_timeline"]
+        snapshot_at = min(row["not_after"] for row in timeline)
+        in_log = {
+            (row["feature"], row["level"], row["from_ts"], row["attribution"] != "Unattributed")
+            for row in timeline
+            if row["from_ts"] is not None  # not a level of the snapshot
+        }
+        in_history = {
             (change.feature, change.after, moment(change.at_ms), change.by_operator)
             for change in history.changes
-            if moment(change.at_ms) > begins
+            if moment(change.at_ms) > snapshot_at
         }
-        assert found == done, name
+        assert in_log == in_history, name
 
 
 def test_the_timeline_has_one_open_migration_with_its_last_broker() -> None:

@@ -17,7 +17,7 @@ from functools import cache, partial
 
 import google_crc32c
 
-from kafkafeatures.client_files.exposition import read_exposition
+from kafkafeatures.client_files.exposition import ExpositionReader
 from kafkafeatures.core.clients.exporters import ScrapeRefused
 from kafkafeatures.core.migration.copied.findings import ZnodeFinding
 from kafkafeatures.core.migration.copied.places import read_entries
@@ -348,6 +348,10 @@ def _head(data: bytes) -> object:
     return length_of(data[:4].ljust(4, b"\0"), most=MAX_FETCH_FRAME)
 
 
+def _scrape(data: bytes) -> object:
+    return ExpositionReader().read(io.BytesIO(data))
+
+
 def _scrapes() -> Bytes:
     counters = {("ApiVersions", 3): 12.0, ("Fetch", 11): 2_000_000.0, ("Produce", 2): 7.0}
     return [exporter(counters).encode() for exporter in EXPORTERS.values()]
@@ -373,5 +377,5 @@ DECODERS: Mapping[str, Decoder] = {
     "OAUTHBEARER": Decoder(partial(_exchange, "OAUTHBEARER"), AuthenticationFailed, lambda: [_answers(b"{}", b"")]),
     "znode": Decoder(_znode, ZnodeRefusedError, _znodes),
     "token": Decoder(_token, AuthenticationFailed, lambda: TOKENS),
-    "scrape": Decoder(lambda data: read_exposition(io.BytesIO(data)), ScrapeRefused, _scrapes, executions=5_000),
+    "scrape": Decoder(_scrape, ScrapeRefused, _scrapes, executions=5_000),
 }  # fmt: skip

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from kafkafeatures.api.status import EMPTY, ApprovedBy, ExcusedTopics, PlanStatus, Status
 from kafkafeatures.core import kinds
 from kafkafeatures.core.engine import decide as engine
 from kafkafeatures.core.engine import plan
 from kafkafeatures.core.engine.approval import approved_by as how_approved
-from kafkafeatures.core.engine.costs import as_planned, excused_in
+from kafkafeatures.core.engine.costs import excused_in, without_marks
 from kafkafeatures.core.engine.decisions import Decision, Stalled, Wait
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.gates import GateInput, Owner
@@ -23,12 +23,13 @@ from kafkafeatures.core.engine.settling import OpenOutcome
 from kafkafeatures.core.engine.stage import StageState
 from kafkafeatures.core.engine.steps import DryRun, Step, UnknownStep
 from kafkafeatures.core.facts.observation import Observation
-from kafkafeatures.core.levels.proposal import LevelsProposal, LevelsWork
+from kafkafeatures.core.levels.changes import changes_between
+from kafkafeatures.core.levels.proposal import LevelsProposal
 from kafkafeatures.core.levels.soak import Soak
 from kafkafeatures.core.levels.stage import LevelsState, levels_in
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.report import status as report
-from kafkafeatures.core.roll.proposal import Pods, PodsOfSet, RollProposal, RollWork
+from kafkafeatures.core.roll.proposal import Pods, RollProposal
 from kafkafeatures.core.roll.roll import Roll
 from kafkafeatures.core.roll.stage import RollState
 from kafkafeatures.core.roll.targets import ExcusedPartitions
@@ -106,7 +107,7 @@ def plan_of(
     **given: Any,
 ) -> Plan:
     """A plan for these changes, and for the pods that are rolled before them."""
-    planned = as_planned(excused if excused_is_known else excused_in(standing.stages) if standing else None)
+    planned = without_marks(excused if excused_is_known else excused_in(standing.stages) if standing else None)
     parts = (
         RollProposal(pods, ExcusedPartitions(excused) if excused is not None else None, planned),
         LevelsProposal({}, finalized, (), (changes,) if changes else ()),
@@ -115,16 +116,17 @@ def plan_of(
 
 
 def all_in(plan: Plan) -> tuple[UpdateFeature, ...]:
-    """Every change that the plan was made of."""
-    return tuple(change for work in plan.work if isinstance(work, LevelsWork) for change in work.changes)
+    """Every change of a plan without restarts."""
+    levels = (
+        (cast("Mapping[str, int]", stage.target), cast("Mapping[str, int]", stage.start)) for stage in plan.stages
+    )
+    return tuple(change for target, start in levels for change in changes_between(target, start))
 
 
 def pending_in(plan: Plan) -> tuple[UpdateFeature, ...]:
-    return tuple(change for work in plan.work if isinstance(work, LevelsWork) for change in work.pending)
-
-
-def pods_rolled_in(plan: Plan) -> tuple[PodsOfSet, ...]:
-    return tuple(pods for work in plan.work if isinstance(work, RollWork) for pods in work.pods)
+    """Changes of a plan with one stage that are not made yet."""
+    (work,) = plan.work
+    return all_in(plan)[work.counted :]
 
 
 def status_of(

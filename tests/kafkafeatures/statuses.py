@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION, KIND
-from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import read_status
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.core.engine.desired_state import DesiredState, Mode
 from kafkafeatures.core.engine.memory import Memory
@@ -16,7 +16,7 @@ from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.levels.soak import soak_of, with_soak
 from kafkafeatures.core.report.status import status_of_unreachable
-from tests.kafkafeatures.deciding import changes_in, decide, propose, status_of
+from tests.kafkafeatures.deciding import changes_in, decide, facts_of, propose, status_of
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, node, observation
 
 UP = {"metadata.version": 27, "group.version": 1}
@@ -34,7 +34,7 @@ def status(
     seen = seen or observation()
     before, _ = read_status(previous or {})
     proposal = propose(wanted, seen, Memory())
-    soak = soak_of(wanted, seen, changes_in(proposal), before, current_stamp=stamp(NOW), monotonic=0.0, read_at=0.0)
+    soak = soak_of(replace(facts_of(wanted, seen, now=NOW), remembered=before), changes_in(proposal))
     decision, before = decide(wanted, seen, verdict=DryRunAccepted(), soak=soak), with_soak(before, soak)
     made = status_of(decision, seen, proposal, generation=generation, previous=before, version="0.1.0", now=NOW)
     return made.as_json()

@@ -123,8 +123,10 @@ def test_controllers_are_not_registered_and_not_checked_below_3_7() -> None:
 
 
 def test_raising_to_3_7_makes_the_controllers_register() -> None:
-    made = cluster("4.2", 14, controllers={3001: "4.2", 3002: "4.2", 3003: "4.2"})
-    assert send(made, (MV, 15)).verdict.error_code == 0
+    level_of_3_6, level_of_3_7 = 14, 15
+    made = cluster("4.2", level_of_3_6, controllers={3001: "4.2", 3002: "4.2", 3003: "4.2"})
+    assert not settle(made).image.controllers
+    assert send(made, (MV, level_of_3_7)).verdict.error_code == 0
     assert sorted(settle(made).image.controllers) == [3001, 3002, 3003]
 
 

@@ -19,6 +19,7 @@ from kio.static.primitive import i16, i32
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.kafka.base.errors import ErrorCode
 from kafkasim.control import RefusedError, perform
 from kafkasim.plan import Timing
 from kafkasim.wire.server import SimulatorServer
@@ -142,8 +143,8 @@ async def test_a_fetch_beyond_the_end_of_the_log_gets_the_diverging_epoch() -> N
 
 async def test_a_fetch_with_a_newer_epoch_or_another_cluster_id_is_refused() -> None:
     async with served(plan()) as server:
-        assert int((await fetch(server, 0, epoch=9)).error_code) == 75
-        assert int((await fetch(server, 0, cluster_id="another")).error_code) == 104
+        assert int((await fetch(server, 0, epoch=9)).error_code) == ErrorCode.UNKNOWN_LEADER_EPOCH
+        assert int((await fetch(server, 0, cluster_id="another")).error_code) == ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
 async def test_a_standby_checks_the_epoch_of_a_fetch_before_it_refuses_as_follower() -> None:
@@ -160,7 +161,9 @@ async def test_a_standby_checks_the_epoch_of_a_fetch_before_it_refuses_as_follow
             answer = (await ask(server, CONTROLLER, 3001, 17, request)).responses[0].partitions[0]
             codes.append(int(answer.error_code))
             assert answer.current_leader.leader_id == 3002
-        assert codes == [74, 6, 75]
+        assert codes == [
+            ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ]  # fmt: skip
 
 
 def update(*features: tuple[str, int]) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Role
+from kafkafeatures.kafka.base.errors import ErrorCode
 from kafkasim.plan import TopicPlan
 from tests.kafkasim.clusters import plan, served
 from tests.kafkasim.test_wire import ask, kio
@@ -59,7 +60,7 @@ async def test_metadata_answers_for_all_topics_or_for_named_ones_and_marks_unkno
         one = await ask(server, BROKER, 2, 12, metadata_of(named))
         assert [each.name for each in one.topics] == ["stock"]
         none = await ask(server, BROKER, 2, 12, metadata_of(unknown))
-        assert none.topics[0].error_code.value == 3
+        assert none.topics[0].error_code.value == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         empty = await ask(server, BROKER, 2, 12, metadata_of(()))
         assert empty.topics == ()
 
@@ -74,7 +75,7 @@ async def test_a_topic_without_describe_is_left_out_of_answers_but_not_of_log_di
         (other,) = (await ask(server, BROKER, 2, 4, kio(35, 4).DescribeLogDirsRequest(topics=None))).results
         assert [one.name for one in other.topics] == ["orders"]
         (refused,) = (await ask(server, BROKER, 1, 4, configs_of(2, "stock"))).results
-        assert refused.error_code.value == 29
+        assert refused.error_code.value == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 async def test_min_insync_replicas_comes_from_topic_then_broker_then_default_config_then_file() -> None:
@@ -97,7 +98,7 @@ async def test_min_insync_replicas_comes_from_topic_then_broker_then_default_con
 async def test_a_broker_does_not_report_the_configuration_of_another_broker() -> None:
     async with served(CLUSTER) as server:
         (result,) = (await ask(server, BROKER, 1, 4, configs_of(4, "2"))).results
-        assert result.error_code.value == 42
+        assert result.error_code.value == ErrorCode.INVALID_REQUEST
 
 
 async def test_partitions_in_reassignment_are_listed() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.kafka.base.api_names import API_NAMES
+from kafkafeatures.kafka.base.errors import ErrorCode
 from kafkasim.brokers import SESSION_MS
 from kafkasim.log import Position, Write, encode
 from kafkasim.plan import NOOP_MS
@@ -147,7 +148,9 @@ def test_no_node_leads_and_no_record_is_written_without_a_majority() -> None:
     settle(made, 60_000)
     assert (made.active, made.log.end_offset) == (None, end)
     outcome = made.update_features(made.nodes[CONTROLLER, 3003], [], validate_only=True)
-    assert (outcome.verdict.error_code, outcome.verdict.error_message) == (41, "No controller appears to be active.")
+    assert (outcome.verdict.error_code, outcome.verdict.error_message) == (
+        ErrorCode.NOT_CONTROLLER, "No controller appears to be active.",
+    )  # fmt: skip
     with pytest.raises(NoActiveControllerError):
         made.update_features(made.nodes[BROKER, 1], [], validate_only=True)
     made.start(CONTROLLER, 3001)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from kraftlog import Replay, Section, SectionNotRead
+from kraftlog.partition_records import BROKER_RESOURCE, TOPIC_RESOURCE
 from kraftlog.partition_tables import CHUNK
 from kraftlog.partitions import Partition
 from kraftlog.records import Decoded, decode
@@ -77,10 +78,10 @@ def test_removing_a_topic_removes_its_partitions_and_its_min_isr(at_once: bool) 
     image = read(
         topic(1),
         *(partition(1, at, 1, 2) for at in range(10)),
-        config(2, "topic-1", "2"),
+        config(TOPIC_RESOURCE, "topic-1", "2"),
         topic(2),
         *(partition(2, at, 1, 2) for at in range(10)),
-        config(2, "topic-2", "2"),
+        config(TOPIC_RESOURCE, "topic-2", "2"),
         remove(1),
         at_once=at_once,
     )
@@ -99,17 +100,20 @@ def test_a_recreated_topic_is_a_new_topic() -> None:
 def test_min_insync_replicas_is_read_for_topic_broker_and_cluster(at_once: bool) -> None:
     image = read(
         topic(1),
-        config(2, "topic-1", "2"),
-        config(2, "topic-9", "3"),
-        config(2, "topic-9", None),
-        config(2, "topic-1", "x" * 5000, key="a.secret"),
-        config(4, "", "1"),
-        config(4, "7", "4"),
+        config(TOPIC_RESOURCE, "topic-1", "2"),
+        config(TOPIC_RESOURCE, "topic-9", "3"),
+        config(TOPIC_RESOURCE, "topic-9", None),
+        config(TOPIC_RESOURCE, "topic-1", "x" * 5000, key="a.secret"),
+        config(BROKER_RESOURCE, "", "1"),
+        config(BROKER_RESOURCE, "7", "4"),
         at_once=at_once,
     )
-    smallest = image.partitions.min_insync_replicas
-    assert (dict(smallest.topics), dict(smallest.brokers), smallest.cluster) == ({"topic-1": 2}, {7: 4}, 1)
-    assert read(config(4, "", "1"), config(4, "", None)).partitions.min_insync_replicas.cluster is None
+    configured = image.partitions.min_insync_replicas
+    assert (dict(configured.topics), dict(configured.brokers), configured.cluster) == ({"topic-1": 2}, {7: 4}, 1)
+    assert (
+        read(config(BROKER_RESOURCE, "", "1"), config(BROKER_RESOURCE, "", None)).partitions.min_insync_replicas.cluster
+        is None
+    )
 
 
 def test_eligible_leader_replicas_are_cleared_for_one_topic_or_for_all() -> None:
@@ -137,8 +141,8 @@ def test_eligible_leader_replicas_are_cleared_for_one_topic_or_for_all() -> None
         change(1, 1, isr=(4,)),
         remove(9),
         clear_elr("topic-9"),
-        config(2, "topic-1", "two"),
-        config(4, "seven", "2"),
+        config(TOPIC_RESOURCE, "topic-1", "two"),
+        config(BROKER_RESOURCE, "seven", "2"),
         partition(1, 0, 1, 2)[:-1],
         topic(3)[:-1],
         topic(3)[:3],
@@ -201,7 +205,7 @@ def test_an_image_of_partitions_does_not_change_with_later_records() -> None:
 def test_partition_images_are_equal_whatever_the_order_of_their_rows() -> None:
     values = [topic(1), partition(1, 0, 1, 2), partition(1, 1, 2, 3), partition(1, 2, 4)]
     assert read(*values).partitions == read(values[0], *values[:0:-1]).partitions
-    others = [change(1, 0, isr=(1,)), partition(1, 3, 1, 2), config(4, "", "2"), topic(2), remove(1)]
+    others = [change(1, 0, isr=(1,)), partition(1, 3, 1, 2), config(BROKER_RESOURCE, "", "2"), topic(2), remove(1)]
     assert all(read(*values).partitions != read(*values, other).partitions for other in others)
 
 
@@ -256,7 +260,7 @@ def test_a_partition_before_its_topic_counts_as_unreadable() -> None:
 
 @ONE_BY_ONE_AND_AT_ONCE
 def test_a_config_of_another_name_is_not_decoded(at_once: bool) -> None:
-    damaged = config(2, "topic-1", "1", key="retention.ms")[:-2]
-    image = read(topic(1), damaged, config(2, "topic-1", "9" * 100), at_once=at_once)
+    damaged = config(TOPIC_RESOURCE, "topic-1", "1", key="retention.ms")[:-2]
+    image = read(topic(1), damaged, config(TOPIC_RESOURCE, "topic-1", "9" * 100), at_once=at_once)
     assert (image.unreadable, image.counts[4]) == (1, 2)
     assert dict(image.partitions.min_insync_replicas.topics) == {}

@@ -182,7 +182,7 @@ DEFECTS = (
         "suspend-ignored",
         "suspend does not keep a roll from continuing",
         "kafkafeatures.core.engine.gates",
-        (("    if not question.desired.suspend or not stage.is_due:\n", "    if True:\n"),),
+        (("    if not inputs.desired.suspend or not stage.is_due:\n", "    if True:\n"),),
         of_rolls=True,
     ),
     Defect(

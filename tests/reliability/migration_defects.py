@@ -23,14 +23,14 @@ MIGRATION_DEFECTS = (
         "not-compared",
         "a way back closes although the two stores were not compared",
         f"{CORE}.checks",
-        (("    if not question.closes or not needs_comparison(question.progress):\n", "    if True:\n"),),
+        (("    if not inputs.closes or not needs_comparison(inputs.progress):\n", "    if True:\n"),),
         of_migrations=True,
     ),
     Defect(
         "last-comparison",
         "the cluster is given back to ZooKeeper although the last comparison does not show that it has everything",
         f"{CORE}.losses",
-        (("    lacking = consent_to_loss(question.progress, question.equality)\n", "    lacking = None\n"),),
+        (("    lacking = consent_to_loss(inputs.progress, inputs.equality)\n", "    lacking = None\n"),),
         of_migrations=True,
     ),
     Defect(
@@ -203,7 +203,7 @@ MIGRATION_DEFECTS = (
         (
             (
                 "    for id_, blocker in _not_in_zookeeper_mode(progress, with_znode, _absent_by_znodes(progress)):\n",
-                "    for id_, blocker in () if ZK_ROLLBACK_LOSSY in question.consents else _not_in_zookeeper_mode(\n"
+                "    for id_, blocker in () if ZK_ROLLBACK_LOSSY in inputs.consents else _not_in_zookeeper_mode(\n"
                 "        progress, with_znode, _absent_by_znodes(progress)\n    ):\n",
             ),
         ),

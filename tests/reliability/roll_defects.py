@@ -32,7 +32,7 @@ ROLL_DEFECTS = (
         f"{CORE}.halts",
         (
             (
-                "    return any(halt.stops(question, id_) for halt in chain(unregistered, _halts(question)))\n",
+                "    return any(halt.stops(inputs, id_) for halt in chain(unregistered, _halts(inputs)))\n",
                 "    return False\n",
             ),
         ),

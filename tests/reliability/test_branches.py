@@ -19,7 +19,7 @@ def line_of(words: str) -> int:
 
 
 def test_the_report_of_branches_has_the_branches_that_no_history_ran() -> None:
-    begun = ("core/engine/gates.py", line_of("    pinned, memory = question.desired.cluster_id, question.memory"))
+    begun = ("core/engine/gates.py", line_of("    pinned, memory = inputs.desired.cluster_id, inputs.memory"))
     with Reached() as reached:
         simulate(2)
     assert begun in reached.branches

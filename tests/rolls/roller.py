@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.engine.desired_state import MaxParallel
-from kafkafeatures.core.facts.quorum import is_caught_up, may_restart, next_controller
+from kafkafeatures.core.facts.quorum import is_caught_up, next_controller, why_not_restart
 from kafkafeatures.core.facts.replication import Replication
 from kafkafeatures.core.roll import planner
 from tests.kafkafeatures.core.replicas import RESPECT, STRICT, forbids
@@ -110,7 +110,7 @@ class Roller:
         if controllers:
             chosen = next_controller(controllers, quorum)
             assert chosen is not None
-            return None if self.flights or may_restart(chosen, quorum, down - {chosen}) else chosen
+            return None if self.flights or why_not_restart(chosen, quorum, down - {chosen}) else chosen
         if len(down.intersection(self.cluster.brokers)) >= self.most:
             return None
         admission = replication.judge(down, self.rule, excused=self.excused)

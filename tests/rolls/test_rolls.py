@@ -40,7 +40,7 @@ def _always_excuses(judge: Callable[..., Admission]) -> Callable[..., Admission]
         pytest.param(Replication, "judge", _respects_only_min_isr, "P1", id="only min ISR is respected"),
         pytest.param(Replication, "judge", _always_excuses, "P1", id="everything is excused"),
         pytest.param(Replication, "under_min_isr", lambda _: lambda *_, **__: (0, ()), "P5", id="nothing is low"),
-        pytest.param(roller, "may_restart", lambda _: lambda *_: None, "P2", id="no majority is needed"),
+        pytest.param(roller, "why_not_restart", lambda _: lambda *_: None, "P2", id="no majority is needed"),
         pytest.param(roller, "next_controller", lambda _: lambda left, _: max(left), "P3", id="whoever leads"),
         pytest.param(planner, "cap", lambda _: lambda *_: 64, "P4", id="there is always room"),
         pytest.param(

@@ -80,9 +80,9 @@ def _line_begin(file: pa.NativeFile, position: int, size: int) -> int:
     if position == 0:
         return 0
     for at in range(position - 1, size, _BLOCK):
-        place: int = file.read_at(min(_BLOCK, size - at), at).find(b"\n")
-        if place >= 0:
-            return at + place + 1
+        offset: int = file.read_at(min(_BLOCK, size - at), at).find(b"\n")
+        if offset >= 0:
+            return at + offset + 1
     return size
 
 

@@ -130,7 +130,7 @@ class _Reading:
 
     def _file(self, uri: str, file: LogFile) -> None:
         """Read one file. What is wrong with it goes to the result."""
-        result, where = self._result, f"{self._task.where}/{file.name}"
+        result, location = self._result, f"{self._task.where}/{file.name}"
         try:
             kind = kind_of(file.name)
             if kind is Kind.SCRAPE:
@@ -143,17 +143,17 @@ class _Reading:
                 if kind is not Kind.REQUESTS:
                     self._rejections(uri, file)
             if stores.is_uri(uri) and not file.is_as_listed(uri):
-                result.problems.append(f"{where}: replaced while it was read; run again")
+                result.problems.append(f"{location}: replaced while it was read; run again")
                 return
         except (_FileRefused, LogUnreadable, ReducedRefused, ScrapeRefused) as refused:
             result.remarks[file.path] = str(refused)
         except FileNotFoundError:
-            result.problems.append(f"{where}: deleted since it was listed; run again")
+            result.problems.append(f"{location}: deleted since it was listed; run again")
             return
         except OSError as error:
             if stores.is_lost(error):
                 raise
-            result.problems.append(f"{where}: {stores.reason(error)}")
+            result.problems.append(f"{location}: {stores.reason(error)}")
             return
         result.paths.append(file.path)
         result.size += file.size
@@ -258,10 +258,10 @@ class _Reading:
 
     def _connections(self, stored: TableFile | None) -> TableFile | None:
         """The file of the refused connections."""
-        before = list(refused_of(self._stored(stored, REFUSED.schema)))
-        requests = latest(chain(before, self._refused))
+        old_requests = list(refused_of(self._stored(stored, REFUSED.schema)))
+        requests = latest(chain(old_requests, self._refused))
         in_window = [each for each in requests if each.time is None or each.time >= self._task.since]
-        if in_window == before:
+        if in_window == old_requests:
             return stored
         return self._written(REFUSED.name, refused_rows(self._task.cluster, self._task.broker, in_window))
 

@@ -39,22 +39,24 @@ class ClientSettings:
 
 @dataclass(slots=True)
 class ClientStage:
-    """Reads the evidence of one run. files: number of files that were read. size: bytes of them. problems: what could
-    not be read.
+    """Reads the evidence of one run; none without settings. files: number of files that were read. size: bytes of them.
+    problems: gets what could not be read.
     """
 
-    settings: ClientSettings
+    settings: ClientSettings | None
     ledger: Ledger
     output: str
+    problems: list[str]
     files: int = 0
     size: int = 0
-    problems: list[str] = field(default_factory=list)
     _due: dict[str, list[tuple[Broker, BrokerTask]]] = field(default_factory=dict)
 
     def plan(self) -> None:
         """List the inputs, and find the files to read. Raises InputsError, also for an input without evidence: its
         volume may not be mounted.
         """
+        if self.settings is None:
+            return
         listed: defaultdict[tuple[str, int], list[tuple[str, LogFile]]] = defaultdict(list)
         for root in map(Root.of, self.settings.inputs):
             count = 0
@@ -71,40 +73,8 @@ class ClientStage:
         brokers = {(broker.cluster, broker.broker): broker for broker in self.ledger.brokers}
         for (cluster, id_), evidence in sorted(listed.items()):
             broker = brokers.get((cluster, id_)) or Broker(cluster, id_)
-            if task := self._task(broker, evidence):
+            if task := _task(self.settings, broker, evidence):
                 self._due.setdefault(cluster, []).append((broker, task))
-
-    def _task(self, broker: Broker, listed: Sequence[tuple[str, LogFile]]) -> BrokerTask | None:
-        """The files of a broker to read; None if there is none."""
-        judging, now = self.settings.judging, self.settings.now
-        since = now - judging.window_ms - _KEPT_LONGER
-        files, stored = broker.files, broker.stored
-        scrapes = {}
-        for _, file in listed:
-            if kind_of(file.name) is Kind.SCRAPE:
-                name = scrape_name(broker.broker, file.name)
-                scrapes[file.name] = now if name is None else name.time
-        if scrapes and any(self._is_gone(broker.broker, name, scrapes, since) for name in stored.scrapes):
-            stored = replace(stored, counters=None, scrapes=())
-            files = {path: state for path, state in files.items() if kind_of(path) is not Kind.SCRAPE}
-        due = [
-            (uri, file)
-            for uri, file in listed
-            if files.get(file.path) != (file.size, file.modified) and scrapes.get(file.name, now) >= since
-        ]
-        paths = {file.path for _, file in listed}
-        broker.files = {path: state for path, state in files.items() if path in paths}
-        is_old = any(is_before_window(day, since) for day in stored.usage)
-        if not due and stored is broker.stored and not is_old:
-            return None
-        return BrokerTask(
-            broker.cluster, broker.broker, tuple(due), stored, since, now, judging.releases, judging.targets
-        )
-
-    @staticmethod
-    def _is_gone(broker: int, name: str, listed: Mapping[str, int], since: int) -> bool:
-        scrape = scrape_name(broker, name)
-        return name not in listed and scrape is not None and scrape.time >= since
 
     @property
     def is_due(self) -> bool:
@@ -138,6 +108,37 @@ class ClientStage:
         self.files += len(files)
         self.size += rows.size
         self.problems += rows.problems
+
+
+def _task(settings: ClientSettings, broker: Broker, listed: Sequence[tuple[str, LogFile]]) -> BrokerTask | None:
+    """The files of a broker to read; None if there is none."""
+    judging, now = settings.judging, settings.now
+    since = now - judging.window_ms - _KEPT_LONGER
+    files, stored = broker.files, broker.stored
+    scrapes = {}
+    for _, file in listed:
+        if kind_of(file.name) is Kind.SCRAPE:
+            name = scrape_name(broker.broker, file.name)
+            scrapes[file.name] = now if name is None else name.time
+    if scrapes and any(_is_gone(broker.broker, name, scrapes, since) for name in stored.scrapes):
+        stored = replace(stored, counters=None, scrapes=())
+        files = {path: state for path, state in files.items() if kind_of(path) is not Kind.SCRAPE}
+    due = [
+        (uri, file)
+        for uri, file in listed
+        if files.get(file.path) != (file.size, file.modified) and scrapes.get(file.name, now) >= since
+    ]
+    paths = {file.path for _, file in listed}
+    broker.files = {path: state for path, state in files.items() if path in paths}
+    is_old = any(is_before_window(day, since) for day in stored.usage)
+    if not due and stored is broker.stored and not is_old:
+        return None
+    return BrokerTask(broker.cluster, broker.broker, tuple(due), stored, since, now, judging.releases, judging.targets)
+
+
+def _is_gone(broker: int, name: str, listed: Mapping[str, int], since: int) -> bool:
+    scrape = scrape_name(broker, name)
+    return name not in listed and scrape is not None and scrape.time >= since
 
 
 def stored_files(ledger: Ledger) -> dict[str, list[TableFile]]:

@@ -28,11 +28,12 @@ from featurelog.tables import (
     rolls,
     upgrade_readiness,
 )
+from featurelog.tables.checkpoint import CHECKPOINTS, SETTLED_MS, Checkpoint, OutdatedError, checkpoint_table
 from featurelog.tables.client_evidence import ClientJudging
 from featurelog.tables.client_tables import client_notes, client_tables
 from featurelog.tables.documents import NO_DOCUMENTS, Documents
-from featurelog.tables.history import History
-from featurelog.tables.inputs import ClientEvidence, ClusterCopies, FileRecords, NodeCopy, clusters_of
+from featurelog.tables.history import History, Note
+from featurelog.tables.inputs import ClientEvidence, ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
 from featurelog.tables.table import Column, Table
 from featurelog.tables.upgrade_readiness import Judging
 from featurelog.tables.walk import history_of
@@ -49,15 +50,19 @@ TABLES: Mapping[str, Table] = {**{module.TABLE.name: module.TABLE for module in 
 """The definitions of all tables that are made of others or of evidence about clients, by name."""
 
 
-def tables_of(cluster: ClusterCopies, documents: Documents, judging: Judging) -> dict[str, pa.Table]:
-    """All derived tables of a cluster, by name. Reads every file twice, the second time for `rolls`. Of a folder that
-    has only evidence about clients, and none of a metadata log, only the tables about that.
+def tables_of(
+    cluster: ClusterCopies, documents: Documents, judging: Judging, settled_ms: int = SETTLED_MS
+) -> dict[str, pa.Table]:
+    """All derived tables of a cluster, by name, and its checkpoint, from which the next call continues. Of a folder
+    that has only evidence about clients, and none of a metadata log, only the tables about that.
+
+    What no checkpoint covers is read twice, the second time for `rolls`. settled_ms: see `checkpoint.SETTLED_MS`.
     """
-    history = history_of(cluster)
+    history, of_rolls, notes, kept, outdated = _read(cluster, settled_ms)
     of_clients = client_tables(history, judging)
+    notes = [*notes, *client_notes(history)]
     if not cluster.copies:
-        return {**of_clients, data_quality.TABLE.name: data_quality.table(history, client_notes(history))}
-    of_rolls, notes = rolls.table(history)
+        return {**of_clients, data_quality.TABLE.name: data_quality.table(history, notes)}
     return {
         **of_clients,
         feature_timeline.TABLE.name: feature_timeline.table(history, documents),
@@ -66,11 +71,28 @@ def tables_of(cluster: ClusterCopies, documents: Documents, judging: Judging) ->
         upgrade_readiness.TABLE.name: upgrade_readiness.table(history, judging),
         drift.TABLE.name: drift.table(history, documents),
         rolls.TABLE.name: of_rolls,
-        data_quality.TABLE.name: data_quality.table(history, (*notes, *client_notes(history))),
+        data_quality.TABLE.name: data_quality.table(history, notes),
+        CHECKPOINTS: checkpoint_table(cluster, kept, outdated),
     }
 
 
+def _read(cluster: ClusterCopies, settled_ms: int) -> tuple[History, pa.Table, list[Note], bytes | None, str]:
+    """Read the log: the history, the table `rolls`, its notes, the next checkpoint (None: none), and the reason why
+    the last one was not used; empty if it was, or there is none.
+    """
+    data, outdated = cluster.checkpoint() if cluster.checkpoint is not None else None, ""
+    if data is not None:
+        try:
+            history = history_of(cluster, Checkpoint.load(data), settled_ms)
+            return history, *rolls.table(history), history.log.recorder.saved() or data, ""
+        except OutdatedError as error:
+            outdated = str(error)
+    history = history_of(cluster, None, settled_ms)
+    return history, *rolls.table(history), history.log.recorder.saved(), outdated
+
+
 __all__ = [
+    "CHECKPOINTS",
     "CLIENT_TABLES",
     "NO_DOCUMENTS",
     "TABLES",
@@ -83,6 +105,7 @@ __all__ = [
     "History",
     "Judging",
     "NodeCopy",
+    "PartRecords",
     "Table",
     "clusters_of",
     "history_of",

@@ -92,16 +92,18 @@ def _bounded(hour: ReducedHour, room: int) -> ReducedHour:
     """
     if len(hour.counts) <= room:
         return hour
-    named = sorted((count for count in hour.counts if count.group.client_id is not None), key=lambda c: -c.requests)
-    unnamed = {count.group: count for count in hour.counts if count.group.client_id is None}
+    with_sender = sorted(
+        (count for count in hour.counts if count.group.client_id is not None), key=lambda c: -c.requests
+    )
+    without_sender = {count.group: count for count in hour.counts if count.group.client_id is None}
     left_out: dict[RequestGroup, GroupCount] = {}
-    for count in named[room:]:
+    for count in with_sender[room:]:
         group = RequestGroup(count.group.api, count.group.version, is_forwarded=count.group.is_forwarded)
         total = left_out.get(group, GroupCount(group, 0, 0))
         left_out[group] = GroupCount(group, total.requests + count.requests, max(total.last, count.last))
     for group, count in left_out.items():
-        unnamed[group] = max(count, unnamed.get(group, count), key=lambda total: total.requests)
-    return replace(hour, counts=(*named[:room], *unnamed.values()))
+        without_sender[group] = max(count, without_sender.get(group, count), key=lambda total: total.requests)
+    return replace(hour, counts=(*with_sender[:room], *without_sender.values()))
 
 
 def _rows(cluster: str, section: Section) -> Iterator[Row]:

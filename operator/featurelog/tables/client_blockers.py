@@ -78,9 +78,9 @@ def _rows(clients: ClusterClients, judging: ClientJudging, release: str) -> Iter
                 "brokers": _brokers(use.broker for use in uses), "owner": sender.owner or None,
                 "remedy": sender.remedy, "evidence": REQUEST_LOG,
             }  # fmt: skip
-    named = {(use.name, use.version) for use in removed}
+    logged = {(use.name, use.version) for use in removed}
     for counted in clients.checks[release].uses:
-        if counted.api_version not in named:
+        if counted.api_version not in logged:
             yield _of_counter(release, target, counted)
 
 

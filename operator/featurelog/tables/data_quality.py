@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from featurelog.tables.history import History, Note
 from featurelog.tables.inputs import TWO_CLUSTERS, TWO_PLACES
-from featurelog.tables.merging import Merged
+from featurelog.tables.merged_log import Merged
 from featurelog.tables.scans import Scan
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table
-from kraftlog.arrow import DECODED
 from kraftlog.files import Snapshot
 
 KINDS = {
@@ -127,7 +125,7 @@ def _not_decoded(log: Merged) -> Iterator[Note]:
     notes: dict[tuple[object, ...], Note] = {}
     for scan in {(scan.source.node, scan.source.file): scan for scan in log.scans}.values():
         node, file = scan.source.node, scan.source.file
-        unknown = scan.small.filter(pc.not_equal(scan.small["status"], DECODED))
+        unknown = scan.unknown
         if not unknown.num_rows:
             continue
         groups = unknown.group_by(["reason", "api_key", "version", "record_type"], use_threads=False)

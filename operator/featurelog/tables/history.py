@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from featurelog.tables.inputs import ClusterCopies
-from featurelog.tables.merging import Merged
+from featurelog.tables.merged_log import Merged
 from featurelog.tables.tracks import Evidence, Track
 from kraftlog.image import BrokerRegistration, ControllerRegistration
 

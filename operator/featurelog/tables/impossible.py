@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from featurelog.tables.merging import Merged
+from featurelog.tables.merged_log import Merged
 from featurelog.tables.scans import Scan
 from featurelog.tables.tracks import Evidence
 from kraftlog.arrow import DECODED
@@ -23,6 +23,7 @@ from kraftlog.errors import TooLargeError
 from kraftlog.judge import KEYS, Judge
 from kraftlog.schema import table
 
+STEP = "impossible"
 _ALL = 1 << 62  # above every offset
 _KEY_SET = pa.array(sorted(KEYS), pa.int16())
 _USUAL_CHANGE = re.compile(
@@ -44,17 +45,20 @@ class JudgedRow(NamedTuple):
 
 def findings(log: Merged) -> Iterator[JudgedRow]:
     """Findings in snapshots, then those in the log, in order; not complete for a log that is too large for a `Judge`.
-    Reads the files once more.
+    Reads the files once more. Of a log with a checkpoint, only findings behind it.
     """
     states: dict[int, Judge] = {}
+    recorder = log.recorder
     try:
-        for snapshot in log.snapshots:
+        for snapshot in log.new_snapshots:
             judge = Judge(is_complete=True, in_snapshot=True)
             yield from _judged(judge, snapshot.scan, (0, _ALL), snapshot.end)
             if snapshot.end:  # the snapshot at 0 is written when the disk is formatted, and has no state
                 states[snapshot.end] = judge.end_snapshot()
-        position, judge = 0, Judge(is_complete=True)
-        for piece in log.pieces:
+        position, judge = (0, Judge(is_complete=True)) if log.earlier is None else log.earlier.state(STEP)
+        for piece in log.new_pieces:
+            if recorder.is_due(STEP, piece.begin):
+                recorder.save(STEP, (position, judge))
             if piece.begin != position:
                 judge.miss()
             if not judge.is_complete and piece.begin in states:  # pieces end where snapshots do
@@ -67,7 +71,7 @@ def findings(log: Merged) -> Iterator[JudgedRow]:
 
 def _judged(judge: Judge, scan: Scan, offsets: tuple[int, int], end_offset: int | None) -> Iterator[JudgedRow]:
     suffix = "" if end_offset is None else " of the snapshot"
-    for row in _rows(scan.source.rows(), *offsets):
+    for row in _rows(scan.source.rows(len(scan.former.parts)), *offsets):
         if row["status"] != DECODED:
             judge.miss()
             continue

@@ -7,7 +7,7 @@ decides which copies are of one cluster: never merely those in one folder.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -22,15 +22,35 @@ COLUMNS = (
 """The columns of `RECORDS` that tables are made of. Reading all columns would take twice as long."""
 
 
+Rows = Callable[[], Iterable[pa.RecordBatch]]
+"""Function that reads rows, in order, with at least the columns `COLUMNS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartRecords:
+    """The rows of a range of a file. id: other rows have another one; "" if they have none."""
+
+    id: str
+    rows: Rows = field(repr=False, compare=False)
+
+
 @dataclass(frozen=True, slots=True)
 class FileRecords:
-    """A segment or a snapshot of one node. node: its folder. file: its name. rows: each call reads its rows, in order,
-    with at least the columns `COLUMNS`.
-    """
+    """A segment or a snapshot of one node. node: its folder. file: its name. parts: in the order of the file."""
 
     node: str
     file: str
-    rows: Callable[[], Iterable[pa.RecordBatch]] = field(repr=False, compare=False)
+    parts: tuple[PartRecords, ...]
+
+    @classmethod
+    def of(cls, node: str, file: str, rows: Rows) -> FileRecords:
+        """A file whose rows have no id."""
+        return cls(node, file, (PartRecords("", rows),))
+
+    def rows(self, first: int = 0) -> Iterator[pa.RecordBatch]:
+        """The rows of all parts, or of those from the part with this index on."""
+        for part in self.parts[first:]:
+            yield from part.rows()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +101,7 @@ class ClientEvidence:
 class ClusterCopies:
     """All copies of one cluster's log. cluster: its folder. cluster_id: None if no node has one. copies: by folder.
     doubts: reasons why they may not be of one cluster. clients: None: there is no evidence about clients.
+    checkpoint: reads the checkpoint of an earlier run (`checkpoint`); None: there is none.
     """
 
     cluster: str
@@ -89,6 +110,7 @@ class ClusterCopies:
     doubts: tuple[tuple[str, str], ...] = ()
     """(kind as in `data_quality`, text)"""
     clients: ClientEvidence | None = None
+    checkpoint: Callable[[], bytes | None] | None = field(default=None, repr=False, compare=False)
 
     def as_columns(self) -> dict[str, str | None]:
         """The values of the columns `table.WHERE`."""

@@ -10,109 +10,52 @@ has two of them. Called by `walk`. Records are only compared: apart from leader 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import pyarrow as pa
 
+from featurelog.tables.checkpoint import (
+    SETTLED_MS,
+    Checkpoint,
+    FileKey,
+    OutdatedError,
+    Premises,
+    Recorder,
+    key_of,
+    offset_for,
+)
 from featurelog.tables.inputs import ClusterCopies
-from featurelog.tables.scans import Scan, scan
-from featurelog.tables.witnesses import Repeated, Witnesses, witnesses
+from featurelog.tables.merged_log import Contradiction, Merged, Overwritten, Piece, SnapshotFile
+from featurelog.tables.scans import Former, Scan, scan
+from featurelog.tables.witnesses import Witnesses, witnesses
 from kraftlog import files
 
+STEP = "merging"
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A range of offsets of the merged log, and the file to read it from.
 
-    begin, end: offsets, `end` exclusive. epoch: of the leader that wrote it. end_ms: time of its last record.
+def merged(cluster: ClusterCopies, earlier: Checkpoint | None = None, settled_ms: int = SETTLED_MS) -> Merged:
+    """Read all files of a cluster once, and merge them. If a copy must be left out, merging is repeated without it.
+
+    earlier: only what is behind this checkpoint is read. settled_ms: see `checkpoint.SETTLED_MS`. Raises OutdatedError.
     """
-
-    begin: int
-    end: int
-    epoch: int
-    scan: Scan
-    end_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotFile:
-    """A complete snapshot. end: its end offset, exclusive. epoch: of the last record in it."""
-
-    end: int
-    epoch: int
-    scan: Scan
-
-
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """Two copies of which only one can be of this log. The folder `node` is left out for `other`, unless both are the
-    same: then the copy contradicts itself. file: of `node`. offset: where the contradiction begins.
-    """
-
-    node: str
-    other: str
-    file: str
-    offset: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Overwritten:
-    """Offsets of a copy that a later leader gave to other records. epoch: of the copy's own records."""
-
-    node: str
-    file: str
-    begin: int
-    end: int
-    epoch: int
-
-
-@dataclass(slots=True)
-class Merged:
-    """The merged log of a cluster.
-
-    scans: of all files, those that were left out among them. pieces, snapshots: in the order of offsets.
-    held_until: by folder, the offset below which its copy agrees with the merged log.
-    """
-
-    scans: list[Scan]
-    witnesses: Witnesses
-    pieces: list[Piece] = field(default_factory=list)
-    snapshots: list[SnapshotFile] = field(default_factory=list)
-    contradictions: list[Contradiction] = field(default_factory=list)
-    overwritten: list[Overwritten] = field(default_factory=list)
-    held_until: dict[str, int] = field(default_factory=dict)
-
-    def counted(self, voters: Collection[int]) -> tuple[str, ...]:
-        """The largest set of folders that agree with the log and are surely of different nodes, voters first."""
-        return self.witnesses.with_others(self.witnesses.most(self.held_until, voters), self.held_until)
-
-    def copied(self, voters: Collection[int]) -> frozenset[int]:
-        """Ids of the nodes of the folders in `counted`."""
-        ids = map(self.witnesses.ids.__getitem__, self.counted(voters))
-        return frozenset(id_ for id_ in ids if id_ is not None)
-
-    def repeated(self, voters: Collection[int]) -> tuple[Repeated, ...]:
-        """Folders that are not in `counted`, because their copies may be of the same node as another one."""
-        return self.witnesses.repeated(self.witnesses.ids, self.counted(voters))
-
-    @property
-    def end(self) -> int:
-        """The end offset of what was read, exclusive."""
-        of_snapshots = max((snapshot.end for snapshot in self.snapshots), default=0)
-        return max(of_snapshots, self.pieces[-1].end if self.pieces else 0)
-
-
-def merged(cluster: ClusterCopies) -> Merged:
-    """Read all files of a cluster once, and merge them. If a copy must be left out, merging is repeated without it."""
-    scans = [scan(file) for file in cluster.files]
+    formers = earlier.files if earlier is not None else {}
+    scans = [scan(file, formers.get(key_of(file), Former())) for file in cluster.files]
     whose = witnesses(cluster, scans)
+    premises = Premises(whose.apart, cluster.static_voters)
+    if earlier is not None:
+        earlier.check(scans, premises)
+    end = offset_for(scans, earlier.end if earlier is not None else 0, settled_ms)
+    recorder = Recorder(earlier, end, scans, premises)
     left_out: set[str] = set()
     contradictions: list[Contradiction] = []
     while True:
-        attempt = _merge([file_scan for file_scan in scans if file_scan.source.node not in left_out], whose)
+        attempt = _merge([each for each in scans if each.source.node not in left_out], whose, recorder)
+        if attempt.contradictions:
+            if earlier is not None:
+                raise OutdatedError("a copy contradicts the log")
+            recorder.end = None  # no checkpoint
         contradictions += attempt.contradictions
         worse = {
             contradiction.node for contradiction in attempt.contradictions if contradiction.node != contradiction.other
@@ -140,7 +83,47 @@ class _Run:
     number: int
 
 
-def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
+@dataclass(slots=True)
+class _Sweep:
+    """State of a merge at an offset. floor: epoch of the last winner. agreed: folders that had the same records as the
+    folder of another node. pairs: of folders that had the same records as each other. epochs: by folder, of its last
+    records that are part of the merged log. The rest is of `Merged`, with a file's key instead of its scan.
+    """
+
+    floor: int = -1
+    agreed: set[str] = field(default_factory=set)
+    pairs: set[frozenset[str]] = field(default_factory=set)
+    epochs: dict[str, int] = field(default_factory=dict)
+    held_until: dict[str, int] = field(default_factory=dict)
+    overwritten: list[Overwritten] = field(default_factory=list)
+    pieces: list[tuple[int, int, int, int, FileKey]] = field(default_factory=list)
+    snapshots: list[tuple[int, int, FileKey]] = field(default_factory=list)
+
+
+def _begun(scans: Sequence[Scan], whose: Witnesses, recorder: Recorder) -> tuple[Merged, _Sweep]:
+    """The merge so far: up to the checkpoint, or an empty one; with all snapshots."""
+    result, sweep = Merged(list(scans), whose, recorder), _Sweep()
+    if recorder.earlier is not None:
+        sweep = recorder.earlier.state(STEP)
+        by_key = {key_of(each.source): each for each in scans}
+        result.pieces = [
+            Piece(begin, end, epoch, by_key[key], end_ms) for begin, end, epoch, end_ms, key in sweep.pieces
+        ]
+        result.snapshots = [SnapshotFile(end, epoch, by_key[key]) for end, epoch, key in sweep.snapshots]
+        result.held_until, result.overwritten = sweep.held_until, sweep.overwritten
+    _snapshots(result)
+    return result, sweep
+
+
+def _save(result: Merged, sweep: _Sweep, end: int) -> None:
+    """Save the state of a merge at the offset of the new checkpoint."""
+    sweep.held_until, sweep.overwritten = result.held_until, result.overwritten
+    sweep.pieces = [(each.begin, each.end, each.epoch, each.end_ms, key_of(each.scan.source)) for each in result.pieces]
+    sweep.snapshots = [(each.end, each.epoch, key_of(each.scan.source)) for each in result.snapshots if each.end < end]
+    result.recorder.save(STEP, sweep)
+
+
+def _merge(scans: Sequence[Scan], whose: Witnesses, recorder: Recorder) -> Merged:
     """Merge the scans by a sweep over all offsets at which a run begins or ends.
 
     `active` are the runs that cover the interval from one such offset to the next; `at` is the index of the next run.
@@ -148,48 +131,42 @@ def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
     it, a run of a lower epoch was overwritten. Another active run either has the winner's epoch, and must have the same
     records; or a lower one, and must be one that a leader can have overwritten.
     """
-    result = Merged(list(scans), whose)
-    _snapshots(result)
-    runs = sorted(
-        (
-            _Run(span.begin, span.end, span.epoch, span.end_ms, number)
-            for number, file_scan in enumerate(scans)
-            for span in file_scan.spans
-        ),
-        key=lambda run: (run.begin, run.number),
-    )
+    result, sweep = _begun(scans, whose, recorder)
+    start = recorder.earlier.end if recorder.earlier is not None else 0
+    runs = _runs(scans, start)
     snapshot_ends = {snapshot.end for snapshot in result.snapshots}
-    points = sorted({end for run in runs for end in (run.begin, run.end)} | snapshot_ends)
-    for file_scan in scans:
-        if file_scan.repeated is not None:
-            result.contradictions.append(
-                _contradiction(file_scan, file_scan, file_scan.repeated, "it has several records")
-            )
-    agreed: set[str] = set()  # folders that had the same records as the folder of another node
-    pairs: set[frozenset[str]] = set()  # pairs of folders that had the same records as each other
-    epochs: dict[str, int] = {}  # by folder, the epoch of its last records that are part of the merged log
-    floor, at, active = -1, 0, list[_Run]()
+    points = sorted({at for run in runs for at in (run.begin, run.end)} | {at for at in snapshot_ends if at >= start})
+    result.contradictions += [
+        _contradiction(each, each, each.repeated, "it has several records")
+        for each in scans
+        if each.repeated is not None
+    ]
+    agreed, pairs, epochs = sweep.agreed, sweep.pairs, sweep.epochs
+    at, active = 0, list[_Run]()
     for begin, end in pairwise(points):
         active = [run for run in active if run.end > begin]
         while at < len(runs) and runs[at].begin <= begin:
             active.append(runs[at])
             at += 1
+        active.sort(key=lambda run: run.number)
+        if recorder.is_due(STEP, begin):
+            _save(result, sweep, begin)
         if not active:
             continue
         best = min(active, key=lambda run: (-run.epoch, run.number))
         winner = scans[best.number]
-        result.contradictions += _of_no_leader(result, active, max(best.epoch, floor), epochs, begin)
-        if best.epoch < floor:
+        result.contradictions += _of_no_leader(result, active, max(best.epoch, sweep.floor), epochs, begin)
+        if best.epoch < sweep.floor:
             result.overwritten += [_overwritten(scans[run.number], run, begin, end) for run in active]
             continue
-        if best.epoch > floor and not _may_begin(result, best, begin):
+        if best.epoch > sweep.floor and not _may_begin(result, best, begin):
             earlier = [scans[run.number] for run in active if run.epoch < best.epoch]
             other = next(
                 (file_scan for file_scan in earlier if file_scan.source.node != winner.source.node),
                 result.pieces[-1].scan,
             )
             result.contradictions.append(_unelected(winner, other, best.epoch, begin))
-        floor = best.epoch
+        sweep.floor = best.epoch
         for run in active:
             file_scan = scans[run.number]
             if run.epoch != best.epoch:
@@ -209,7 +186,20 @@ def _merge(scans: Sequence[Scan], whose: Witnesses) -> Merged:
             epochs[file_scan.source.node] = best.epoch
             _holds(result, file_scan, end)
         _append(result.pieces, Piece(begin, end, best.epoch, winner, best.end_ms), snapshot_ends)
+    for each in _complete_snapshots(scans):
+        _holds(result, each.scan, each.end)
     return result
+
+
+def _runs(scans: Sequence[Scan], start: int) -> list[_Run]:
+    """The runs of all scans from the offset `start` on, in the order in which they begin."""
+    runs = [
+        _Run(max(span.begin, start), span.end, span.epoch, span.end_ms, number)
+        for number, file_scan in enumerate(scans)
+        for span in file_scan.spans
+        if span.end > start
+    ]
+    return sorted(runs, key=lambda run: (run.begin, run.number))
 
 
 def _why_not_overwritten(loser: Scan, winner: Scan, offsets: tuple[int, int], *, has_agreed: bool) -> str:
@@ -251,18 +241,24 @@ def _of_no_leader(
             yield _alone(file_scan, run.epoch, at)
 
 
-def _snapshots(result: Merged) -> None:
-    """Add the complete snapshots to the result, by offset. Of snapshots of several nodes with the same content, only
-    the first one is added.
-    """
+def _complete_snapshots(scans: Iterable[Scan]) -> list[SnapshotFile]:
+    """All complete snapshots, by offset."""
     snapshots = [
         SnapshotFile(file_scan.name.end_offset, file_scan.name.epoch, file_scan)
-        for file_scan in result.scans
+        for file_scan in scans
         if isinstance(file_scan.name, files.Snapshot) and not file_scan.incomplete
     ]
+    return sorted(snapshots, key=lambda snapshot: (snapshot.end, snapshot.epoch))
+
+
+def _snapshots(result: Merged) -> None:
+    """Add the complete snapshots that no checkpoint covers to the result, by offset. Of snapshots of several nodes with
+    the same content, only the first one is added.
+    """
     last: pa.Table | None = None
-    for snapshot in sorted(snapshots, key=lambda candidate: (candidate.end, candidate.epoch)):
-        _holds(result, snapshot.scan, snapshot.end)
+    for snapshot in _complete_snapshots(result.scans):
+        if result.earlier is not None and snapshot.end < result.earlier.end:
+            continue
         says = snapshot.scan.small.select(_OF_A_SNAPSHOT)
         is_other = not result.snapshots or (result.snapshots[-1].end, result.snapshots[-1].epoch) != (
             snapshot.end, snapshot.epoch,

@@ -93,26 +93,28 @@ def refused_of(rows: pa.Table) -> Iterator[RefusedRequest]:
         yield RefusedRequest(row["connection"], row["address"], row["api"], row["version"], row["ts"])
 
 
-def table(where: Mapping[str, str | None], refused: Mapping[int, pa.Table], uses: Iterable[LoggedUse]) -> pa.Table:
-    """The table of one cluster. where: values of the columns `WHERE`. refused: rows of `REFUSED`, by broker."""
-    return TABLE.of(_rows(where, refused, list(uses)))
+def table(cluster: Mapping[str, str | None], refused: Mapping[int, pa.Table], uses: Iterable[LoggedUse]) -> pa.Table:
+    """The table of one cluster. cluster: values of the columns `WHERE`. refused: rows of `REFUSED`, by broker."""
+    return TABLE.of(_rows(cluster, refused, list(uses)))
 
 
-def _rows(where: Mapping[str, str | None], refused: Mapping[int, pa.Table], uses: Iterable[LoggedUse]) -> Iterator[Row]:
+def _rows(
+    cluster: Mapping[str, str | None], refused: Mapping[int, pa.Table], uses: Iterable[LoggedUse]
+) -> Iterator[Row]:
     counted = {broker: RejectedRequests() for broker in refused}
     for broker, rows in refused.items():
         counted[broker].add(refused_of(rows))
     addresses = {address for requests in counted.values() for address in requests.addresses}
-    seen: dict[str, dict[SeenClient, Sightings]] = {}
+    sightings_of: dict[str, dict[SeenClient, Sightings]] = {}
     for use in uses:
         if use.address in addresses and use.client_id is not None:
             client = SeenClient(use.client_id, use.principal or "", use.software)
-            sightings = seen.setdefault(use.address, {}).setdefault(client, Sightings({}, set()))
+            sightings = sightings_of.setdefault(use.address, {}).setdefault(client, Sightings({}, set()))
             sightings.uses.add((use.name, use.version))
     for broker, requests in counted.items():
-        for rejected in requests.uses(seen):
+        for rejected in requests.uses(sightings_of):
             yield {
-                **where, "broker_id": broker, "address": rejected.address, "api": rejected.api,
+                **cluster, "broker_id": broker, "address": rejected.address, "api": rejected.api,
                 "version": rejected.version, "connections": rejected.connections, "first_ts": rejected.first,
                 "last_ts": rejected.last,
                 "clients": [

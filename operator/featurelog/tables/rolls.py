@@ -1,38 +1,26 @@
 """The table `rolls`: each absence of a node, the roll that it belongs to, and its effect on partitions.
 
-`kraftlog.rolls` finds the absences, here as well as for the page of `report`. Here it gets records from rows, for each
-stretch of the log without a gap. Records of partitions are read one by one and not kept, so that memory depends on the
-number of partitions, not of their changes.
+`kraftlog.rolls` finds the absences, here as well as for the page of `report`; `roll_stretches` reads their records.
 """
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from featurelog.tables.history import BROKER, CONTROLLER, History, Note, Registered
-from featurelog.tables.merging import Piece, SnapshotFile
+from featurelog.tables.roll_stretches import histories_of
 from featurelog.tables.table import RANGES, TIME, WHERE, Column, Row, Table, ranges_of
 from featurelog.tables.tracks import Version
-from kraftlog.arrow import DECODED
-from kraftlog.errors import TooLargeError
-from kraftlog.records import parse_kafka_uuid
-from kraftlog.rolls import KEYS, MAX_ABSENCES, Absence, RollHistory, RollRecords
+from kraftlog.rolls import Absence, RollHistory
 from kraftlog.strips import Moment, Strip
 
 BETWEEN_ROLLS_MS = 15 * 60 * 1000
 """Milliseconds between absences that belong to one roll, at most."""
-
-_ALL = 1 << 62  # above every offset, number and time
 
 TABLE = Table(
     "rolls",
@@ -74,137 +62,15 @@ TABLE = Table(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Stretch:
-    """A part of the log without a gap. pieces: in order. base: the snapshot with the state before them; None: the
-    stretch begins at offset 0.
-    """
-
-    pieces: tuple[Piece, ...]
-    base: SnapshotFile | None
-
-
 def table(history: History, between_ms: int = BETWEEN_ROLLS_MS) -> tuple[pa.Table, list[Note]]:
-    """The table of one cluster, and notes about it. Reads the files once more."""
+    """The table of one cluster, and notes about it. Reads the files once more, without what a checkpoint covers."""
+    histories, notes = histories_of(history)
     rows: list[Row] = []
-    notes: list[Note] = []
-    for stretch in _stretches(history, notes):
-        records = RollRecords(since_ms=-_ALL)
-        end = stretch.pieces[-1].end
-        try:
-            _feed(stretch, records)
-        except TooLargeError as error:
-            notes.append(Note("rolls_not_known", f"rolls up to offset {end} are not known: {error}", end_offset=end))
-            continue
-        roll_history = records.finish(_ALL)
-        if roll_history.unreadable:
-            text = f"{roll_history.unreadable} records up to offset {end} were not understood: rolls may be wrong"
-            notes.append(Note("rolls_not_known", text, end_offset=end, count=roll_history.unreadable))
-        if len(roll_history.absences) >= MAX_ABSENCES:
-            text = f"only the last {MAX_ABSENCES} times that a node was away are in `rolls`"
-            notes.append(Note("rolls_not_known", text, end_offset=end))
+    for roll_history in histories:
         times = _Times(roll_history.strips)
         for roll in _rolls(roll_history, between_ms):
             rows += _rows_of(history, roll_history, times, roll)
     return TABLE.of(rows), notes
-
-
-# --- the records of a stretch
-
-
-def _stretches(history: History, notes: list[Note]) -> Iterator[_Stretch]:
-    """The parts of the log without a gap, each from where its state is known. A part without a known state is noted."""
-    groups: list[list[Piece]] = []
-    for piece in history.log.pieces:
-        if groups and groups[-1][-1].end == piece.begin:
-            groups[-1].append(piece)
-        else:
-            groups.append([piece])
-    for group in groups:
-        begin, end = group[0].begin, group[-1].end
-        base = next((snapshot for snapshot in history.log.snapshots if begin <= snapshot.end < end), None)
-        if begin == 0:
-            yield _Stretch(tuple(group), None)
-        elif base is not None:
-            yield _Stretch(tuple(piece for piece in group if piece.begin >= base.end), base)
-        else:
-            text = f"rolls in offsets {begin} to {end - 1} are not known: no snapshot says what was there before"
-            notes.append(Note("rolls_not_known", text, offset=begin, end_offset=end))
-
-
-def _feed(stretch: _Stretch, records: RollRecords) -> None:
-    """Pass the records of a stretch to `records`: those of its base, and then those of its pieces, file by file."""
-    base = stretch.base
-    if base is not None:
-        at_ms = _header_ms(base)
-        records.begin(Moment(at_ms, base.end))
-        for row, data in _records(base.scan.source.rows(), 0, _ALL):
-            _take(records, row, data, Moment(at_ms, base.end), base.end)
-    for pieces in _of_one_file(stretch.pieces):
-        position, batch_begins = -1, 0
-        for row, data in _records(pieces[0].scan.source.rows(), pieces[0].begin, pieces[-1].end):
-            if row["batch_position"] != position:  # another batch: this is its first record that rolls are made of
-                position, batch_begins = row["batch_position"], row["offset"]
-            _take(records, row, data, Moment(row["timestamp_ms"] or 0, row["offset"]), batch_begins)
-    last = stretch.pieces[-1]
-    records.read_to(Moment(last.end_ms, last.end - 1))
-
-
-def _take(
-    records: RollRecords, row: Mapping[str, Any], data: Mapping[str, Any] | None, at: Moment, batch_begins: int
-) -> None:
-    if data is None:
-        records.count_unreadable()
-    else:
-        records.take(row["api_key"], data, at, batch_begins)
-
-
-def _of_one_file(pieces: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Groups of successive pieces that are read from the same file."""
-    run: list[Piece] = []
-    for piece in pieces:
-        if run and run[-1].scan is not piece.scan:
-            yield run
-            run = []
-        run.append(piece)
-    yield run
-
-
-def _header_ms(snapshot: SnapshotFile) -> int:
-    body = snapshot.scan.small["body"][0].as_py()  # a whole snapshot begins with its header
-    return max(0, int(json.loads(body)["lastContainedLogTimestamp"]))
-
-
-_KEY_SET = pa.array(sorted(KEYS), pa.int16())
-_COLUMNS = ["offset", "batch_position", "timestamp_ms", "api_key", "status", "body"]
-
-
-def _records(
-    batches: Iterable[pa.RecordBatch], begin: int, end: int
-) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
-    """The records of a file that rolls are made of, from `begin` on and below `end`: the row, and its fields; None: the
-    record was not decoded.
-    """
-    for rows in batches:
-        offsets = rows["offset"]
-        mask = pc.or_(pc.is_in(rows["api_key"], value_set=_KEY_SET), rows["api_key"].is_null())
-        mask = pc.and_(mask, pc.invert(pc.fill_null(rows["is_control"], True)))
-        mask = pc.and_(mask, pc.and_(pc.greater_equal(offsets, begin), pc.less(offsets, end)))
-        few = rows.select(_COLUMNS).filter(mask, null_selection_behavior="drop")
-        for at in range(0, few.num_rows, 4096):
-            for row in few.slice(at, 4096).to_pylist():
-                if row["status"] != DECODED:
-                    yield row, None
-                    continue
-                data = json.loads(row["body"])
-                if "topicId" in data:
-                    data["topicId"] = _topic(data["topicId"])
-                yield row, data
-
-
-@lru_cache(maxsize=100_000)
-def _topic(text: str) -> UUID:
-    return parse_kafka_uuid(text)
 
 
 # --- rolls of a stretch

@@ -7,10 +7,11 @@ million rows are read, and the rows that are kept stay in Arrow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -63,27 +64,86 @@ class Loss:
     detail: str = ""
 
 
+class PartScan(NamedTuple):
+    """Contents of one part of a file. begin, end: its lowest offset, and its highest one plus 1; None: it has none.
+    losses: damage, by reason.
+    """
+
+    begin: int | None
+    end: int | None
+    losses: Mapping[str, Loss]
+
+
+class Former(NamedTuple):
+    """The first parts of a file, as an earlier run scanned them.
+
+    parts: ids of these parts. below: ids of all parts with rows that a checkpoint covers, these among them.
+    losses: damage, by reason. unknown: rows of the records that were not decoded. epoch: highest one; -1: none.
+    incomplete, written_at: as in `Scan`.
+    """
+
+    parts: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    losses: Mapping[str, Loss] = {}
+    unknown: tuple[Mapping[str, Any], ...] = ()
+    epoch: int = -1
+    incomplete: str = ""
+    written_at: int | None = None
+
+
+_NO_FORMER = Former()
+
+
 @dataclass
 class Scan:
     """Contents of one file.
 
-    source: the file. name: its parsed name; None: neither a segment nor a snapshot.
+    source: the file. name: its parsed name; None: neither a segment nor a snapshot. former: parts that were not read
+    again; all other fields are about the rest.
     small: rows of the records of `KEYS`, of control records and of records that were not decoded, by offset.
-    offsets: of these rows. spans: of a segment, in file order. losses: damage, by reason.
+    offsets: of these rows. spans: of a segment, in file order. parts: of the file.
     incomplete: reason why a snapshot is not complete; empty: complete, or a segment.
     repeated: an offset that several rows have, of which only the first is kept; None: no such offset.
     goes_back: spans were dropped because their epoch is higher than a later one.
+    is_in_order: neither offsets nor epochs go back or are repeated.
     """
 
     source: FileRecords
     name: files.Segment | files.Snapshot | None
+    former: Former = _NO_FORMER
     small: pa.Table = field(default_factory=lambda: _EMPTY)
     offsets: Any = field(default_factory=lambda: np.array([], np.int64))
     spans: list[OffsetSpan] = field(default_factory=list)
-    losses: dict[str, Loss] = field(default_factory=dict)
+    parts: list[PartScan] = field(default_factory=list)
     incomplete: str = ""
     repeated: int | None = None
     goes_back: bool = False
+    is_in_order: bool = True
+
+    @property
+    def snapshot_end(self) -> int | None:
+        """The end offset of a snapshot; None: it is no snapshot."""
+        return self.name.end_offset if isinstance(self.name, files.Snapshot) else None
+
+    @property
+    def losses(self) -> dict[str, Loss]:
+        """Damage of the whole file, by reason."""
+        return merged_losses([self.former.losses, *(part.losses for part in self.parts)])
+
+    @property
+    def unknown(self) -> pa.Table:
+        """Rows of the records of the whole file that were not decoded."""
+        rows = self.small.filter(pc.not_equal(self.small["status"], DECODED)) if self.small.num_rows else self.small
+        former = self.former.unknown
+        return pa.concat_tables([pa.Table.from_pylist(former, _SMALL_SCHEMA), rows]) if former else rows
+
+    @cached_property
+    def written_at(self) -> int | None:
+        """The time in ms at which a snapshot was written: its records have that of their batch."""
+        if self.former.parts:
+            return self.former.written_at
+        last: int | None = pc.max(self.small["timestamp_ms"]).as_py()
+        return last
 
     def leader_changes(self, begin: int, end: int) -> set[tuple[Any, ...]]:
         """The leader changes from `begin` on and below `end`: offset, time and body of each, without the epoch."""
@@ -101,22 +161,34 @@ class Scan:
         return self.small.slice(int(first), int(last - first))
 
 
-def scan(source: FileRecords) -> Scan:
-    """Read a file once."""
-    result = Scan(source, files.parse(source.file))
+def scan(source: FileRecords, former: Former = _NO_FORMER) -> Scan:
+    """Read a file once, without the parts of `former`."""
+    result = Scan(source, files.parse(source.file), former)
+    if former.parts and len(former.parts) == len(source.parts):
+        result.incomplete = former.incomplete
+        return result
     small_batches: list[pa.RecordBatch] = []
     spans = _Spans()
     completeness = _Whole()
-    for rows in source.rows():
-        _count_losses(result.losses, rows)
-        small_batches.append(_small(rows))
-        if isinstance(result.name, files.Snapshot):
-            completeness.add(rows)
-        else:
-            spans.add(rows)
+    for part in source.parts[len(former.parts) :]:
+        losses: dict[str, Loss] = {}
+        begins, ends = list[int](), list[int]()
+        for rows in part.rows():
+            _count_losses(losses, rows)
+            small_batches.append(_small(rows))
+            bounds = pc.min_max(rows["offset"]).as_py()
+            if bounds["min"] is not None:
+                begins.append(bounds["min"])
+                ends.append(bounds["max"] + 1)
+            if isinstance(result.name, files.Snapshot):
+                completeness.add(rows)
+            else:
+                spans.add(rows)
+        result.parts.append(PartScan(min(begins, default=None), max(ends, default=None), losses))
     small = pa.Table.from_batches(small_batches, _SMALL_SCHEMA).combine_chunks()
     offsets = small["offset"].to_numpy()
-    if np.any(offsets[1:] < offsets[:-1]):
+    is_in_order = not np.any(offsets[1:] < offsets[:-1])
+    if not is_in_order:
         order = np.argsort(offsets, kind="stable")
         small, offsets = small.take(order), offsets[order]
     is_repeated = offsets[1:] == offsets[:-1]
@@ -127,9 +199,16 @@ def scan(source: FileRecords) -> Scan:
     all_spans = spans.finish()
     result.small, result.offsets, result.spans = small, offsets, _credible(all_spans)
     result.goes_back = len(result.spans) < len(all_spans)
+    result.is_in_order = is_in_order and result.repeated is None and not result.goes_back
     if isinstance(result.name, files.Snapshot):
         result.incomplete = "some of its bytes are damaged" if result.losses else completeness.why_not()
     return result
+
+
+def header_ms(snapshot: Scan) -> int:
+    """Time in ms of the last record of the log that a complete snapshot covers; 0: not known."""
+    body = snapshot.small["body"][0].as_py()  # a complete snapshot begins with its header
+    return max(0, int(json.loads(body)["lastContainedLogTimestamp"])) if body else 0
 
 
 def _leader_changes(small: pa.Table) -> pa.Table:
@@ -161,6 +240,18 @@ def _is_another_config(rows: pa.RecordBatch) -> pa.Array:
         return is_config
     has = [pc.fill_null(pc.match_substring(rows["body"], text), False) for text in _IN_CONFIGS]
     return pc.and_not(is_config, pc.and_(*has))
+
+
+def merged_losses(several: Iterable[Mapping[str, Loss]]) -> dict[str, Loss]:
+    """The sum of damage; position and detail are of the first."""
+    result: dict[str, Loss] = {}
+    for losses in several:
+        for reason, loss in losses.items():
+            first = result.get(reason)
+            result[reason] = loss if first is None else Loss(
+                first.count + loss.count, first.bytes + loss.bytes, first.position, first.detail
+            )  # fmt: skip
+    return result
 
 
 def _count_losses(losses: dict[str, Loss], rows: pa.RecordBatch) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from featurelog.tables import min_insync
+from featurelog.tables.checkpoint import SETTLED_MS, Checkpoint, Recorder
 from featurelog.tables.history import (
     BROKER,
     CONTROLLER,
@@ -26,8 +27,10 @@ from featurelog.tables.history import (
 )
 from featurelog.tables.impossible import findings
 from featurelog.tables.inputs import ClusterCopies
-from featurelog.tables.merging import Piece, SnapshotFile, merged
+from featurelog.tables.merged_log import Piece, SnapshotFile
+from featurelog.tables.merging import merged
 from featurelog.tables.scans import KEYS, rows_of
+from featurelog.tables.snapshot_state import RULES, state_of
 from featurelog.tables.tracks import Evidence, Point
 from kafkafeatures.api.names import KRAFT_VERSION, METADATA_VERSION
 from kafkafeatures.core.facts.readings import majority_of
@@ -35,25 +38,31 @@ from kraftlog.arrow import DECODED
 from kraftlog.errors import ContradictionError
 from kraftlog.image import SMALL, BrokerRegistration, ControllerRegistration, ZkMigrationState
 from kraftlog.partition_records import MIN_INSYNC_REPLICAS
-from kraftlog.rules import CONTROL_RULES, METADATA_RULES
+from kraftlog.rules import CONTROL_RULES
 from kraftlog.schema import table
 from kraftlog.state import State
 from kraftlog.transactions import ABORT, BEGIN, TRANSACTION_KEYS, Transactions
 
 RECORD, CONTROL, SNAPSHOT = "record", "control", "snapshot"
 
-_RULES = {key: rule for section in SMALL for key, rule in METADATA_RULES[section].items()}
-
 _Record = tuple[int, Mapping[str, Any], Evidence]
 """A record: its api key, its fields, and a reference to it."""
 
+STEP = "walk"
+_OF_WALK = ("state", "transactions", "began", "position", "static_voters", "noted", "since_gap")
+_OF_HISTORY = ("levels", "nodes", "migration", "min_insync", "voter_sets", "doubts", "notes", "base", "end_ms")
 _MOST = 1000
 """Limit to the notes of each kind, and to the doubts: a log can cause any number of them."""
 
 
-def history_of(cluster: ClusterCopies) -> History:
-    """Read the files of a cluster, and return its history."""
-    return _Walk(History(cluster, merged(cluster))).run()
+def history_of(cluster: ClusterCopies, earlier: Checkpoint | None = None, settled_ms: int = SETTLED_MS) -> History:
+    """Read the files of a cluster, and return its history. earlier, settled_ms, raises: see `merged`."""
+    return _Walk(History(cluster, merged(cluster, earlier, settled_ms))).run()
+
+
+def _offset_of(item: Piece | SnapshotFile) -> int:
+    """Offset at which something takes effect."""
+    return item.end if isinstance(item, SnapshotFile) else item.begin
 
 
 class _Walk:
@@ -75,7 +84,9 @@ class _Walk:
 
     def run(self) -> History:
         history, log = self.history, self.history.log
-        if not log.pieces or log.pieces[0].begin > 0:
+        if log.earlier is not None:
+            self._continue(log.earlier)
+        elif not log.pieces or log.pieces[0].begin > 0:
             self.since_gap = True
             history.doubts.append(
                 Doubt("no_base", "neither the beginning of the log nor a snapshot of its state is here")
@@ -83,6 +94,8 @@ class _Walk:
         else:
             history.base = 0
         for item in self._in_order():
+            if log.recorder.is_due(STEP, _offset_of(item)):
+                self._save(log.recorder)
             if isinstance(item, SnapshotFile):
                 self._snapshot(item)
             else:
@@ -96,9 +109,23 @@ class _Walk:
         return history
 
     def _in_order(self) -> Iterator[Piece | SnapshotFile]:
-        """All pieces and snapshots by offset: a snapshot comes before the records that begin at its end."""
-        everything: list[Piece | SnapshotFile] = [*self.history.log.snapshots, *self.history.log.pieces]
-        return iter(sorted(everything, key=lambda item: item.end if isinstance(item, SnapshotFile) else item.begin))
+        """All new pieces and snapshots by offset: a snapshot comes before the records that begin at its end."""
+        everything: list[Piece | SnapshotFile] = [*self.history.log.new_snapshots, *self.history.log.new_pieces]
+        return iter(sorted(everything, key=_offset_of))
+
+    def _save(self, recorder: Recorder) -> None:
+        """Save the state of the walk."""
+        recorder.save(STEP, [{name: getattr(kept, name) for name in names} for kept, names in self._kept()])
+
+    def _continue(self, earlier: Checkpoint) -> None:
+        """Continue from a state that was saved."""
+        for (kept, _), values in zip(self._kept(), earlier.state(STEP), strict=True):
+            for name, value in values.items():
+                setattr(kept, name, value)
+
+    def _kept(self) -> tuple[tuple[object, Sequence[str]], ...]:
+        """Objects of which a checkpoint keeps attributes, with the names of these."""
+        return (self, _OF_WALK), (self.history, _OF_HISTORY)
 
     def _committed_below(self) -> int:
         """The offset below which every record is in a snapshot, or in copies of a majority of the voters.
@@ -246,7 +273,7 @@ class _Walk:
             return
         state = self.state
         try:
-            _RULES[key](state, data)
+            RULES[key](state, data)
         except ContradictionError as error:
             # Behind a gap, the node that the record is about may have registered in the gap.
             if not self.since_gap and evidence.offset not in self.refused:
@@ -316,7 +343,7 @@ class _Walk:
             self._gap(file.end)
             self.position = file.end
         self._open_transaction("is not over where a snapshot was made")
-        fresh, configs, header_ms, unreadable = _state_of(file)
+        fresh, configs, header_ms, unreadable = state_of(file)
         at = Evidence(source.node, source.file, file.end, header_ms)
         # The snapshot at 0 is written when the disk is formatted: the log does not have its content.
         was_known = not history.doubts and file.end > 0
@@ -368,33 +395,3 @@ class _Walk:
         names = sorted({*track.current, *configs})
         changed = [name for name in names if track.put(name, configs.get(name), at, before_known=is_known)]
         return [f"{MIN_INSYNC_REPLICAS} of {f'broker {name}' if name else 'all brokers'}" for name in changed]
-
-
-def _state_of(file: SnapshotFile) -> tuple[State, Mapping[str, str], int | None, list[Doubt]]:
-    """Contents of a snapshot: the state; configs as of `min_insync.value_of`; the time of its last record in ms, None:
-    not known; doubts about its records. Of the snapshot at offset 0 only control records count: Kafka reads no others
-    from it (see kraftlog's SnapshotReader).
-    """
-    state, doubts = State(SMALL), []
-    configs: dict[str, str] = {}
-    for row in rows_of(file.scan.small):
-        key = row["api_key"]
-        if file.end == 0 and not row["is_control"]:
-            continue
-        if row["status"] != DECODED:
-            if row["is_control"] or row["record_type"] is None or key in KEYS:
-                doubts.append(Doubt("not_decoded", f"snapshot {file.scan.source.file}: {row['reason']}"))
-            continue
-        data = json.loads(row["body"])
-        if row["is_control"]:
-            CONTROL_RULES[key](state, data)
-            continue
-        if key == table.CONFIG.key and (config := min_insync.value_of(data)) is not None and config[1] is not None:
-            configs[config[0]] = config[1]
-        try:
-            if key in _RULES:
-                _RULES[key](state, data)
-        except ContradictionError as error:
-            doubts.append(Doubt("contradiction_in_log", f"snapshot {file.scan.source.file}: {error}"))
-    at_ms = state.snapshot_timestamp_ms
-    return state, configs, (at_ms if at_ms >= 0 else None), doubts

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
 
-import pyarrow.compute as pc
-
 from featurelog.tables.inputs import ClusterCopies, NodeCopy
 from featurelog.tables.scans import Scan
 from kraftlog import files
@@ -159,15 +157,7 @@ def _written_twice(copy: _CopySnapshots, other: _CopySnapshots) -> bool:
     """True if both copies have the same snapshot, written at different times. The time is a proof because a checksum
     covers it; none covers offsets and epochs.
     """
-    return any(
-        _written_at(copy.snapshots[name]) != _written_at(other.snapshots[name]) for name in copy.names & other.names
-    )
-
-
-def _written_at(snapshot: Scan) -> int | None:
-    """The time in ms at which a snapshot was written: its records have that of their batch."""
-    last: int | None = pc.max(snapshot.small["timestamp_ms"]).as_py()
-    return last
+    return any(copy.snapshots[name].written_at != other.snapshots[name].written_at for name in copy.names & other.names)
 
 
 def _alternate(copy: _CopySnapshots, other: _CopySnapshots) -> bool:

@@ -206,7 +206,7 @@ class Availability(StrEnum):
 
 
 class RolloutSpec(Struct, frozen=True, kw_only=True):
-    """Rules for restarts of nodes, if a driver restarts them."""
+    """Rules for restarts of nodes, if a driver restarts them; and `windows`, which hold changes of levels as well."""
 
     max_parallel: Annotated[int | str, _max_parallel] = 1
     availability: Literal["NoUnderReplicated", "RespectMinISR"] = "NoUnderReplicated"

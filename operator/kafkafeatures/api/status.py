@@ -109,7 +109,13 @@ class BlockerStatus(StatusRecord, frozen=True, kw_only=True):
 
 
 class ExcusedTopics(StatusRecord, frozen=True, kw_only=True):
-    """Topics that the consent single-replica-topics covers, as `core/roll/excuses.py` makes them."""
+    """Topics that the consent single-replica-topics covers, as `core/roll/excuses.py` makes them.
+
+    partitions, topics: number of partitions that restarts make unavailable, and of their topics.
+    names: names of the first topics, for people.
+    digest: digest of all names.
+    marks: a short digest of each name, one after the other; empty for too many topics.
+    """
 
     partitions: int = 0
     topics: int = 0

@@ -86,7 +86,7 @@ class ExpositionReader:
                 may_end = bool(reading.scrape.family) and not reading.is_whole
             elif may_end and (text := line.decode(errors="replace").strip()):
                 may_end, reading.is_whole = False, True
-                if not text.startswith("#") and _parsed(text) is None:
+                if not text.startswith("#") and parse_sample(text) is None:
                     raise ScrapeRefused(f"has behind the counters, in line {number}, something that is not of a scrape")
         if reading.scrape.counters and not reading.is_whole:
             text = "ends in the request counters, and may be cut off: keep the whole answer of the exporter"
@@ -112,7 +112,7 @@ class ExpositionReader:
 
     def _parse_line(self, begin: bytes, line: str, number: int) -> tuple[_Head, float]:
         """The head of a line and its value; the head is remembered. Raises ScrapeRefused."""
-        parsed = _parsed(line)
+        parsed = parse_sample(line)
         if parsed is None:
             written = re.split(r"[{ \t]", line, maxsplit=1)[0]
             raise ScrapeRefused(f"has in line {number} no sample of {written[:80]}")
@@ -125,11 +125,6 @@ class ExpositionReader:
             text = f"has times of its own (line {number}), and may be old: keep what the exporter of the broker answers"
             raise ScrapeRefused(text)
         return head, sample.value
-
-
-def read_exposition(stream: BinaryIO) -> BrokerCounters:
-    """The counters of one scrape. Raises ScrapeRefused."""
-    return ExpositionReader().read(stream)
 
 
 def _lines(stream: BinaryIO) -> Iterator[list[bytes]]:
@@ -148,13 +143,7 @@ def _lines(stream: BinaryIO) -> Iterator[list[bytes]]:
         yield [line.lstrip() for line in lines] if is_indented else lines
 
 
-def parse_sample(line: str) -> Sample | None:
-    """The sample of a line; None if the line is not a sample."""
-    parsed = _parsed(line)
-    return None if parsed is None else parsed[0]
-
-
-def _parsed(line: str) -> tuple[Sample, bool] | None:
+def parse_sample(line: str) -> tuple[Sample, bool] | None:
     """(the sample of a line, True if it has a time of its own); None if the line is not a sample."""
     match = _SAMPLE.fullmatch(line)
     if match is None:

@@ -117,7 +117,8 @@ def propose(facts: StageInput) -> Proposal:
     """Proposals of all kinds of stages, and the plan for them."""
     parts: tuple[StageProposal, ...] = ()
     for kind in reversed(STAGES):  # from the last: each kind sees the proposals of the kinds after it
-        parts = (kind.propose(facts, parts), *parts)
+        if (part := kind.propose(facts, parts)) is not None:
+            parts = (part, *parts)
     migrates = any(part.kind == MIGRATION and (part.stages or not part.is_known) for part in parts)
     desired, observation, memory = facts.desired, facts.observation, facts.memory
     # While the levels are not known, the plan in the status stays as it is. The plan made here does not replace it, so

@@ -90,7 +90,8 @@ class KafkaPort(Protocol):
 
     async def validate(self, changes: Sequence[UpdateFeature], *, directly: bool = False) -> DryRun:
         """Dry run (validateOnly) of all changes in one request, never with kraft.version; nothing is changed.
-        `directly`: only at the active controller itself, never through a broker.
+        `directly`: only at the active controller itself if its address is known, since a broker may forward to an
+        earlier one; where no address is known, through a broker.
         """
 
     def prepared(self, change: UpdateFeature) -> AbstractAsyncContextManager[PreparedUpdate | NotSent]:

@@ -30,13 +30,13 @@ class Ages:
     """Ages of the stamps of one resource.
 
     monotonic: clock in seconds.
-    kept: memory of the last reading, by kind of stage.
+    stage_memory: memory of the last reading, by kind of stage.
     read_until: end of the metadata log at the last reading, by cluster id.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.monotonic = monotonic
-        self.kept: Mapping[str, StageMemory] = {}
+        self.stage_memory: Mapping[str, StageMemory] = {}
         self.read_until: dict[str, LogPosition] = {}
         self._times: dict[str, tuple[float, float]] = {}  # by stamp, monotonic times: when it was first read, and made
         self._last_read_at: float | None = None
@@ -52,10 +52,10 @@ class Ages:
         self._last_read_at = monotonic_time
 
     def note_failed_reading(self, reason: str, stamps: Iterable[str]) -> None:
-        """Note that the cluster could not be read. `stamps`: times since when something has been observed; their ages
-        begin anew.
+        """Note that the cluster could not be read. `stamps`: times since when something has been observed; for these,
+        `known_for` begins anew, and the ages (`of`) go on.
         """
-        self.kept = {kind: memory.interrupted(reason) for kind, memory in self.kept.items()}
+        self.stage_memory = {kind: memory.interrupted(reason) for kind, memory in self.stage_memory.items()}
         self._meet_anew(stamps)
 
     def _skip(self, stamps: Iterable[str], seconds: float) -> None:

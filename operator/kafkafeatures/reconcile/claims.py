@@ -191,7 +191,7 @@ class Claims:
             self._put(key, replace(ours, cluster_id=cluster_id))
         owner = self._oldest(self._of_cluster.get(cluster_id, ()), ours)
         if owner is not None:
-            return Owner(_name_for(owner, key), is_same_cluster=True)
+            return Owner(_name_for(owner, key), owns_cluster=True)
         monotonic_time, us = self._monotonic(), (key, ours.uid)
         acting = [
             life
@@ -199,9 +199,9 @@ class Claims:
             if step.cluster_id == cluster_id and step.until > monotonic_time and life != us
         ]
         if acting:
-            return Owner(_name_for(min(acting)[0], key), is_same_cluster=False, is_acting=True)
+            return Owner(_name_for(min(acting)[0], key), owns_cluster=False, is_acting=True)
         unread = self._oldest(self._of_cluster.get("", ()), ours)
-        return Owner(_name_for(unread, key), is_same_cluster=False) if unread is not None else None
+        return Owner(_name_for(unread, key), owns_cluster=False) if unread is not None else None
 
     def competing_driver(self, key: ResourceKey, stateful_set: str) -> str:
         """The older resource of the namespace that restarts the pods of this StatefulSet; empty for none."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # the command line has none
     from kafkafeatures.reconcile.client_evidence import LatestEvidence
 
 CompetingOwner = Callable[[str], Owner | None]
-"""Function that returns, for a cluster id, the older resource that owns the cluster or may own it; None for none."""
+"""Function that returns, for a cluster id, the resource that prevents this one from acting on it; None for none."""
 
 
 def no_other_owner(cluster_id: str) -> Owner | None:
@@ -59,7 +59,7 @@ class ReconcileContext(Struct, frozen=True):
     clock: the wall clock.
     monotonic: a monotonic clock, in seconds.
     ages: ages of times in the status; one object for all reconciliations of a resource in a process.
-    competing_owner: finds an older resource for a cluster id.
+    competing_owner: finds the resource that prevents this one from acting on a cluster, by the id of the cluster.
     before_act: called before the status is written; if it raises, nothing is written or sent.
     effects: called right before a step is sent.
     on_settled: called once no step of this resource can still be under way.

@@ -1,7 +1,7 @@
 """One reconciliation of one resource of the API server, with its connections, Events and pace.
 
 Called by the queue (`reconcile/queue.py`). Returns the seconds until the next one is due; None for a deleted resource.
-Between reconciliations it keeps what saves work, such as open connections, and nothing that a decision needs.
+Between reconciliations it keeps a `ProcessCache` of each resource and open connections: all of it may be lost.
 """
 
 from __future__ import annotations

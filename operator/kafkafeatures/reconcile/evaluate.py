@@ -87,13 +87,13 @@ async def evaluate(
     observation, remembered = settled.observation, _without_used_up(settled.status, resource.desired)
     facts = _stage_input(context, compared, settled, remembered, replication=replication, read_at=monotonic_read_at)
     proposal, stages = await run_in_thread(partial(assess, facts)) if replication is not None else assess(facts)
-    context.ages.kept = dict(chain.from_iterable(stage.stage_memory.items() for stage in stages))
+    context.ages.stage_memory = dict(chain.from_iterable(stage.stage_memory.items() for stage in stages))
     owner: Owner | None = None
     verdict: DryRun | None = None
     if compared.is_ours:
         remembered = _with_ended(context, replace(remembered, change_count=proposal.plan.change_count), stages)
         owner = _competing_owner(context, resource.desired, observation)
-        if not (owner and owner.is_same_cluster):
+        if not (owner and owner.owns_cluster):
             stages, verdict = await _with_verdict(context.kafka, resource.desired, stages, observation)
     decision = decide(
         GateInput(
@@ -182,7 +182,7 @@ def _stage_input(
     return StageInput(
         desired, settled.observation, memory, remembered, settled.followed, context.clock(), context.age_of,
         context.known_for, ours=compared.is_ours, restarts=_restarts_nodes(context, desired), replication=replication,
-        monotonic=context.ages.monotonic(), read_at=read_at, stage_memory=context.ages.kept,
+        monotonic=context.ages.monotonic(), read_at=read_at, stage_memory=context.ages.stage_memory,
         is_changing=is_changing(remembered),
     )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """State that a process keeps of a resource between reconciliations: pace, ages, and what saves a reading.
 
-Made and used by `reconcile/controller.py`. No decision rests on it: all of it may be lost at any moment, and the next
-reconciliation reads what it needs.
+Made and used by `reconcile/controller.py`. All of it may be lost at any moment: the next reconciliation reads what it
+needs, and what this process measures itself (`Ages`, such as the time for which a node is stable) begins anew.
 """
 
 from __future__ import annotations

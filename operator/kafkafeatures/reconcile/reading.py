@@ -20,7 +20,11 @@ from kafkafeatures.reconcile.ports import Resource
 async def read_context_of(context: ReconcileContext, resource: Resource) -> ReadContext:
     """Input for the choice of readings; the pods in it are read here."""
     return ReadContext(
-        resource.desired, resource.status, await pods(context.ports), context.clock(), stage_memory=context.ages.kept
+        resource.desired,
+        resource.status,
+        await pods(context.ports),
+        context.clock(),
+        stage_memory=context.ages.stage_memory,
     )
 
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import KazooException, NoAuthError, NoNodeError
@@ -26,8 +26,6 @@ from kafkafeatures.core.ports import Withheld
 from kafkafeatures.kafka.base.errors import AddressRefused, KafkaError, TimedOut, to_failure
 from kafkafeatures.zookeeper.connection import Frames, Sockets
 from kafkafeatures.zookeeper.ensemble import Ensemble
-
-T = TypeVar("T")
 
 SESSION = 10.0
 """Seconds after which ZooKeeper ends the session of a process that was killed; no request of it is accepted later."""

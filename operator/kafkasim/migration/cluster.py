@@ -346,7 +346,7 @@ class MigratingCluster(Elections):
         return self.faults.stalls
 
     def loses_a_write(self) -> bool:
-        """True if a write to ZooKeeper does not arrive now."""
+        """True if the next write to ZooKeeper does not arrive."""
         return bool(self.faults.lost_writes) and self.random.random() < self.faults.lost_writes
 
 

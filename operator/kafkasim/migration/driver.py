@@ -48,17 +48,23 @@ class DrivenCluster(Protocol):
     now_ms: int
     tree: Tree
 
-    def raise_epoch(self) -> None: ...
+    def raise_epoch(self) -> None:
+        """Raise the epoch of the controller in ZooKeeper, as each claim of `/controller` does."""
 
-    def deposed(self) -> None: ...
+    def deposed(self) -> None:
+        """Note that the broker which was the controller has lost `/controller` to the quorum."""
 
-    def led_by_quorum(self) -> None: ...
+    def led_by_quorum(self) -> None:
+        """Note that from now on the quorum decides about partitions."""
 
-    def finalized(self) -> None: ...
+    def finalized(self) -> None:
+        """Note that the migration is over."""
 
-    def loses_a_write(self) -> bool: ...
+    def loses_a_write(self) -> bool:
+        """True if the next write to ZooKeeper does not arrive."""
 
-    def stalls(self) -> bool: ...
+    def stalls(self) -> bool:
+        """True if nothing is written to ZooKeeper now."""
 
 
 class Driver:

@@ -169,7 +169,9 @@ class Elections:
         self.tree.write(EPOCH, str(value + 1).encode())
 
     def deposed(self) -> None:
-        """Depose the broker that is controller. `active` stays, as processes still come and go in ZooKeeper."""
+        """Note that the broker which was the controller has lost `/controller` to the quorum. `active` stays, as
+        processes still come and go in ZooKeeper.
+        """
         self.zookeeper.elected = None
 
     def _let_catch_up(self, world: World | None) -> None:

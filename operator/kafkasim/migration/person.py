@@ -36,10 +36,10 @@ class Person:
         elif "needed: stop the controllers" in message:
             self.stops_controllers()
 
-    def starts_controllers(self, form: Form = Form.MIGRATING_CONTROLLER) -> None:
-        """Start all controllers, each with a file of this kind."""
+    def starts_controllers(self) -> None:
+        """Start all controllers, each with the file of a migration."""
         for id_ in self._cluster.controller_ids:
-            self._cluster.change(Role.CONTROLLER, id_, form)
+            self._cluster.change(Role.CONTROLLER, id_, Form.MIGRATING_CONTROLLER)
             self._cluster.start(Role.CONTROLLER, id_)
 
     def stops_controllers(self) -> None:

@@ -49,11 +49,6 @@ class Tree:
         self._owners: dict[str, object] = {}
         self._past: deque[tuple[int, Mapping[str, Znode]]] = deque()  # time in ms, and the znodes until then
 
-    @property
-    def zxid(self) -> int:
-        """The id of the last transaction."""
-        return self._zxid
-
     def get(self, path: str) -> Znode | None:
         """The znode at this path; None where it is absent."""
         return self._znodes.get(path)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from msgspec import Struct
-
 from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.status import PlannedStage, StepState, StepStatus
 from kafkafeatures.core.engine.blockers import Blocker
@@ -14,9 +12,10 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Done
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput
 from kafkafeatures.core.engine.plan import Proposal
-from kafkafeatures.core.engine.stage import Conditions, Next, StageProposal, StageState
+from kafkafeatures.core.engine.stage import Conditions, Next, StageProposal, StageState, StageWork
 from kafkafeatures.core.facts.observation import NodeState, Observation
 from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.facts.workloads import WorkloadsReading
 from tests.contract.third_kind.step import UnregisterBroker, asked_for, registered_in
 
@@ -25,39 +24,13 @@ UNREGISTRATION = "Unregistration"
 BROKERS_UNREGISTERED = Condition("BrokersUnregistered")  # which only the copy has
 
 
-class UnregistrationWork(Struct, frozen=True):
-    """The unregistration of one broker, which is still registered or not."""
-
-    step: UnregisterBroker
-    is_over: bool
-
-    @property
-    def counted(self) -> int:
-        """Each broker that is gone."""
-        return int(self.is_over)
-
-    @property
-    def remaining(self) -> Sequence[str]:
-        """The remaining work, for people."""
-        return () if self.is_over else (str(self.step),)
-
-    @property
-    def is_irreversible(self) -> bool:
-        """A broker that starts registers itself."""
-        return False
-
-    @property
-    def is_safe_to_undo(self) -> bool:
-        """A broker that starts registers itself."""
-        return True
-
-    def steps(self) -> Iterator[StepStatus]:
-        """One."""
-        state = StepState.DONE if self.is_over else StepState.PENDING
-        yield StepStatus(
-            id="", action=self.step.kind, detail=str(self.step), reversible=True, undo="Safe",
-            consent=self.step.consent, state=state.value,
-        )  # fmt: skip
+def work_of(step: UnregisterBroker, *, is_over: bool) -> StageWork:
+    """The unregistration of one broker, which is still registered or not; a broker that starts registers itself."""
+    status = StepStatus(
+        id="", action=step.kind, detail=str(step), reversible=True, undo="Safe", consent=step.consent,
+        state=(StepState.DONE if is_over else StepState.PENDING).value,
+    )  # fmt: skip
+    return StageWork(() if is_over else (str(step),), Undo.SAFE, (status,), counted=int(is_over))
 
 
 class UnregistrationPart(StageProposal, frozen=True):
@@ -86,7 +59,7 @@ class UnregistrationPart(StageProposal, frozen=True):
             for one in self.pending
         )
 
-    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[UnregistrationWork, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[StageWork, ...] | None:
         """What each stage comes to by now; None where they are not what there is to do."""
         own = [one for one in stages if one.kind == UNREGISTRATION]
         brokers = [int(name.removeprefix("broker.")) for one in own for name in one.target]
@@ -94,7 +67,7 @@ class UnregistrationPart(StageProposal, frozen=True):
         if not left or len(brokers) != len(own):
             return None
         there = frozenset(brokers) if self.registered is None else self.registered
-        return tuple(UnregistrationWork(UnregisterBroker(one), one not in there) for one in brokers)
+        return tuple(work_of(UnregisterBroker(one), is_over=one not in there) for one in brokers)
 
 
 class UnregistrationNow(StageState, frozen=True):

@@ -14,7 +14,7 @@ import pytest
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
-from kafkafeatures.client_files.exposition import read_exposition
+from kafkafeatures.client_files.exposition import ExpositionReader
 from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MINUTE, Scrape, evidence_of
@@ -140,7 +140,7 @@ def test_the_operator_reads_the_same_from_an_address_that_its_policy_permits(his
 
 
 def by_exporter(port: int) -> Mapping[tuple[str, int], float]:
-    return read_exposition(io.BytesIO(scrape(port))).counters
+    return ExpositionReader().read(io.BytesIO(scrape(port))).counters
 
 
 def now() -> int:

@@ -97,7 +97,7 @@ def test_levels_are_raised_and_verified_and_the_next_apply_sends_nothing(cluster
         ),
     ],
 )
-def test_a_document_that_cannot_be_applied_is_refused_with_every_blocker(
+def test_a_document_that_cannot_be_applied_is_refused_with_the_reason(
     refusing: Cluster, tmp_path: Path, wanted: dict[str, int], said: str
 ) -> None:
     before = feature_records(refusing)

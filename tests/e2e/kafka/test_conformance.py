@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kafkafeatures.kafka.base.errors import ErrorCode
 from kafkafeatures.kafka.wire.codec import decode_response
 from tests.conformance import changes, names
 from tests.conformance.cases import ASKED_AGAIN, WORLDS, World, recorded
@@ -51,7 +52,7 @@ def test_a_voter_that_is_down_since_the_election_blocks_the_raise_of_kraft_versi
         first = cluster.leader()
         cluster.nodes[first].kill()
         active = cluster.nodes[cluster.leader(other_than=first)]
-        wait_until("the new leader judges", lambda: raising(active)[0] != 41)
-        assert raising(active) == (95, NOT_ALL_VOTERS)
+        wait_until("the new leader judges", lambda: raising(active)[0] != ErrorCode.NOT_CONTROLLER)
+        assert raising(active) == (ErrorCode.INVALID_UPDATE_VERSION, NOT_ALL_VOTERS)
         cluster.nodes[first].start(wait=False)
         wait_until("the voter that is back has reported what it supports", lambda: may_raise_kraft(active))

@@ -120,7 +120,7 @@ def test_a_migration_by_hand_is_rolled_back_from_half_way_after_apply_was_killed
     cluster = person.cluster
     person.start_controllers()
     person.wants("DualWrite")
-    person.apply(killed_after=4)
+    person.apply(killed_after=4)  # restarts
     in_kraft, shape = person.restarted[-1]
     assert shape is Shape.KRAFT_BROKER
 

@@ -238,13 +238,15 @@ def compared(person: Person) -> Callable[[], bool]:
 
 
 def test_two_active_controllers_at_once_end_by_the_remedy_of_the_message_and_no_record_is_lost(tmp_path: Path) -> None:
-    """One broker runs in KRaft mode: the broker that becomes the controller takes it for dead, and elects leaders."""
+    """One broker runs in KRaft mode: the broker that becomes the controller once `/controller` is deleted takes it for
+    dead, and elects leaders, as the quorum does.
+    """
     with migrating(tmp_path, extra=QUICK) as person:
         cluster = person.cluster
         write(person)
         person.start_controllers()
         person.wants("DualWrite")
-        person.apply(killed_after=4)
+        person.apply(killed_after=4)  # restarts: three brokers got the flag, and one of them runs in KRaft mode
         wait_until("all brokers are back", lambda: all_are_listed(person), step=0.5)
         person.deletes("/controller")
         wait_until("it is named", lambda: "two controllers at once" in person.plan())

@@ -169,8 +169,13 @@ class Resources:
         )
 
     def wait(self, name: str, condition: str, seconds: int = PATIENCE) -> None:
-        """`kubectl wait`."""
-        self._kubectl("wait", f"--for=condition={condition}", f"kff/{name}", f"--timeout={seconds}s")
+        """`kubectl wait`. A failure shows the conditions, and the roll, as they are then."""
+        try:
+            self._kubectl("wait", f"--for=condition={condition}", f"kff/{name}", f"--timeout={seconds}s")
+        except Refused as refused:
+            status = self.get(name).get("status") or {}
+            lines = [f"{each['type']} {each['status']} {each['message']}" for each in status.get("conditions", ())]
+            raise Refused("\n".join([str(refused), *lines, f"rollout: {status.get('rollout')}"])) from refused
 
     def condition(self, name: str, kind: str) -> dict[str, Any]:
         """One condition of the current generation; empty while there is none."""

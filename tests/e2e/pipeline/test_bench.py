@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from tests.amounts import SOAK, only_in_soak
-from tests.bench.pipelines import AGAINST_ONE_CORE, LOCAL, ONE_DAY, TWO_WORKERS
+from tests.bench.pipelines import AGAINST_ONE_CORE, LOCAL, ONE_MORE, TWO_WORKERS
 from tests.e2e.pipeline.sparks import ROOT, one_at_a_time
 
 LINES = {
     AGAINST_ONE_CORE: (f"Spark {LOCAL} against one core, warm: ", "a Python worker at most "),
     TWO_WORKERS: ("8 cluster directories with ", "2 workers against 1 worker, warm: ", "a Python worker at most "),
-    ONE_DAY: ("30 days of a cluster (", f"Spark {LOCAL}: ", ", Spark "),
+    ONE_MORE: ("30 days of a cluster (", f"Spark {LOCAL}: ", ", Spark "),
 }
 
 

@@ -67,6 +67,15 @@ def on_spark(
     return sparks.script("tests.e2e.pipeline.runs", *values)
 
 
+def test_a_run_on_spark_continues_the_tables_of_another_run(
+    inputs: list[Path], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    run(inputs[:1], tmp_path / "out")
+    summary = sparks.said(on_spark(inputs, tmp_path / "out"))
+    assert 0 < summary["files"] < 3
+    assert tables(tmp_path / "out") == expected
+
+
 def test_a_run_on_spark_writes_the_tables_of_a_run_on_one_core(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -143,9 +152,11 @@ def test_evidence_about_clients_gives_the_same_tables_on_spark_as_on_one_core(tm
     evidence.logs(tmp_path / "logs")
     evidence.everything(tmp_path / "evidence")
     values = sparks.arguments(tmp_path / "logs", tmp_path / "out", tmp_path / "evidence", HEAP)
-    summary = sparks.said(sparks.script("tests.e2e.pipeline.client_runs", *values))
-    assert summary == {"files": 8, "problems": []}
-    evidence.run(tmp_path / "logs", tmp_path / "expected", [tmp_path / "evidence"])
-    expected = tables(tmp_path / "expected")
-    assert tables(tmp_path / "out") == expected
-    assert expected["client_blockers"]
+    for count in (8, 1):
+        summary = sparks.said(sparks.script("tests.e2e.pipeline.client_runs", *values))
+        assert summary == {"files": count, "problems": []}
+        evidence.run(tmp_path / "logs", tmp_path / "expected", [tmp_path / "evidence"])
+        expected = tables(tmp_path / "expected")
+        assert tables(tmp_path / "out") == expected
+        assert expected["client_blockers"]
+        evidence.place(tmp_path / "evidence", 2, evidence.LOG, evidence.lines(evidence.TIMES))

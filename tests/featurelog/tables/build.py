@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from featurelog.tables import (
+    CHECKPOINTS,
     NO_DOCUMENTS,
     ClusterCopies,
     Documents,
@@ -202,7 +203,7 @@ def copy(
     name of the folder. voted: candidate of its vote in epoch 1, by default itself, so that copies of two nodes differ;
     -1: it has no vote.
     """
-    records = [FileRecords(node, name, rows_of(name, data).to_batches) for name, data in files.items()]
+    records = [FileRecords.of(node, name, rows_of(name, data).to_batches) for name, data in files.items()]
 
     said = int(node) if node_id is None and node.isdecimal() else node_id
     vote = None if voted == -1 else (1, voted if voted is not None else said or 0, "")
@@ -236,7 +237,8 @@ def tables(
     cluster = one(copies)
     if at_ms is None:
         at_ms = history_of(cluster).end_ms or 0
-    return tables_of(cluster, documents, Judging(at_ms, valid_for_ms))
+    made = tables_of(cluster, documents, Judging(at_ms, valid_for_ms))
+    return {name: table for name, table in made.items() if name != CHECKPOINTS}
 
 
 def rows(copies: Iterable[NodeCopy], name: str, **more: Any) -> list[dict[str, Any]]:

@@ -209,7 +209,7 @@ def test_no_op_records_that_were_thinned_out_are_no_gap() -> None:
     data = log([*healthy(), *[no_op()] * 50, leader(3002), *[no_op()] * 50])
     whole = rows_of(segment_name(0), data)
     thin = whole.take([*range(10), 58, 59, 60, 109])
-    found = history(NodeCopy("prod", "3001", None, (FileRecords("3001", segment_name(0), thin.to_batches),)))
+    found = history(NodeCopy("prod", "3001", None, (FileRecords.of("3001", segment_name(0), thin.to_batches),)))
     assert (found.end, found.doubts, found.notes) == (110, [], [])
 
 
@@ -219,8 +219,8 @@ def test_rows_may_come_in_batches_of_any_size() -> None:
     )
     for name, content in {segment_name(0): data, **snapshot_at(9, data)}.items():
         whole = rows_of(name, content)
-        of_one = FileRecords("3001", name, lambda whole=whole: whole.to_batches(max_chunksize=1))  # type: ignore[misc]
-        at_once = FileRecords("3001", name, whole.to_batches)
+        of_one = FileRecords.of("3001", name, lambda whole=whole: whole.to_batches(max_chunksize=1))  # type: ignore[misc]
+        at_once = FileRecords.of("3001", name, whole.to_batches)
         assert [tables([NodeCopy("prod", "3001", None, (each,))], at_ms=0) for each in (of_one,)] == [
             tables([NodeCopy("prod", "3001", None, (each,))], at_ms=0) for each in (at_once,)
         ]
@@ -247,7 +247,7 @@ def blocks(how_many: int) -> Callable[[], Iterator[pa.RecordBatch]]:
 def test_memory_does_not_grow_with_the_number_of_partition_changes() -> None:
     peaks = {}
     for how_many in (1, 4):
-        cluster = one([NodeCopy("prod", "3001", None, (FileRecords("3001", segment_name(0), blocks(how_many)),))])
+        cluster = one([NodeCopy("prod", "3001", None, (FileRecords.of("3001", segment_name(0), blocks(how_many)),))])
         tracemalloc.start()
         made = tables_of(cluster, NO_DOCUMENTS, Judging(0))
         peaks[how_many] = tracemalloc.get_traced_memory()[1]

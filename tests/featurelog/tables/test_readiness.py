@@ -103,12 +103,14 @@ def test_the_verdict_is_unknown_where_only_an_uncommitted_record_makes_the_clust
 
 
 def test_the_records_of_a_snapshot_are_committed() -> None:
-    whole = log([*healthy(), registered_broker(7, 500, supports=OF_3_9), unregistered_broker(7, 500)])
-    files = {segment_name(0): whole, **snapshot_at(11, whole)}
-    row = readiness([copy("3001", files)], "4.2")
-    assert (row["committed_below"], unknown_kinds(row)) == (11, {"coverage"})
-    before = log([*healthy(), registered_broker(7, 500, supports=OF_3_9)])
-    assert verdicts([copy("3001", files), copy("3002", {segment_name(0): before})])["4.2"] == "ready"
+    """Two of three copies are enough then, although only one has the unregistration of the blocking broker 7."""
+    blocked = [*healthy(), registered_broker(7, 500, supports=OF_3_9)]
+    records = [*blocked, unregistered_broker(7, 500)]
+    with_snapshot = {segment_name(0): log(records), **snapshot_at(len(records), log(records))}
+    row = readiness([copy("3001", with_snapshot)], "4.2")
+    assert (row["committed_below"], unknown_kinds(row)) == (len(records), {"coverage"})  # a single copy is too few
+    copies = [copy("3001", with_snapshot), copy("3002", {segment_name(0): log(blocked)})]
+    assert verdicts(copies)["4.2"] == "ready"
 
 
 def whole_of(data: bytes, nodes: Iterable[int]) -> list[NodeCopy]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkafeatures.cli.cluster.client_config import ConfigInvalid, parse_properties, read_security, security_of
+from kafkafeatures.cli.cluster.client_config import ConfigInvalid, parse_properties, read_properties, security_of
 from kafkafeatures.kafka.base.settings import Address, OAuthClient, OAuthToken, parse_addresses
 
 CERT = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -48,7 +48,7 @@ def test_pem_stores_give_the_certificate_chain_and_the_key(tmp_path: Path) -> No
         f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={tmp_path}/ca.pem\n"
         f"ssl.keystore.type=PEM\nssl.keystore.location={tmp_path}/me.pem\n"
     )
-    tls = read_security(tmp_path / "f").tls
+    tls = security_of(read_properties(tmp_path / "f"), "f").tls
     assert tls is not None
     assert (tls.ca, tls.certificate, tls.key) == (CERT, CERT, KEY)
 
@@ -141,7 +141,7 @@ config.providers.p.class=%s
 
 def password(tmp_path: Path, reference: str, provider: str, more: str = "") -> str | None:
     (tmp_path / "f").write_text(LOGIN % (reference, provider) + more)
-    sasl = read_security(tmp_path / "f").sasl
+    sasl = security_of(read_properties(tmp_path / "f"), "f").sasl
     return sasl.password if sasl is not None else None
 
 
@@ -208,7 +208,7 @@ def test_a_value_of_a_config_provider_that_is_itself_a_reference_is_never_sent(
 def test_a_reference_without_a_config_provider_is_refused(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("security.protocol=${env:KAFKA_PROTOCOL}\n")
     with pytest.raises(ConfigInvalid, match=r"names the provider 'env', and config\.providers lists none"):
-        read_security(tmp_path / "f")
+        read_properties(tmp_path / "f")
 
 
 def test_a_password_with_dollar_signs_and_an_unused_config_provider_are_accepted(tmp_path: Path) -> None:

@@ -194,6 +194,10 @@ def test_log_verify_does_not_change_the_file_or_its_folder(tmp_path: Path) -> No
     assert [one.name for one in tmp_path.iterdir()] == [FIRST]
 
 
+A_BATCH = len(batch(0, no_op()))
+"""Bytes of each batch of `three_segments`."""
+
+
 def three_segments(folder: Path) -> None:
     segment(folder, batch(0, no_op()), batch(1, no_op()))
     (folder / SECOND).write_bytes(batch(2, no_op()))
@@ -217,15 +221,15 @@ def snapshot_at(folder: Path, end: int, *, without: int = 0) -> Path:
     [
         (lambda folder: (folder / SECOND).unlink(), "ends at offset 2, but the next segment begins at 3"),
         (lambda folder: (folder / FIRST).unlink(), "the records before offset 2 are missing"),
-        (lambda folder: cut(folder / FIRST, 72), "ends at offset 1, but the next segment begins at 2"),
-        (lambda folder: cut(folder / SECOND, 72), "ends at offset 2, but the next segment begins at 3"),
+        (lambda folder: cut(folder / FIRST, A_BATCH), "ends at offset 1, but the next segment begins at 2"),
+        (lambda folder: cut(folder / SECOND, A_BATCH), "ends at offset 2, but the next segment begins at 3"),
         (lambda folder: (folder / THIRD).rename(folder / f"{9:020}.log"), "begins at offset 3, expected 9"),
         (lambda folder: snapshot_at(folder, 2, without=1), "the snapshot has no footer"),
         (lambda folder: (folder / f"{2:020}-0000000001.checkpoint").touch(), "the snapshot has no header"),
     ],
     ids=["middle", "first", "batch", "empty", "name", "footer", "snapshot"],
 )
-def test_log_verify_reports_missing_files(
+def test_log_verify_reports_missing_files_and_batches(
     change: Callable[[Path], object], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     three_segments(tmp_path)

@@ -120,23 +120,28 @@ def test_the_pipeline_needs_java_only_if_there_are_new_files(
     assert "Spark needs Java 17 or newer" in capsys.readouterr().err
 
 
-def test_changed_documents_change_the_tables_without_a_new_log(
-    config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_new_document_changes_the_tables_without_a_new_log(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def drift() -> tuple[str, str | None]:
+        (row,) = map(json.loads, tables(config.parent / "out")["drift"])
+        return row["drift"], row["document"]
+
     put(config.parent / "in", "orders", "1", SEGMENT, made_log(), "orders-id")
     (config.parent / "documents").mkdir()
     config.write_text(ONE_CORE + "documents: documents\n")
     assert pipeline(config) == 0
-    before = tables(config.parent / "out")["drift"]
+    assert drift() == ("Unknown", None)
+    capsys.readouterr()
     document = {
-        "apiVersion": "features.kafka.dev/v1alpha1", "kind": "KafkaFeatures", "metadata": {"name": "orders"},
-        "spec": {"cluster": {"bootstrapServers": "a:1"}, "features": {"metadataVersion": "3.9"}},
+        "apiVersion": "kafkafeatures.dev/v1alpha1", "kind": "KafkaFeatures", "metadata": {"name": "orders"},
+        "spec": {
+            "cluster": {"bootstrapServers": "a:1"}, "features": {"levels": [{"name": "metadata.version", "level": 21}]}
+        },
         "status": {"clusterId": "orders-id"},
     }  # fmt: skip
     (config.parent / "documents" / "orders.json").write_text(json.dumps(document))
     assert pipeline(config) == 0
-    assert tables(config.parent / "out")["drift"] != before
-    assert "nothing new" in capsys.readouterr().out
+    assert drift() == ("Drifted", "default/orders")  # the log has a higher level
+    assert capsys.readouterr().out.startswith("pipeline: nothing new in 1 cluster")
 
 
 def test_a_second_pipeline_run_at_the_same_time_fails_with_one_line(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -105,11 +106,29 @@ def test_partitions_above_the_maximum_of_the_chart_are_counted() -> None:
     assert "7 more of them had it no worse than the last one here." in made.text
 
 
+def history(*absences: Absence, end: Moment | None = None) -> RollHistory:
+    """A log that was read from its beginning, has these absences, and in which no partition suffered. `end`: its last
+    record; by default a minute after NOW.
+    """
+    return RollHistory(
+        known_from=None, end=end or Moment(MS + 60_000, 99), absences=absences, strips=(), affected=0,
+        without_leader=0, below_minimum=0, partitions=4, minimum_known=True, unreadable=0,
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("turns", [MAX_PIECES, 100 * MAX_PIECES])
 def test_a_flapping_partition_is_drawn_with_its_latest_changes_and_its_total_time(turns: int) -> None:
-    stretches = tuple(Stretch(MS + at * 1000, MS + at * 1000 + 400, 2, True, False, at) for at in range(turns))
-    strip = Strip("flaps", 0, 3, 2, 0, 0, turns * 400, False, stretches)
-    made, text = shown(RollHistory(None, Moment(MS + turns * 1000, turns), (), (strip,), 1, 0, 0, 9, True, 0))
+    stretches = tuple(
+        Stretch(
+            MS + at * 1000, MS + at * 1000 + 400, in_sync=2, has_leader=True, below_minimum=False, offset=at
+        )
+        for at in range(turns)
+    )  # fmt: skip
+    strip = Strip(
+        "flaps", 0, replicas=3, fewest=2, without_leader_ms=0, below_minimum_ms=0, under_replicated_ms=turns * 400,
+        lasts=False, stretches=stretches,
+    )  # fmt: skip
+    made, text = shown(replace(history(end=Moment(MS + turns * 1000, turns)), strips=(strip,), affected=1))
     (track,) = re.findall(r'<div class="track">(.*?)</div>', text)
     assert track.count("<span") == MAX_PIECES
     left = [float(each) for each in re.findall(r"left:([\d.]+)%", track)]
@@ -133,11 +152,10 @@ def test_the_page_takes_restarts_from_events_without_the_log_and_says_what_is_mi
 
 
 def test_a_restart_of_the_operator_and_its_absence_in_the_log_are_one_row() -> None:
-    steps = [Moment(MS + 1000 * at, 10 + at) for at in (1, 3, 9, 10, 12)]
-    away = Absence("broker", 3, steps[0], steps[1], steps[2], steps[3], steps[4])
+    stopping, fenced, registered, unfenced, in_sync = (Moment(MS + 1000 * at, 10 + at) for at in (1, 3, 9, 10, 12))
+    away = Absence("broker", 3, stopping, fenced, registered, unfenced, in_sync)
     told = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=50))]
-    history = RollHistory(None, Moment(MS + 60_000, 99), (away,), (), 0, 0, 0, 4, True, 0)
-    made, _ = shown(history, {"rollout": {"startedAt": stamp(NOW)}}, told)
+    made, _ = shown(history(away), {"rollout": {"startedAt": stamp(NOW)}}, told)
     assert made.rows_under("Timeline of 1 restart,")[1:] == [["broker 3orders-3", "", "49 s"]]
     assert "1restart" in made.text
     assert "1most nodes away at once" in made.text
@@ -155,7 +173,7 @@ def test_the_page_says_which_history_is_missing_before_a_snapshot() -> None:
 
 def test_restarts_above_the_maximum_of_the_chart_are_counted() -> None:
     many = tuple(Absence("broker", at, fenced=Moment(MS + at, at)) for at in range(MAX_ROWS + 3))
-    made, _ = shown(RollHistory(None, Moment(MS + 60_000, 99), many, (), 0, 0, 0, 4, True, 0))
+    made, _ = shown(history(*many))
     assert len(made.rows_under("Timeline")) == 1 + MAX_ROWS
     assert "the 3 earlier ones are not shown" in made.text
 
@@ -170,7 +188,7 @@ def test_names_of_topics_are_escaped_on_the_roll_page() -> None:
 
 def test_a_time_beyond_the_calendar_does_not_break_the_page() -> None:
     absence = Absence("broker", 3, fenced=Moment(1 << 62, 4))  # ms: beyond the year 9999
-    made, _ = shown(RollHistory(None, Moment(MS, 99), (absence,), (), 0, 0, 0, 4, True, 0))
+    made, _ = shown(history(absence, end=Moment(MS, 99)))
     assert "broker 3" in made.text
 
 

@@ -34,13 +34,18 @@ def at(seconds: float) -> Point:
 
 def history(*absences: Absence, end: float = 600.0, known_from: Moment | None = None) -> RollHistory:
     """A log with these absences, which ends `end` seconds after NOW."""
-    return RollHistory(known_from, after(end, 999), absences, (), 0, 0, 0, 9, True, 0)
+    return RollHistory(
+        known_from, after(end, 999), absences, strips=(), affected=0, without_leader=0, below_minimum=0, partitions=9,
+        minimum_known=True, unreadable=0,
+    )  # fmt: skip
 
 
 def broker(number: int, begin: float, role: str = "broker") -> Absence:
     """An absence of ten seconds, from its begin to in sync; its five records have the offsets 100 to 104."""
-    steps = [after(begin + more, 100 + index) for index, more in enumerate((0, 2, 8, 9, 10))]
-    return Absence(role, number, steps[0], steps[1], steps[2], steps[3], steps[4])
+    stopping, fenced, registered, unfenced, in_sync = (
+        after(begin + more, 100 + index) for index, more in enumerate((0, 2, 8, 9, 10))
+    )
+    return Absence(role, number, stopping, fenced, registered, unfenced, in_sync)
 
 
 def rows(*restarts: Restart, log: RollHistory | None, since: float = -60.0) -> list[NodeAbsence]:
@@ -189,7 +194,7 @@ def test_restarts_missing_in_the_log_come_from_the_operator_and_older_ones_are_l
 def test_a_phase_read_from_a_snapshot_is_dated_as_latest_time() -> None:
     begin = after(0.0, 50)
     (row,) = rows(log=history(Absence("broker", 3, fenced=begin), known_from=begin))
-    assert row.stop == Point(time_in_log(begin.at_ms), 50, is_latest=True)
+    assert row.stop == Point(time_in_log(begin.at_ms), 50, is_upper_bound=True)
 
 
 def test_a_broker_that_was_unregistered_is_not_waited_for() -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from kafkafeatures.api.reasons import PlanVerdict
 from kafkafeatures.api.records import stamp
-from kafkafeatures.api.status import EMPTY, read_status
+from kafkafeatures.api.status import read_status
 from kafkafeatures.cli.kube.plan import plan_document_of
 from kafkafeatures.cli.kube.resource import KubeResource
 from kafkafeatures.cli.kube.status_text import age, draw_plan_of, draw_status
@@ -23,7 +23,7 @@ from kafkafeatures.core.engine.steps import DryRunAccepted
 from kafkafeatures.core.levels.soak import soak_of
 from kafkafeatures.core.report.plan_document import plan_document
 from tests.kafkafeatures import statuses
-from tests.kafkafeatures.deciding import changes_in, decide, propose
+from tests.kafkafeatures.deciding import changes_in, decide, facts_of, propose
 from tests.kafkafeatures.statuses import UP, resource
 from tests.kafkafeatures.worlds import NOW, observation
 
@@ -274,7 +274,7 @@ def test_the_plan_document_of_a_status_equals_that_of_a_live_observation(name: s
     wanted, seen = PLANS[name], observation()
     stored = statuses.status(wanted)
     status, proposal = read_status(stored)[0], propose(wanted, seen, Memory())
-    soak = soak_of(wanted, seen, changes_in(proposal), EMPTY, current_stamp=stamp(NOW), monotonic=0.0, read_at=0.0)
+    soak = soak_of(facts_of(wanted, seen, now=NOW), changes_in(proposal))
     decision = decide(wanted, seen, verdict=DryRunAccepted(), soak=soak)
     ours = plan_document_of(resource(stored))
     live = plan_document(

@@ -39,7 +39,7 @@ from kafkafeatures.core.facts.znodes import StoreComparison
 from kafkafeatures.core.kinds import assess
 from kafkafeatures.core.migration.copied.survey import Survey
 from kafkafeatures.core.migration.delete_znodes import DeleteZnodes
-from kafkafeatures.core.migration.demands import known_of
+from kafkafeatures.core.migration.demands import setting_facts_of
 from kafkafeatures.core.migration.positions import Position
 from kafkafeatures.core.migration.settings import Requirement, Shape, required
 from kafkafeatures.core.report.status import status_of
@@ -80,7 +80,7 @@ NEW = {"metadata.version": (1, 21), "kraft.version": (0, 1)}
 
 def settings(id_: int, shape: Shape) -> Mapping[str, Setting]:
     """Build the settings that a node of this shape reports."""
-    known_settings = known_of({}, "3.9")
+    known_settings = setting_facts_of({}, "3.9")
     rules = dict(required(shape, replace(known_settings, node_id=id_, ibp="3.9-IV0")))
     node_settings = preflights.settings()
     for name, rule in rules.items():

@@ -45,6 +45,7 @@ CONTROLLERS = (3001, 3002, 3003)
 RACKS = [(1, 2, 3), (4, 5, 6), (1, 5, 3), (4, 2, 6)]  # each partition once in every rack: 1 and 4, 2 and 5, 3 and 6
 PARTITIONS = tuple(row("orders", *replicas, number=number) for number, replicas in enumerate(RACKS))
 ROLLOUT = Rollout(STATEFUL_SET.name, ("broker",), ("controller",), max_parallel=MaxParallel(2))
+ONE_AT_A_TIME = replace(ROLLOUT, max_parallel=MaxParallel(1))
 
 CRASHES: Mapping[str, Any] = {
     "waiting": "CrashLoopBackOff",

@@ -195,21 +195,23 @@ def test_the_first_level_change_of_a_wholly_read_log_starts_at_level_0() -> None
 
 
 def test_a_plan_whose_level_was_changed_by_others_is_over_and_counts_as_one_change() -> None:
-    before = status(plan=planned(), change_count=3)
-    moves: dict[str, Moves] = {"group.version": ((101, 0),)}
-    after = void_after(before, before, (), moves)
+    before = status(plan=planned("group.version"), change_count=3)
+    by_others: dict[str, Moves] = {"group.version": ((101, 0),)}
+    after = void_after(before, before, consents=(), moved=by_others)
     assert (after.plan, after.change_count) == (None, 4)
 
 
 def test_a_change_by_others_is_not_counted_again_if_the_end_of_the_own_step_was_counted() -> None:
-    before = status(plan=planned(), change_count=3)
+    before = status(plan=planned("group.version"), change_count=3)
     counted = replace(before, change_count=4)
-    assert void_after(before, counted, (), {"group.version": ((101, 0),)}).change_count == 4
+    by_others: dict[str, Moves] = {"group.version": ((101, 0),)}
+    assert void_after(before, counted, consents=(), moved=by_others).change_count == 4
 
 
 def test_a_change_by_others_of_another_feature_ends_no_plan() -> None:
-    before = status(plan=planned(), change_count=3)
-    after = void_after(before, before, (), {"share.version": ((101, 1),)})
+    before = status(plan=planned("group.version"), change_count=3)
+    by_others: dict[str, Moves] = {"share.version": ((101, 1),)}
+    after = void_after(before, before, consents=(), moved=by_others)
     assert (after.plan, after.change_count) == (before.plan, 3)
 
 

@@ -150,8 +150,8 @@ def test_a_level_below_every_range_is_a_blocker_with_the_lowest_supported_level(
 def test_a_misspelt_feature_gets_a_suggestion_and_a_feature_of_a_newer_kafka_does_not(
     feature: str, remedy: str
 ) -> None:
-    question = LevelCheckInput(observation(), (), unknown_features=((feature, 1),))
-    (unknown,) = blockers(question)
+    inputs = LevelCheckInput(observation(), (), unknown_features=((feature, 1),))
+    (unknown,) = blockers(inputs)
     assert unknown.message == f"unknown feature {feature}: no node supports it"
     assert unknown.remedy.startswith(remedy)
 

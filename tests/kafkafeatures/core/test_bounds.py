@@ -12,6 +12,7 @@ from kafkafeatures.api.records import Stamp
 from kafkafeatures.api.status import (
     EMPTY,
     BlockerStatus,
+    ExcusedTopics,
     FeatureState,
     FeatureStatus,
     HistoryEntry,
@@ -27,7 +28,7 @@ from kafkafeatures.api.status import (
     WorkloadStatus,
 )
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.costs import as_planned
+from kafkafeatures.core.engine.costs import without_marks
 from kafkafeatures.core.kinds import in_flight
 from kafkafeatures.core.report.bounds import MAX_STATUS, bounded
 from kafkafeatures.core.roll.excuses import MOST_MARKS, excused_by
@@ -109,30 +110,41 @@ def test_a_status_stays_below_32_kib_and_keeps_every_node_in_flight_and_every_le
     assert shortened.rollout.revisions[:3] == before.rollout.revisions[:3]
 
 
-def test_the_status_of_a_large_roll_keeps_every_intent_feature_and_plan() -> None:
-    """64 restarts in flight, 300 restarted nodes whose ids form no ranges, and a consent to many topics. `stoppedAfter`
-    is written as 100 s instead of a time, which takes less room.
+MANY_TOPICS = excused_by({f"topic-of-some-application-{number}": 1 for number in range(MOST_MARKS)})
+"""A consent to as many topics as the status has marks for."""
+
+
+def large_roll(excused: ExcusedTopics | None) -> Status:
+    """Build the status of a roll with 64 restarts in flight and 300 restarted nodes, whose ids form no ranges."""
+    intents = (restart_of(900 + number, "kafka-broker", 10**12) for number in range(MOST_IN_FLIGHT))
+    restarts = (restart for restart in map(in_flight, intents) if isinstance(restart, RestartInFlight))
+    stopped = (
+        restart.remembering(replace(restart, stopping_since=Stamp("2026-01-02T03:05:45Z"))) for restart in restarts
+    )
+    status = full(512)
+    assert status.rollout is not None
+    rollout = replace(status.rollout, excused=excused, nodes=", ".join(str(3 * number) for number in range(300)))
+    return replace(status, intents=tuple(restart.to_intent() for restart in stopped), rollout=rollout)
+
+
+def test_the_status_of_a_large_roll_keeps_every_intent_and_feature() -> None:
+    status = large_roll(MANY_TOPICS)
+    assert status.intents[0].unknown["stoppedAfter"] == 100  # seconds: a time would take more room
+    shortened = bounded(status, len(status.features))
+    assert len(json.dumps(shortened.as_json())) < 32 * 1024
+    assert (shortened.intents, shortened.features) == (status.intents, status.features)
+
+
+def test_the_status_of_a_large_migration_keeps_every_intent_and_its_plan() -> None:
+    """The plan of a migration has the marks of the topics, which all of its rolls use; `status.rollout`, which has them
+    otherwise, has none.
     """
-    intents = tuple(restart_of(900 + number, "kafka-broker", 10**12) for number in range(MOST_IN_FLIGHT))
-    stopped = (intent for intent in map(in_flight, intents) if isinstance(intent, RestartInFlight))
-    stopped_at = Stamp("2026-01-02T03:05:45Z")
-    intents = tuple(restart.remembering(replace(restart, stopping_since=stopped_at)).to_intent() for restart in stopped)
-    assert intents[0].unknown["stoppedAfter"] == 100
-    before = replace(full(512), intents=intents)
-    assert before.rollout is not None
-    excused = excused_by({f"topic-of-some-application-{number}": 1 for number in range(MOST_MARKS)})
-    nodes = ", ".join(str(3 * number) for number in range(300))
-    before = replace(before, rollout=replace(before.rollout, excused=excused, nodes=nodes))
-    shortened = bounded(before, len(before.features))
-    assert len(json.dumps(shortened.as_json())) < 32 * 1024
-    assert (shortened.intents, shortened.features) == (before.intents, before.features)
-    shown = PlannedStage(kind="Migration", start={"phase": "None"}, target={"phase": "Finalized"}, excused=excused)
+    shown = PlannedStage(kind="Migration", start={"phase": "None"}, target={"phase": "Finalized"}, excused=MANY_TOPICS)
     plan = PlanStatus(hash="sha256:" + "a" * 64, created_at=AT, irreversible=True, summary="s" * 512, stages=(shown,))
-    assert before.rollout is not None
-    planned = replace(before, plan=plan, rollout=replace(before.rollout, excused=as_planned(excused)))
-    shortened = bounded(planned, len(planned.features))
+    status = replace(large_roll(without_marks(MANY_TOPICS)), plan=plan)
+    shortened = bounded(status, len(status.features))
     assert len(json.dumps(shortened.as_json())) < 32 * 1024
-    assert (shortened.intents, shortened.plan) == (planned.intents, planned.plan)
+    assert (shortened.intents, shortened.plan) == (status.intents, status.plan)
 
 
 def test_an_intent_of_a_restart_has_each_field_once_and_is_read_back_as_written() -> None:

@@ -63,11 +63,21 @@ STEPS = {"release": WHOLE, "release and raise": RAISED, "withdraw": EARLY}
 
 
 def test_the_transaction_deletes_controller_and_migration_in_the_versions_that_were_read() -> None:
-    migration, controller = ZnodeLife(40, 9), ZnodeLife(70, 0)
-    expected = DeleteZnodes(CLUSTER, ControllerEpoch(12, 12), migration, controller, None, progress().text)
-    assert expected == WHOLE
-    assert str(WHOLE) == "delete /controller and /migration"
-    assert list(WHOLE.deletes) == ["/controller", "/migration"]
+    migration = progress(czxid=40, version=9)
+    controller = replace(claimed(czxid=70), version=3)
+    epoch = ControllerEpoch(12, version=8)  # above those of the quorum and of the partitions, so it is not raised
+    znodes = reading(controller=controller, migration=migration, controller_epoch=epoch)
+    deletion = expect_deletion(release(znodes, partition_epoch=3))
+    assert deletion == DeleteZnodes(
+        cluster_id=CLUSTER,
+        epoch=epoch,
+        migration=ZnodeLife(czxid=40, version=9),
+        controller=ZnodeLife(czxid=70, version=3),
+        raise_to=None,
+        znode_content=migration.text,
+    )
+    assert list(deletion.deletes) == ["/controller", "/migration"]
+    assert str(deletion) == "delete /controller and /migration"
 
 
 @pytest.mark.parametrize(
@@ -366,7 +376,7 @@ def test_the_lines_about_a_deletion_name_its_znodes_and_its_progress() -> None:
     sent = DeletionInFlight(WHOLE, AT, Via.ZOOKEEPER)
     unanswered, answered = (deletion.progress(lambda _: "3 s") for deletion in (sent, replace(sent, accepted=True)))
     assert unanswered == "delete /controller and /migration, sent 3 s ago; outcome not known yet"
-    assert answered.endswith("done; the znodes are being read again")
+    assert answered == "delete /controller and /migration, sent 3 s ago; done; the znodes are being read again"
     assert WHOLE.request == "ZooKeeper transaction: delete /controller and /migration"
     assert WHOLE.in_progress == "delete /controller and /migration in ZooKeeper"
 

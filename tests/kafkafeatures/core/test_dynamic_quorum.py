@@ -39,7 +39,7 @@ def cluster(*hosts: str, levels: dict[str, int] = STATIC) -> Observation:
 
 def lines_of(observation: Observation) -> list[str]:
     plan = propose(WANTED, observation, Memory()).plan
-    return [line for work in plan.work for step in work.steps() for line in step.effects]
+    return [line for work in plan.work for step in work.steps for line in step.effects]
 
 
 def test_the_step_shows_the_voter_addresses_that_the_metadata_log_will_hold() -> None:

@@ -203,7 +203,7 @@ def status_after_decision(
     wanted: DesiredState, observation: Observation, previous: Status | None = None, *, older: bool = False
 ) -> Status:
     proposal = propose(wanted, observation, Memory())
-    owner = Owner("kafka/older", is_same_cluster=True) if older else None
+    owner = Owner("kafka/older", owns_cluster=True) if older else None
     decision = decide(wanted, observation, proposal=proposal, verdict=DryRunAccepted(), owner=owner)
     return status_of(
         decision, observation, proposal, generation=1, previous=previous or EMPTY, version="0.1.0", now=NOW

@@ -47,10 +47,10 @@ def test_opening_one_gate_after_another_shows_each_next_gate_for_every_kind_of_s
     """`shut` closes every gate of the document; each line below opens one more."""
     policy, another = ApprovalPolicy.ALWAYS, frozenset({"sha256:0123456789"})
     shut = replace(wanted, cluster_id="another", mode=Mode.OBSERVE, suspend=True, policy=policy, approvals=another)
-    older = Owner("kafka/older", is_same_cluster=True)
+    older = Owner("kafka/older", owns_cluster=True)
     decisions = [decision_at(shut, older)]
     decisions.append(decision_at(shut := replace(shut, cluster_id=""), older))
-    decisions.append(decision_at(shut, maybe := replace(older, is_same_cluster=False)))
+    decisions.append(decision_at(shut, maybe := replace(older, owns_cluster=False)))
     decisions.append(decision_at(shut := replace(shut, mode=Mode.APPLY), maybe))
     decisions.append(decision_at(shut := replace(shut, suspend=False), maybe))
     decisions.append(decision_at(shut := replace(shut, rollout=replace(CLOSED, windows=())), maybe))
@@ -71,7 +71,7 @@ def test_opening_one_gate_after_another_shows_each_next_gate_for_every_kind_of_s
 def test_no_step_begins_while_an_older_resource_may_own_the_cluster(wanted: DesiredState) -> None:
     opened = replace(wanted, rollout=replace(CLOSED, windows=()), policy=ApprovalPolicy.NEVER)
     assert isinstance(decision_at(opened), Act)
-    assert isinstance(decision_at(opened, Owner("kafka/older", is_same_cluster=False)), Wait)
+    assert isinstance(decision_at(opened, Owner("kafka/older", owns_cluster=False)), Wait)
 
 
 @pytest.mark.parametrize("wanted", [LEVELS, ROLLS], ids=["levels", "restarts"])

@@ -17,6 +17,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Done, Held
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, Mode, Rollout
 from kafkafeatures.core.engine.kind import ReadContext
+from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.facts.observation import Known, MetadataMode, Observation, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.settings import IBP
@@ -28,6 +29,7 @@ from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from tests.kafkafeatures.core.fleets import requested
 from tests.kafkafeatures.core.ibps import IN_PODS, broker, brokers, in_pods, wanting
 from tests.kafkafeatures.core.migrations import Look, a_node, cluster, looks, message_of
+from tests.kafkafeatures.core.plans import standing
 from tests.kafkafeatures.core.replicas import reading, row
 from tests.kafkafeatures.ensembles import CLUSTER, claimed, progress
 from tests.kafkafeatures.worlds import NOW, SILENT, known
@@ -313,7 +315,7 @@ def test_an_image_is_rolled_once_every_broker_uses_the_wanted_ibp() -> None:
 def test_the_plan_names_each_roll_and_only_the_last_one_is_irreversible() -> None:
     look = Look(wanting(), brokers(uses=None, knows="3.8-IV0"))
     (work,) = look.proposal.plan.work
-    steps = list(work.steps())
+    steps = work.steps
     assert [step.reversible for step in steps] == [True, True, False]
     assert [IBP in step.detail for step in steps] == [True, True, True]
     assert look.proposal.plan.irreversible
@@ -321,13 +323,11 @@ def test_the_plan_names_each_roll_and_only_the_last_one_is_irreversible() -> Non
 
 
 def test_a_plan_stands_while_brokers_are_restarted_and_not_for_another_version_or_none() -> None:
-    first, later = Look(wanting(), brokers()), Look(wanting(), brokers(broker(2, "3.9")))
-    standing = first.proposal.plan.stages
-    (part,) = [part for part in later.proposal.parts if part.kind == "InterBrokerProtocol"]
-    assert part.work_of(standing) is not None
-    for look in (Look(wanting("3.8"), brokers(uses="3.7")), Look(wanting(""), brokers())):
-        (part,) = [part for part in look.proposal.parts if part.kind == "InterBrokerProtocol"]
-        assert part.work_of(standing) is None
+    first = Look(wanting(), brokers()).proposal.plan
+    memory = Memory(plan=standing(first))
+    assert Look(wanting(), brokers(broker(2, "3.9")), memory=memory).proposal.plan.hash == first.hash
+    for wanted, observation in (("3.8", brokers(uses="3.7")), ("", brokers()), ("3.9", cluster(P.FINALIZED))):
+        assert Look(wanting(wanted), observation, memory=memory).proposal.plan.hash != first.hash
 
 
 def test_every_plan_waits_for_an_approval_where_the_policy_says_so() -> None:

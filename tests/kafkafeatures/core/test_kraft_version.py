@@ -87,15 +87,18 @@ def test_a_controller_whose_ranges_are_all_unknown_is_named_once() -> None:
 
 
 def test_registered_brokers_are_known_from_the_log_or_from_a_list_with_fenced_brokers() -> None:
-    whole, half = (probe(C1, B1, brokers=BrokerList((Host(1, "h", 1),), lists)) for lists in (True, False))
-    none = probe(C1, brokers=NO_BROKERS)
-    readings: list[tuple[ClusterProbe, LogReading | Failure, set[int]]]
-    readings = [(whole, READ, {1}), (none, READ, {1}), (whole, DENIED, {1})]
-    for cluster_probe, log, expected in readings:
+    with_fenced, without_fenced = (
+        probe(C1, B1, brokers=BrokerList((Host(1, "h", 1),), lists_fenced=lists_fenced))
+        for lists_fenced in (True, False)
+    )
+    no_list = probe(C1, brokers=NO_BROKERS)
+    readings: list[tuple[ClusterProbe, LogReading | Failure]]
+    readings = [(with_fenced, READ), (no_list, READ), (with_fenced, DENIED)]
+    for cluster_probe, log in readings:
         registered = observe(cluster_probe, log).registered_brokers
         assert isinstance(registered, Known)
-        assert registered.value == expected
-    for cluster_probe in (half, none):
+        assert registered.value == {1}
+    for cluster_probe in (without_fenced, no_list):
         assert isinstance(observe(cluster_probe, DENIED).registered_brokers, Unknown)
 
 

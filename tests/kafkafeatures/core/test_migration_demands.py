@@ -9,7 +9,7 @@ import pytest
 
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.settings import IBP, NodeSettings, Setting, SettingSource
-from kafkafeatures.core.migration.demands import SHAPES, SettingsByNode, demands, known_of
+from kafkafeatures.core.migration.demands import SHAPES, SettingsByNode, demands, setting_facts_of
 from kafkafeatures.core.migration.edges import (
     BACK,
     FINALIZE,
@@ -56,7 +56,9 @@ def test_every_edge_and_every_target_of_a_migration_defines_the_shapes_of_the_no
 
 def test_a_node_whose_settings_cannot_be_read_is_unknown_with_its_failure() -> None:
     node_settings: SettingsByNode = {(B, 1): PLAIN, (B, 2): SILENT, (C, 3001): node(node_id="3001")}
-    requirements = demands(P.PRE_MIGRATION, P.COPIED, FLAG_BROKERS, known_of(node_settings, "3.9-IV0"), node_settings)
+    requirements = demands(
+        P.PRE_MIGRATION, P.COPIED, FLAG_BROKERS, setting_facts_of(node_settings, "3.9-IV0"), node_settings
+    )
     assert requirements.unknown == (SILENT,)
     assert [node.id for node in requirements.differing] == [1, 3001]
     assert [node.differs for node in requirements.nodes if node.id == 2] == [SILENT]
@@ -64,36 +66,38 @@ def test_a_node_whose_settings_cannot_be_read_is_unknown_with_its_failure() -> N
 
 def test_nodes_of_a_required_role_that_are_not_known_are_reported_as_missing_with_a_remedy() -> None:
     node_settings: SettingsByNode = {(B, 1): PLAIN}
-    (missing,) = demands(P.PRE_MIGRATION, P.COPIED, FLAG_BROKERS, known_of(node_settings, ""), node_settings).missing
+    (missing,) = demands(
+        P.PRE_MIGRATION, P.COPIED, FLAG_BROKERS, setting_facts_of(node_settings, ""), node_settings
+    ).missing
     assert (missing.location, missing.remedy) == ("controllers", "give --bootstrap-controller")
-    (missing,) = demands(P.COPIED, P.DUAL_WRITE, MOVE_BROKERS, known_of({}, ""), {(C, 3001): PLAIN}).missing
+    (missing,) = demands(P.COPIED, P.DUAL_WRITE, MOVE_BROKERS, setting_facts_of({}, ""), {(C, 3001): PLAIN}).missing
     assert missing.remedy == "give --bootstrap-server"
 
 
 def test_controllers_are_not_missing_before_they_are_to_be_started() -> None:
     node_settings: SettingsByNode = {(B, 1): PLAIN}
-    facts = known_of(node_settings, "")
+    facts = setting_facts_of(node_settings, "")
     assert not demands(P.ZOOKEEPER, P.PRE_MIGRATION, START_CONTROLLERS, facts, node_settings).missing
 
 
 def test_the_values_of_the_lines_to_set_are_taken_from_the_settings_of_the_nodes() -> None:
     brokers: SettingsByNode = {(B, 1): node(**{LISTENER: "INTERNAL", AUTHORIZER: OF_ZOOKEEPER, IBP: "3.8"})}
-    known = known_of(brokers, "")
+    known = setting_facts_of(brokers, "")
     assert (known.ibp, known.listener, known.acls, known.dynamic) == ("3.8", "INTERNAL", True, False)
-    assert known_of(brokers, "3.9-IV0").ibp == "3.9-IV0"
+    assert setting_facts_of(brokers, "3.9-IV0").ibp == "3.9-IV0"
 
 
 def test_a_value_that_the_brokers_do_not_share_is_not_known() -> None:
     one_with_listener: SettingsByNode = {
         (B, 1): node(**{LISTENER: "INTERNAL", IBP: "3.8"}), (B, 2): node(**{IBP: "3.9"}),
     }  # fmt: skip
-    facts = known_of(one_with_listener, "")
+    facts = setting_facts_of(one_with_listener, "")
     assert (facts.ibp, facts.listener) == ("", "")
 
 
 def test_a_quorum_is_dynamic_if_its_controllers_have_bootstrap_servers_and_no_voters() -> None:
-    assert known_of({(C, 3001): node(**{BOOTSTRAP: "c:9093"})}, "").dynamic
-    assert not known_of({(C, 3001): node(**{BOOTSTRAP: "c:9093", VOTERS: "1@c:9093"})}, "").dynamic
+    assert setting_facts_of({(C, 3001): node(**{BOOTSTRAP: "c:9093"})}, "").dynamic
+    assert not setting_facts_of({(C, 3001): node(**{BOOTSTRAP: "c:9093", VOTERS: "1@c:9093"})}, "").dynamic
 
 
 def test_the_lines_to_set_show_a_value_that_all_nodes_share_and_no_value_that_differs() -> None:
@@ -103,14 +107,14 @@ def test_the_lines_to_set_show_a_value_that_all_nodes_share_and_no_value_that_di
         (C, 3002): node(zookeeper_connect="zk:2181", **{VOTERS: "3001@d:9093", QUORUM_LISTENERS: "CONTROLLER"}),
     }  # fmt: skip
     requirements = demands(
-        P.ZOOKEEPER, P.PRE_MIGRATION, START_CONTROLLERS, known_of(node_settings, "3.9-IV0"), node_settings
+        P.ZOOKEEPER, P.PRE_MIGRATION, START_CONTROLLERS, setting_facts_of(node_settings, "3.9-IV0"), node_settings
     )
     add = {role: lines.add for role, _, lines in requirements.lines}
     assert {"zookeeper.connect=zk:2181", f"{VOTERS}=...", f"{QUORUM_LISTENERS}=CONTROLLER"} <= set(add[C])
 
 
 def test_controllers_get_a_line_for_the_listener_of_brokers_whose_absence_is_no_difference() -> None:
-    facts = msgspec.structs.replace(known_of({(B, 1): PLAIN}, "3.9-IV0"), listener="INTERNAL")
+    facts = msgspec.structs.replace(setting_facts_of({(B, 1): PLAIN}, "3.9-IV0"), listener="INTERNAL")
     assert f"{PROTOCOLS}=...,INTERNAL:..." in lines_of(Shape.MIGRATING_CONTROLLER, facts).add
     assert PROTOCOLS not in {difference.name for difference in differences(Shape.MIGRATING_CONTROLLER, facts, PLAIN.of)}
 
@@ -119,7 +123,7 @@ def test_controllers_get_a_line_for_the_listener_of_brokers_whose_absence_is_no_
 def test_nodes_that_do_not_exist_yet_have_lines_with_a_placeholder_for_the_node_id(release: str) -> None:
     node_settings: SettingsByNode = {(B, 1): PLAIN}
     requirements = demands(
-        P.ZOOKEEPER, P.PRE_MIGRATION, START_CONTROLLERS, known_of(node_settings, release), node_settings
+        P.ZOOKEEPER, P.PRE_MIGRATION, START_CONTROLLERS, setting_facts_of(node_settings, release), node_settings
     )
     add = {role: lines.add for role, _, lines in requirements.lines}
     assert {"process.roles=controller", "node.id=...", f"{FLAG}=true"} <= set(add[C])
@@ -141,7 +145,7 @@ def test_controllers_need_the_topic_defaults_that_all_brokers_share() -> None:
         ),
     ):
         requirements = demands(
-            P.ZOOKEEPER, P.PRE_MIGRATION, START_CONTROLLERS, known_of(node_settings, ""), node_settings
+            P.ZOOKEEPER, P.PRE_MIGRATION, START_CONTROLLERS, setting_facts_of(node_settings, ""), node_settings
         )
         add = {shape: lines.add for _, shape, lines in requirements.lines}
         defaults = {line for line in add[Shape.MIGRATING_CONTROLLER] if line.startswith(("default.", "num."))}
@@ -158,7 +162,7 @@ def test_a_setting_that_a_request_has_set_is_copied_by_the_migration_and_is_in_n
     ):
         node_settings: SettingsByNode = {(B, 1): NodeSettings("10.0.0.1", {name: setting})}
         requirements = demands(
-            P.ZOOKEEPER, P.PRE_MIGRATION, START_CONTROLLERS, known_of(node_settings, ""), node_settings
+            P.ZOOKEEPER, P.PRE_MIGRATION, START_CONTROLLERS, setting_facts_of(node_settings, ""), node_settings
         )
         add = {shape: lines.add for _, shape, lines in requirements.lines}
         assert [line for line in add[Shape.MIGRATING_CONTROLLER] if line.startswith(name)] == (
@@ -167,5 +171,5 @@ def test_a_setting_that_a_request_has_set_is_copied_by_the_migration_and_is_in_n
 
 
 def test_the_settings_document_has_the_caution_of_the_edge() -> None:
-    requirements = demands(P.DUAL_WRITE, P.FINALIZED, FINALIZE, known_of({}, ""), {})
+    requirements = demands(P.DUAL_WRITE, P.FINALIZED, FINALIZE, setting_facts_of({}, ""), {})
     assert settings_document(requirements)["caution"] == FINALIZE.caution != ""

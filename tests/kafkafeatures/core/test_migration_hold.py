@@ -60,8 +60,8 @@ def test_a_snapshot_hides_the_time_of_a_registration_and_the_status_remembers_it
     """A new process reads the newest snapshot, which has no times, so it takes a later one: that is safe. If the
     registration has the offset that the status has, the time in the status counts.
     """
-    status = status_after(looks(HELD_FOR_A_DAY, in_dual_write_for(timedelta(hours=23))))
-    after_restart = in_dual_write_for(timedelta(minutes=10))
+    status = status_after(looks(HELD_FOR_A_DAY, in_dual_write_for(timedelta(hours=23), offset=103)))
+    after_restart = in_dual_write_for(timedelta(minutes=10), offset=103)
     same_registration = looks(HELD_FOR_A_DAY, after_restart, status=status).decision
     assert same_registration.message.startswith("dual write is kept for 24 h, of which 60 min remain")
     # A broker left dual write, or was restarted.

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from kafkafeatures.api.reasons import PlanVerdict, Reason
-from kafkafeatures.api.records import Stamp
+from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import EqualityStatus, MigrationStatus, RolloutStatus, Status, Via, WayBack
 from kafkafeatures.api.values import replace
@@ -227,9 +227,10 @@ def test_the_end_of_the_way_back_is_that_of_the_status_or_else_a_whole_hold_ahea
 
 
 def test_the_status_records_since_when_the_cluster_has_been_in_dual_write_until_it_leaves_dual_write() -> None:
-    first = status_after(looks(wanting(D.DUAL_WRITE), in_dual_write_for(timedelta(hours=5)))).migration
+    observation = in_dual_write_for(timedelta(hours=5), offset=103)
+    first = status_after(looks(wanting(D.DUAL_WRITE), observation)).migration
     assert first is not None
-    assert (first.dual_write_since, first.dual_write_offset) == ("2026-01-01T22:04:05Z", 103)
+    assert (first.dual_write_since, first.dual_write_offset) == (stamp(NOW - timedelta(hours=5)), 103)
     before = Status(migration=first)
     unread = replace(cluster(P.DUAL_WRITE), last_registration=None)
     later = status_after(looks(wanting(D.DUAL_WRITE), unread, status=before), before).migration

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkafeatures.api.reasons import Condition, PlanVerdict, Reason
-from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import Intent, read_status
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.document.plan import CODES
@@ -99,9 +98,7 @@ def evaluations(draw: st.DrawFn) -> Evaluation:
     resource = Resource("kafka/orders", 1, wanted, before)
     memory = memory_of(before, lambda _: timedelta(0), lambda _: timedelta(0))
     proposal = propose(wanted, observation, memory)
-    soak = soak_of(
-        wanted, observation, changes_in(proposal), before, current_stamp=stamp(NOW), monotonic=0.0, read_at=0.0
-    )
+    soak = soak_of(replace(facts_of(wanted, observation, now=NOW), remembered=before), changes_in(proposal))
     if soak is not None and soak.started_at and draw(st.sampled_from((False, False, True))):
         soak = replace(soak, remaining=timedelta(0))
     decision = decide(wanted, observation, memory, proposal=proposal, unsettled=unsettled, verdict=server, soak=soak)

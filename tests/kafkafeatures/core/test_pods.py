@@ -15,6 +15,7 @@ from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind
 from kafkafeatures.core.facts.workloads import Pod, StatefulSet
 from kafkafeatures.core.roll.drivers import STATEFUL_SET, driver_of
 from kafkafeatures.core.roll.pods import Fleet
+from kafkafeatures.core.roll.stateful_sets import CLEAN_STOP_SECONDS
 from tests.kafkafeatures.core.fleets import NEW, OLD, budget, in_pod, observed_fleet, pod, stateful_set
 from tests.kafkafeatures.worlds import NOW, SILENT, node
 
@@ -325,5 +326,5 @@ def test_a_short_grace_period_of_brokers_is_reported_as_a_note() -> None:
     fleet = judged(in_pod(1), pods=(pod(1),), grace_seconds=30)  # Kubernetes' default
     assert len(fleet.notes) == 1
     assert "terminationGracePeriodSeconds 30" in fleet.notes[0]
-    assert not judged(in_pod(1), pods=(pod(1),), grace_seconds=300).notes
+    assert not judged(in_pod(1), pods=(pod(1),), grace_seconds=CLEAN_STOP_SECONDS).notes
     assert not judged(in_pod(1), pods=(pod(1),), grace_seconds=30, role="controllers").notes

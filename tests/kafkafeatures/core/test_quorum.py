@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.observation import Observation, Unknown
-from kafkafeatures.core.facts.quorum import may_restart, next_controller, worked_between
+from kafkafeatures.core.facts.quorum import next_controller, why_not_restart, worked_between
 from kafkafeatures.core.facts.readings import QuorumAnswer, ReplicaProgress
 from tests.kafkafeatures.worlds import SILENT, known, observation
 
@@ -84,30 +84,32 @@ NOBODY: frozenset[int] = frozenset()
 
 @pytest.mark.parametrize("id_", [3001, 3002, 3003])
 def test_any_one_of_three_caught_up_voters_may_restart(id_: int) -> None:
-    assert may_restart(id_, voting(THEN, THEN), NOBODY) is None
+    assert why_not_restart(id_, voting(THEN, THEN), NOBODY) is None
 
 
 def test_only_the_lagging_one_of_three_voters_may_restart() -> None:
     """A voter that was caught up within 2 s counts for the majority."""
     lagging = voting(THEN, THEN - 2001)
-    assert may_restart(3003, lagging, NOBODY) is None
-    assert may_restart(3002, lagging, NOBODY) == ("without it 1 of 3 voters are caught up, 2 required: 3003 is behind")
-    assert may_restart(3001, lagging, NOBODY) is not None
-    assert may_restart(3002, voting(THEN, THEN - 2000), NOBODY) is None
+    assert why_not_restart(3003, lagging, NOBODY) is None
+    assert why_not_restart(3002, lagging, NOBODY) == (
+        "without it 1 of 3 voters are caught up, 2 required: 3003 is behind"
+    )
+    assert why_not_restart(3001, lagging, NOBODY) is not None
+    assert why_not_restart(3002, voting(THEN, THEN - 2000), NOBODY) is None
 
 
 def test_no_second_one_of_three_voters_may_restart_while_one_is_down() -> None:
-    assert may_restart(3002, FIRST, frozenset({3003, 7})) == (
+    assert why_not_restart(3002, FIRST, frozenset({3003, 7})) == (
         "without it 1 of 3 voters are caught up, 2 required: 3003 is down"
     )
-    assert may_restart(3003, FIRST, frozenset({3003})) is None
+    assert why_not_restart(3003, FIRST, frozenset({3003})) is None
 
 
 def test_one_of_five_voters_may_restart_while_one_is_down_and_none_while_two_are_down() -> None:
     five = voting(THEN, THEN, THEN, THEN)
-    assert may_restart(3001, five, frozenset({3005})) is None
-    assert may_restart(3001, five, frozenset({3004, 3005})) is not None
-    assert may_restart(3001, voting(THEN, THEN, THEN, 0), frozenset({3004})) == (
+    assert why_not_restart(3001, five, frozenset({3005})) is None
+    assert why_not_restart(3001, five, frozenset({3004, 3005})) is not None
+    assert why_not_restart(3001, voting(THEN, THEN, THEN, 0), frozenset({3004})) == (
         "without it 2 of 5 voters are caught up, 3 required: 3004 is down, 3005 is behind"
     )
 
@@ -115,24 +117,24 @@ def test_one_of_five_voters_may_restart_while_one_is_down_and_none_while_two_are
 @pytest.mark.parametrize("fetched", [pytest.param((), id="one"), pytest.param((THEN,), id="two")])
 def test_no_voter_of_a_quorum_of_one_or_two_may_restart(fetched: tuple[int, ...]) -> None:
     count = len(fetched) + 1
-    assert may_restart(3001, voting(*fetched), NOBODY) == f"a quorum of {count} has no majority without it"
+    assert why_not_restart(3001, voting(*fetched), NOBODY) == f"a quorum of {count} has no majority without it"
 
 
 def test_a_voter_that_fetches_and_never_catches_up_does_not_count_for_the_majority() -> None:
     leader, follower, slow = FIRST.voters
     behind = replace(FIRST, voters=(leader, follower, replace(slow, last_caught_up_timestamp=THEN - 60_000)))
-    assert may_restart(3002, behind, NOBODY) is not None
-    assert may_restart(3003, behind, NOBODY) is None
+    assert why_not_restart(3002, behind, NOBODY) is not None
+    assert why_not_restart(3003, behind, NOBODY) is None
 
 
 def test_no_controller_may_restart_while_the_leader_gives_no_fetch_times() -> None:
     silent = QuorumAnswer(3001, 4, 100, tuple(ReplicaProgress(id_, 100) for id_ in (3001, 3002, 3003)), ())
-    assert may_restart(3002, silent, NOBODY) is not None
+    assert why_not_restart(3002, silent, NOBODY) is not None
 
 
 def test_a_controller_that_is_not_a_voter_may_restart_while_there_is_a_majority() -> None:
-    assert may_restart(3009, FIRST, NOBODY) is None
-    assert may_restart(3009, voting(0, 0), NOBODY) is not None
+    assert why_not_restart(3009, FIRST, NOBODY) is None
+    assert why_not_restart(3009, voting(0, 0), NOBODY) is not None
 
 
 def test_the_next_controller_to_restart_is_one_that_is_behind_and_the_leader_is_last() -> None:
@@ -155,4 +157,4 @@ def test_a_restart_is_allowed_exactly_if_it_leaves_a_majority_that_caught_up_wit
     quorum = voting(*(THEN - lag for lag in lags))
     current = {3001} | {3002 + at for at, lag in enumerate(lags) if lag <= 2000}
     stays = len(current - down - {controller})
-    assert (may_restart(controller, quorum, down) is None) is (stays > (len(lags) + 1) / 2)
+    assert (why_not_restart(controller, quorum, down) is None) is (stays > (len(lags) + 1) / 2)

@@ -124,7 +124,7 @@ def test_the_condition_features_finalized_is_true_at_the_target_levels_whatever_
     wanted, observed = DesiredState({"metadata.version": 21}), observation()
     slow = observation(node(3001), node(1, said=answer(NEW, {"metadata.version": 20})))
     finalized_condition = ("True", "AllAtTarget", "finalized: metadata.version 21 (3.9-IV0)")
-    rival = decide(wanted, observed, owner=Owner("kafka/older", is_same_cluster=True))
+    rival = decide(wanted, observed, owner=Owner("kafka/older", owns_cluster=True))
     standing = decide(wanted, observed, unsettled=(UpdateFeature("metadata.version", 21, 27),))
     verifying = decide(wanted, slow)
     assert [decision.reason for decision in (rival, standing, verifying) if not isinstance(decision, Act)] == [
@@ -139,7 +139,7 @@ def test_the_condition_features_finalized_is_true_at_the_target_levels_whatever_
 
 def test_the_condition_features_finalized_is_false_for_a_feature_that_no_node_supports() -> None:
     wanted, observed = DesiredState({"no.such": 0}), observation()
-    rival = Owner("kafka/older", is_same_cluster=True)
+    rival = Owner("kafka/older", owns_cluster=True)
     assert finalized(decide(wanted, observed), observed, wanted)[:2] == ("False", "Blocked")
     assert finalized(decide(wanted, observed, owner=rival), observed, wanted) == (
         "False", "BehindTarget", "no node supports no.such",

@@ -91,7 +91,8 @@ ENSEMBLE = {"bootstrapServers": "a:1", "zookeeper": {"connect": "zk:2181/kafka"}
 @pytest.mark.parametrize("desired", Desired)
 def test_a_document_asks_for_a_migration_only_if_desired_names_a_phase(desired: Desired) -> None:
     migration = wanted(cluster=ENSEMBLE, migration={"desired": desired.value}).migration
-    assert migration == (None if desired is Desired.NONE else Migration(desired, timedelta(hours=24)))
+    by_default = timedelta(hours=24)  # holdDualWriteFor
+    assert migration == (None if desired is Desired.NONE else Migration(desired, by_default))
     assert wanted(cluster=ENSEMBLE).migration is None
 
 

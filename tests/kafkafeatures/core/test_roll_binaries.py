@@ -45,8 +45,14 @@ def with_image_of_4_1(feature: str, level: int) -> Observation:
 
 
 def test_no_node_is_restarted_into_a_binary_that_cannot_hold_a_finalized_level() -> None:
-    assert "7-27" in refused(rolled(with_image_of_4_1("metadata.version", 30)), Reason.DOWNGRADE_REFUSED)
-    assert "share.version:2->1" in refused(rolled(with_image_of_4_1("share.version", 2)), Reason.NODES_BEHIND)
+    assert refused(rolled(with_image_of_4_1("metadata.version", 30)), Reason.DOWNGRADE_REFUSED) == (
+        "the new image of broker supports metadata.version 7-27, finalized is 30 (4.3-IV0): its nodes could not "
+        "register again; Kafka refuses to downgrade metadata.version; use an image that supports 30 (4.3-IV0)"
+    )
+    assert refused(rolled(with_image_of_4_1("share.version", 2)), Reason.NODES_BEHIND) == (
+        "the new image of broker supports share.version 0-1, finalized is 2: its nodes could not register again; "
+        "downgrade share.version to 1 first, with the consent share.version:2->1"
+    )
 
 
 def test_a_downgrade_of_the_document_is_done_before_the_roll_to_the_binary_that_needs_it() -> None:

@@ -11,7 +11,6 @@ from kafkafeatures.api.reasons import Reason
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import Result
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.engine.settling import OpenOutcome
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.facts.observation import Known, NodeState, Observation, SourceKind
@@ -24,6 +23,7 @@ from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
     CRASHES,
+    ONE_AT_A_TIME,
     PARTITIONS,
     ROLLED_CONTROLLERS,
     ROLLOUT,
@@ -84,8 +84,7 @@ def test_the_message_about_a_node_that_recovers_for_longer_than_node_timeout_say
     observation = cluster(
         {**ROLLED_CONTROLLERS, **replaced(1)}, {1: replace(fresh(1)[1], state=NodeState.FENCED)}, behind(1)
     )
-    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    text = refused(rolled(observation, sent(1, minutes=minutes), rollout=one_at_a_time), Reason.ROLLING_NODES)
+    text = refused(rolled(observation, sent(1, minutes=minutes), rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert text.startswith("broker 1 is fenced: it recovers its log")
     assert ("see `kubectl logs broker-1`" in text and text.endswith("if it hangs, delete the pod")) is says_where
 
@@ -154,8 +153,7 @@ def test_no_controller_is_restarted_while_a_broker_is_in_flight_or_uses_up_max_p
     back = cluster(replaced(1), fresh(1))
     assert "stable for" in refused(rolled(back, sent(1, stable=True)), Reason.ROLLING_NODES)
     drained = cluster({1: a_pod(1, terminating=True)}, partitions=behind(1))
-    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    assert "broker 1" in refused(rolled(drained, rollout=one_at_a_time), Reason.ROLLING_NODES)
+    assert "broker 1" in refused(rolled(drained, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
 
 
 def test_a_broker_that_may_be_recovering_its_log_is_not_restarted_although_no_partition_forbids_it() -> None:

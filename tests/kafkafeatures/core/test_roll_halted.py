@@ -18,7 +18,7 @@ from kafkafeatures.api.records import stamp
 from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Stalled, Wait
-from kafkafeatures.core.engine.desired_state import MaxParallel, Window
+from kafkafeatures.core.engine.desired_state import Window
 from kafkafeatures.core.facts.observation import Node, NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
 from kafkafeatures.core.facts.workloads import Pod
@@ -30,6 +30,7 @@ from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
     CRASHES,
+    ONE_AT_A_TIME,
     PARTITIONS,
     ROLLED_CONTROLLERS,
     ROLLOUT,
@@ -52,7 +53,6 @@ from tests.kafkafeatures.core.rolls import (
 from tests.kafkafeatures.worlds import NOW, SILENT
 
 CLOSED = replace(ROLLOUT, windows=(Window("0 22 * * *", timedelta(hours=1)),))  # it is 03:04
-ONE_AT_A_TIME = replace(ROLLOUT, max_parallel=MaxParallel(1))
 STOPS_BY = f"{NOW + timedelta(minutes=9):%H:%M:%S} UTC"
 NO_QUORUM = Failure(FailureKind.NO_LEADER, "controllers", "no leader")
 

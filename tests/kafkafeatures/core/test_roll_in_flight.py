@@ -15,7 +15,7 @@ from kafkafeatures.api.spec import Availability
 from kafkafeatures.api.status import EMPTY, Result, RevisionStatus, RolloutStatus, Via
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Wait
-from kafkafeatures.core.engine.desired_state import DesiredState, MaxParallel, Mode, Window
+from kafkafeatures.core.engine.desired_state import DesiredState, Mode, Window
 from kafkafeatures.core.engine.settling import OpenOutcome
 from kafkafeatures.core.facts.observation import NodeState, Observation, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Role
@@ -30,6 +30,7 @@ from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
     CRASHES,
+    ONE_AT_A_TIME,
     PARTITIONS,
     ROLLED_CONTROLLERS,
     ROLLOUT,
@@ -97,8 +98,7 @@ def test_an_eviction_that_was_not_sent_waits_if_a_node_that_went_away_since_uses
     isr = tuple(replace(partition, in_sync=partition.isr - {6}) for partition in PARTITIONS)
     away = cluster({**ROLLED_CONTROLLERS, **current(6)}, {6: replace(a_node(6), state=NodeState.UNREACHABLE)}, isr)
     assert restarted_id(rolled(away, sent(3))) == 3
-    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    message = refused(rolled(away, sent(3), rollout=one_at_a_time), Reason.ROLLING_NODES)
+    message = refused(rolled(away, sent(3), rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert "broker 6 is unavailable; bring broker 6 back" in message
 
 
@@ -261,8 +261,7 @@ def test_a_roll_of_which_the_pods_cannot_be_read_is_not_over() -> None:
 
 def test_an_observer_that_only_fetches_the_metadata_log_is_no_node_that_is_away() -> None:
     observer = replace(a_node(77), roles=(), state=NodeState.UNREACHABLE)
-    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, {77: observer}), rollout=one_at_a_time)) in BROKERS
+    assert restarted_id(rolled(cluster(ROLLED_CONTROLLERS, {77: observer}), rollout=ONE_AT_A_TIME)) in BROKERS
 
 
 def test_a_node_that_came_back_on_an_image_that_was_changed_once_more_does_not_halt_the_roll() -> None:

@@ -12,7 +12,6 @@ from kafkafeatures.api.since_status import NodeSince
 from kafkafeatures.api.status import EMPTY
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Wait
-from kafkafeatures.core.engine.desired_state import MaxParallel
 from kafkafeatures.core.facts.observation import NodeState, Observation, Source, SourceKind, Unknown
 from kafkafeatures.core.facts.readings import NOT_ASKED, Failure, FailureKind, Role
 from kafkafeatures.core.roll.report import rollout_status
@@ -21,9 +20,9 @@ from tests.kafkafeatures.core.rolls import (
     BROKERS,
     CONTROLLERS,
     CRASHES,
+    ONE_AT_A_TIME,
     PARTITIONS,
     ROLLED_CONTROLLERS,
-    ROLLOUT,
     UID_OF_REPLACED,
     a_node,
     a_pod,
@@ -156,9 +155,8 @@ def test_a_broker_with_unconfirmed_id_holds_only_brokers_that_share_a_partition_
 
 
 def test_a_broker_with_unconfirmed_id_counts_towards_max_parallel_only_if_it_is_unreachable() -> None:
-    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    assert restarted_id(rolled(hung(state=NodeState.LIVE), rollout=one_at_a_time)) == 2
-    assert "broker 5 is unavailable" in refused(rolled(hung(), rollout=one_at_a_time), Reason.ROLLING_NODES)
+    assert restarted_id(rolled(hung(state=NodeState.LIVE), rollout=ONE_AT_A_TIME)) == 2
+    assert "broker 5 is unavailable" in refused(rolled(hung(), rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
 
 
 @pytest.mark.parametrize("done", [(2,), (1, 2, 3, 4, 6)], ids=["others are left", "last of the roll"])
@@ -188,6 +186,5 @@ def test_a_silent_broker_without_partitions_counts_as_away_while_it_has_a_pod() 
         row("orders", *(id_ for id_ in BROKERS if id_ not in (5, 6)), number=number) for number in range(3)
     )
     silent = replace(a_node(5), state=NodeState.GHOST, answer=Unknown(SILENT), proved_at="")
-    one_at_a_time = replace(ROLLOUT, max_parallel=MaxParallel(1))
-    roll = rolled(cluster(ROLLED_CONTROLLERS, {5: silent}, partitions), rollout=one_at_a_time)
+    roll = rolled(cluster(ROLLED_CONTROLLERS, {5: silent}, partitions), rollout=ONE_AT_A_TIME)
     assert "broker 5 is unavailable" in refused(roll, Reason.ROLLING_NODES)

@@ -4,13 +4,13 @@ have been healthy on a Kafka that supports the level. Only the process that obse
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from kafkafeatures.api.reasons import Condition, Reason
-from kafkafeatures.api.records import Stamp, stamp
+from kafkafeatures.api.records import stamp
 from kafkafeatures.api.status import EMPTY, Intent, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Held, Wait
@@ -21,7 +21,7 @@ from kafkafeatures.core.facts.observation import Known, NodeState, Observation, 
 from kafkafeatures.core.kinds import is_changing
 from kafkafeatures.core.levels.soak import LOOKS_WITHIN, Soak, soak_of, with_soak
 from tests.kafkafeatures.core.plans import EVERY, change, world
-from tests.kafkafeatures.deciding import changes_in, decide, propose
+from tests.kafkafeatures.deciding import changes_in, decide, facts_of, propose
 from tests.kafkafeatures.worlds import NOW, OLD, SILENT, answer, known, node, observation
 
 DAY = timedelta(hours=24)
@@ -54,16 +54,11 @@ def soaking(
     observation = observation or observation_with()
     changes = changes_in(propose(wanted, observation, Memory()))
     at = 1000.0 + after.total_seconds()
-    return soak_of(
-        wanted,
-        observation,
-        changes,
-        remembered,
-        current_stamp=stamp(NOW + after),
-        monotonic=at,
-        read_at=at - took,
-        previous_soak=before,
-    )
+    facts = replace(
+        facts_of(wanted, observation, now=NOW + after), remembered=remembered, monotonic=at, read_at=at - took,
+        stage_memory={"Levels": before} if before is not None else {},
+    )  # fmt: skip
+    return soak_of(facts, changes)
 
 
 def soak_after(duration: timedelta, *, wanted: DesiredState = WANTED, observation: Observation | None = None) -> Soak:
@@ -271,9 +266,7 @@ def test_a_change_that_can_be_undone_does_not_soak_and_clears_the_soak_of_the_st
 
 
 def test_a_soak_is_reported_whatever_the_clock_of_the_operator_shows() -> None:
-    soak = soak_of(
-        WANTED, world(), IRREVERSIBLE, EMPTY, current_stamp=Stamp("9999-12-31T23:59:59Z"), monotonic=0.0, read_at=0.0
-    )
+    soak = soak_of(facts_of(WANTED, world(), now=datetime.max.replace(tzinfo=UTC)), IRREVERSIBLE)
     assert with_soak(EMPTY, soak).way_back is not None
     assert "soaking: metadata.version 30" in str(soak)
 

@@ -31,7 +31,7 @@ from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
 from kafkafeatures.core.roll.roll import Roll
 from tests.kafkafeatures.core.fleets import NEW, OLD, in_pod, observed_fleet, pod, stateful_set
 from tests.kafkafeatures.core.plans import change, standing
-from tests.kafkafeatures.deciding import decide, plan_of, pods_rolled_in, propose
+from tests.kafkafeatures.deciding import decide, plan_of, propose
 from tests.kafkafeatures.worlds import NOW
 
 RAISE = (change("metadata.version 25->30"),)
@@ -245,8 +245,8 @@ def proposed(observation: Observation) -> Proposal:
 
 def test_the_stage_of_a_roll_is_made_of_the_pods_of_a_reading() -> None:
     nodes, done = (in_pod(1), in_pod(2)), pod(2, revision=NEW)
-    plan = proposed(observed_fleet(*nodes, sets=(stateful_set(pod(1), done),))).plan
-    assert pods_rolled_in(plan) == (PodsOfSet("broker", OLD, NEW, 1),)
+    (stage,) = proposed(observed_fleet(*nodes, sets=(stateful_set(pod(1), done),))).plan.stages
+    assert (stage.kind, stage.start, stage.target) == ("Roll", {"broker": OLD}, {"broker": NEW})
     assert proposed(observed_fleet(*nodes, sets=(stateful_set(done),))).plan.is_over
 
 
@@ -292,6 +292,7 @@ def test_a_restart_needs_no_approval_unless_every_plan_does() -> None:
 
 
 def test_levels_that_wait_for_approval_do_not_keep_nodes_from_being_restarted() -> None:
+    """A level that follows from `releaseVersion` (`bundle`) waits for approval."""
     assert deciding(DesiredState({}, bundle={"metadata.version": 27})) == Act(RESTART)
 
 

@@ -6,10 +6,9 @@ import pytest
 
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.facts.releases import METADATA_VERSIONS, Undo, floor_of
-from kafkafeatures.core.levels.proposal import LevelsWork
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.levels.way_back import way_back_of
-from tests.kafkafeatures.deciding import propose
+from tests.kafkafeatures.deciding import plan_of, propose
 from tests.kafkafeatures.worlds import observation
 
 
@@ -39,8 +38,8 @@ def test_the_way_back_of_a_change_has_the_level_and_what_would_be_lost(
 ) -> None:
     change = UpdateFeature(feature, before, after)
     assert way_back_of(change) == text
-    (step,) = LevelsWork((change,), (change,)).steps()
-    assert step.way_back == text
+    (work,) = plan_of((change,), {feature: before}, uid="", cluster_id="", change_count=0).work
+    assert [step.way_back for step in work.steps] == [text]
 
 
 @pytest.mark.parametrize("after", sorted(METADATA_VERSIONS))
@@ -56,7 +55,7 @@ def test_a_change_has_a_way_back_exactly_where_kafka_allows_the_downgrade(after:
 def test_a_change_of_a_feature_that_no_node_supports_has_no_way_back() -> None:
     proposal = propose(DesiredState(levels={"metadata.versoin": 5, "metadata.version": 1}), observation())
     steps = {
-        step.detail: (step.undo, step.reversible, step.way_back) for work in proposal.plan.work for step in work.steps()
+        step.detail: (step.undo, step.reversible, step.way_back) for work in proposal.plan.work for step in work.steps
     }
     assert steps["metadata.versoin 0 -> 5"] == ("", False, "")
     assert all(undo for detail, (undo, _, _) in steps.items() if "versoin" not in detail)

@@ -53,10 +53,10 @@ class Heard:
     def gap(self, resource: Resource) -> None:
         self.gaps += 1
 
-    def holds(self, size: int) -> None:
+    def note_size(self, size: int) -> None:
         self.held = size
 
-    def has_room(self, resource: Resource, size: int) -> None:
+    def note_room(self, resource: Resource, size: int) -> None:
         self.room[resource] = size
 
 

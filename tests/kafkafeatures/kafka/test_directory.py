@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.levels import VersionRange
 from kafkafeatures.core.facts.readings import BrokerList, ControllerList, Failure, FailureKind, Host, QuorumAnswer, Role
-from kafkafeatures.kafka.base.errors import AuthenticationFailed, Disconnected
+from kafkafeatures.kafka.base.errors import AuthenticationFailed, Disconnected, ErrorCode
 from kafkafeatures.kafka.base.settings import ClusterSettings, Sasl, Security
 from kafkafeatures.kafka.probe.directory import Directory, Discovery, hosts_from_registrations
 from kafkafeatures.kafka.wire.messages import (
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeQuorumRequest,
-    DescribeQuorumResponse,
     UpdateFeaturesRequest,
 )
 from kafkafeatures.kafka.wire.topic_messages import MetadataRequest, MetadataResponse
@@ -198,11 +198,17 @@ async def test_a_quorum_answer_without_a_leader_is_a_failure() -> None:
     assert directory.quorum.kind is FailureKind.NO_LEADER
 
 
+def list_of_controllers(nodes: tuple[Host, ...], *, active: int, code: int = 0) -> DescribeClusterResponse:
+    """The answer of a controller of cluster C1; `active`: id of the active controller, or -1."""
+    return DescribeClusterResponse(code, None, 2, "C1", active, nodes, version=1)
+
+
 @pytest.mark.parametrize("nodes", [(), CONTROLLERS], ids=["empty list", "error 41"])
 async def test_the_list_of_a_controller_that_has_just_started_is_not_used(nodes: tuple[Host, ...]) -> None:
     cluster = whole()
-    code = 0 if not nodes else 41
-    cluster.nodes[at(3001)].answers[DescribeClusterRequest] = DescribeClusterResponse(code, None, 2, "C1", -1, nodes, 1)
+    code = ErrorCode.NOT_CONTROLLER if nodes else ErrorCode.NONE
+    answer = list_of_controllers(nodes, active=-1, code=code)
+    cluster.nodes[at(3001)].answers[DescribeClusterRequest] = answer
     directory = await found(cluster, settings(controllers=(3001, 3003)))
     assert directory.controllers == ControllerList(CONTROLLERS, active=3002)
 
@@ -222,7 +228,7 @@ async def test_discovery_follows_a_leader_that_moves_meanwhile() -> None:
     leaders = iter([3002, 3003])
 
     def moved(request: DescribeClusterRequest) -> DescribeClusterResponse:
-        return DescribeClusterResponse(0, None, 2, "C1", next(leaders), CONTROLLERS, 1)
+        return list_of_controllers(CONTROLLERS, active=next(leaders))
 
     cluster.nodes[at(3001)].answers[DescribeClusterRequest] = moved
     directory = await found(cluster, settings(controllers=(3001,)))
@@ -297,7 +303,8 @@ async def test_fenced_brokers_are_listed_by_version_2_only() -> None:
 
 
 async def test_an_empty_list_of_brokers_from_a_starting_broker_is_not_used() -> None:
-    young = Node(BROKER_APIS, {DescribeClusterRequest: DescribeClusterResponse(0, None, 1, "C1", -1, (), 2)})
+    empty = DescribeClusterResponse(0, None, endpoint_type=1, cluster_id="C1", controller_id=-1, nodes=(), version=2)
+    young = Node(BROKER_APIS, {DescribeClusterRequest: empty})
     directory = await found(Cluster({at(1): young}), settings(servers=(1,)))
     assert isinstance(directory.brokers, Failure)
     assert "just started" in directory.brokers.message
@@ -324,7 +331,8 @@ async def test_an_invalid_cluster_id_is_not_used(named: str) -> None:
 
 
 async def test_a_missing_right_is_reported_with_the_servers_words() -> None:
-    cluster = Cluster({at(1): broker(BROKERS, DescribeQuorumResponse(31, None, 0, None, 0, 0, 0, (), (), ()))})
+    denied = replace(quorum(3001, ()), error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    cluster = Cluster({at(1): broker(BROKERS, denied)})
     directory = await found(cluster, settings(servers=(1,)))
     assert isinstance(directory.quorum, Failure)
     assert directory.quorum.kind is FailureKind.AUTHORIZATION

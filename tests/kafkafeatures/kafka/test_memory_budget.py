@@ -163,8 +163,10 @@ async def test_a_snapshot_part_with_wrong_claims_is_refused(
 
 
 async def test_a_snapshot_above_the_maximum_size_is_refused_by_its_claimed_size(quorum: Quorum) -> None:
-    serve(quorum, partitions(MAX_SNAPSHOT + 2 * MIB))
-    with pytest.raises(ResponseTooLarge, match=f"a snapshot of {MAX_SNAPSHOT // 10**9}"):
+    served = partitions(MAX_SNAPSHOT + 2 * MIB)
+    serve(quorum, served)
+    said = f"a snapshot of {len(served)} bytes; at most {MAX_SNAPSHOT} are read"
+    with pytest.raises(ResponseTooLarge, match=said):
         await quorum.log(part=PART).catch_up()
     assert sum(isinstance(one, FetchSnapshotRequest) for one in quorum.leader.asked) == 1
 

@@ -28,7 +28,7 @@ from kafkafeatures.kafka.log.follower import MAX_AGE, MetadataLog
 from kafkafeatures.kafka.log.leaders import STRIKES
 from kafkafeatures.kafka.wire.connection import Connection
 from kafkafeatures.kafka.wire.messages import DescribeQuorumRequest, FetchRequest
-from tests.kafkafeatures.kafka.scripted_quorum import Quorum
+from tests.kafkafeatures.kafka.scripted_quorum import Controller, Quorum
 from tests.kraftlog.build import level, no_op
 
 
@@ -254,21 +254,27 @@ async def test_a_reading_waits_for_a_leader_without_a_high_watermark(quorum: Quo
     assert reading.image.offset == reading.high_watermark == new.end
 
 
-async def test_a_leader_named_by_other_controllers_is_connected_to_once(quorum: Quorum) -> None:
+def lead_by_the_last_controller(quorum: Quorum) -> Controller:
+    """Let controller 3, which is tried last, lead with the log that controller 1 had."""
+    log = list(quorum.controllers[1].log)
     for controller in quorum.controllers.values():
         controller.leader = 3
-        controller.log, controller.high_watermark = list(quorum.leader.log), quorum.leader.end
-    assert (await quorum.log().catch_up()).leader_id == 3
-    assert quorum.connects == 3
+    leader = quorum.controllers[3]
+    leader.log, leader.high_watermark = log, log[-1][0] + 1
+    return leader
+
+
+async def test_a_leader_named_by_other_controllers_is_connected_to_once(quorum: Quorum) -> None:
+    leader = lead_by_the_last_controller(quorum)
+    assert (await quorum.log().catch_up()).leader_id == leader.id
+    assert quorum.connects == len(quorum.controllers)
 
 
 async def test_a_leader_that_closed_the_connection_once_is_connected_to_again(quorum: Quorum) -> None:
-    for controller in quorum.controllers.values():
-        controller.leader = 3
-        controller.log, controller.high_watermark = list(quorum.leader.log), quorum.leader.end
-    quorum.controllers[3].cuts = 1
-    assert (await quorum.log().catch_up()).leader_id == 3
-    assert quorum.connects == 4
+    leader = lead_by_the_last_controller(quorum)
+    leader.cuts = 1
+    assert (await quorum.log().catch_up()).leader_id == leader.id
+    assert quorum.connects == len(quorum.controllers) + 1
 
 
 async def test_a_reading_without_a_leader_fails_with_no_active_controller(quorum: Quorum) -> None:

@@ -17,7 +17,7 @@ from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kube.api import ResourceKey
 from kafkafeatures.reconcile.claims import SENT_DIRECTLY_FOR, SENT_FOR, Claims
 
-NEW_ACTS = Owner("ns/new", is_same_cluster=False, is_acting=True)
+NEW_ACTS = Owner("ns/new", owns_cluster=False, is_acting=True)
 
 
 def resource(name: str, age: str, *, mode: str = "Apply", cluster: str = "", uid: str = "") -> dict[str, Any]:
@@ -43,13 +43,13 @@ def key(name: str) -> ResourceKey:
 
 def test_the_older_of_two_resources_owns_the_cluster() -> None:
     made = claims(resource("old", "2026-01-01", cluster="c"), resource("new", "2026-01-02", cluster="c"))
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=True)
     assert made.competing_owner(key("old"), "c") is None
 
 
 def test_the_smaller_uid_is_the_older_of_two_resources_created_in_the_same_second() -> None:
     made = claims(resource("a", "1", cluster="c", uid="2"), resource("b", "1", cluster="c", uid="1"))
-    assert made.competing_owner(key("a"), "c") == Owner("ns/b", is_same_cluster=True)
+    assert made.competing_owner(key("a"), "c") == Owner("ns/b", owns_cluster=True)
     assert made.competing_owner(key("b"), "c") is None
 
 
@@ -60,27 +60,27 @@ def test_a_resource_in_mode_observe_owns_no_cluster() -> None:
 
 def test_an_older_resource_may_own_the_cluster_until_its_first_reconciliation() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=False)
     made.passed(key("old"))
     assert made.competing_owner(key("new"), "c") is None
     made.note(resource("old", "1", cluster="c"))
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=True)
 
 
 def test_a_resource_owns_the_cluster_that_it_read_even_if_its_reconciliation_fails() -> None:
     made = claims(resource("old", "1"), resource("new", "2", cluster="c"))
     assert made.competing_owner(key("old"), "c") is None  # it acts
     made.passed(key("old"))  # and its reconciliation fails
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=True)
     made.note(resource("old", "1"))  # an event from before
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=True)
 
 
 def test_no_resource_acts_on_a_cluster_while_another_resource_has_an_open_step_there() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.acts(key("new"))
     assert made.competing_owner(key("old"), "c") == NEW_ACTS
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=True)
     made.note(resource("new", "2", cluster="c"))  # a watch that is behind
     assert made.competing_owner(key("old"), "c") == NEW_ACTS
     sent = with_a_step(resource("new", "2", cluster="c"))
@@ -124,7 +124,7 @@ def test_an_answered_step_through_a_broker_still_blocks_other_resources() -> Non
     history = [{"action": "f 0 -> 1", "result": "Applied", "via": "Broker"}]
     made.note({**done, "status": {**done["status"], "history": history}}, was_read=True)
     made.forget(key("old"))
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False, is_acting=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=False, is_acting=True)
     seconds = SENT_FOR
     assert made.competing_owner(key("new"), "c") is None
 
@@ -139,23 +139,26 @@ def test_a_step_through_a_broker_blocks_other_resources_even_after_later_steps(a
         made.acted(key("old"))
     made.forget(key("old"))
     now = SENT_FOR - 1
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False, is_acting=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=False, is_acting=True)
     now = SENT_FOR
     assert made.competing_owner(key("new"), "c") is None
 
 
 def test_a_step_left_open_by_another_process_blocks_for_a_limited_time() -> None:
-    seconds = 0.0
+    """The older resource, which owns the cluster, waits for a step of the younger one, sent by the process before."""
+    now = 0.0
     old, new = resource("old", "1", cluster="c"), resource("new", "2", cluster="c")
-    made, sent = claims(old, new, monotonic=lambda: seconds), with_a_step(new)
-    made.note(sent)  # written after our list, by the process before us
-    for read in (False, True):
-        made.note(sent, was_read=read)
-        assert made.competing_owner(key("old"), "c") == NEW_ACTS
-        seconds += SENT_FOR / 2
-    for _ in range(2):
-        assert made.competing_owner(key("old"), "c") is None
-        made.note(sent, was_read=True)
+    made, new_with_step = claims(old, new, monotonic=lambda: now), with_a_step(new)
+    made.note(new_with_step)  # written after our list of resources
+    made.note(new_with_step)  # a watch, and later a read, show the same step: neither prolongs the wait
+    assert made.competing_owner(key("old"), "c") == NEW_ACTS
+    now = SENT_FOR / 2
+    made.note(new_with_step, was_read=True)
+    assert made.competing_owner(key("old"), "c") == NEW_ACTS
+    now = SENT_FOR
+    assert made.competing_owner(key("old"), "c") is None
+    made.note(new_with_step, was_read=True)
+    assert made.competing_owner(key("old"), "c") is None
 
 
 SENT_DIRECTLY = {"kind": "UpdateFeature", "target": "group.version", "via": "Controller"}
@@ -188,7 +191,7 @@ def test_a_deleted_resource_with_an_open_step_blocks_others_as_long_as_the_route
     made = claims({**old, "status": {**old["status"], "intents": intents}}, new, monotonic=lambda: now)
     made.forget(key("old"))  # its process is gone as well
     now = seconds - 1
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False, is_acting=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=False, is_acting=True)
     now = seconds
     assert made.competing_owner(key("new"), "c") is None
 
@@ -203,7 +206,7 @@ def test_a_deleted_resource_blocks_others_while_a_broker_may_keep_its_step_altho
         made.note({**old, "status": {**old["status"], "intents": [step]}})
     made.forget(key("old"))
     now = sent_through_broker_at + SENT_FOR - 1
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False, is_acting=True)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=False, is_acting=True)
     now += 1
     assert made.competing_owner(key("new"), "c") is None
 
@@ -229,7 +232,7 @@ def test_a_competing_resource_of_another_namespace_is_reported_without_its_name(
     theirs = resource("secret-project", "1", cluster="c")
     theirs["metadata"]["namespace"] = "theirs"
     made = claims(theirs, resource("ours", "2", cluster="c"))
-    assert made.competing_owner(key("ours"), "c") == Owner("a resource in another namespace", is_same_cluster=True)
+    assert made.competing_owner(key("ours"), "c") == Owner("a resource in another namespace", owns_cluster=True)
 
 
 def test_a_deleted_resource_owns_no_cluster_and_its_successor_starts_without_claims() -> None:
@@ -238,14 +241,14 @@ def test_a_deleted_resource_owns_no_cluster_and_its_successor_starts_without_cla
     assert made.competing_owner(key("new"), "c") is None
     made.passed(key("old"))
     made.note(resource("old", "0", uid="another"))
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=False)
 
 
 def test_a_recreated_resource_inherits_no_claim() -> None:
     made = claims(resource("old", "1", cluster="c"), resource("new", "2", cluster="c"))
     made.passed(key("old"))
     made.note(resource("old", "1", uid="another"))
-    assert made.competing_owner(key("new"), "c") == Owner("ns/old", is_same_cluster=False)
+    assert made.competing_owner(key("new"), "c") == Owner("ns/old", owns_cluster=False)
 
 
 def restarting(name: str, age: str, *sets: str, mode: str = "Apply", driver: str = "StatefulSet") -> dict[str, Any]:

@@ -274,10 +274,10 @@ async def test_logs_and_owners_that_cannot_be_read_leave_the_verdict_and_are_nam
 async def test_beside_a_prometheus_the_config_map_names_the_senders(tmp_path: Path) -> None:
     rig = rig_with(**PROMETHEUS)
     rig.evidence = lambda _: answer(rig, PRODUCE_2)
-    put(rig, {**request_log(tmp_path, body(principal="User:pay")), "owners.yaml": OWNERS})
+    put(rig, {**request_log(tmp_path, body(client="checkout", principal="User:pay")), "owners.yaml": OWNERS})
     assert await condition(rig) == ("False", "BlockingClients")
     (sender,) = rig.api.status["clients"]["senders"]
-    assert (sender["clientId"], sender["owner"]) == ("etl", "Payments")
+    assert (sender["clientId"], sender["owner"]) == ("checkout", "Payments")
 
 
 async def test_beside_a_prometheus_scrapes_in_the_config_map_are_refused() -> None:

@@ -142,7 +142,7 @@ def test_no_dry_run_is_asked_for_a_cluster_that_an_older_resource_owns() -> None
 
     cluster = Asked(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
-    context = replace(context_of(cluster, store), competing_owner=lambda _: Owner("ns/old", is_same_cluster=True))
+    context = replace(context_of(cluster, store), competing_owner=lambda _: Owner("ns/old", owns_cluster=True))
     last = asyncio.run(reconcile_once(context))
     assert isinstance(last.decision, Stalled)
     assert last.decision.reason is Reason.DUPLICATE_OWNER

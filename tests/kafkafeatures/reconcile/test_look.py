@@ -137,8 +137,8 @@ def test_no_further_reading_is_made_of_another_cluster(monkeypatch: pytest.Monke
     scene = ReadingScene()
     scene.store.status = {"clusterId": "another"}
     scene.observe()
-    assert scene.order == ["cluster"]
-    assert scene.cluster.reads == [False]
+    assert scene.order == ["cluster"]  # no znodes
+    assert scene.cluster.reads == [False]  # one reading, without partitions
 
 
 def test_the_settings_that_stages_require_are_read_from_every_node(monkeypatch: pytest.MonkeyPatch) -> None:

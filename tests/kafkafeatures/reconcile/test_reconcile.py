@@ -323,7 +323,7 @@ def test_competing_owners_are_checked_again_right_before_the_change_is_sent(know
     """While the intent is written, other resources are reconciled: an older one appears."""
     cluster = Cluster(BEGIN)
     store = Store(cluster, {"metadata.version": 27})
-    older = Owner("ns/older", is_same_cluster=known)
+    older = Owner("ns/older", owns_cluster=known)
     context = replace(
         context_of(cluster, store), competing_owner=lambda cluster_id: older if "intents" in store.status else None
     )

@@ -61,7 +61,7 @@ async def test_a_change_whose_outcome_stays_unknown_is_observed_twice_a_minute_w
     while rig.seconds < 3600:
         await rig.work()
         looks += 1
-    assert looks < 150
+    assert 120 <= looks < 130  # in an hour; more often in the first minutes
     assert rig.api.writes < 5
     assert rig.api.condition("Stalled")["reason"] == "NotAuthorized"
     assert "grant ALTER" in rig.api.condition("Ready")["message"]

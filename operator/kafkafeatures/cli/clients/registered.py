@@ -139,7 +139,7 @@ class _Registrations:
 
         self._running: dict[int, tuple[UUID, RegisteredProcess]] = {}  # by broker: incarnation id, and its process
         self._removed: dict[int, int] = {}  # by broker: time in ms
-        self._joined: dict[int, int] = {}  # by broker: time in ms of its first registration of all
+        self._joined: dict[int, int] = {}  # by broker: time in ms of its very first registration
         self._known: set[int] = set()  # brokers that have been registered before
         self._is_complete = bool(folder.segments) and folder.segments[0].base_offset == 0  # so far nothing is missing
         self.since = 0
@@ -155,8 +155,8 @@ class _Registrations:
                 self._is_complete = False
         if not self._is_complete:
             self._add_state(image)
-        # Joining times are used only if log and cluster reach back to the begin of the window, and the cluster never
-        # was in ZooKeeper mode: else a broker may have been there before its first registration in the log.
+        # Joining times are used only if log and cluster reach back to the beginning of the window, and the cluster was
+        # never in ZooKeeper mode: else a broker may have been there before its first registration in the log.
         is_first = max(self.since, self._first) <= window.begin and image.zk_migration_state in (None, 0)
         self.registry = BrokerRegistry(
             frozenset(image.brokers),

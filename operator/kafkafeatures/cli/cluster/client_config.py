@@ -54,13 +54,10 @@ class ConfigInvalid(ValueError):
     """The file cannot be used. `str()` names file and property, never a value that could be secret."""
 
 
-def read_security(path: Path) -> Security:
-    """Read one file; `-` is standard input. Raises ConfigInvalid; OSError where the file cannot be read."""
-    return security_of(read_properties(path), "stdin" if path == STDIN else str(path))
-
-
 def read_properties(path: Path) -> dict[str, str]:
-    """The properties of one file, with references to its providers resolved. Raises as `read_security` does."""
+    """The properties of one file, with references to its providers resolved; `-` is standard input. Raises
+    ConfigInvalid; OSError where the file cannot be read.
+    """
     with open(0, closefd=False, encoding="utf-8") if path == STDIN else path.open(encoding="utf-8") as file:
         return resolve(parse_properties(file.read()), "stdin" if path == STDIN else str(path))
 

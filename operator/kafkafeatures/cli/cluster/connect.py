@@ -182,7 +182,7 @@ def on_loop(work: Coroutine[Any, Any, T]) -> T:
 
 async def look(
     settings: ClusterSettings,
-    in_zookeeper_mode: frozenset[str] = frozenset(),
+    settings_of_zookeeper_mode: frozenset[str] = frozenset(),
     zookeeper: ZooKeeperReading | None = None,
     *,
     partitions: bool = False,
@@ -190,8 +190,8 @@ async def look(
 ) -> Observation:
     """Read a cluster once, and return the observation.
 
-    `in_zookeeper_mode`: names of settings that are only needed of brokers in ZooKeeper mode; if there are such brokers,
-    the cluster is read a second time, with these settings. `zookeeper`: an earlier reading of the ensemble.
+    `settings_of_zookeeper_mode`: names of settings that are only needed of brokers in ZooKeeper mode; if there are such
+    brokers, the cluster is read a second time, with these settings. `zookeeper`: an earlier reading of the ensemble.
     `partitions`: read every partition, too. `settings_of_nodes`: names of settings to read of every node.
     """
     from kafkafeatures.core.facts.observe import observe
@@ -199,9 +199,9 @@ async def look(
     znodes = NOT_ASKED if zookeeper is None else zookeeper
     async with cluster_of(settings) as cluster:
         observation = observe(*await cluster.read(partitions=partitions, settings=settings_of_nodes), zookeeper=znodes)
-        if not in_zookeeper_mode or not observation.in_zookeeper_mode:
+        if not settings_of_zookeeper_mode or not observation.in_zookeeper_mode:
             return observation
-        return observe(*await cluster.read(settings=in_zookeeper_mode), zookeeper=znodes)
+        return observe(*await cluster.read(settings=settings_of_zookeeper_mode), zookeeper=znodes)
 
 
 def _security(path: Path | None) -> tuple[Security, Mapping[str, str]]:

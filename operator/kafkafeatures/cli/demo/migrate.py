@@ -114,14 +114,7 @@ class _MigrationScene(Scene):
         self._kafka, self._network = kafka_of(self._cluster)
         self._person = Person(self._cluster)
         self._shown_subjects = frozenset[str]()
-        super().__init__(_DOCUMENT, state)
-
-    @property
-    def now_ms(self) -> int:
-        return self._cluster.now_ms
-
-    def advance(self, milliseconds: int) -> None:
-        self._cluster.advance(self.now_ms + milliseconds, sparse=True)
+        super().__init__(self._cluster, _DOCUMENT, state)
 
     def context(self, store: FileStore) -> ReconcileContext:
         return ReconcileContext(

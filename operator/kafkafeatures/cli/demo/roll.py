@@ -127,19 +127,12 @@ class _RollScene(Scene):
             topics=_TOPICS,
         )
         self._world = World(plan, now_ms=BEGINS_MS, random=Random(1))  # noqa: S311 - ids of a simulation, no secret
-        super().__init__(_DOCUMENT, state)
+        super().__init__(self._world, _DOCUMENT, state)
         self._pods = Pods(self._world, _SETS)
         self._pods.budgets.append(BudgetPlan("kafka", tuple(set_plan.name for set_plan in _SETS)))
         self._kafka = SimulatedCluster(self._world)
         self._restarted: list[int] = []
         self.fewest_in_sync = min(self._in_sync())
-
-    @property
-    def now_ms(self) -> int:
-        return self._world.now_ms
-
-    def advance(self, milliseconds: int) -> None:
-        self._world.advance(self.now_ms + milliseconds, sparse=True)
 
     def context(self, store: FileStore) -> ReconcileContext:
         return ReconcileContext(

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 from rich.console import Console
@@ -35,6 +35,10 @@ from kafkafeatures.reconcile.ages import Ages
 from kafkafeatures.reconcile.context import EffectRecord, ReconcileContext
 from kafkafeatures.reconcile.file_store import FileStore
 
+if TYPE_CHECKING:
+    from kafkasim.migration.cluster import MigratingCluster
+    from kafkasim.world import World
+
 BEGINS_MS = 1_800_000_000_000
 """Simulated time at which each story begins, in ms since 1970."""
 _LONGEST_MS = 6 * 3_600_000
@@ -44,11 +48,12 @@ _CHECK_EVERY = 60.0
 
 
 class Scene(ABC):
-    """A simulated world with one resource. `document`: its YAML, as in Git. `state`: the file of its status. `effects`:
-    the steps that were sent.
+    """A simulated world with one resource. `world`: the simulation with its clock. `document`: YAML of the resource, as
+    in Git. `state`: the file of its status. `effects`: the steps that were sent.
     """
 
-    def __init__(self, document: str, state: Path) -> None:
+    def __init__(self, world: World | MigratingCluster, document: str, state: Path) -> None:
+        self._simulation = world
         self.ages = Ages(self.monotonic)
         self.effects: list[EffectRecord] = []
         self._document: dict[str, Any] = yaml.safe_load(document)
@@ -58,13 +63,13 @@ class Scene(ABC):
         self._shown = ""  # the message of Ready that was handled last
 
     @property
-    @abstractmethod
     def now_ms(self) -> int:
         """Time in the simulated world, in milliseconds."""
+        return self._simulation.now_ms
 
-    @abstractmethod
     def advance(self, milliseconds: int) -> None:
         """Let this much time pass in the simulated world."""
+        self._simulation.advance(self.now_ms + milliseconds, sparse=True)
 
     @abstractmethod
     def context(self, store: FileStore) -> ReconcileContext:

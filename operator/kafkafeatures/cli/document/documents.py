@@ -117,7 +117,7 @@ class Document(Struct, frozen=True):
         owns it.
         """
         name = self.owners.setdefault(cluster_id, str(self))
-        return None if name == str(self) else Owner(name, is_same_cluster=True)
+        return None if name == str(self) else Owner(name, owns_cluster=True)
 
     def read_again(self) -> KafkaFeatures:
         """Read the document from its file again. Raises InvalidDocument if the file no longer has it."""

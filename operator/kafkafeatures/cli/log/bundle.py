@@ -113,7 +113,7 @@ class _ExtractedFiles:
         if hasattr(self, "file"):  # False if creating the file failed
             self.file.close()
 
-    def wants(self, name: str) -> PurePosixPath | None:
+    def path_to_copy(self, name: str) -> PurePosixPath | None:
         """Path of a member in the bundle if it must be copied; else None. Notes the name of each file of a log. If
         several members have the same path, the first counts.
         """
@@ -183,7 +183,7 @@ def _of_zip(extracted: _ExtractedFiles, file: IO[bytes], _: bytes) -> None:
         if len(members) > MAX_MEMBERS:
             raise _MustBeUnpacked(f"more than {MAX_MEMBERS} members in it")
         for member in members:
-            path = extracted.wants(member.filename)
+            path = extracted.path_to_copy(member.filename)
             kind = stat.S_IFMT(member.external_attr >> 16)  # 0 if the zip was not made on Unix
             if path is None or member.is_dir() or kind not in (0, stat.S_IFREG):
                 continue
@@ -200,7 +200,7 @@ def _of_tar(extracted: _ExtractedFiles, file: IO[bytes], magic: bytes) -> None:
     source: IO[bytes] = gzip.GzipFile(fileobj=file) if magic[:2] == GZIP_MAGIC else file  # type: ignore[assignment]  # only read, seek and tell are used
     with tarfile.open(fileobj=_Bounded(source), mode="r:") as bundle:  # type: ignore[call-overload]  # the same three
         for member in _members(bundle):
-            path = extracted.wants(member.name)
+            path = extracted.path_to_copy(member.name)
             if path is None or not member.isreg():
                 continue
             content = bundle.extractfile(member)

@@ -1,8 +1,8 @@
 """`kafkafeatures log state [--at OFFSET] PATH`: prints the cluster's state at an offset, from the files of a node's
 log.
 
-The state is exact: it needs a complete snapshot and all records after it; otherwise the command fails and names what is
-missing. It prints counts and names only; secrets are not part of a state.
+The state is exact: it needs all records from offset 0 on, or a complete snapshot and all records after it; otherwise
+the command fails and names what is missing. It prints counts and names only; secrets are not part of a state.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from kafkafeatures.cli.shell.indented import item, line
 from kafkafeatures.cli.shell.output import console, print_document
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.facts.readings import Failure, FailureKind, Role
-from kafkafeatures.core.migration.demands import NAMES, SettingDifferences, demands, known_of
+from kafkafeatures.core.migration.demands import NAMES, SettingDifferences, demands, setting_facts_of
 from kafkafeatures.core.migration.edges import TARGETS, NoEdge, next_edge
 from kafkafeatures.core.migration.positions import Misplaced, Position, quorum_uncertainty
 from kafkafeatures.core.migration.progress import release_of
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(f"{edge.message}; {edge.remedy}", Exit.BLOCKED)
     end = TARGETS[desired] if edge is None else edge.end_from(position)  # without an edge it is there already
     differences = demands(
-        position, end, edge, known_of(readings.settings, release_of(readings.observation)), readings.settings
+        position, end, edge, setting_facts_of(readings.settings, release_of(readings.observation)), readings.settings
     )
     differences = msgspec.structs.replace(
         differences, missing=(*differences.missing, *unread_controllers(differences, readings.observation))

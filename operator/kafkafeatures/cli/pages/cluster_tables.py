@@ -115,7 +115,7 @@ class ClusterTables(Struct, frozen=True):
         return next(levels, None)
 
     @property
-    def can_reach(self) -> str:
+    def newest_reachable(self) -> str:
         """The newest release that the cluster can be raised to; empty: none."""
         upwards = {
             row["target"]

@@ -53,7 +53,7 @@ def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
             f"A node is flapping if it was {FLAPPING}",
             ("Cluster", "Node", "Times away", "Last", "Away in all"),
             [
-                (_link(link, cluster), flap.node, str(len(flap.rows)), day_and_time(flap.last), flap.took)
+                (_link(link, cluster), flap.node, str(len(flap.rows)), day_and_time(flap.last), flap.time_away)
                 for link, cluster in clusters
                 for flap in flaps[link]
             ],
@@ -121,7 +121,7 @@ def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: M
             _link(link, cluster),
             verdict(cluster.gate["verdict"]),
             _finalized(cluster, feature),
-            _can_reach(cluster),
+            _reachable(cluster),
             _behind(cluster),
             lines(_remarks(cluster, flaps[link])) or "-",
             day_and_time(time_of(cluster.gate["watermark"]["time"])),
@@ -135,12 +135,12 @@ def _clusters(gate: Row, clusters: Sequence[tuple[str, ClusterTables]], flaps: M
     return Html("<h2>Clusters</h2>\n{}").format(clusters_table)
 
 
-def _can_reach(cluster: ClusterTables) -> str:
+def _reachable(cluster: ClusterTables) -> str:
     """Text with the highest release that the cluster certainly can be raised to; "none" only if every release was
     judged.
     """
     is_open = "unknown" in (cluster.gate["verdict"], *cluster.releases.values())
-    return cluster.can_reach or ("not known" if is_open else "none")
+    return cluster.newest_reachable or ("not known" if is_open else "none")
 
 
 def _behind(cluster: ClusterTables) -> str:

@@ -51,7 +51,7 @@ class Lane(Struct, frozen=True):
         return max(map(_begin, self.rows))
 
     @property
-    def took(self) -> str:
+    def time_away(self) -> str:
         """Time that the node was away in all, as text."""
         durations = [row["duration_ms"] for row in self.rows if row["duration_ms"] is not None]
         if not durations:
@@ -87,7 +87,7 @@ def rolls(cluster: ClusterTables) -> Html:
             text(lane.node) + small(Html("{}{}").format(counted(len(lane.rows), "time"), _flag(lane))),
             axis.track(map(_piece, lane.rows)),
             day_and_time(lane.last),
-            lane.took,
+            lane.time_away,
         )
         for lane in node_lanes
     ]

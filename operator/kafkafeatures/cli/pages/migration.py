@@ -9,7 +9,6 @@ Events have the times of the phases.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
 from kafkafeatures.api.reasons import Phase
 from kafkafeatures.api.shown import time_of
@@ -61,9 +60,7 @@ _NO_RETURN = {
 }
 
 
-def migration(
-    resource: KubeResource, events: Sequence[SeenEvent], current_time: datetime, log: RollHistory | str
-) -> Html:
+def migration(resource: KubeResource, events: Sequence[SeenEvent], log: RollHistory | str) -> Html:
     """The section; empty if neither the status nor the log knows of a migration. `log`: the history by the metadata
     log, or the reason why it was not read.
     """

@@ -55,7 +55,7 @@ def page(
         _head(resource, current_time),
         _blockers(resource),
         _plan(resource),
-        migration(resource, events or (), current_time, log),
+        migration(resource, events or (), log),
         roll(resource, events or (), current_time, log),
         _features(resource),
         _conditions(resource),

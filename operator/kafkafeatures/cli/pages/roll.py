@@ -257,7 +257,7 @@ def _cell(point: Point | None) -> str:
     if point is None:
         return "-"
     source = point.by if point.offset is None else f"offset {point.offset}"
-    return text(f"{'by ' * point.is_latest}{clock(point.at)}") + small(source)
+    return text(f"{'by ' * point.is_upper_bound}{clock(point.at)}") + small(source)
 
 
 # --- partitions ---

@@ -49,13 +49,13 @@ class Restart(Struct, frozen=True):
 
 class Point(Struct, frozen=True):
     """Time of a fact. `offset`: that of the record that proves it; None if there is no such record, then `by` names the
-    source. `is_latest`: it happened at that time or earlier, as it is known from a snapshot only.
+    source. `is_upper_bound`: it happened at that time or earlier, as only a snapshot shows it.
     """
 
     at: datetime
     offset: int | None = None
     by: str = "operator"
-    is_latest: bool = False
+    is_upper_bound: bool = False
 
 
 class NodeAbsence(Struct, frozen=True):
@@ -256,7 +256,7 @@ def _stable(absence: Absence, until: datetime, log: RollHistory, begins: Sequenc
 def _row_of_operator(restart: Restart, current_time: datetime) -> NodeAbsence:
     """The row of a restart that is not in the log."""
     points = [Point(at) if at is not None else None for at in (restart.began, restart.back, restart.ended)]
-    stop = points[0] if any(points) else Point(current_time, is_latest=True)  # a row needs one moment at least
+    stop = points[0] if any(points) else Point(current_time, is_upper_bound=True)  # a row needs one moment at least
     return NodeAbsence(
         restart.node, restart.pod, stop=stop, in_sync=points[1], stable=points[2], is_over=not restart.is_in_flight
     )
@@ -266,4 +266,4 @@ def _point(moment: Moment | None, log: RollHistory) -> Point | None:
     """The point of a moment in the log."""
     if moment is None:
         return None
-    return Point(time_in_log(moment.at_ms), moment.offset, is_latest=moment == log.known_from)
+    return Point(time_in_log(moment.at_ms), moment.offset, is_upper_bound=moment == log.known_from)

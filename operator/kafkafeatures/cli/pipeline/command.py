@@ -133,11 +133,11 @@ def run(arguments: argparse.Namespace) -> int:
     if config.metrics is not None:
         _write_metrics(config.metrics, document)
     print(json.dumps(document) if arguments.output == "json" else _line(document))
-    for kind in ("problems", "doubts"):
+    for kind in ("problems", "doubts", "readAgain"):
         for text in document[kind][:_SHOWN]:
             tell(f"pipeline: {text}")
         if len(document[kind]) > _SHOWN:
-            tell(f"pipeline: and {len(document[kind]) - _SHOWN} more {kind}; -o json has all of them")
+            tell(f"pipeline: and {len(document[kind]) - _SHOWN} more; -o json has all of them")
     return Exit.FAILED if summary.problems else Exit.DONE
 
 
@@ -230,6 +230,7 @@ def _document(config: Config, summary: Summary, engine: str, seconds: float) -> 
         "damagedBytes": _sum(account, "damaged", "bytes"),
         "problems": summary.problems,
         "doubts": summary.doubts,
+        "readAgain": summary.read_again,
     }
 
 

@@ -30,7 +30,7 @@ from kafkafeatures.client_files.reduced import MAX_GROUPS, MAX_WITHOUT_SENDER, R
 
 HOUR = 3_600_000
 MAX_NAMES = 10 * 1024 * 1024
-"""Bytes of these groups: the names in them may be long."""
+"""Limit to the bytes of all groups together: the names in a group may be long."""
 OPEN_HOURS = 3
 """Hours that are counted at the same time: lines may be a little out of order. Of more, the oldest is complete."""
 
@@ -70,7 +70,7 @@ class GroupCounts:
             yield key, self._requests[number], self._last[number]
 
     def groups(self) -> Iterator[tuple[RequestGroup, int, int]]:
-        """As `rows`, with the groups parsed."""
+        """Each group as in `rows`, parsed."""
         return ((_decode_group(key), requests, last) for key, requests, last in self.rows())
 
     def number_of(self, key: bytes) -> int | None:

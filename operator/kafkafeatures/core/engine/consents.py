@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from enum import Enum
 
 from kafkafeatures.api.names import DYNAMIC_QUORUM
+from kafkafeatures.api.status import Status
+from kafkafeatures.api.values import replace
 
 
 class ConsentState(Enum):
@@ -28,6 +30,11 @@ def state_of(consent: str, consents: Iterable[str], spent: Iterable[str]) -> Con
     if consent not in consents:
         return ConsentState.MISSING
     return ConsentState.SPENT if consent in spent else ConsentState.GIVEN
+
+
+def spend(status: Status, consents: frozenset[str]) -> Status:
+    """Return the status in which these consents are spent as well."""
+    return replace(status, spent_consents=tuple(sorted(consents.union(status.spent_consents)))) if consents else status
 
 
 def repeatable(consents: Iterable[str]) -> frozenset[str]:

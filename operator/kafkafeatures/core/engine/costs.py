@@ -11,8 +11,10 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.words import counted
 
 
-def as_planned(excused: ExcusedTopics | None) -> ExcusedTopics | None:
-    """The costs as a plan has them, without `marks`, which only the operator needs; None if no consent is needed."""
+def without_marks(excused: ExcusedTopics | None) -> ExcusedTopics | None:
+    """The costs without `marks`, which one place of the status has: `status.rollout` for a plain roll, the plan for a
+    migration. None if no consent is needed.
+    """
     return replace(excused, marks="") if excused is not None and excused.partitions else None
 
 

@@ -11,17 +11,17 @@ from kafkafeatures.core.engine.decisions import Act, Decision, Done
 from kafkafeatures.core.engine.gates import GATES, GateInput
 
 
-def decide(question: GateInput) -> Decision:
+def decide(inputs: GateInput) -> Decision:
     """Decision of the first closed gate; if all are open, the next step of the stage whose turn it is.
 
     The message also says what the cluster lacks meanwhile and, where nothing is left to do, the notes of other stages.
     """
-    closed = next((gate_decision for gate in GATES if (gate_decision := gate(question)) is not None), None)
-    decision = closed or question.stage.next
-    meanwhile = question.stage.meanwhile
+    closed = next((gate_decision for gate in GATES if (gate_decision := gate(inputs)) is not None), None)
+    decision = closed or inputs.stage.next
+    meanwhile = inputs.stage.meanwhile
     if meanwhile and not isinstance(decision, Act):
         decision = replace(decision, message=f"{decision.message}; {meanwhile}")
-    notes = [stage.note for stage in question.stages if stage.note and not stage.is_due]
+    notes = [stage.note for stage in inputs.stages if stage.note and not stage.is_due]
     if not notes or not isinstance(decision, Done):
         return decision
     return replace(decision, message="; ".join((decision.message, *notes)))

@@ -13,6 +13,11 @@ from kafkafeatures.core.engine.blockers import Blocker, grouped
 from kafkafeatures.core.engine.steps import Step
 from kafkafeatures.core.facts.readings import Failure
 
+FIRST_DELAY = 2.0
+"""Seconds until the next reconciliation after most waits: nodes, partitions and pods come back within seconds, and a
+shorter pause would only read the cluster more often. While a wait lasts, the delay grows (`reconcile/pace.py`).
+"""
+
 
 class Act(Struct, frozen=True):
     """Carry out this step, then reconcile again."""
@@ -58,7 +63,7 @@ class Wait(Pending, frozen=True):
 
     reason: Reason
     message: str
-    delay: float
+    delay: float = FIRST_DELAY
     blockers: tuple[Blocker, ...] = ()
     condition: tuple[Condition, Reason] | None = None
     steady: bool = False
@@ -95,7 +100,7 @@ class Done(Struct, frozen=True):
 Decision = Act | Wait | Stalled | Held | Done
 
 PARTITIONS_ARE_NOT_NEEDED = Wait(
-    Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted", delay=2.0,
+    Reason.PREFLIGHT, "partitions are read once the document lets a node be restarted",
     subject="spec", remedy="change what holds restarts back in the document: mode, suspend, paused or its windows",
 )  # fmt: skip
 """Decision of a roll for which no partitions were read: the document holds it back, and the status already says what it
@@ -117,9 +122,8 @@ def blocked(blockers: tuple[Blocker, ...]) -> Wait | Stalled:
         return stalled_by(impossible, *blockers, message=first_of(impossible, groups))
     first = groups[0]
     return Wait(
-        first.kind.reason, first_of(first, groups), delay=2.0, blockers=blockers,
-        subject=first.subject, remedy=first.remedy,
-    )  # fmt: skip
+        first.kind.reason, first_of(first, groups), blockers=blockers, subject=first.subject, remedy=first.remedy
+    )
 
 
 def stalled_by(
@@ -135,13 +139,15 @@ def stalled_by(
     )  # fmt: skip
 
 
-def waits_on(blocker: Blocker, reason: Reason, *, message: str = "", delay: float = 2.0) -> Wait:
+def waits_on(blocker: Blocker, reason: Reason, *, message: str = "", delay: float = FIRST_DELAY) -> Wait:
     """Wait for the subject of one blocker."""
     text = message or str(blocker)
     return Wait(reason, text, delay=delay, blockers=(blocker,), subject=blocker.subject, remedy=blocker.remedy)
 
 
-def unreadable(message: str, failure: Failure, *, reason: Reason = Reason.PREFLIGHT, delay: float = 2.0) -> Wait:
+def unreadable(
+    message: str, failure: Failure, *, reason: Reason = Reason.PREFLIGHT, delay: float = FIRST_DELAY
+) -> Wait:
     """Wait for a value that could not be read."""
     return Wait(reason, f"{message}: {failure}", delay=delay, subject=failure.subject, remedy=failure.action)
 

@@ -55,7 +55,10 @@ class MaxParallel(Struct, frozen=True):
 
 
 class Window(Struct, frozen=True):
-    """Times at which nodes may be restarted: from each moment of the cron schedule, for `duration`."""
+    """Times at which nodes may be restarted and levels changed: from each moment of the schedule, for `duration`.
+
+    schedule: five fields of cron.
+    """
 
     schedule: str
     duration: timedelta
@@ -63,7 +66,7 @@ class Window(Struct, frozen=True):
 
 
 class Rollout(Struct, frozen=True):
-    """Driver that restarts nodes, and its limits.
+    """Driver that restarts nodes, and its limits; and the windows of all steps.
 
     driver: name of a driver of `core/roll/drivers.py`, already checked.
     brokers, controllers: StatefulSets in the namespace of the resource.
@@ -71,7 +74,7 @@ class Rollout(Struct, frozen=True):
     availability: rule for the partitions of a node that is restarted (`core/facts/replication.py`).
     stable_for: how long a node has to stay healthy after a restart.
     node_timeout: how long one restart may take.
-    windows: times at which nodes may be restarted; empty: at any time.
+    windows: times at which nodes may be restarted and levels changed; empty: at any time.
     """
 
     driver: str = "None"

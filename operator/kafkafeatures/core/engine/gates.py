@@ -36,12 +36,13 @@ LONGEST_NAP = 60.0
 class Owner(Struct, frozen=True):
     """Another resource that prevents this one from acting: an older one with mode Apply, or one that is acting now.
 
-    is_same_cluster: it is older and for this cluster. False: its cluster was not read yet.
+    owns_cluster: it is older, and for this cluster. False: it is older, but its cluster was not read yet; or it only
+        acts on this cluster.
     is_acting: it has a step in flight on this cluster, whatever its age.
     """
 
     name: str
-    is_same_cluster: bool
+    owns_cluster: bool
     is_acting: bool = False
 
 
@@ -76,9 +77,9 @@ class GateInput(Struct, frozen=True, dict=True):
 Gate = Callable[[GateInput], Decision | None]
 
 
-def cluster(question: GateInput) -> Decision | None:
+def cluster(inputs: GateInput) -> Decision | None:
     """Open if this is the cluster of the status and of the document, with the metadata log that was read before."""
-    pinned, memory = question.desired.cluster_id, question.memory
+    pinned, memory = inputs.desired.cluster_id, inputs.memory
     if pinned and memory.cluster_id and pinned != memory.cluster_id:
         return Stalled(
             Reason.CLUSTER_ID_MISMATCH,
@@ -87,8 +88,8 @@ def cluster(question: GateInput) -> Decision | None:
             subject="spec.cluster",
             remedy="create a separate resource (and state file) for each cluster",
         )
-    wrong = _wrong_cluster(question.observation, pinned or memory.cluster_id, lost=memory.lost_cluster)
-    return wrong or _wrong_ensemble(question.observation) or question.log_decision
+    wrong = _wrong_cluster(inputs.observation, pinned or memory.cluster_id, lost=memory.lost_cluster)
+    return wrong or _wrong_ensemble(inputs.observation) or inputs.log_decision
 
 
 def _wrong_ensemble(observation: Observation) -> Stalled | None:
@@ -131,9 +132,9 @@ def _wrong_cluster(observation: Observation, pinned: str, *, lost: bool) -> Deci
     return None
 
 
-def owner(question: GateInput) -> Decision | None:
+def owner(inputs: GateInput) -> Decision | None:
     """Open if no older resource owns the cluster. Doubt is left to `claim`, so that the stages report first."""
-    owned = owned_by(question.owner)
+    owned = owned_by(inputs.owner)
     return owned if isinstance(owned, Stalled) else None
 
 
@@ -143,7 +144,7 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
     """
     if owner is None:
         return None
-    if owner.is_same_cluster:
+    if owner.owns_cluster:
         return Stalled(
             Reason.DUPLICATE_OWNER,
             f"{owner.name} is older and owns this cluster; set mode to Observe here, or delete one of the two",
@@ -167,9 +168,9 @@ def owned_by(owner: Owner | None) -> Wait | Stalled | None:
     )
 
 
-def unsettled(question: GateInput) -> Decision | None:
+def unsettled(inputs: GateInput) -> Decision | None:
     """Open if the outcome of every step that was sent is known."""
-    steps, open_outcome = question.unsettled, question.open_outcome
+    steps, open_outcome = inputs.unsettled, inputs.open_outcome
     if not steps:
         return None
     unknown = [step.intent.kind or "an intent without a kind" for step in steps if isinstance(step, UnknownStep)]
@@ -193,10 +194,10 @@ def unsettled(question: GateInput) -> Decision | None:
     return Wait(Reason.VERIFYING, text, delay=1.0, subject=str(first), remedy=remedy)
 
 
-def mode(question: GateInput) -> Decision | None:
+def mode(inputs: GateInput) -> Decision | None:
     """Open if the document lets the operator act, not only observe."""
-    stage = question.stage
-    if question.desired.mode is not Mode.OBSERVE:
+    stage = inputs.stage
+    if inputs.desired.mode is not Mode.OBSERVE:
         return None
     if not stage.is_due:
         return Done(Reason.OBSERVED, stage.next.message) if isinstance(stage.next, Done) else None
@@ -211,94 +212,94 @@ def mode(question: GateInput) -> Decision | None:
     return Done(Reason.OBSERVED, stage.outlook, stage.blockers)
 
 
-def suspend(question: GateInput) -> Decision | None:
+def suspend(inputs: GateInput) -> Decision | None:
     """Open if the resource is not suspended."""
-    stage = question.stage
-    if not question.desired.suspend or not stage.is_due:
+    stage = inputs.stage
+    if not inputs.desired.suspend or not stage.is_due:
         return None
     if stage.work_in_flight is not None:
-        return _beside_work(question, "suspended")
+        return _beside_work(inputs, "suspended")
     return Held(Reason.SUSPENDED, f"suspended; {stage.outlook}", stage.blockers)
 
 
-def drift(question: GateInput) -> Decision | None:
+def drift(inputs: GateInput) -> Decision | None:
     """Open if no level that had been reached was changed outside KafkaFeatures, or if such drift is to be corrected."""
-    return question.stage.drift
+    return inputs.stage.drift
 
 
-def blockers(question: GateInput) -> Decision | None:
+def blockers(inputs: GateInput) -> Decision | None:
     """Open if nothing prevents the step, and the dry run of the active controller accepts it."""
-    return question.stage.blocked
+    return inputs.stage.blocked
 
 
-def soak(question: GateInput) -> Decision | None:
+def soak(inputs: GateInput) -> Decision | None:
     """Open once every node has been healthy for long enough, where the next step is irreversible."""
-    wait = question.stage.soaking
-    return None if wait is None else _with_missing_approval(question, wait)
+    wait = inputs.stage.soaking
+    return None if wait is None else _with_missing_approval(inputs, wait)
 
 
-def window(question: GateInput) -> Decision | None:
+def window(inputs: GateInput) -> Decision | None:
     """Open inside a maintenance window of the document, or if it has none."""
-    stage, windows = question.stage, question.desired.rollout.windows
+    stage, windows = inputs.stage, inputs.desired.rollout.windows
     if not windows or not stage.is_due or stage.goes_at_any_time:
         return None
-    opens = closed_until(windows, question.current_time)
+    opens = closed_until(windows, inputs.current_time)
     if opens is None:
         return None
     text = opening(opens)
     if stage.work_in_flight is not None:
-        return _beside_work(question, text)
-    seconds = max(1.0, (opens - question.current_time).total_seconds())
+        return _beside_work(inputs, text)
+    seconds = max(1.0, (opens - inputs.current_time).total_seconds())
     wait = Wait(
         Reason.WAITING_FOR_WINDOW, text, delay=min(seconds, LONGEST_NAP), is_dated=True,
         subject="spec.rollout.windows", remedy="wait until it opens, or change spec.rollout.windows",
     )  # fmt: skip
-    return _with_missing_approval(question, wait)
+    return _with_missing_approval(inputs, wait)
 
 
-def approval(question: GateInput) -> Decision | None:
+def approval(inputs: GateInput) -> Decision | None:
     """Open if the plan is approved or needs no approval, and no other plan is approved."""
-    unapproved = _unapproved(question)
-    if unapproved is None or question.stage.work_in_flight is None:
+    unapproved = _unapproved(inputs)
+    if unapproved is None or inputs.stage.work_in_flight is None:
         return unapproved
-    waits = _beside_work(question, unapproved.message)
+    waits = _beside_work(inputs, unapproved.message)
     return None if waits is None else replace(waits, condition=unapproved.condition)
 
 
-def claim(question: GateInput) -> Decision | None:
+def claim(inputs: GateInput) -> Decision | None:
     """Open if no other resource may own the cluster or has a step in flight on it. It holds back only steps, not the
     report of other decisions.
     """
-    return owned_by(question.owner) if isinstance(question.stage.next, Act) else None
+    return owned_by(inputs.owner) if isinstance(inputs.stage.next, Act) else None
 
 
 GATES: tuple[Gate, ...] = (cluster, owner, unsettled, mode, suspend, drift, blockers, soak, window, approval, claim)
 """The gates of all kinds of stages, in their order; `docs/explanation/how-it-decides.md` explains each."""
 
 
-def _unapproved(question: GateInput) -> Held | None:
+def _unapproved(inputs: GateInput) -> Held | None:
     """Decision if the plan has to be approved and is not; None if it is, or if nothing is to be done."""
-    stage, plan = question.stage, question.plan
+    stage, plan = inputs.stage, inputs.plan
     if not stage.is_due or (plan.is_over and not isinstance(stage.next, Act)):
         return None
-    waits = stage.waits_for_approval(question.desired)
-    return not_approved(question.desired, plan, waits=waits, unverified=stage.unverified, pending=stage.approval_reason)
+    waits = stage.waits_for_approval(inputs.desired)
+    return not_approved(inputs.desired, plan, waits=waits, unverified=stage.unverified, pending=stage.approval_reason)
 
 
-def _with_missing_approval(question: GateInput, wait: Wait) -> Wait:
+def _with_missing_approval(inputs: GateInput, wait: Wait) -> Wait:
     """The wait, with a request for a missing approval added: people need not wait to approve the plan."""
-    unapproved = _unapproved(question)
+    unapproved = _unapproved(inputs)
     if unapproved is None:
         return wait
     return replace(wait, message=f"{wait.message}; {unapproved.message}", condition=unapproved.condition)
 
 
-def _beside_work(question: GateInput, held: str) -> Wait | None:
+def _beside_work(inputs: GateInput, held: str) -> Wait | None:
     """Wait until the steps in flight end, if the stage would begin another step; else None, as the stage's own decision
     says what it waits for. `held`: why no other step begins.
     """
-    work = question.stage.work_in_flight
-    if work is None or not isinstance(question.stage.next, Act):
+    work = inputs.stage.work_in_flight
+    if work is None or not isinstance(inputs.stage.next, Act):
         return None
     reason, titles = work
     return Wait(reason, f"{held}; still in flight: {titles}", delay=1.0, subject=titles, remedy=FOLLOWED)

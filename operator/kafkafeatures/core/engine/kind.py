@@ -116,9 +116,9 @@ class StageKind(Protocol):
     def demands(self, read_context: ReadContext) -> ReadRequirements:
         """Readings that the stage needs."""
 
-    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
-        """Work from the present state to the desired one. `later`: proposals of the kinds that are registered after
-        this one.
+    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal | None:
+        """Work from the present state to the desired one; None if the document asks for none of this kind. `later`:
+        proposals of the kinds that are registered after this one.
         """
 
     def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:

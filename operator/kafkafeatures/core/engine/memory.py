@@ -27,7 +27,7 @@ class Memory(Struct, frozen=True):
     lost_cluster: a cluster was read before, but its id is missing from the status.
     change_count: `status.changeCount`.
     spent: consents that were used.
-    unverified: consents that may have been used before the status began (`core/engine/consents.py`).
+    unverified: consents that may have been used before, by an earlier status (`core/engine/consents.py`).
     reached: feature to its desired level, if the status says that it was reached: in sync, or drifted since.
     corrections: feature to the number of corrections of its drift within the last hour.
     passed_on: feature to the time since its change was sent through a broker, which may deliver it once more.

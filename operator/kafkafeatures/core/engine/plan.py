@@ -18,7 +18,8 @@ from msgspec import Struct
 from kafkafeatures.api.status import ApprovedBy, PlannedStage, PlanStatus
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.costs import costs_of
-from kafkafeatures.core.engine.stage import StageProposal, Work
+from kafkafeatures.core.engine.stage import StageProposal, StageWork
+from kafkafeatures.core.facts.releases import Undo
 
 SHORTEST_HASH = len("sha256:") + 8
 """Length of the shortest hash that an approval may give: eight digits distinguish the plans of a resource."""
@@ -52,13 +53,13 @@ class Plan(Struct, frozen=True):
 
     hash: str
     stages: tuple[PlannedStage, ...]
-    work: tuple[Work, ...]
+    work: tuple[StageWork, ...]
     change_count: int
 
     @property
     def is_over(self) -> bool:
         """Tell whether nothing of the plan remains to be done."""
-        return all(stage_work.is_over for stage_work in self.work)
+        return not any(stage_work.remaining for stage_work in self.work)
 
     def __str__(self) -> str:
         """Summary of what remains of the plan."""
@@ -72,12 +73,12 @@ class Plan(Struct, frozen=True):
     @property
     def irreversible(self) -> bool:
         """Tell whether a remaining step cannot be undone."""
-        return any(stage_work.is_irreversible for stage_work in self.work)
+        return any(stage_work.undo is Undo.IMPOSSIBLE for stage_work in self.work)
 
     @property
     def is_safe_to_undo(self) -> bool:
         """Tell whether all remaining steps can be undone without a loss."""
-        return all(stage_work.is_safe_to_undo for stage_work in self.work)
+        return all(stage_work.undo is Undo.SAFE for stage_work in self.work)
 
     def is_approved_by(self, approvals: frozenset[str]) -> bool:
         """Tell whether an approval names this plan by its whole hash, or by at least eight digits."""
@@ -123,8 +124,8 @@ def plan_of(
 
     if standing is not None:
         work = _remaining_work(standing.stages, parts)
-        if work is not None and not (
-            all(stage_work.is_over for stage_work in work) and all(part.is_known for part in parts)
+        if work is not None and (
+            any(stage_work.remaining for stage_work in work) or not all(part.is_known for part in parts)
         ):
             # Computed again, not believed: whoever may write a status must not be able to give a plan an approved hash.
             count_at_begin = change_count - sum(stage_work.counted for stage_work in work)
@@ -153,13 +154,13 @@ def stages_of(parts: tuple[StageProposal, ...]) -> tuple[PlannedStage, ...]:
     return (replace(stages[0], excused=costs), *stages[1:])
 
 
-def _remaining_work(stages: tuple[PlannedStage, ...], parts: tuple[StageProposal, ...]) -> tuple[Work, ...] | None:
-    """Remaining work of each stage; None if the stages do not lead to the desired state, or this release does not
-    know their kind.
+def _remaining_work(stages: tuple[PlannedStage, ...], parts: tuple[StageProposal, ...]) -> tuple[StageWork, ...] | None:
+    """Remaining work of each stage; None if the stages do not lead to the desired state, or nothing of their kind is
+    proposed.
     """
     if not {stage.kind for stage in stages} <= {part.kind for part in parts}:
         return None
-    work: dict[int, Work] = {}
+    work: dict[int, StageWork] = {}
     for part in parts:
         part_work = part.work_of(stages)
         if part_work is None:

@@ -1,7 +1,7 @@
-"""Remedies as commands to be copied, with ids and the flags that reach the cluster, for nodes that are registered and
-gone (ghosts), that run and are not registered, or that run and do not vote.
+"""Remedies for three kinds of nodes: registered and gone (ghosts), running and not registered, running without a vote.
 
-Pure. Called by the checks, for their blockers, and by the command `describe`.
+Each remedy is a command to be copied: it has the ids of the nodes, and the flags with which our commands reach the
+cluster. Pure. Called by the checks, for their blockers, and by the command `describe`.
 """
 
 from __future__ import annotations

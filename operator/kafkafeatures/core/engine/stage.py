@@ -8,7 +8,7 @@ and `core/report/` read both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, ClassVar, Protocol
 
@@ -20,6 +20,7 @@ from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked
 from kafkafeatures.core.engine.desired_state import DesiredState
 from kafkafeatures.core.engine.steps import DryRun, InFlight, Step
+from kafkafeatures.core.facts.releases import Undo
 
 ConditionText = tuple[str, Reason, str] | None
 """Status, reason and message of a condition; None: the condition is removed."""
@@ -29,31 +30,19 @@ Next = Act | Wait | Stalled | Done
 """The next step; or what is waited for, what halts the stage, or that it is done."""
 
 
-class Work(Protocol):
-    """Remaining work of one stage of a plan."""
+class StageWork(Struct, frozen=True):
+    """Remaining work of one stage of a plan.
 
-    @property
-    def is_over(self) -> bool:
-        """Tell whether nothing of the stage remains to be done."""
+    remaining: summary of each part that remains, for people; empty once the stage is over.
+    undo: the worst way in which what remains can be undone.
+    steps: all steps of the stage, done or not, as in `status.plan`; the plan numbers them.
+    counted: number of steps that are done and were added to `status.changeCount`.
+    """
 
-    @property
-    def counted(self) -> int:
-        """Number of steps of the stage that are done and were added to `status.changeCount`."""
-
-    @property
-    def remaining(self) -> Sequence[str]:
-        """Summary of what remains of the stage, for people."""
-
-    @property
-    def is_irreversible(self) -> bool:
-        """Tell whether a remaining step cannot be undone."""
-
-    @property
-    def is_safe_to_undo(self) -> bool:
-        """Tell whether all remaining steps can be undone without a loss."""
-
-    def steps(self) -> Iterator[StepStatus]:
-        """All steps of the stage, done or not, as in `status.plan`; the plan numbers them."""
+    remaining: tuple[str, ...]
+    undo: Undo
+    steps: tuple[StepStatus, ...]
+    counted: int = 0
 
 
 class StageProposal(Struct, frozen=True):
@@ -84,29 +73,11 @@ class StageProposal(Struct, frozen=True):
         """Tell whether everything was read that shows how much of the work is done."""
         raise NotImplementedError
 
-    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[Work, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[StageWork, ...] | None:
         """Remaining work of each stage of this kind in a plan; None if those stages do not lead to the desired
         state.
         """
         raise NotImplementedError
-
-
-class NoProposal(StageProposal, frozen=True):
-    """Proposal of a kind that the document does not ask for."""
-
-    @property
-    def stages(self) -> tuple[PlannedStage, ...]:
-        """Always empty."""
-        return ()
-
-    @property
-    def is_known(self) -> bool:
-        """Always True: there is nothing to read."""
-        return True
-
-    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[Work, ...] | None:
-        """Empty; None if the plan has stages of this kind, which are no longer asked for."""
-        return None if any(stage.kind == self.kind for stage in stages) else ()
 
 
 class StageMemory(Protocol):

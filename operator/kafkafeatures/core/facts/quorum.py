@@ -56,7 +56,7 @@ def is_caught_up(id_: int, quorum: QuorumAnswer) -> bool:
     )
 
 
-def may_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> str | None:
+def why_not_restart(controller: int, quorum: QuorumAnswer, down: frozenset[int]) -> str | None:
     """Reason why this controller may not restart now; None where a majority of the voters stays caught up without it.
 
     down: all nodes that are away or about to be, for any reason. With only one or two voters none may restart, as no

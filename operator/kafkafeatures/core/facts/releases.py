@@ -21,7 +21,7 @@ from kafkafeatures.core.facts.levels import VersionRange
 
 
 class Undo(StrEnum):
-    """Ways in which a change can be undone; compared with real nodes by `tests/conformance`."""
+    """Ways in which a change can be undone, the worst last; compared with real nodes by `tests/conformance`."""
 
     SAFE = "Safe"
     """Undone without a loss, as was proved on real Kafka."""

@@ -141,15 +141,15 @@ class Replication:
         """Brokers that are out of sync with a partition, for any reason."""
         return frozenset(self._ids[self._out_of_sync > 0].tolist())
 
-    def at_min_isr(self, most: int = NAMED) -> Named:
+    def at_min_isr(self) -> Named:
         """Partitions that lack an in-sync replica and have exactly min.insync.replicas."""
 
         def is_at_min(block: Block) -> Bools:
             return np.asarray(block.lacking.any(axis=0) & (count(block.in_sync) == block.least))
 
-        return self._named(self._rows(is_at_min), most)
+        return self._named(self._rows(is_at_min))
 
-    def under_min_isr(self, most: int = NAMED, *, excused: bool = False) -> Named:
+    def under_min_isr(self, *, excused: bool = False) -> Named:
         """Partitions with fewer in-sync replicas than min.insync.replicas. `excused`: those that require all replicas
         may lack one.
         """
@@ -158,19 +158,19 @@ class Replication:
             least = block.excusing().least if excused else block.least
             return np.asarray(count(block.in_sync) < least)
 
-        return self._named(self._rows(is_under_min), most)
+        return self._named(self._rows(is_under_min))
 
-    def offline(self, most: int = NAMED, *, excused: bool = False) -> Named:
+    def offline(self, *, excused: bool = False) -> Named:
         """Partitions without a leader. `excused`: without those that have a single replica."""
-        return self._named(self._rows(lambda block: (block.leader == NO_LEADER) & (block.staying > int(excused))), most)
+        return self._named(self._rows(lambda block: (block.leader == NO_LEADER) & (block.staying > int(excused))))
 
-    def under_replicated(self, most: int = NAMED) -> Named:
+    def under_replicated(self) -> Named:
         """Partitions in which a replica should be in sync and is not; without replicas that are being added."""
-        return self._named(self._rows(lambda block: np.asarray(block.lacking.any(axis=0))), most)
+        return self._named(self._rows(lambda block: np.asarray(block.lacking.any(axis=0))))
 
-    def reassigning(self, most: int = NAMED) -> Named:
+    def reassigning(self) -> Named:
         """Partitions that are being reassigned."""
-        return self._named(self._rows(lambda block: block.moving), most)
+        return self._named(self._rows(lambda block: block.moving))
 
     # --- for the planner of rolls and its advice
 
@@ -247,7 +247,7 @@ class Replication:
             most, ((self._partitions.topics[number].name, number) for number in np.unique(numbers).tolist())
         )
 
-    def _named(self, rows: Numbers, most: int) -> Named:
+    def _named(self, rows: Numbers, most: int = NAMED) -> Named:
         """Number of these rows, which have the form of `Block.partitions`, and the names of the first ones."""
         names: list[str] = []
         for name, number in self._topics(rows[:, 0], most):

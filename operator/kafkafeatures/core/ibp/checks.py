@@ -48,16 +48,16 @@ Check = Callable[[IbpCheckInput], Iterator[Blocker]]
 _MEANWHILE = "until it ends, no inter.broker.protocol.version is changed, and no broker is restarted for it"
 
 
-def zookeeper_is_read(question: IbpCheckInput) -> Iterator[Blocker]:
+def zookeeper_is_read(inputs: IbpCheckInput) -> Iterator[Blocker]:
     """ZooKeeper was read: it says which broker is controller, and which brokers are registered."""
-    znodes = question.znodes
+    znodes = inputs.znodes
     if isinstance(znodes, Failure):
         yield Blocker(BlockerKind.NODE_UNKNOWN, f"ZooKeeper could not be read: {znodes.message}", znodes.action)
 
 
-def no_migration_is_open(question: IbpCheckInput) -> Iterator[Blocker]:
+def no_migration_is_open(inputs: IbpCheckInput) -> Iterator[Blocker]:
     """No migration is open: brokers and quorum must agree on one version from the first controller on (KIP-866)."""
-    znodes, observation = question.znodes, question.progress.observation
+    znodes, observation = inputs.znodes, inputs.progress.observation
     if isinstance(znodes, Failure):
         return
     if observation.is_migrating:
@@ -85,35 +85,35 @@ def _migrating(reason: str, remedy: str = "finalize the migration, or roll it ba
     return Blocker(BlockerKind.MIGRATION, f"a migration from ZooKeeper is open: {reason}; {_MEANWHILE}", remedy)
 
 
-def every_broker_was_asked(question: IbpCheckInput) -> Iterator[Blocker]:
+def every_broker_was_asked(inputs: IbpCheckInput) -> Iterator[Blocker]:
     """Each registered broker has reported which version it uses, and the newest that its Kafka knows."""
-    progress, znodes = question.progress, question.znodes
+    progress, znodes = inputs.progress, inputs.znodes
     if not progress.brokers:
         yield Blocker(BlockerKind.NODE_UNKNOWN, "no broker is known", "add one to spec.cluster.bootstrapServers")
     for id_, failure in progress.unknown.items():
-        if id_ not in question.flying:
+        if id_ not in inputs.flying:
             text = f"the {IBP} of broker {id_} is not known: {failure.message}"
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, failure.action, nodes=_nodes(progress, id_))
     registered = {} if isinstance(znodes, Failure) or isinstance(znodes.brokers, Failure) else znodes.brokers
-    for id_ in sorted(registered.keys() - progress.brokers.keys() - question.flying):
+    for id_ in sorted(registered.keys() - progress.brokers.keys() - inputs.flying):
         text = f"broker {id_} is registered in ZooKeeper, but its address is not known"
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, "add it to spec.cluster.bootstrapServers")
 
 
-def no_broker_is_missing(question: IbpCheckInput) -> Iterator[Blocker]:
+def no_broker_is_missing(inputs: IbpCheckInput) -> Iterator[Blocker]:
     """Every broker that has replicas is registered. Otherwise it is down, and may start again with an old Kafka, which
     cannot work with brokers that use a higher version.
     """
-    if question.progress.roll is RollPurpose.RAISE:
-        for id_ in sorted(question.assigned - question.progress.brokers.keys() - question.flying):
+    if inputs.progress.roll is RollPurpose.RAISE:
+        for id_ in sorted(inputs.assigned - inputs.progress.brokers.keys() - inputs.flying):
             text = f"broker {id_} has replicas but is not registered: which Kafka it has is not known"
             remedy = f"start broker {id_}, or move its replicas to other brokers"
             yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy)
 
 
-def it_is_never_lowered(question: IbpCheckInput) -> Iterator[Blocker]:
+def it_is_never_lowered(inputs: IbpCheckInput) -> Iterator[Blocker]:
     """The target is not lower than a version in use: Kafka has no way back to an older version."""
-    progress = question.progress
+    progress = inputs.progress
     higher = [broker for broker in progress.known_brokers.values() if progress.target < broker.uses]
     if higher:
         highest, nodes = max(broker.uses for broker in higher), tuple(broker.node for broker in higher)
@@ -127,11 +127,11 @@ def it_is_never_lowered(question: IbpCheckInput) -> Iterator[Blocker]:
         )
 
 
-def none_is_ahead(question: IbpCheckInput) -> Iterator[Blocker]:
+def none_is_ahead(inputs: IbpCheckInput) -> Iterator[Blocker]:
     """No broker uses a version that another broker's Kafka does not know. Such a version was raised too early: by a pod
     template, or because the broker sets none, and its newer Kafka has a higher default.
     """
-    brokers = question.progress.known_brokers
+    brokers = inputs.progress.known_brokers
     if not brokers:
         return
     oldest = min(brokers.values(), key=lambda broker: broker.knows)
@@ -144,14 +144,14 @@ def none_is_ahead(question: IbpCheckInput) -> Iterator[Blocker]:
                 f"most {oldest.knows}",
                 f"set {IBP}={oldest.knows} on broker {id_} in Git, and restart it; raise it once all brokers have the "
                 "newer Kafka",
-                nodes=_nodes(question.progress, id_),
+                nodes=_nodes(inputs.progress, id_),
                 reason=Reason.TEMPLATE_AHEAD,
             )
 
 
-def no_image_is_exchanged_early(question: IbpCheckInput) -> Iterator[Blocker]:
+def no_image_is_exchanged_early(inputs: IbpCheckInput) -> Iterator[Blocker]:
     """No pod template has another Kafka while a broker sets no version: its version would change with the default."""
-    progress, workloads = question.progress, question.progress.observation.workloads
+    progress, workloads = inputs.progress, inputs.progress.observation.workloads
     unset = [broker for broker in progress.known_brokers.values() if not broker.is_set]
     if not unset or not isinstance(workloads, Known):
         return
@@ -182,9 +182,9 @@ CHAIN: tuple[Check, ...] = (
 """Checks in the order in which their blockers are listed."""
 
 
-def blockers(question: IbpCheckInput) -> tuple[Blocker, ...]:
+def blockers(inputs: IbpCheckInput) -> tuple[Blocker, ...]:
     """All that prevents the next restart."""
-    return tuple(chain.from_iterable(check(question) for check in CHAIN))
+    return tuple(chain.from_iterable(check(inputs) for check in CHAIN))
 
 
 def _nodes(progress: IbpProgress, id_: int) -> Nodes:

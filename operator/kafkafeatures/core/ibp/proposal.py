@@ -7,17 +7,14 @@ plan stays valid while brokers are restarted, and becomes invalid once the docum
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import ClassVar
-
-from msgspec import Struct
 
 from kafkafeatures.api.status import ExcusedTopics, PlannedStage, PlanStatus, StepState, StepStatus
 from kafkafeatures.core.engine.costs import excused_in
-from kafkafeatures.core.engine.stage import StageProposal
+from kafkafeatures.core.engine.stage import StageProposal, StageWork
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.facts.settings import IBP
-from kafkafeatures.core.ibp.not_desired import INTER_BROKER_PROTOCOL
+from kafkafeatures.core.ibp import INTER_BROKER_PROTOCOL
 from kafkafeatures.core.ibp.progress import IbpProgress, RollPurpose
 from kafkafeatures.core.ibp.versions import Version
 
@@ -36,70 +33,6 @@ _WAY_BACK = {
     RollPurpose.KAFKA: "way back: restart the brokers with the Kafka of before; nothing is lost",
     RollPurpose.RAISE: "no way back: Kafka has none once brokers use the new version",
 }
-
-
-class IbpWork(Struct, frozen=True):
-    """Remaining work of the stage.
-
-    start, target: versions before and after.
-    rolls: purposes of the rolls that remain, in order; None: not known.
-    """
-
-    start: str
-    target: str
-    rolls: tuple[RollPurpose, ...] | None
-
-    @property
-    def is_over(self) -> bool:
-        """Tell whether every broker uses the target."""
-        return self.rolls == ()
-
-    @property
-    def counted(self) -> int:
-        """Always 0: no step adds to the change count, as brokers read the version from their files."""
-        return 0
-
-    @property
-    def remaining(self) -> Sequence[str]:
-        """Summary of what remains, for people."""
-        if self.is_over:
-            return ()
-        if self.start == self.target:
-            return (f"{IBP}: set {self.target} on every broker",)
-        return (f"{IBP} {self.start} -> {self.target}",)
-
-    @property
-    def is_irreversible(self) -> bool:
-        """Tell whether the version is still to be raised, or that is not known: Kafka has no way back to an older
-        one.
-        """
-        return self.rolls is None or RollPurpose.RAISE in self.rolls
-
-    @property
-    def is_safe_to_undo(self) -> bool:
-        """Tell whether only rolls remain that do not raise the version: the former Kafka can then be run again."""
-        return not self.is_irreversible
-
-    def steps(self) -> Iterator[StepStatus]:
-        """One step for each roll that remains."""
-        for roll in self.rolls or ():
-            raises_version = roll is RollPurpose.RAISE
-            yield StepStatus(
-                id="",
-                action=INTER_BROKER_PROTOCOL,
-                detail=self._detail(roll),
-                reversible=not raises_version,
-                undo=(Undo.IMPOSSIBLE if raises_version else Undo.SAFE).value,
-                way_back=_WAY_BACK[roll],
-                state=StepState.PENDING.value,
-            )
-
-    def _detail(self, roll: RollPurpose) -> str:
-        if roll is RollPurpose.KAFKA:
-            return f"restart each broker with a Kafka that knows {self.target}, and {IBP} as it is"
-        if roll is RollPurpose.PIN:
-            return f"restart each broker that has no {IBP} with the one that it uses now"
-        return f"restart each broker with {IBP}={self.target}"
 
 
 class IbpProposal(StageProposal, frozen=True):
@@ -152,7 +85,7 @@ class IbpProposal(StageProposal, frozen=True):
         }
         return tuple(roll for roll in RollPurpose if is_needed[roll])
 
-    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[IbpWork, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[StageWork, ...] | None:
         """Remaining work; None if the plan leads to another version than that of the document now, or if other topics
         become unavailable than it shows.
         """
@@ -163,5 +96,39 @@ class IbpProposal(StageProposal, frozen=True):
             return None if self.stages else ()
         if len(own_stages) > 1 or own_stages[0].target != {IBP: str(self.progress.target)} or own_stages[0].unknown:
             return None
-        start = str(own_stages[0].start.get(IBP, ""))
-        return (IbpWork(start, str(self.progress.target), self._rolls if self.is_known else None),)
+        if not self.is_known:  # the version may still have to be raised
+            return (StageWork(self._remaining(own_stages[0]), Undo.IMPOSSIBLE, ()),)
+        rolls = self._rolls
+        return (
+            StageWork(
+                self._remaining(own_stages[0]) if rolls else (),
+                Undo.IMPOSSIBLE if RollPurpose.RAISE in rolls else Undo.SAFE,
+                tuple(map(self._step, rolls)),
+            ),
+        )
+
+    def _remaining(self, stage: PlannedStage) -> tuple[str, ...]:
+        """Summary of what remains, for people."""
+        start, target = str(stage.start.get(IBP, "")), str(self.progress.target)
+        return (f"{IBP}: set {target} on every broker" if start == target else f"{IBP} {start} -> {target}",)
+
+    def _step(self, roll: RollPurpose) -> StepStatus:
+        """A roll that remains, as a step of a plan. Kafka has no way back to an older version."""
+        raises_version = roll is RollPurpose.RAISE
+        return StepStatus(
+            id="",
+            action=INTER_BROKER_PROTOCOL,
+            detail=self._detail(roll),
+            reversible=not raises_version,
+            undo=(Undo.IMPOSSIBLE if raises_version else Undo.SAFE).value,
+            way_back=_WAY_BACK[roll],
+            state=StepState.PENDING.value,
+        )
+
+    def _detail(self, roll: RollPurpose) -> str:
+        target = self.progress.target
+        if roll is RollPurpose.KAFKA:
+            return f"restart each broker with a Kafka that knows {target}, and {IBP} as it is"
+        if roll is RollPurpose.PIN:
+            return f"restart each broker that has no {IBP} with the one that it uses now"
+        return f"restart each broker with {IBP}={target}"

@@ -16,7 +16,7 @@ DELAY = 5.0
 """Seconds until the next reconciliation while Git is waited for."""
 
 
-def asked_of_git(progress: IbpProgress) -> Wait:
+def wait_for_git(progress: IbpProgress) -> Wait:
     """Wait for a change in Git, without which no broker can be restarted."""
     nodes = tuple(broker.node for broker in progress.differing.values())
     if not nodes:
@@ -41,10 +41,12 @@ def asked_of_git(progress: IbpProgress) -> Wait:
     return Wait(Reason.WAITING_FOR_GIT, text, delay=DELAY, subject=title, remedy=remedy)
 
 
-def asked_of_a_person(progress: IbpProgress, waits: Wait, id_: int) -> Wait:
-    """Wait for a person who is to restart this broker, with the changes to be made before."""
-    if id_ not in progress.differing:
-        return waits
-    title = progress.known_brokers[id_].node.title
-    text = f"restart {title} with {progress.lines(id_)}"
-    return replace(waits, message=text, subject=title, remedy=text)
+def wait_for_person(progress: IbpProgress, roll_wait: Wait, broker_id: int) -> Wait:
+    """`roll_wait`, the roll's wait for a person who restarts this broker, with the changes in its settings that are to
+    be made before; as it is if none is needed.
+    """
+    if broker_id not in progress.differing:
+        return roll_wait
+    title = progress.known_brokers[broker_id].node.title
+    text = f"restart {title} with {progress.lines(broker_id)}"
+    return replace(roll_wait, message=text, subject=title, remedy=text)

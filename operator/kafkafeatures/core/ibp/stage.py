@@ -16,7 +16,7 @@ from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import StageProposal, StageState
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.settings import IBP
-from kafkafeatures.core.ibp.not_desired import INTER_BROKER_PROTOCOL, NoIbp
+from kafkafeatures.core.ibp import INTER_BROKER_PROTOCOL
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -45,13 +45,15 @@ class InterBrokerProtocols:
 
         return demands_of(read_context)
 
-    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
-        """Rolls from the versions that brokers use to the version that the document names."""
-        if not facts.desired.ibp:
-            return NoIbp()
+    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal | None:
+        """Rolls from the versions that brokers use to the version that the document names; None if it names none, or
+        the cluster is in KRaft mode.
+        """
+        if not facts.desired.ibp or facts.observation.in_kraft_mode:
+            return None
         from kafkafeatures.core.ibp.state import proposed
 
-        return NoIbp() if facts.observation.in_kraft_mode else proposed(facts)
+        return proposed(facts)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> StageState | None:
         """State of the stage; None if no version is wanted."""

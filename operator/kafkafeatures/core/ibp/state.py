@@ -21,7 +21,8 @@ from kafkafeatures.api.reasons import Condition, Reason
 from kafkafeatures.api.status import ExcusedTopics, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.costs import as_planned
+from kafkafeatures.core.engine.consents import spend
+from kafkafeatures.core.engine.costs import without_marks
 from kafkafeatures.core.engine.decisions import Act, Decision, Done, Stalled, Wait, blocked, unreadable
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState
 from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput
@@ -29,12 +30,11 @@ from kafkafeatures.core.engine.stage import Conditions, Next, StageMemory, Stage
 from kafkafeatures.core.engine.steps import InFlight
 from kafkafeatures.core.facts.observation import MetadataMode, Observation, Unknown
 from kafkafeatures.core.facts.settings import IBP
-from kafkafeatures.core.ibp import checks
-from kafkafeatures.core.ibp.not_desired import INTER_BROKER_PROTOCOL
+from kafkafeatures.core.ibp import INTER_BROKER_PROTOCOL, checks
 from kafkafeatures.core.ibp.progress import IbpProgress, progress_of
 from kafkafeatures.core.ibp.proposal import IbpProposal, shown_in
 from kafkafeatures.core.ibp.report import in_use
-from kafkafeatures.core.ibp.requests import asked_of_a_person, asked_of_git
+from kafkafeatures.core.ibp.requests import wait_for_git, wait_for_person
 from kafkafeatures.core.ibp.restarts import permit_for, wrongly_restarted
 from kafkafeatures.core.ibp.versions import Version, version_of
 from kafkafeatures.core.roll.drivers import driver_of
@@ -114,10 +114,7 @@ class IbpState(StageState, frozen=True):
         """All that prevents the next restart."""
         if self.is_in_kraft:
             return ()
-        flying = (
-            frozenset(restart.step.node_id for restart in self.roll.in_flight) if self.roll is not None else frozenset()
-        )
-        fleet = self.roll.fleet if self.roll is not None else None
+        flying, fleet = (self.roll.flying, self.roll.fleet) if self.roll is not None else (frozenset[int](), None)
         replication = self.facts.replication
         assigned = replication.brokers() if replication is not None else frozenset()
         blockers = checks.blockers(checks.IbpCheckInput(self.progress, flying, assigned))
@@ -142,7 +139,7 @@ class IbpState(StageState, frozen=True):
     @property
     def unverified(self) -> tuple[str, ...]:
         """Unverified consents that the restarts need."""
-        return unverified_of(self.roll, as_planned(self.excused), self.facts)
+        return unverified_of(self.roll, without_marks(self.excused), self.facts)
 
     @property
     def goes_at_any_time(self) -> bool:
@@ -153,15 +150,12 @@ class IbpState(StageState, frozen=True):
     def next(self) -> Next:
         """The next restart; or a wait for restarts, for Git, or for a person; or that all is done."""
         if self.roll is not None and (decision := self.roll.decision) is not None:
-            node_id = next(
-                (restart.step.node_id for restart in self.roll.in_flight if restart.is_asked_of_a_person), None
-            )
-            if isinstance(decision, Wait) and node_id is not None:
-                return asked_of_a_person(self.progress, decision, node_id)
+            if isinstance(decision, Wait) and (node_id := self.roll.asked_of_a_person) is not None:
+                return wait_for_person(self.progress, decision, node_id)
             return decision
         if self.is_in_kraft or self.progress.is_reached:
             return Done(Reason.IN_SYNC, self.note)
-        return asked_of_git(self.progress)
+        return wait_for_git(self.progress)
 
     @property
     def withdrawn(self) -> Sequence[tuple[InFlight, str]]:
@@ -181,9 +175,8 @@ class IbpState(StageState, frozen=True):
 
     def decided(self, decision: Decision, status: Status) -> Status:
         """The status, to be written before the decision is carried out, with the consent spent that a restart needs."""
-        used = spent_by(decision, self.excused)
         status = with_requests(self.roll, self.facts, decision, status) if self.roll is not None else status
-        return replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used}))) if used else status
+        return spend(status, spent_by(decision, self.excused))
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
         """The status with the version in use, and with the progress of the restarts."""
@@ -192,7 +185,7 @@ class IbpState(StageState, frozen=True):
         status = replace(status, inter_broker_protocol_version=_version_for_status(self.facts.observation, previous))
         rollout = previous.rollout
         if self.roll is not None:
-            rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp, as_planned(self.excused))
+            rollout = rollout_status(self.roll, decision, rollout, self.facts.stamp, without_marks(self.excused))
         else:
             rollout = without_restarts(rollout, is_known=self._is_rolled)
         return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)
@@ -224,13 +217,8 @@ def target_of(desired: DesiredState) -> Version:
 
 def proposed(facts: StageInput) -> IbpProposal:
     """Proposal of the stage in ZooKeeper mode."""
-    observation, target, replication = facts.observation, target_of(facts.desired), facts.replication
-    excused = excused_in_all_rolls(
-        facts.desired,
-        facts.memory,
-        excused=shown_in(facts.memory.plan, target),
-        unavailable=replication.never_available() if replication is not None else None,
-    )
+    observation, target = facts.observation, target_of(facts.desired)
+    excused = excused_in_all_rolls(facts, shown_in(facts.memory.plan, target))
     return IbpProposal(progress_of(observation, target), observation.in_zookeeper_mode, excused)
 
 

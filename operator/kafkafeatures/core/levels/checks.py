@@ -54,21 +54,21 @@ IN_ZOOKEEPER_MODE = Blocker(
 """
 
 
-def blockers(question: LevelCheckInput) -> tuple[Blocker, ...]:
+def blockers(inputs: LevelCheckInput) -> tuple[Blocker, ...]:
     """All blockers of the changes, in the order of the chain; empty if the changes may be sent."""
-    if question.observation.in_zookeeper_mode:
+    if inputs.observation.in_zookeeper_mode:
         return (IN_ZOOKEEPER_MODE,)  # no other check has anything to say without a metadata log
-    too_low = floor_of_target(question)
+    too_low = floor_of_target(inputs)
     if too_low is not None:  # the checks of `UPGRADES` would advise every node to upgrade Kafka, which is wrong then
-        return (too_low, *(blocker for check in CHAIN if check not in UPGRADES for blocker in check(question)))
-    return tuple(blocker for check in CHAIN for blocker in check(question))
+        return (too_low, *(blocker for check in CHAIN if check not in UPGRADES for blocker in check(inputs)))
+    return tuple(blocker for check in CHAIN for blocker in check(inputs))
 
 
-def migration_is_open(question: LevelCheckInput) -> Iterator[Blocker]:
+def migration_is_open(inputs: LevelCheckInput) -> Iterator[Blocker]:
     """Prevent changes while a migration is open: the controller may apply a delayed UpdateFeatures after the migration
     was rolled back.
     """
-    mode = question.observation.mode
+    mode = inputs.observation.mode
     if isinstance(mode, Unknown):
         text = f"the metadata mode is not known: {mode.failure}"
         yield Blocker(BlockerKind.MIGRATION, text, mode.failure.action, failure_kind=mode.failure.kind)
@@ -80,9 +80,9 @@ def migration_is_open(question: LevelCheckInput) -> Iterator[Blocker]:
         )
 
 
-def quorum_is_known(question: LevelCheckInput) -> Iterator[Blocker]:
+def quorum_is_known(inputs: LevelCheckInput) -> Iterator[Blocker]:
     """Require an active controller: without one nothing can be decided, and a request may be kept and applied later."""
-    failure = question.observation.no_quorum
+    failure = inputs.observation.no_quorum
     if failure is not None:
         remedy = (
             failure.action
@@ -94,24 +94,24 @@ def quorum_is_known(question: LevelCheckInput) -> Iterator[Blocker]:
         )
         text = f"{unknown}: {replace(failure, remedy='')}"
         yield Blocker(BlockerKind.QUORUM, text, remedy, failure_kind=failure.kind)
-    finalized = question.observation.finalized
+    finalized = inputs.observation.finalized
     if isinstance(finalized, Unknown):
         text = f"the finalized levels are not known: {finalized.failure}"
         yield Blocker(BlockerKind.QUORUM, text, finalized.failure.action, failure_kind=finalized.failure.kind)
 
 
-def kraft_version_can_be_raised(question: LevelCheckInput) -> Iterator[Blocker]:
+def kraft_version_can_be_raised(inputs: LevelCheckInput) -> Iterator[Blocker]:
     """Require controllers of Kafka 4.1 or newer for kraft.version 0 -> 1: older ones accept the raise and ignore it. It
     makes a static quorum dynamic, which is irreversible.
     """
-    for change in question.changes:
+    for change in inputs.changes:
         if change.feature != KRAFT_VERSION:
             continue
         if change.to_level < change.from_level:
             yield _refused_downgrade(change, "kraft.version cannot be downgraded")
             continue
-        yield from _registrations_are_known(change, question.observation)
-        for node in question.observation.nodes:
+        yield from _registrations_are_known(change, inputs.observation)
+        for node in inputs.observation.nodes:
             if Role.CONTROLLER not in node.roles:
                 continue
             supported = node.range_of(METADATA_VERSION)
@@ -145,14 +145,14 @@ def _registrations_are_known(change: UpdateFeature, observation: Observation) ->
             )
 
 
-def what_is_lost_has_a_consent(question: LevelCheckInput) -> Iterator[Blocker]:
+def what_is_lost_has_a_consent(inputs: LevelCheckInput) -> Iterator[Blocker]:
     """Require a consent for a downgrade and for a dynamic quorum: a reverted document must never downgrade a cluster.
 
     A consent names exactly one change and can be used once, so a consent left in Git never authorises a later revert.
     """
-    for change in question.changes:
+    for change in inputs.changes:
         consent = change.consent
-        state = state_of(consent, question.consents, question.spent)
+        state = state_of(consent, inputs.consents, inputs.spent)
         if not consent or state is ConsentState.GIVEN:
             continue
         if change.is_downgrade and (change.feature == KRAFT_VERSION or _floor_above(change) is not None):
@@ -189,9 +189,9 @@ def _with_its_level(change: UpdateFeature, consent: str) -> str:
     return f"{consent!r} and kraft.version" if change.feature == KRAFT_VERSION else repr(consent)
 
 
-def metadata_version_stays_above_its_floor(question: LevelCheckInput) -> Iterator[Blocker]:
+def metadata_version_stays_above_its_floor(inputs: LevelCheckInput) -> Iterator[Blocker]:
     """Refuse a metadata.version below the last level that changed metadata: no release can do that (KAFKA-13896)."""
-    for change in question.changes:
+    for change in inputs.changes:
         floor = _floor_above(change)
         if floor is not None:
             yield _refused_downgrade(
@@ -216,13 +216,13 @@ def _refused_downgrade(change: UpdateFeature, message: str) -> Blocker:
     )
 
 
-def dependencies_are_met(question: LevelCheckInput) -> Iterator[Blocker]:
+def dependencies_are_met(inputs: LevelCheckInput) -> Iterator[Blocker]:
     """Require the levels on which each level depends, by the levels after all changes."""
-    finalized = question.observation.finalized
-    if isinstance(finalized, Unknown) or not question.changes:
+    finalized = inputs.observation.finalized
+    if isinstance(finalized, Unknown) or not inputs.changes:
         return
     for unmet_dependency in unmet_dependencies(
-        finalized.value, {change.feature: change.to_level for change in question.changes}
+        finalized.value, {change.feature: change.to_level for change in inputs.changes}
     ):
         yield Blocker(
             BlockerKind.DEPENDENCY,
@@ -235,12 +235,12 @@ def dependencies_are_met(question: LevelCheckInput) -> Iterator[Blocker]:
         )
 
 
-def features_exist(question: LevelCheckInput) -> Iterator[Blocker]:
+def features_exist(inputs: LevelCheckInput) -> Iterator[Blocker]:
     """Report desired features that no node supports: a typing error, or a newer Kafka is needed."""
     from difflib import get_close_matches
 
-    for feature, level in question.unknown_features:
-        names = question.observation.feature_names()
+    for feature, level in inputs.unknown_features:
+        names = inputs.observation.feature_names()
         similar = get_close_matches(feature, {*names, *KAFKAS_FEATURES}, n=1)
         yield Blocker(
             BlockerKind.UNKNOWN_FEATURE,
@@ -253,15 +253,15 @@ def features_exist(question: LevelCheckInput) -> Iterator[Blocker]:
         )
 
 
-def no_node_is_refused(question: LevelCheckInput) -> Iterator[Blocker]:
+def no_node_is_refused(inputs: LevelCheckInput) -> Iterator[Blocker]:
     """Prevent changes while the active controller refuses a broker: with a higher level, the broker would have even
     less chance to register.
     """
-    if question.changes:
-        for node in question.observation.nodes:
+    if inputs.changes:
+        for node in inputs.observation.nodes:
             if node.state is NodeState.REFUSED:
                 mode = node.runs_in_kraft_mode
-                words = partial(refusal, finalized=question.observation.finalized)
+                words = partial(refusal, finalized=inputs.observation.finalized)
                 yield about_nodes(BlockerKind.REFUSED_NODE, (node,), words, alike=mode)
 
 

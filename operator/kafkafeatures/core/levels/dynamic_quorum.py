@@ -73,10 +73,10 @@ def effects_of_freezing(observation: Observation) -> Iterator[str]:
             yield cut(f"warning: voters {shortened(ids)}: {weakness}", LONGEST)
 
 
-def addresses_of_voters_are_known(question: LevelCheckInput) -> Iterator[Blocker]:
+def addresses_of_voters_are_known(inputs: LevelCheckInput) -> Iterator[Blocker]:
     """Require that the addresses with which the voters registered are known: the plan has to show what is frozen."""
-    observation = question.observation
-    if not makes_dynamic(question.changes) or voters_to_freeze(observation) is not None:
+    observation = inputs.observation
+    if not makes_dynamic(inputs.changes) or voters_to_freeze(observation) is not None:
         return
     unregistered = tuple(node for node in _voters(observation) if not node.controller_listeners)
     whose = title_of(unregistered) if unregistered else "the voters"
@@ -90,13 +90,13 @@ def addresses_of_voters_are_known(question: LevelCheckInput) -> Iterator[Blocker
     yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, feature=KRAFT_VERSION, nodes=unregistered)
 
 
-def files_do_not_keep_voters(question: LevelCheckInput) -> Iterator[Blocker]:
+def files_do_not_keep_voters(inputs: LevelCheckInput) -> Iterator[Blocker]:
     """Prevent the raise under Strimzi, which writes `controller.quorum.voters` into the file of each node whenever it
     restarts nodes.
     """
-    if not makes_dynamic(question.changes):
+    if not makes_dynamic(inputs.changes):
         return
-    nodes = tuple(node for node in question.observation.nodes if node.listener_names & _OF_STRIMZI)
+    nodes = tuple(node for node in inputs.observation.nodes if node.listener_names & _OF_STRIMZI)
     if nodes:
         text = (
             f"{title_of(nodes)} {verb(nodes, 'has', 'have')} the listeners of Strimzi, which writes {QUORUM_VOTERS} "

@@ -17,19 +17,19 @@ from kafkafeatures.core.facts.releases import WITHOUT_A_LEVEL, format_level
 from kafkafeatures.core.levels.check_input import LevelCheckInput
 
 
-def floor_of_target(question: LevelCheckInput) -> Blocker | None:
+def floor_of_target(inputs: LevelCheckInput) -> Blocker | None:
     """Blocker if a node needs a newer Kafka for the changes, and the release with these levels does not support the
     finalized metadata.version; else None.
     """
-    finalized = question.observation.finalized
+    finalized = inputs.observation.finalized
     if isinstance(finalized, Unknown):
         return None
-    targets = {change.feature: change.to_level for change in question.changes}
+    targets = {change.feature: change.to_level for change in inputs.changes}
     known_levels = (
-        (name, level) for name, level in question.unknown_features if level and releases_that_hold({name: level})
+        (name, level) for name, level in inputs.unknown_features if level and releases_that_hold({name: level})
     )
     targets.update(known_levels)  # without features that no release has: no upgrade brings them
-    if not any(_lacks(question.observation, feature, level) for feature, level in targets.items()):
+    if not any(_lacks(inputs.observation, feature, level) for feature, level in targets.items()):
         return None
     # The oldest release that has all levels: the lowest supported level only rises with newer releases.
     release = (*releases_that_hold(targets), newest_release())[0]
@@ -41,7 +41,7 @@ def floor_of_target(question: LevelCheckInput) -> Blocker | None:
         BlockerKind.NODE_RANGE,
         f"{METADATA_VERSION} {format_level(METADATA_VERSION, level)} is below what Kafka {release} supports "
         f"({supported.min} and up): its nodes could not register",
-        raise_first(METADATA_VERSION, level, supported.min, question.observation),
+        raise_first(METADATA_VERSION, level, supported.min, inputs.observation),
         feature=METADATA_VERSION,
         required_level=supported.min,
         reason=Reason.UNSUPPORTED_LEVEL,

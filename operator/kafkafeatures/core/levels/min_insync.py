@@ -112,12 +112,12 @@ def set_by_requests(for_all: str | None, for_itself: str | None) -> Setting | No
     return None if source is None else Setting(source, layers[source], layers=layers)
 
 
-def min_insync_replicas_stay(question: LevelCheckInput) -> Iterator[Blocker]:
+def min_insync_replicas_stay(inputs: LevelCheckInput) -> Iterator[Blocker]:
     """Require that every broker keeps its min.insync.replicas, which applies to topics without a value of their own."""
-    if not writes_min_insync(question.changes):
+    if not writes_min_insync(inputs.changes):
         return
-    effect = effect_of_raise(*(_of_role(question.observation, role) for role in (Role.BROKER, Role.CONTROLLER)))
-    command = _command(question)
+    effect = effect_of_raise(*(_of_role(inputs.observation, role) for role in (Role.BROKER, Role.CONTROLLER)))
+    command = _command(inputs)
     yield from _not_known(effect.unread, command)
     if effect.losing:
         nodes = tuple(node for node, _ in effect.losing)
@@ -127,9 +127,9 @@ def min_insync_replicas_stay(question: LevelCheckInput) -> Iterator[Blocker]:
         )  # fmt: skip
 
 
-def _command(question: LevelCheckInput) -> str:
+def _command(inputs: LevelCheckInput) -> str:
     """The beginning of a kafka-configs.sh command for this cluster."""
-    match = _ADDRESSES.search(question.cluster_flags)
+    match = _ADDRESSES.search(inputs.cluster_flags)
     return f"kafka-configs.sh {match[0] if match else ANY_CLUSTER} --entity-type brokers"
 
 

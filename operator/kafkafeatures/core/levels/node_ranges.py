@@ -33,35 +33,35 @@ from kafkafeatures.core.levels.readiness import (
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 
-def every_node_supports_it(question: LevelCheckInput) -> Iterator[Blocker]:
+def every_node_supports_it(inputs: LevelCheckInput) -> Iterator[Blocker]:
     """Require of every node, registered or voting, live or not, a known supported range that contains the level."""
-    unknown_features = {feature for feature, _ in question.unknown_features}
+    unknown_features = {feature for feature, _ in inputs.unknown_features}
     unknown = False  # some range is not known, and no dry run makes up for it
-    for change in question.changes:
+    for change in inputs.changes:
         if change.feature in unknown_features:
             continue  # `features_exist` reports it, once for all nodes
-        impossible = _supported_nowhere(change, question.observation)
+        impossible = _supported_nowhere(change, inputs.observation)
         if impossible is not None:
             yield impossible
-        for node in question.observation.nodes:
+        for node in inputs.observation.nodes:
             if node.surely_holds(change.feature, change.to_level) or node.state is NodeState.REFUSED:
                 continue  # a refused node is not registered: `no_node_is_refused` reports it
-            if node.runs_in_kraft_mode is False and not question.observation.in_kraft_mode:
+            if node.runs_in_kraft_mode is False and not inputs.observation.in_kraft_mode:
                 continue  # it reports no features: `migration_is_open` blocks the whole cluster
             if impossible is not None and node.state is not NodeState.GHOST:
                 continue  # `impossible` speaks for all nodes but ghosts
             supported = node.range_of(change.feature)
             if isinstance(supported, Unknown):
-                if change.feature == KRAFT_VERSION or not _vouched_for(node, supported, question):
+                if change.feature == KRAFT_VERSION or not _vouched_for(node, supported, inputs):
                     unknown = True
                     yield unknown_range(node, change, supported)
             elif change.to_level not in supported.value:
-                yield _out_of_range(node, change, supported.value, question)
-    if unknown and isinstance(question.verdict, DryRunRejected) and question.verdict.is_judgement:
-        yield _rejected(question.verdict)  # its message may name nodes that did not answer here
+                yield _out_of_range(node, change, supported.value, inputs)
+    if unknown and isinstance(inputs.verdict, DryRunRejected) and inputs.verdict.is_judgement:
+        yield _rejected(inputs.verdict)  # its message may name nodes that did not answer here
 
 
-def _vouched_for(node: Node, fact: Unknown, question: LevelCheckInput) -> bool:
+def _vouched_for(node: Node, fact: Unknown, inputs: LevelCheckInput) -> bool:
     """Tell whether the active controller has checked this change for a node whose range is unknown here, as it accepted
     the dry run and knows the range by the registration of the node.
 
@@ -69,11 +69,11 @@ def _vouched_for(node: Node, fact: Unknown, question: LevelCheckInput) -> bool:
     quorum it also refuses for a voter that never registered (`reasonNotSupported` in `FeatureControlManager.java`). In
     a dynamic quorum every voter must therefore be registered.
     """
-    if not isinstance(question.verdict, DryRunAccepted) or fact.failure.kind is FailureKind.STALE:
+    if not isinstance(inputs.verdict, DryRunAccepted) or fact.failure.kind is FailureKind.STALE:
         return False  # the process contradicts its registration, which is all that the controller checks
     if node.roles == (Role.BROKER,):
         return True
-    observation = question.observation
+    observation = inputs.observation
     if not isinstance(observation.finalized, Known) or not isinstance(observation.quorum, Known):
         return False
     if not controllers_are_registered(observation.finalized.value):
@@ -147,14 +147,12 @@ def unknown_range(node: Node, change: UpdateFeature, fact: Unknown, of: str = ""
     )
 
 
-def _out_of_range(
-    node: Node, change: UpdateFeature, supported_range: VersionRange, question: LevelCheckInput
-) -> Blocker:
+def _out_of_range(node: Node, change: UpdateFeature, supported_range: VersionRange, inputs: LevelCheckInput) -> Blocker:
     ghost = node.state is NodeState.GHOST
     return about_nodes(
         BlockerKind.GHOST_REGISTRATION if ghost else BlockerKind.NODE_RANGE,
         (node,),
-        partial(_ghosts, change, supported_range, question)
+        partial(_ghosts, change, supported_range, inputs)
         if ghost
         else partial(_do_not_support, change, supported_range),
         feature=change.feature,
@@ -190,7 +188,7 @@ def _do_not_support(change: UpdateFeature, supported_range: VersionRange, nodes:
 
 
 def _ghosts(
-    change: UpdateFeature, supported_range: VersionRange, question: LevelCheckInput, nodes: Nodes
+    change: UpdateFeature, supported_range: VersionRange, inputs: LevelCheckInput, nodes: Nodes
 ) -> tuple[str, str]:
     controllers = Role.CONTROLLER in nodes[0].roles
     has = (
@@ -207,5 +205,5 @@ def _ghosts(
         f"{title_and_address(nodes)} {verb(nodes, 'is', 'are')} registered {has}{gone} "
         f"({verb(nodes, 'ghost registration', 'ghost registrations')}); "
         f"{format_level(change.feature, change.to_level)} is required",
-        ghost_remedy(nodes, question.cluster_flags, question.observation.finalized),
+        ghost_remedy(nodes, inputs.cluster_flags, inputs.observation.finalized),
     )

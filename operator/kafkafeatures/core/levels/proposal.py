@@ -5,10 +5,10 @@ Pure. Made by `core/levels/stage.py`; `core/engine/plan.py` combines it with the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, cast
 
-from msgspec import Struct, field
+from msgspec import field
 
 from kafkafeatures.api.names import KRAFT_VERSION
 from kafkafeatures.api.reasons import Reason
@@ -16,7 +16,7 @@ from kafkafeatures.api.status import PlannedStage, StepState, StepStatus
 from kafkafeatures.core.engine.consents import unverified_among
 from kafkafeatures.core.engine.desired_state import DesiredState, OnDrift
 from kafkafeatures.core.engine.memory import Memory
-from kafkafeatures.core.engine.stage import StageProposal
+from kafkafeatures.core.engine.stage import StageProposal, StageWork
 from kafkafeatures.core.facts.observation import Known, Observation
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.levels.changes import changes_between, may_lose_metadata
@@ -31,62 +31,6 @@ LEVELS = "Levels"
 """Kind of a stage that changes finalized levels."""
 
 
-class LevelsWork(Struct, frozen=True):
-    """Remaining work of one stage of levels.
-
-    changes: the changes of the stage. pending: those that remain to be made.
-    unknown: features that no node supports.
-    effects: by feature, lines on the effects of its change on this particular cluster.
-    """
-
-    changes: tuple[UpdateFeature, ...]
-    pending: tuple[UpdateFeature, ...]
-    unknown: frozenset[str] = frozenset()
-    effects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def is_over(self) -> bool:
-        """Tell whether every level is reached."""
-        return not self.pending
-
-    @property
-    def counted(self) -> int:
-        """Number of levels that are reached."""
-        return len(self.changes) - len(self.pending)
-
-    @property
-    def remaining(self) -> Sequence[str]:
-        """Summary of what remains, for people."""
-        return tuple(map(str, self.pending))
-
-    @property
-    def is_irreversible(self) -> bool:
-        """Tell whether Kafka would refuse to undo a pending change."""
-        return any(change.undo is Undo.IMPOSSIBLE for change in self.pending)
-
-    @property
-    def is_safe_to_undo(self) -> bool:
-        """Tell whether every pending change can be undone without a loss."""
-        return all(change.undo is Undo.SAFE for change in self.pending)
-
-    def steps(self) -> Iterator[StepStatus]:
-        """One step for each level. For a feature that no node supports, it is left open whether it can be undone."""
-        for step in self.changes:
-            is_known = step.feature not in self.unknown
-            undo = Undo.LOSSY if may_lose_metadata(step) else step.undo
-            yield StepStatus(
-                id="",
-                action=step.kind,
-                detail=step.title,
-                reversible=is_known and undo is Undo.SAFE,
-                undo=undo.value if is_known else "",
-                consent=step.consent,
-                effects=effects_of(step) + (self.effects.get(step.feature, ()) if step in self.pending else ()),
-                way_back=way_back_of(step) if is_known else "",
-                state=(StepState.PENDING if step in self.pending else StepState.DONE).value,
-            )
-
-
 class LevelsProposal(StageProposal, frozen=True):
     """Work to do about levels.
 
@@ -95,7 +39,7 @@ class LevelsProposal(StageProposal, frozen=True):
     drifted: changes that restore levels which were reached and then changed outside KafkaFeatures.
     by_stage: changes to be made, one tuple for each stage, in the order in which they are sent. If drift is only
         reported, drifted levels are left out, unless there are no others.
-    unverified: consents to these changes that may have been used before the status began.
+    unverified: consents to these changes that may have been used before (`core/engine/consents.py`).
     unknown: features that no node supports.
     voters: voters with their addresses, if the quorum is to become dynamic; None if these are not known, which voids no
         plan.
@@ -148,24 +92,50 @@ class LevelsProposal(StageProposal, frozen=True):
         """Direction in which the first drifted level was changed. Requires that there is drift."""
         return Reason.LEVEL_AHEAD if self.drifted[0].is_downgrade else Reason.LEVEL_BEHIND
 
-    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[LevelsWork, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[StageWork, ...] | None:
         """Remaining work of each stage of levels; None if the stages do not lead to the desired levels, or if changes
         were made in another order than theirs.
         """
         planned = _changes_of(stages)
         if planned is None:
             return None
-        work = tuple(
-            LevelsWork(changes, self._pending(planned[number:]), self.unknown, self.effects)
-            for number, changes in enumerate(planned)
-        )
+        pending = [self._pending(planned[number:]) for number in range(len(planned))]
         if makes_dynamic(self.changes) and self.voters is not None:
             approved = [stage.voters for stage in stages if KRAFT_VERSION in stage.target]
             if approved != [self.voters]:
                 return None  # other addresses than those that were approved
-        if any(stage_work.pending != stage_work.changes[stage_work.counted :] for stage_work in work):
+        if any(changes[len(changes) - len(left) :] != left for changes, left in zip(planned, pending, strict=True)):
             return None  # not the first changes of a stage are done, so they were made in another order
-        return work if tuple(stage_work.pending for stage_work in work if stage_work.pending) == self.by_stage else None
+        if tuple(filter(None, pending)) != self.by_stage:
+            return None
+        return tuple(map(self._work, planned, pending))
+
+    def _work(self, changes: tuple[UpdateFeature, ...], pending: tuple[UpdateFeature, ...]) -> StageWork:
+        """Work of a stage with these changes, of which the last ones are pending: one step for each."""
+        return StageWork(
+            remaining=tuple(map(str, pending)),
+            undo=max((change.undo for change in pending), key=[*Undo].index, default=Undo.SAFE),
+            steps=tuple(self._step(change, is_pending=change in pending) for change in changes),
+            counted=len(changes) - len(pending),
+        )
+
+    def _step(self, change: UpdateFeature, *, is_pending: bool) -> StepStatus:
+        """The change as a step of a plan. For a feature that no node supports, it is left open whether it can be
+        undone.
+        """
+        is_known = change.feature not in self.unknown
+        undo = Undo.LOSSY if may_lose_metadata(change) else change.undo
+        return StepStatus(
+            id="",
+            action=change.kind,
+            detail=change.title,
+            reversible=is_known and undo is Undo.SAFE,
+            undo=undo.value if is_known else "",
+            consent=change.consent,
+            effects=effects_of(change) + (self.effects.get(change.feature, ()) if is_pending else ()),
+            way_back=way_back_of(change) if is_known else "",
+            state=(StepState.PENDING if is_pending else StepState.DONE).value,
+        )
 
     def _pending(self, planned: tuple[tuple[UpdateFeature, ...], ...]) -> tuple[UpdateFeature, ...]:
         """Changes of the first stage that are not made yet. A change also counts as made if a later stage has changed

@@ -17,10 +17,11 @@ from msgspec import Struct, field
 from kafkafeatures.api.records import Stamp, stamp
 from kafkafeatures.api.status import Status, WayBack
 from kafkafeatures.api.values import replace
-from kafkafeatures.core.engine.desired_state import DesiredState
+from kafkafeatures.core.engine.kind import StageInput
 from kafkafeatures.core.facts.membership import by_id
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.releases import Undo, format_level
+from kafkafeatures.core.levels.proposal import LEVELS
 from kafkafeatures.core.levels.update_feature import UpdateFeature
 
 LOOK_AGAIN = 10.0
@@ -86,52 +87,62 @@ class Soak(Struct, frozen=True):
         anew = reason if self.started_at is not None else self.anew  # one that had not begun was not given up either
         return replace(self, started_at=None, remaining=self.lasts, why_not=reason, anew=anew)
 
+    def broken_by(self, facts: StageInput, changes: tuple[UpdateFeature, ...]) -> str:
+        """Reason why it is unknown whether every node has been healthy since the last reading; empty if it is known."""
+        if not set(changes) <= set(self.changes):
+            return "the level that it is for was changed"  # it is unknown since when nodes support another level
+        if facts.monotonic - self.looked > LONGEST_GAP:
+            return (
+                f"the cluster was not observed for more than {LONGEST_GAP:.0f} s; if this repeats, give the operator "
+                "more CPU and check how long Kafka and the API server take to answer"
+            )
+        for node in facts.observation.nodes:
+            previous, current = self.processes.get(node.id), _process(node)
+            if previous is None:
+                return f"{node.title} was added"
+            if current and current != previous:
+                return f"{node.title} was restarted" if previous else f"the registration of {node.title} was not known"
+        # A restarted controller answers before its new registration is in the log; a new leader epoch shows it earlier.
+        if self.leader_epoch >= 0 and _leader_epoch(facts.observation) > self.leader_epoch:
+            return "another controller became active, or the same one anew"
+        return ""
 
-def soak_of(
-    desired: DesiredState,
-    observation: Observation,
-    changes: tuple[UpdateFeature, ...],
-    remembered: Status,
-    *,
-    current_stamp: Stamp,
-    monotonic: float,
-    read_at: float,
-    previous_soak: Soak | None = None,
-) -> Soak | None:
-    """The soak after this reading; None if no change needs one.
 
-    changes: all pending changes.
-    remembered: the status, with the intents of steps that are not settled.
-    current_stamp: the wall clock, for people.
-    monotonic: seconds of the monotonic clock.
-    read_at: its value before the cluster was read.
-    previous_soak: the soak after the last reading of this process; None for none.
+def soak_of(facts: StageInput, changes: tuple[UpdateFeature, ...]) -> Soak | None:
+    """The soak after this reading; None if no change needs one, or another cluster answers. `changes`: all pending
+    changes.
 
     A node may fail unnoticed while the cluster is being read. So a soak begins at the end of its first reading, and its
     duration so far is measured up to the begin of the latest one.
     """
     irreversible = tuple(change for change in changes if change.undo is Undo.IMPOSSIBLE)
-    if not irreversible or not desired.finalize_after:
+    desired, observation = facts.desired, facts.observation
+    lasts = desired.finalize_after
+    if not facts.ours or not irreversible or not lasts:
         return None
     of = desired.uid, observation.cluster_id.value if isinstance(observation.cluster_id, Known) else ""
-    if previous_soak is not None and previous_soak.of != of:
-        previous_soak = None
+    previous = facts.stage_memory.get(LEVELS)
+    if not isinstance(previous, Soak) or previous.of != of:
+        previous = None
     # A change of a level stops no node; a restart does, and a step of another release may.
-    restarts = any(intent.kind != UpdateFeature.kind for intent in remembered.intents)
+    restarts = any(intent.kind != UpdateFeature.kind for intent in facts.remembered.intents)
     why_not = "a restart is in progress" if restarts else _why_not_healthy(observation, irreversible)
-    anew = why_not or _why_anew(previous_soak, remembered, observation, irreversible, monotonic)
-    had_begun = remembered.soak_started_at if previous_soak is None else previous_soak.started_at
-    lasts, processes, epoch = desired.finalize_after, _processes(observation, previous_soak), _leader_epoch(observation)
-    if previous_soak is not None and previous_soak.started_at is not None and not anew:
-        remaining = lasts - timedelta(seconds=read_at - previous_soak.began)
-        return Soak(
-            irreversible, lasts, previous_soak.started_at, remaining, "", previous_soak.anew, of, previous_soak.began,
-            monotonic, processes, max(epoch, previous_soak.leader_epoch),
-        )  # fmt: skip
-    if not had_begun:  # nothing is given up now: keep the reason of the soak that was given up before
-        anew = previous_soak.anew if previous_soak is not None else ""
-    started_at = None if why_not else current_stamp
-    return Soak(irreversible, lasts, started_at, lasts, why_not, anew, of, monotonic, monotonic, processes, epoch)
+    soak = Soak(
+        irreversible, lasts, None if why_not else facts.stamp, lasts, why_not, of=of, began=facts.monotonic,
+        looked=facts.monotonic, processes=_processes(observation, previous), leader_epoch=_leader_epoch(observation),
+    )  # fmt: skip
+    if previous is None:
+        has_begun = facts.remembered.soak_started_at is not None
+        return replace(soak, anew=(why_not or "the process that observed it was restarted") if has_begun else "")
+    if previous.started_at is None:  # nothing is given up now: keep the reason of the soak that was given up before
+        return replace(soak, anew=previous.anew)
+    anew = why_not or previous.broken_by(facts, irreversible)
+    if anew:
+        return replace(soak, anew=anew)
+    return replace(
+        soak, started_at=previous.started_at, remaining=lasts - timedelta(seconds=facts.read_at - previous.began),
+        anew=previous.anew, began=previous.began, leader_epoch=max(soak.leader_epoch, previous.leader_epoch),
+    )  # fmt: skip
 
 
 def with_soak(remembered: Status, soak: Soak | None, *, is_changing: bool = False) -> Status:
@@ -168,35 +179,6 @@ def _why_not_healthy(observation: Observation, changes: tuple[UpdateFeature, ...
                 return f"what {node.title} supports of {change.feature} is not known"
             if change.to_level not in supported:
                 return f"{node.title} supports {change.feature} {supported}"
-    return ""
-
-
-def _why_anew(
-    previous_soak: Soak | None,
-    remembered: Status,
-    observation: Observation,
-    changes: tuple[UpdateFeature, ...],
-    monotonic: float,
-) -> str:
-    """Reason why it is unknown whether every node has been healthy since the last reading; empty if it is known."""
-    if previous_soak is None:
-        return "the process that observed it was restarted" if remembered.soak_started_at else ""
-    if not set(changes) <= set(previous_soak.changes):
-        return "the level that it is for was changed"  # it is unknown since when nodes support another level
-    if monotonic - previous_soak.looked > LONGEST_GAP:
-        return (
-            f"the cluster was not observed for more than {LONGEST_GAP:.0f} s; if this repeats, give the operator more "
-            "CPU and check how long Kafka and the API server take to answer"
-        )
-    for node in observation.nodes:
-        previous, current = previous_soak.processes.get(node.id), _process(node)
-        if previous is None:
-            return f"{node.title} was added"
-        if current and current != previous:
-            return f"{node.title} was restarted" if previous else f"the registration of {node.title} was not known"
-    # A restarted controller answers before its new registration is in the log; a new leader epoch shows it earlier.
-    if previous_soak.leader_epoch >= 0 and _leader_epoch(observation) > previous_soak.leader_epoch:
-        return "another controller became active, or the same one anew"
     return ""
 
 

@@ -11,7 +11,7 @@ Pure. Called in every reconciliation through `core/kinds.py`. The algorithm:
  5. Require a consent for each downgrade and for a dynamic quorum, and an approval for changes that the document does
     not name by their level: `what_is_lost_has_a_consent`, `needs_approval`.
  6. Wait before an irreversible change until every node has been healthy for `finalizeAfter`: `soak_of`, `soaking`.
- 7. Wait while a broker may deliver the last request for the feature once more: `_may_be_delivered_twice`.
+ 7. Wait while a broker may deliver the last request for the feature once more: `_wait_for_second_delivery`.
  8. Write the intent of one change, then send the change: `UpdateFeature`. Nothing else is sent until it is settled.
  9. Settle it by later readings, never by the response alone, which may be lost: `ChangeInFlight.settle`.
 10. Once no change remains, verify the levels on every live node: `read_back`.
@@ -151,7 +151,6 @@ class LevelsState(StageState, frozen=True):
             return Wait(
                 Reason.PREFLIGHT,
                 f"dry run (validateOnly) unavailable: {reason}",
-                delay=2.0,
                 subject="dry run",
                 remedy="make the active controller reachable: bootstrapControllers, network, TLS",
             )
@@ -184,7 +183,7 @@ class LevelsState(StageState, frozen=True):
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Consents to the changes that may have been used before the status began."""
+        """Consents to the changes that may have been used before: the status does not reach back far enough to tell."""
         return self.part.unverified
 
     @property
@@ -215,9 +214,9 @@ class LevelsState(StageState, frozen=True):
         if not self.part.changes:
             return read_back(self.part.desired, self.facts.observation)
         change = self.part.changes[0]
-        return self._may_be_delivered_twice(change) or Act(change)
+        return self._wait_for_second_delivery(change) or Act(change)
 
-    def _may_be_delivered_twice(self, change: UpdateFeature) -> Wait | None:
+    def _wait_for_second_delivery(self, change: UpdateFeature) -> Wait | None:
         """Wait while a broker may deliver the feature's last request once more, which would undo this change; else
         None.
         """
@@ -298,15 +297,7 @@ class Levels:
     def judge(self, facts: StageInput, proposal: Proposal) -> LevelsState:
         """State of the levels, with the soak that an irreversible change waits for."""
         part = levels_in(proposal)
-        soak = None
-        if facts.ours:
-            previous = facts.stage_memory.get(LEVELS)
-            soak = soak_of(
-                facts.desired, facts.observation, part.changes, facts.remembered,
-                current_stamp=facts.stamp, monotonic=facts.monotonic, read_at=facts.read_at,
-                previous_soak=previous if isinstance(previous, Soak) else None,
-            )  # fmt: skip
-        return LevelsState(facts, part, soak)
+        return LevelsState(facts, part, soak_of(facts, part.changes))
 
 
 def levels_in(proposal: Proposal) -> LevelsProposal:

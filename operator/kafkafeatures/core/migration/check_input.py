@@ -30,7 +30,8 @@ class EdgeCheckInput(Struct, frozen=True):
     replication: all partitions; None: not known.
     lag: seconds by which ZooKeeper is behind the metadata log; None: not known.
     compared: comparison of ZooKeeper with the metadata log, made moments ago; None: there is none.
-    closes: the step may close a way back now: nothing else, such as an approval, has to come before it.
+    closes: the next step can be taken now, so that it closes a way back if it leads over one; False while something
+        else has to come first, such as an approval.
     still_for: seconds for which `/migration` has not changed.
     controllers_for: time for which controllers have answered without a break.
     is_written: `/migration` changes although no controller answers.

@@ -75,110 +75,110 @@ def lag_of(progress: MigrationProgress, seconds: float | None) -> float | None:
     return min(seconds, by_records)
 
 
-def quorum_is_led(question: EdgeCheckInput) -> Iterator[Blocker]:
+def quorum_is_led(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """An active controller leads the quorum, and each voter answers (`core/migration/led.py`)."""
-    yield from not_led(question.progress, question.flying)
+    yield from not_led(inputs.progress, inputs.flying)
 
 
-def every_controller_votes(question: EdgeCheckInput) -> Iterator[Blocker]:
+def every_controller_votes(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """Each controller is a voter of the quorum that takes over."""
-    yield from not_voting(question.progress, question.flying)
+    yield from not_voting(inputs.progress, inputs.flying)
 
 
-def controllers_have_their_settings(question: EdgeCheckInput) -> Iterator[Blocker]:
+def controllers_have_their_settings(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """Controllers have the settings of `core/migration/settings.py`, which must come before those of brokers."""
-    for demand in question.progress.demands.nodes:
-        if demand.role is Role.CONTROLLER and demand.differs and demand.id not in question.flying:
+    for demand in inputs.progress.demands.nodes:
+        if demand.role is Role.CONTROLLER and demand.differs and demand.id not in inputs.flying:
             is_known = not isinstance(demand.differs, Failure)
-            yield setting_blocker(question.progress, demand) if is_known else _unknown(question, demand)
+            yield setting_blocker(inputs.progress, demand) if is_known else _unknown(inputs, demand)
 
 
-def settings_are_known(question: EdgeCheckInput) -> Iterator[Blocker]:
+def settings_are_known(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """Every node that is restarted on this way has reported its settings."""
-    role = question.progress.way.restarts if question.progress.way is not None else None
-    for demand in question.progress.demands.nodes:
-        if demand.role is role and isinstance(demand.differs, Failure) and demand.id not in question.flying:
-            yield _unknown(question, demand)
+    role = inputs.progress.way.restarts if inputs.progress.way is not None else None
+    for demand in inputs.progress.demands.nodes:
+        if demand.role is role and isinstance(demand.differs, Failure) and demand.id not in inputs.flying:
+            yield _unknown(inputs, demand)
 
 
-def brokers_are_registered(question: EdgeCheckInput) -> Iterator[Blocker]:
+def brokers_are_registered(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """Each broker that has replicas is registered with the quorum, is live, and can register with its level."""
-    yield from with_other_levels(question.progress, question.flying)
-    yield from unregistered(question.progress, question.flying)
-    yield from missing(question.progress, question.flying)
-    yield from unknown_assignment(question.progress)
+    yield from with_other_levels(inputs.progress, inputs.flying)
+    yield from unregistered(inputs.progress, inputs.flying)
+    yield from missing(inputs.progress, inputs.flying)
+    yield from unknown_assignment(inputs.progress)
 
 
-def brokers_are_taken_over(question: EdgeCheckInput) -> Iterator[Blocker]:
+def brokers_are_taken_over(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """Once all brokers have the flag, each is registered with the quorum, which waits for that before it takes over
     (`core/migration/takeover.py`).
     """
-    yield from not_registered(question.progress, question.flying)
+    yield from not_registered(inputs.progress, inputs.flying)
 
 
-def no_broker_is_in_zookeeper_mode(question: EdgeCheckInput) -> Iterator[Blocker]:
+def no_broker_is_in_zookeeper_mode(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """No broker is in ZooKeeper mode: Kafka finalizes a migration even while some are, and the cluster can then only go
     forward (KAFKA-20960).
     """
     brokers = tuple(
         node
-        for node in question.nodes(Role.BROKER)
-        if node.migrating_from_zookeeper or question.progress.facts.brokers.get(node.id) is not BrokerMode.KRAFT
+        for node in inputs.nodes(Role.BROKER)
+        if node.migrating_from_zookeeper or inputs.progress.facts.brokers.get(node.id) is not BrokerMode.KRAFT
     )
     if brokers:
         text = f"{title_of(brokers)} {verb(brokers, 'is', 'are')} not known to run in KRaft mode"
         yield Blocker(BlockerKind.MIGRATION, text, f"restart {these(brokers)} in KRaft mode first", nodes=brokers)
 
 
-def every_broker_is_back(question: EdgeCheckInput) -> Iterator[Blocker]:
+def every_broker_is_back(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """Each broker runs in ZooKeeper mode. A broker in KRaft mode cannot live without the quorum; a broker that does not
     answer, or is in no list, may run in KRaft mode. While the quorum copies ZooKeeper, no broker runs in KRaft mode
     yet, and partitions cannot be read.
     """
-    yield from not_back(question)
-    if question.progress.position is not Position.COPYING:
-        yield from unknown_assignment(question.progress)
+    yield from not_back(inputs)
+    if inputs.progress.position is not Position.COPYING:
+        yield from unknown_assignment(inputs.progress)
 
 
-def finalizing_is_consented(question: EdgeCheckInput) -> Iterator[Blocker]:
+def finalizing_is_consented(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """A person has consented to finalize the migration, which is irreversible."""
-    yield from unconsented(question.progress, question.consents, question.spent)
+    yield from unconsented(inputs.progress, inputs.consents, inputs.spent)
 
 
-def partitions_are_whole(question: EdgeCheckInput) -> Iterator[Blocker]:
+def partitions_are_whole(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """No partition is under-replicated or being reassigned."""
-    if question.replication is None:
-        partitions = question.progress.observation.partitions
+    if inputs.replication is None:
+        partitions = inputs.progress.observation.partitions
         reason = f": {partitions.failure}" if isinstance(partitions, Unknown) else ""
         yield Blocker(BlockerKind.PARTITION, f"the partitions are not known{reason}", to_read(partitions))
         return
-    late = tuple(node for node in question.progress.observation.nodes if node.id in question.replication.lagging())
+    late = tuple(node for node in inputs.progress.observation.nodes if node.id in inputs.replication.lagging())
     laggards, log = (
         (f": {title_of(late)} {verb(late, 'is', 'are')} not in sync", these(late)) if late else ("", "their brokers")
     )
     until = f"wait until all replicas are in sync; if that lasts, see the log of {log}"
     for (count, names), text, remedy, nodes in (
-        (question.replication.reassigning(), "being reassigned", "wait until the reassignment is complete", ()),
-        (question.replication.under_replicated(), f"under-replicated{laggards}", until, late),
+        (inputs.replication.reassigning(), "being reassigned", "wait until the reassignment is complete", ()),
+        (inputs.replication.under_replicated(), f"under-replicated{laggards}", until, late),
     ):
         if count:
             is_ = "is" if count == 1 else "are"
             yield Blocker(BlockerKind.PARTITION, f"{format_partitions(count, names)} {is_} {text}", remedy, nodes=nodes)
 
 
-def zookeeper_keeps_up(question: EdgeCheckInput) -> Iterator[Blocker]:
+def zookeeper_keeps_up(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """Changes reach ZooKeeper within seconds, so that a cluster that goes back later finds them there. Checked only
     while the quorum writes to ZooKeeper: once the migration is finalized, controllers that still have the flag must
     lose it all the same.
     """
-    if question.progress.facts.state is not ZkMigrationState.MIGRATION:
+    if inputs.progress.facts.state is not ZkMigrationState.MIGRATION:
         return
-    if question.lag is None:
+    if inputs.lag is None:
         text = "it is not known yet how far ZooKeeper is behind the metadata log"
         remedy = "see the log of the active controller, which writes /migration; ZooKeeper must be reachable from here"
         yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
-    elif question.lag > LARGEST_LAG:
-        span = timedelta(seconds=round(question.lag))
+    elif inputs.lag > LARGEST_LAG:
+        span = timedelta(seconds=round(inputs.lag))
         yield Blocker(
             BlockerKind.MIGRATION,
             f"ZooKeeper is {span} behind the metadata log; at most {LARGEST_LAG:g} s are allowed",
@@ -186,23 +186,20 @@ def zookeeper_keeps_up(question: EdgeCheckInput) -> Iterator[Blocker]:
         )
 
 
-def consents_used(question: EdgeCheckInput) -> frozenset[str]:
+def consents_used(inputs: EdgeCheckInput) -> frozenset[str]:
     """Consents that the next step needs, and uses."""
-    return (
-        frozenset({*consent_used(question.progress), *(loss.consent for loss in question.consentable)})
-        & question.consents
-    )
+    return frozenset({*consent_used(inputs.progress), *(loss.consent for loss in inputs.consentable)}) & inputs.consents
 
 
-def both_hold_the_same(question: EdgeCheckInput) -> Iterator[Blocker]:
+def both_hold_the_same(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """ZooKeeper and the metadata log hold the same metadata, which is not certain, as Kafka never repeats a write to
     ZooKeeper that failed (`core/migration/equality.py`). They are compared before brokers leave ZooKeeper mode, before
     a migration is finalized, and before it is rolled back, until the first node of the way is restarted.
     """
-    if not question.closes or not needs_comparison(question.progress):
+    if not inputs.closes or not needs_comparison(inputs.progress):
         return
-    comparison = question.progress.observation.compared
-    if question.compared is None:
+    comparison = inputs.progress.observation.compared
+    if inputs.compared is None:
         message = (
             f": {comparison.failure}"
             if isinstance(comparison, Unknown) and comparison.failure.kind is not FailureKind.NOT_ASKED
@@ -214,28 +211,28 @@ def both_hold_the_same(question: EdgeCheckInput) -> Iterator[Blocker]:
             to_read(comparison) if message else "see what a comparison says: kafkafeatures migration compare",
             about="ZooKeeper and the metadata log",
         )
-    elif question.compared.differences and question.progress.desired is not Desired.ROLLED_BACK:
-        differences = "; ".join(question.compared.examples)
+    elif inputs.compared.differences and inputs.progress.desired is not Desired.ROLLED_BACK:
+        differences = "; ".join(inputs.compared.examples)
         yield Blocker(
             BlockerKind.METADATA,
-            f"{question.compared.summary}: {differences}",
-            with_flags_first_in_dual_write(question.progress, REMEDY),
+            f"{inputs.compared.summary}: {differences}",
+            with_flags_first_in_dual_write(inputs.progress, REMEDY),
         )
     # On the way back a person may consent to differences, so these are among `consentable`.
-    yield from remaining_blockers(question, question.consentable)
+    yield from remaining_blockers(inputs, inputs.consentable)
 
 
-def zookeeper_is_left_alone(question: EdgeCheckInput) -> Iterator[Blocker]:
+def zookeeper_is_left_alone(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """No controller is left, no broker needs one, and ZooKeeper held all metadata when they stopped. If ZooKeeper may
     lack metadata, the controllers may have to be started again, so no remedy says to stop them.
     """
-    lost = tuple(remaining_blockers(question, losses(question)))
-    yield from lost or no_controller_is_left(question)
+    lost = tuple(remaining_blockers(inputs, losses(inputs)))
+    yield from lost or no_controller_is_left(inputs)
 
 
-def preflight_passes(question: EdgeCheckInput) -> Iterator[Blocker]:
+def preflight_passes(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """Nothing is known that would make a later step fail (`core/migration/preflight.py`)."""
-    progress, reading = question.progress, question.progress.observation.surveyed
+    progress, reading = inputs.progress, inputs.progress.observation.surveyed
     if progress.way is None or progress.position not in PREFLIGHTED:
         return  # the quorum has taken over
     survey = reading.failure if isinstance(reading, Unknown) else reading.value
@@ -247,43 +244,43 @@ def preflight_passes(question: EdgeCheckInput) -> Iterator[Blocker]:
             progress.observation,
             progress.znodes,
             survey,
-            question.controllers_for,
-            question.flying,
+            inputs.controllers_for,
+            inputs.flying,
         )
     )
 
 
-def no_broker_is_absent(question: EdgeCheckInput) -> Iterator[Blocker]:
+def no_broker_is_absent(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """At position ZooKeeper, every broker that has replicas is registered: one that is down may come back with the
     flag. At Released, the brokers that run lose the flag first, so nothing is checked yet.
     """
-    if question.progress.position is not Position.ZOOKEEPER:
+    if inputs.progress.position is not Position.ZOOKEEPER:
         return
-    yield from unknown_assignment(question.progress)
-    for id_ in question.progress.facts.absent or ():
+    yield from unknown_assignment(inputs.progress)
+    for id_ in inputs.progress.facts.absent or ():
         text = f"broker {id_} has replicas but is not registered: it may start again with {FLAG}"
         remedy = f"start broker {id_} without it, or move its replicas to other brokers"
         yield Blocker(BlockerKind.NODE_UNKNOWN, text, remedy, about=f"broker {id_}")
 
 
-def every_broker_is_informed(question: EdgeCheckInput) -> Iterator[Blocker]:
+def every_broker_is_informed(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """Each broker knows which broker is the controller again; a broker that does not know hangs when it is stopped."""
-    yield from uninformed(question.progress, question.flying)
+    yield from uninformed(inputs.progress, inputs.flying)
 
 
-def no_controller_is_left(question: EdgeCheckInput) -> Iterator[Blocker]:
+def no_controller_is_left(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """Every controller has stopped, by proof or by the word of a person (`core/migration/stopped.py`), and nothing
     writes to `/migration`.
     """
-    yield from pods_left(question.progress)
-    yield from still_answering(question.progress)
-    doubt = unproven(question.progress, question.controllers, question.voters)
-    yield from remaining_blockers(question, question.consentable)
+    yield from pods_left(inputs.progress)
+    yield from still_answering(inputs.progress)
+    doubt = unproven(inputs.progress, inputs.controllers, inputs.voters)
+    yield from remaining_blockers(inputs, inputs.consentable)
     least = STILL_FOR if doubt is None else STILL_UNPROVEN
-    if question.still_for < least and question.is_written:
+    if inputs.still_for < least and inputs.is_written:
         text = "a controller still writes to ZooKeeper, although none can be reached"
         yield Blocker(BlockerKind.MIGRATION, text, f"stop every controller; if it is to continue, check {REACH}")
-    elif question.still_for < least:
+    elif inputs.still_for < least:
         text = f"/migration must stay unchanged for {least:g} s first: a controller of the quorum may still run"
         remedy = f"stop every controller, and start none; if it is to continue instead, check {REACH}"
         yield Blocker(BlockerKind.MIGRATION, text, remedy, about="/migration")
@@ -309,11 +306,11 @@ CHAINS: Mapping[Edge, tuple[Check, ...]] = {
 """The checks of each way, in the order in which their blockers are listed."""
 
 
-def blockers(question: EdgeCheckInput) -> tuple[Blocker, ...]:
+def blockers(inputs: EdgeCheckInput) -> tuple[Blocker, ...]:
     """All that prevents the next step; empty if nothing does, or the cluster is at its goal."""
-    edge = question.progress.way
+    edge = inputs.progress.way
     checks = CHAINS.get(edge, ()) if edge is not None else ()
-    return tuple(chain.from_iterable(check(question) for check in checks))
+    return tuple(chain.from_iterable(check(inputs) for check in checks))
 
 
 def setting_blocker(progress: MigrationProgress, demand: NodeDemand) -> Blocker:
@@ -329,13 +326,13 @@ def setting_blocker(progress: MigrationProgress, demand: NodeDemand) -> Blocker:
     )
 
 
-def _unknown(question: EdgeCheckInput, demand: NodeDemand) -> Blocker:
+def _unknown(inputs: EdgeCheckInput, demand: NodeDemand) -> Blocker:
     """Blocker for a node that did not report its settings."""
     title, differs = f"{demand.role.value.lower()} {demand.id}", demand.differs
     message, remedy = (
         (differs.message, differs.action) if isinstance(differs, Failure) else ("not read", f"bring {title} back")
     )
-    nodes = tuple(node for node in question.progress.observation.nodes if node.id == demand.id)
+    nodes = tuple(node for node in inputs.progress.observation.nodes if node.id == demand.id)
     return Blocker(
         BlockerKind.NODE_UNKNOWN, f"the settings of {title} are not known: {message}", remedy, nodes=nodes, about=title
     )

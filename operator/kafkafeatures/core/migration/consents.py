@@ -22,6 +22,7 @@ from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import ConsentRequest, MigrationStatus, PlanStatus, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
+from kafkafeatures.core.engine.consents import spend
 from kafkafeatures.core.engine.kind import StageInput
 from kafkafeatures.core.migration.not_desired import MIGRATION
 
@@ -121,11 +122,8 @@ def with_spent(status: Status, consents: frozenset[str]) -> Status:
     if not consents:
         return status
     migration = status.migration or MigrationStatus()
-    return replace(
-        status,
-        spent_consents=tuple(sorted({*status.spent_consents, *consents})),
-        migration=replace(migration, consents=tuple(sorted({*migration.consents, *consents}))),
-    )
+    migration = replace(migration, consents=tuple(sorted({*migration.consents, *consents})))
+    return replace(spend(status, consents), migration=migration)
 
 
 def with_consents_of_plan(status: Status, consents: frozenset[str], *, is_over: bool) -> Status:

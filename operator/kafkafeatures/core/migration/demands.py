@@ -79,7 +79,7 @@ def value_of(node_settings: NodeSettings | Failure, name: str) -> str | None:
     return None if setting is None or setting.source is SettingSource.DEFAULT else setting.value
 
 
-def known_of(node_settings: SettingsByNode, release: str) -> SettingFacts:
+def setting_facts_of(node_settings: SettingsByNode, release: str) -> SettingFacts:
     """Facts from which required values are derived. `release`: name of the finalized metadata.version; if it is empty,
     the inter.broker.protocol.version (IBP) of the brokers is used, if all have the same.
     """

@@ -156,8 +156,8 @@ def may_begin(progress: MigrationProgress, blockers: tuple[Blocker, ...], *, soa
 
 
 def unasked(progress: MigrationProgress, *, may_begin: bool) -> Iterator[Blocker]:
-    """Blockers for controllers that lost the flag without a request, each of which may end the migration. None once
-    controllers may lose it.
+    """Blockers for controllers that lost the flag without a request: each finalizes the migration if it becomes the
+    active controller. Yields nothing once controllers may lose it.
     """
     if is_in_dual_write(progress) and not may_begin:
         yield from without_the_flag(progress.observation, progress.facts.unflagged)

@@ -42,22 +42,22 @@ def needs_comparison(progress: MigrationProgress) -> bool:
     return progress.way in (MOVE_BROKERS, FINALIZE, MOVE_BROKERS_BACK, STOP_CONTROLLERS) and is_in_dual_write(progress)
 
 
-def with_consentable(question: EdgeCheckInput) -> EdgeCheckInput:
+def with_consentable(inputs: EdgeCheckInput) -> EdgeCheckInput:
     """The input of the checks with everything that a person may consent to, gathered once in each reconciliation."""
-    lost = dict(_lost_brokers(question)) if question.progress.way is RELEASE else {}
-    question = replace(question, lost_brokers=lost)
-    return replace(question, consentable=_consentable(question))
+    lost = dict(_lost_brokers(inputs)) if inputs.progress.way is RELEASE else {}
+    inputs = replace(inputs, lost_brokers=lost)
+    return replace(inputs, consentable=_consentable(inputs))
 
 
-def _consentable(question: EdgeCheckInput) -> tuple[Consentable, ...]:
+def _consentable(inputs: EdgeCheckInput) -> tuple[Consentable, ...]:
     """Blockers on the way back that a person may lift by consents, as far as they are shown now. The consent that all
     controllers have stopped is requested only once nothing is lost or all losses have their consents: until then the
     controllers may have to be started again.
     """
-    progress, consentables = question.progress, list[Consentable]()
+    progress, consentables = inputs.progress, list[Consentable]()
     if progress.desired is not Desired.ROLLED_BACK:
         return ()
-    compared = question.compared
+    compared = inputs.compared
     if needs_comparison(progress) and compared is not None and compared.differences:
         text = f"{compared.summary}: {'; '.join(compared.examples)}"
         remedy = f"{with_flags_first_in_dual_write(progress, REMEDY)}; or {ACCEPT}"
@@ -65,59 +65,57 @@ def _consentable(question: EdgeCheckInput) -> tuple[Consentable, ...]:
         blocker = Blocker(BlockerKind.METADATA, text, remedy)
         consentables.append(Consentable(ZK_ROLLBACK_LOSSY, about, blocker))
     if progress.way is RELEASE:
-        consentables += losses(question)
-    if progress.way in (RELEASE, WITHDRAW) and not any(remaining_blockers(question, consentables)):
-        doubt = unproven(progress, question.controllers, question.voters)
+        consentables += losses(inputs)
+    if progress.way in (RELEASE, WITHDRAW) and not any(remaining_blockers(inputs, consentables)):
+        doubt = unproven(progress, inputs.controllers, inputs.voters)
         if doubt is not None:
             parts = frozenset(doubt.about.split(", "))
             consentables.append(Consentable(ZK_CONTROLLERS_STOPPED, doubt.about, doubt, parts))
     return tuple(consentables)
 
 
-def remaining_blockers(question: EdgeCheckInput, consentables: Iterable[Consentable]) -> Iterator[Blocker]:
+def remaining_blockers(inputs: EdgeCheckInput, consentables: Iterable[Consentable]) -> Iterator[Blocker]:
     """Blockers that remain after the consents were applied."""
     for consentable in consentables:
-        blocker = remaining_blocker(consentable, question.consents, question.spent, question.requested)
+        blocker = remaining_blocker(consentable, inputs.consents, inputs.spent, inputs.requested)
         if blocker is not None:
             yield blocker
 
 
-def requested_by(question: EdgeCheckInput, at: Stamp) -> tuple[ConsentRequest, ...]:
+def requested_by(inputs: EdgeCheckInput, at: Stamp) -> tuple[ConsentRequest, ...]:
     """Requests for the consents that are needed now, and earlier requests for a loss that may still exist: the last
     comparison did not show that ZooKeeper has all metadata.
     """
-    last, goes_back = question.equality, question.progress.desired is Desired.ROLLED_BACK
+    last, goes_back = inputs.equality, inputs.progress.desired is Desired.ROLLED_BACK
     lacks = goes_back and last is not None and last.state != ComparisonState.EQUAL
     return requested_now(
-        question.requested,
-        question.consentable,
-        question.consents,
+        inputs.requested,
+        inputs.consentable,
+        inputs.consents,
         {ZK_ROLLBACK_LOSSY} if lacks else (),
         at,
     )
 
 
-def losses(question: EdgeCheckInput) -> Iterator[Consentable]:
+def losses(inputs: EdgeCheckInput) -> Iterator[Consentable]:
     """Possible losses when the cluster is given back to ZooKeeper: metadata that ZooKeeper lacks; and records of a
     broker that may run in KRaft mode and lead partitions, which then get another leader. A broker with a znode of its
     own runs in ZooKeeper mode, even if it does not answer yet. The consent for a broker covers no other broker and no
     metadata.
     """
-    lacking = consent_to_loss(question.progress, question.equality)
+    lacking = consent_to_loss(inputs.progress, inputs.equality)
     if lacking is not None:
         yield lacking
-    yield from question.lost_brokers.values()
+    yield from inputs.lost_brokers.values()
 
 
-def given_up(question: EdgeCheckInput) -> frozenset[int]:
+def given_up(inputs: EdgeCheckInput) -> frozenset[int]:
     """Ids of brokers that are not expected to come back, as a person has consented to lose their records."""
-    return frozenset(
-        id_ for id_, loss in question.lost_brokers.items() if not any(remaining_blockers(question, (loss,)))
-    )
+    return frozenset(id_ for id_, loss in inputs.lost_brokers.items() if not any(remaining_blockers(inputs, (loss,))))
 
 
-def _lost_brokers(question: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]:
-    progress, brokers = question.progress, question.progress.znodes.brokers
+def _lost_brokers(inputs: EdgeCheckInput) -> Iterator[tuple[int, Consentable]]:
+    progress, brokers = inputs.progress, inputs.progress.znodes.brokers
     with_znode = frozenset[int]() if isinstance(brokers, Failure) else frozenset(brokers)
     for id_, blocker in _not_in_zookeeper_mode(progress, with_znode, _absent_by_znodes(progress)):
         consent = f"{ZK_LOSE_BROKER}:{id_}"
@@ -137,10 +135,10 @@ def _absent_by_znodes(progress: MigrationProgress) -> tuple[int, ...]:
     return tuple(sorted({*assigned, *(progress.facts.absent or ())} - progress.facts.brokers.keys()))
 
 
-def not_back(question: EdgeCheckInput) -> Iterator[Blocker]:
+def not_back(inputs: EdgeCheckInput) -> Iterator[Blocker]:
     """Blockers for brokers that are not certain to run in ZooKeeper mode."""
-    absent = question.progress.facts.absent or ()
-    yield from (blocker for _, blocker in _not_in_zookeeper_mode(question.progress, question.flying, absent))
+    absent = inputs.progress.facts.absent or ()
+    yield from (blocker for _, blocker in _not_in_zookeeper_mode(inputs.progress, inputs.flying, absent))
 
 
 def _not_in_zookeeper_mode(

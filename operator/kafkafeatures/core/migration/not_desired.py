@@ -18,7 +18,7 @@ from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Decision, Wait, waits_on
 from kafkafeatures.core.engine.kind import StageInput
-from kafkafeatures.core.engine.stage import NoProposal, StageMemory, StageState, SummaryRank
+from kafkafeatures.core.engine.stage import StageMemory, StageState, SummaryRank
 from kafkafeatures.core.facts.observation import Observation, Unknown
 from kafkafeatures.core.facts.readings import FailureKind
 
@@ -57,12 +57,6 @@ def kept_of(previous: MigrationStatus | None, observation: Observation) -> Migra
             unknown=previous.unknown,
         )  # fmt: skip
     return migration if migration != MigrationStatus() else None
-
-
-class NoMigration(NoProposal, frozen=True):
-    """Proposal to do nothing: no migration is wanted."""
-
-    kind: ClassVar[str] = MIGRATION
 
 
 class LeftOpen(StageState, frozen=True):

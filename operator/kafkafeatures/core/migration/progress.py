@@ -23,7 +23,13 @@ from kafkafeatures.core.facts.releases import level_name
 from kafkafeatures.core.facts.settings import NodeSettings
 from kafkafeatures.core.facts.znodes import ZooKeeperReading
 from kafkafeatures.core.migration.contradictions import position_of
-from kafkafeatures.core.migration.demands import NodeDemand, SettingDifferences, SettingsByNode, demands, known_of
+from kafkafeatures.core.migration.demands import (
+    NodeDemand,
+    SettingDifferences,
+    SettingsByNode,
+    demands,
+    setting_facts_of,
+)
 from kafkafeatures.core.migration.edges import (
     MOVE_BROKERS_BACK,
     TARGETS,
@@ -84,7 +90,9 @@ class MigrationProgress(Struct, frozen=True, dict=True):
         """Settings of each node that differ from what the next position requires."""
         node_settings, edge = settings_by_node(self.observation, is_copied=self.facts.offset > 0), self.way
         end = edge.end_from(self.position) if edge is not None else TARGETS[self.desired]
-        return demands(self.position, end, edge, known_of(node_settings, release_of(self.observation)), node_settings)
+        return demands(
+            self.position, end, edge, setting_facts_of(node_settings, release_of(self.observation)), node_settings
+        )
 
     @cached_property
     def differing(self) -> Mapping[int, NodeDemand]:

@@ -6,16 +6,13 @@ approved plan stays valid while nodes are restarted, and becomes invalid once th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import ClassVar
-
-from msgspec import Struct
 
 from kafkafeatures.api.names import ZK_FINALIZE
 from kafkafeatures.api.spec import Desired
 from kafkafeatures.api.status import ExcusedTopics, PlannedStage, PlanStatus, StepState, StepStatus
 from kafkafeatures.core.engine.costs import excused_in
-from kafkafeatures.core.engine.stage import StageProposal
+from kafkafeatures.core.engine.stage import StageProposal, StageWork
 from kafkafeatures.core.facts.readings import Failure
 from kafkafeatures.core.facts.releases import Undo
 from kafkafeatures.core.migration.edges import FINALIZE, Edge
@@ -32,56 +29,19 @@ def shown_in(plan: PlanStatus | None, desired: Desired) -> ExcusedTopics | None:
     return excused_in(tuple(migrations))
 
 
-class MigrationWork(Struct, frozen=True):
-    """Remaining work of a migration.
-
-    start, target: phases before and after.
-    route: ways that remain, in order; None: the position of the cluster is not known.
-    """
-
-    start: str
-    target: str
-    route: tuple[Edge, ...] | None
-
-    @property
-    def is_over(self) -> bool:
-        """Tell whether the cluster is where the stage leads."""
-        return self.route == ()
-
-    @property
-    def counted(self) -> int:
-        """Zero: no step of a migration adds to the change count."""
-        return 0
-
-    @property
-    def remaining(self) -> Sequence[str]:
-        """Remaining work, for people."""
-        return () if self.is_over else (f"migration {self.start} -> {self.target}",)
-
-    @property
-    def is_irreversible(self) -> bool:
-        """Tell whether the ways that remain include the irreversible one, to finalize."""
-        return self.target == Desired.FINALIZED and not self.is_over
-
-    @property
-    def is_safe_to_undo(self) -> bool:
-        """Tell whether there is a way back."""
-        return not self.is_irreversible
-
-    def steps(self) -> Iterator[StepStatus]:
-        """One step for each way that remains."""
-        for edge in self.route or ():
-            finalizes = edge is FINALIZE
-            yield StepStatus(
-                id="",
-                action=MIGRATION,
-                detail=str(edge),
-                reversible=not finalizes,
-                undo=(Undo.IMPOSSIBLE if finalizes else Undo.SAFE).value,
-                consent=ZK_FINALIZE if finalizes else "",
-                way_back=str(RETURNS[edge]),
-                state=StepState.PENDING.value,
-            )
+def _step(edge: Edge) -> StepStatus:
+    """A way that remains, as a step of a plan."""
+    finalizes = edge is FINALIZE
+    return StepStatus(
+        id="",
+        action=MIGRATION,
+        detail=str(edge),
+        reversible=not finalizes,
+        undo=(Undo.IMPOSSIBLE if finalizes else Undo.SAFE).value,
+        consent=ZK_FINALIZE if finalizes else "",
+        way_back=str(RETURNS[edge]),
+        state=StepState.PENDING.value,
+    )
 
 
 class MigrationProposal(StageProposal, frozen=True):
@@ -117,7 +77,7 @@ class MigrationProposal(StageProposal, frozen=True):
         """Tell whether the position of the cluster is known."""
         return isinstance(self.progress, MigrationProgress)
 
-    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[MigrationWork, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[StageWork, ...] | None:
         """Remaining work; None if the plan does not lead where the document wants to go now."""
         migrations = [stage for stage in stages if stage.kind == MIGRATION]
         if not migrations:
@@ -127,4 +87,12 @@ class MigrationProposal(StageProposal, frozen=True):
         if migrations[0].excused != self.excused:
             return None
         route = self.progress.route if isinstance(self.progress, MigrationProgress) else None
-        return (MigrationWork(str(migrations[0].start.get(PHASE, "")), str(migrations[0].target[PHASE]), route),)
+        if route == ():
+            return (StageWork((), Undo.SAFE, ()),)
+        return (
+            StageWork(
+                (f"migration {migrations[0].start.get(PHASE, '')} -> {self.desired}",),
+                Undo.IMPOSSIBLE if self.desired is Desired.FINALIZED else Undo.SAFE,
+                tuple(map(_step, route or ())),  # none while the position of the cluster is not known
+            ),
+        )

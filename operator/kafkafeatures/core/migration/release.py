@@ -63,10 +63,7 @@ def release(zookeeper_reading: ZooKeeperReading, *, partition_epoch: int) -> Del
     required = _required_znodes(zookeeper_reading)
     if isinstance(required, Failure):
         return required
-    cluster_id, epoch, migration = required
-    claim = zookeeper_reading.controller
-    if isinstance(claim, Failure):
-        return claim
+    cluster_id, epoch, migration, claim = required
     if claim is None or not claim.is_kraft:
         state = "names a broker in ZooKeeper mode" if claim is not None else "is absent"
         return _unfit(CONTROLLER, f"{state}: there is nothing to release")
@@ -86,10 +83,7 @@ def withdraw(zookeeper_reading: ZooKeeperReading) -> DeleteZnodes | Failure:
     required = _required_znodes(zookeeper_reading)
     if isinstance(required, Failure):
         return required
-    cluster_id, epoch, migration = required
-    claim = zookeeper_reading.controller
-    if isinstance(claim, Failure):
-        return claim
+    cluster_id, epoch, migration, claim = required
     if claim is not None and claim.is_kraft:
         return _unfit(CONTROLLER, f"it names controller {claim.node_id} of a quorum, which is to be released with it")
     if migration is None:
@@ -99,8 +93,10 @@ def withdraw(zookeeper_reading: ZooKeeperReading) -> DeleteZnodes | Failure:
 
 def _required_znodes(
     zookeeper_reading: ZooKeeperReading,
-) -> tuple[str, ControllerEpoch, MigrationZnode | None] | Failure:
-    """Cluster id, `/controller_epoch` and `/migration`, which each transaction needs; a Failure if one is missing."""
+) -> tuple[str, ControllerEpoch, MigrationZnode | None, ControllerClaim | None] | Failure:
+    """Cluster id, `/controller_epoch`, `/migration` and `/controller`, which each transaction needs; a Failure if one
+    could not be read, or must not be absent and is.
+    """
     id_, epoch, migration = (
         zookeeper_reading.cluster_id,
         zookeeper_reading.controller_epoch,
@@ -117,7 +113,8 @@ def _required_znodes(
         return migration
     if migration is not None and len(migration.text.encode()) > MOST_KEPT:
         return _unfit(MIGRATION, f"holds more than {MOST_KEPT} bytes, which Kafka never writes, and is not deleted")
-    return id_, epoch, migration
+    claim = zookeeper_reading.controller
+    return claim if isinstance(claim, Failure) else (id_, epoch, migration, claim)
 
 
 def _life(znode: ControllerClaim | MigrationZnode | None) -> ZnodeLife | None:

@@ -48,7 +48,7 @@ def reached(progress: MigrationProgress, desired: Desired, last_status: Migratio
     return Done(Reason.IN_SYNC, f"the migration is at {progress.phase}{then}")
 
 
-def asked_of_git(progress: MigrationProgress) -> Wait:
+def wait_for_git(progress: MigrationProgress) -> Wait:
     """Wait for a change in Git, or for the controllers to do their part, as the operator itself has nothing to do."""
     edge = progress.way
     message = "; ".join(_requests_of(progress, edge)) if edge is not None else ""
@@ -57,7 +57,6 @@ def asked_of_git(progress: MigrationProgress) -> Wait:
         return Wait(
             Reason.MIGRATING,
             f"the next position is not reached yet{to}",
-            delay=2.0,
             subject=edge.end_from(progress.position) if edge is not None else progress.position,
             remedy="see the log of the active controller for KRaftMigrationDriver; if nodes were just restarted, wait "
             "until each of them has registered",
@@ -76,11 +75,13 @@ def asked_of_git(progress: MigrationProgress) -> Wait:
     )
 
 
-def asked_of_a_person(progress: MigrationProgress, waits: Wait, id_: int) -> Wait:
-    """Wait for a person who is to restart this node, with the lines of its file to be changed before."""
-    demand = next((node for node in progress.demands.nodes if node.id == id_), None)
+def wait_for_person(progress: MigrationProgress, roll_wait: Wait, node_id: int) -> Wait:
+    """`roll_wait`, the roll's wait for a person who restarts this node, with the lines of its file that are to be
+    changed before; as it is if the migration demands nothing of the node.
+    """
+    demand = next((node for node in progress.demands.nodes if node.id == node_id), None)
     if demand is None:
-        return waits
+        return roll_wait
     title = f"{demand.role.value.lower()} {demand.id}"
     if isinstance(demand.differs, Failure):
         text = f"{title} must be restarted as {demand.shape.value}; it is not known whether it was: {demand.differs}"
@@ -91,7 +92,7 @@ def asked_of_a_person(progress: MigrationProgress, waits: Wait, id_: int) -> Wai
     else:
         text = f"{title} has the settings of {demand.shape.value}, but has not registered again yet"
         remedy = f"see the log of {title}"
-    return replace(waits, message=text, subject=title, remedy=remedy)
+    return replace(roll_wait, message=text, subject=title, remedy=remedy)
 
 
 def _requests_of(progress: MigrationProgress, edge: Edge) -> Iterator[str]:

@@ -23,7 +23,9 @@ from kafkafeatures.core.roll.pods import Fleet, is_outdated
 
 def permit_for(progress: MigrationProgress | Misplaced | Failure, unneeded: frozenset[int] = frozenset()) -> Permit:
     """Permit to restart the nodes whose settings are not yet those of the next position; for no node if that position
-    is not known. `unneeded`: ids of nodes that are not expected to come back, on a way that restarts none.
+    is not known, or if the way to it restarts none: restarts in flight then end early.
+
+    unneeded: ids of nodes that are not expected to come back, so that nobody waits for them on such a way.
     """
     if not isinstance(progress, MigrationProgress) or progress.way is None:
         return Permit("", {})
@@ -59,7 +61,8 @@ def template_ahead(
     progress: MigrationProgress, observation: Observation, flying: frozenset[str], *, may_begin: bool
 ) -> Iterator[Blocker]:
     """Blockers for pod templates that were changed before their turn. With updateStrategy OnDelete any pod that is
-    evicted starts with the new template: its node would be ahead of the migration, or a controller would end it.
+    evicted starts with the new template. A broker would be ahead of the migration; a controller, which has no flag in
+    the new template, would finalize it as soon as it leads the quorum.
 
     flying: names of pods that are being restarted on request.
     may_begin: the nodes of the next way may be restarted, so their template may be new.
@@ -93,7 +96,8 @@ def template_ahead(
 
 def wrongly_restarted(progress: MigrationProgress, fleet: Fleet | None, flying: frozenset[int]) -> Iterator[Blocker]:
     """Blockers for nodes that were restarted with the new template and still lack a setting, so that no second node is
-    restarted with it. None while no node may be restarted, such as on the way back before Git has changed anything.
+    restarted with it. Yields nothing while no node may be restarted, such as on the way back before Git has changed
+    anything.
     """
     if fleet is None or not fleet.needing or progress.way is None or progress.way.restarts is None:
         return

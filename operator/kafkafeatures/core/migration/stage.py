@@ -9,12 +9,12 @@ every document wants none, and a command would start more slowly. The algorithm,
  3. Choose the way that comes next, forward or back; no position is skipped: `next_edge`.
  4. Check all that must hold on that way, every blocker at once: `CHAINS`. Before anything is changed: `findings`.
  5. Refuse a pod template that was changed before its turn, as any pod that ends would start with it: `template_ahead`.
- 6. Wait while the quorum takes over and copies ZooKeeper: `waits_for_quorum`.
+ 6. Wait while the quorum takes over and copies ZooKeeper: `wait_for_quorum`.
  7. Restart the nodes of the way, by the rules of a roll (`core/roll/roll.py`). Only nodes are restarted whose settings
     are not yet those of the next position: `permit_for`.
  8. Delete the znodes of the way, in one transaction, on the way back: `deletion`.
  9. Else ask for the change in Git, or the action of a person, that is missing; the operator changes no setting:
-    `asked_of_git`.
+    `wait_for_git`.
 10. Stop at the position that the document asks for: `reached`.
 
 Before the irreversible step, which ends the migration:
@@ -39,7 +39,7 @@ from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageI
 from kafkafeatures.core.engine.plan import Proposal
 from kafkafeatures.core.engine.stage import StageProposal, StageState
 from kafkafeatures.core.facts.readings import Failure
-from kafkafeatures.core.migration.not_desired import MIGRATION, PHASE, NoMigration, left_open
+from kafkafeatures.core.migration.not_desired import MIGRATION, PHASE, left_open
 
 if TYPE_CHECKING:
     from kafkafeatures.core.facts.workloads import WorkloadsReading
@@ -65,23 +65,18 @@ class Migrations:
 
         return demands_of(read_context, read_context.desired.migration)
 
-    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal:
-        """The way from the position of the cluster to the phase that the document wants."""
+    def propose(self, facts: StageInput, later: tuple[StageProposal, ...]) -> StageProposal | None:
+        """The way from the position of the cluster to the phase that the document wants; None if it wants none."""
         if facts.desired.migration is None:
-            return NoMigration()
+            return None
         from kafkafeatures.core.migration.finalize import asked_before
         from kafkafeatures.core.migration.progress import progress_of
         from kafkafeatures.core.migration.proposal import MigrationProposal, shown_in
         from kafkafeatures.core.roll.excuses import excused_in_all_rolls
 
-        desired, replication = facts.desired.migration.desired, facts.replication
-        excused = excused_in_all_rolls(
-            facts.desired,
-            facts.memory,
-            excused=shown_in(facts.memory.plan, desired),
-            unavailable=replication.never_available() if replication is not None else None,
-        )
-        assigned = replication.brokers() if replication is not None else None
+        desired = facts.desired.migration.desired
+        excused = excused_in_all_rolls(facts, shown_in(facts.memory.plan, desired))
+        assigned = facts.replication.brokers() if facts.replication is not None else None
         asked_controllers = asked_before(facts.remembered.migration, facts.memory.plan, facts.desired.consents, desired)
         progress = progress_of(facts.observation, desired, assigned, requested=asked_controllers)
         return MigrationProposal(desired, progress, excused)

@@ -18,8 +18,8 @@ from kafkafeatures.api.status import ConsentRequest, ExcusedTopics, MigrationSta
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.approval import not_approved
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.consents import unverified_among
-from kafkafeatures.core.engine.costs import as_planned
+from kafkafeatures.core.engine.consents import spend, unverified_among
+from kafkafeatures.core.engine.costs import without_marks
 from kafkafeatures.core.engine.decisions import Act, Decision, Stalled, Wait, blocked, stalled_by
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, Migration
 from kafkafeatures.core.engine.kind import StageInput
@@ -43,10 +43,10 @@ from kafkafeatures.core.migration.progress import MigrationProgress
 from kafkafeatures.core.migration.proposal import MigrationProposal
 from kafkafeatures.core.migration.release import deletion
 from kafkafeatures.core.migration.report import migration_settled, with_migration
-from kafkafeatures.core.migration.requests import asked_of_a_person, asked_of_git, reached
+from kafkafeatures.core.migration.requests import reached, wait_for_git, wait_for_person
 from kafkafeatures.core.migration.restarts import permit_for, template_ahead, wrongly_restarted
 from kafkafeatures.core.migration.stopped import unreachable
-from kafkafeatures.core.migration.takeover import waits_for_quorum
+from kafkafeatures.core.migration.takeover import wait_for_quorum
 from kafkafeatures.core.migration.unplaced import CONTRADICTS_FOR, unplaced
 from kafkafeatures.core.roll.remembered import kept_of_roll
 from kafkafeatures.core.roll.report import nodes_rolled, rollout_status, without_restarts, workload_statuses
@@ -138,8 +138,7 @@ class MigrationState(StageState, frozen=True):
     @property
     def _flying(self) -> frozenset[int]:
         """Ids of nodes that are being restarted."""
-        restarts = self.roll.in_flight if self.roll is not None else ()
-        return frozenset(restart.step.node_id for restart in restarts)
+        return self.roll.flying if self.roll is not None else frozenset()
 
     @cached_property
     def _check_input(self) -> EdgeCheckInput | None:
@@ -237,7 +236,7 @@ class MigrationState(StageState, frozen=True):
         """Unverified consents that the next step needs."""
         memory = self.facts.memory
         used = checks.consents_used(self._check_input) if self._check_input is not None else frozenset[str]()
-        of_restarts = unverified_of(self.roll, as_planned(self.excused), self.facts)
+        of_restarts = unverified_of(self.roll, without_marks(self.excused), self.facts)
         return (*unverified_among(used, memory.unverified, memory.spent), *of_restarts)
 
     @property
@@ -250,21 +249,18 @@ class MigrationState(StageState, frozen=True):
         """The next step; or a wait for the quorum, for restarts, for Git, or for a person."""
         if not isinstance(self.progress, MigrationProgress):
             return self.blocked or blocked(self.blockers)
-        quorum = waits_for_quorum(self.progress)
+        quorum = wait_for_quorum(self.progress)
         restarts = self.roll is not None and bool(self.roll.in_flight)
         if quorum is not None and (self.progress.position is Position.COPYING or not restarts):
             return quorum
         deletes = self.progress.way is not None and self.progress.way.deletes  # the deletion does not wait for restarts
         if self.roll is not None and not deletes and (decision := self.roll.decision) is not None:
-            node_id = next(
-                (restart.step.node_id for restart in self.roll.in_flight if restart.is_asked_of_a_person), None
-            )
-            if isinstance(decision, Wait) and node_id is not None:
-                return asked_of_a_person(self.progress, decision, node_id)
+            if isinstance(decision, Wait) and (node_id := self.roll.asked_of_a_person) is not None:
+                return wait_for_person(self.progress, decision, node_id)
             return decision
         if self.progress.way is None:
             return reached(self.progress, self.wish.desired, self._status)
-        return deletion(self.progress) or asked_of_git(self.progress)
+        return deletion(self.progress) or wait_for_git(self.progress)
 
     @property
     def approval_reason(self) -> Reason:
@@ -330,7 +326,7 @@ class MigrationState(StageState, frozen=True):
         )
         if not over or ZK_FINALIZE not in self.facts.desired.consents:
             return status
-        return replace(status, spent_consents=tuple(sorted({*status.spent_consents, ZK_FINALIZE})))
+        return spend(status, frozenset({ZK_FINALIZE}))
 
     def decided(self, decision: Decision, status: Status) -> Status:
         """The status to be written before the decision is carried out: needed consents are spent, and controllers that
@@ -357,7 +353,7 @@ class MigrationState(StageState, frozen=True):
         status = with_consents_of_plan(status, self._own_consents | self._used(decision), is_over=not self.is_due)
         if self.roll is None:  # the list of restarted nodes is kept while the position is not known
             return replace(status, rollout=without_restarts(previous.rollout, is_known=self._is_rolled))
-        rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, as_planned(self.excused))
+        rollout = rollout_status(self.roll, decision, previous.rollout, self.facts.stamp, without_marks(self.excused))
         if rollout is not None and previous.rollout is not None and not isinstance(self.progress, MigrationProgress):
             rollout = replace(rollout, done=previous.rollout.done)  # it is not known which nodes remain
         return replace(status, workloads=workload_statuses(self.facts.observation, previous), rollout=rollout)

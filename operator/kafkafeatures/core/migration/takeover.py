@@ -30,7 +30,7 @@ def has_every_flag(progress: MigrationProgress) -> bool:
 
 def not_registered(progress: MigrationProgress, flying: frozenset[int]) -> Iterator[Blocker]:
     """Blockers for brokers that the quorum waits for before it takes over: those registered in ZooKeeper, and those
-    with replicas. None before each broker has the flag. `flying`: nodes that are being restarted.
+    with replicas. Yields nothing before each broker has the flag. `flying`: nodes that are being restarted.
     """
     if has_every_flag(progress):
         yield from with_other_levels(progress, flying)
@@ -38,7 +38,7 @@ def not_registered(progress: MigrationProgress, flying: frozenset[int]) -> Itera
         yield from missing(progress, flying)
 
 
-def waits_for_quorum(progress: MigrationProgress) -> Wait | None:
+def wait_for_quorum(progress: MigrationProgress) -> Wait | None:
     """Wait for the controllers to take over, or to complete the copy; None if neither comes next."""
     active = progress.observation.active_controller
     leader = f"controller {active.value}" if isinstance(active, Known) else "the active controller"
@@ -46,7 +46,6 @@ def waits_for_quorum(progress: MigrationProgress) -> Wait | None:
         return Wait(
             Reason.MIGRATING,
             f"{leader} has taken over, and copies ZooKeeper; the copy is not complete yet",
-            delay=2.0,
             subject="copy of ZooKeeper",
             remedy=f"see the log of {leader} for KRaftMigrationDriver: an error there names what cannot be copied, or "
             f'the right in ZooKeeper that is missing (NoAuth), and "Aborting the metadata migration" means that it '
@@ -56,7 +55,6 @@ def waits_for_quorum(progress: MigrationProgress) -> Wait | None:
         return Wait(
             Reason.MIGRATING,
             f"every broker has the flag and is registered; {leader} has not taken over yet",
-            delay=2.0,
             subject="take-over by the controllers",
             remedy=f'see the log of {leader} for KRaftMigrationDriver: "Still waiting for" names the controllers or '
             'brokers that it misses, "No brokers are known to KRaft" a broker whose principal lacks CLUSTER_ACTION; '

@@ -46,7 +46,6 @@ def _misplaced(progress: Misplaced, blockers: tuple[Blocker, ...], *, lasts: boo
     return Wait(
         Reason.MIGRATING,
         text if progress.silent else f"the phase is not known yet: {text}",
-        delay=2.0,
         blockers=blockers if progress.silent else (noted,),
         subject=progress.subject,
         remedy=progress.remedy,

@@ -77,9 +77,9 @@ def check(
     """
     finalized = observation.known_levels
     targets = {name: max(level, finalized.get(name, 0)) for name, level in levels.items() if name != KRAFT_VERSION}
-    question = LevelCheckInput(observation, changes_between(targets, finalized), cluster_flags=flags)
-    health = () if observation.in_zookeeper_mode else tuple(quorum_is_known(question))
-    level_blockers = blockers(question) if question.changes else health
+    inputs = LevelCheckInput(observation, changes_between(targets, finalized), cluster_flags=flags)
+    health = () if observation.in_zookeeper_mode else tuple(quorum_is_known(inputs))
+    level_blockers = blockers(inputs) if inputs.changes else health
     # A ghost or a refused node that blocks a level has a blocker already.
     described = (BlockerKind.GHOST_REGISTRATION, BlockerKind.REFUSED_NODE)
     described_keys = {node.key for blocker in level_blockers if blocker.kind in described for node in blocker.nodes}
@@ -95,7 +95,7 @@ def check(
             if failure.kind is not FailureKind.NOT_ASKED and failure not in observation.gaps
         ),
     )
-    warnings = tuple(line for change in question.changes for line in prerequisites_of(change, observation))
+    warnings = tuple(line for change in inputs.changes for line in prerequisites_of(change, observation))
     return Check(
         (*grouped((*_nodes(observation, flags, described_keys), *level_blockers)), *partitions), gaps, warnings
     )

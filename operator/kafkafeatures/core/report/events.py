@@ -67,7 +67,9 @@ def _flying(status: Status) -> frozenset[str]:
 
 
 def _migration(previous_status: Status, next_status: Status) -> Iterator[EventRecord]:
-    """An Event for each phase that is entered; also for the phase in the first status, unless it is None."""
+    """An Event for each phase that is entered; also for the phase in the first status, unless no migration has begun
+    (phase `None`).
+    """
     old, new = (
         status.migration.phase if status.migration is not None else "" for status in (previous_status, next_status)
     )

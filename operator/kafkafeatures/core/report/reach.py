@@ -46,8 +46,8 @@ def blockers_of(observation: Observation, levels: Mapping[str, int], flags: str)
     """Nodes that prevent a raise to these levels. `flags`: flags with which commands in remedies reach the cluster."""
     finalized = observation.known_levels
     raised = {name: level for name, level in levels.items() if level > finalized.get(name, 0)}
-    question = LevelCheckInput(observation, changes_between(raised, finalized), cluster_flags=flags)
-    return (*every_node_supports_it(question), *no_node_is_refused(question))
+    inputs = LevelCheckInput(observation, changes_between(raised, finalized), cluster_flags=flags)
+    return (*every_node_supports_it(inputs), *no_node_is_refused(inputs))
 
 
 def headline(observation: Observation, highest: int, blockers: tuple[Blocker, ...]) -> tuple[str, str]:

@@ -136,7 +136,7 @@ def _plan(plan: Plan, previous: PlanStatus | None, approved_by: ApprovedBy | Non
 
 def steps_of(plan: Plan) -> Iterator[StepStatus]:
     """Steps as in `status.plan` and in plan documents, in the order of the stages."""
-    steps = chain.from_iterable(work.steps() for work in plan.work)
+    steps = chain.from_iterable(work.steps for work in plan.work)
     for number, step in enumerate(steps, start=1):
         costs = plan.costs if number == 1 else ""
         consent = SINGLE_REPLICA_TOPICS if costs and not step.consent else step.consent

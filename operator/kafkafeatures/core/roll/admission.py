@@ -13,7 +13,7 @@ from kafkafeatures.api.spec import Availability
 from kafkafeatures.core.engine.blockers import Blocker
 from kafkafeatures.core.engine.decisions import Stalled, Wait, waits_on
 from kafkafeatures.core.facts.observation import Known, NodeState, Unknown
-from kafkafeatures.core.facts.quorum import may_restart
+from kafkafeatures.core.facts.quorum import why_not_restart
 from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Admission, Forbidding, InadmissibleReason, format_partitions
 from kafkafeatures.core.roll.check_input import RestartCheckInput
@@ -24,7 +24,7 @@ from kafkafeatures.core.roll.voters import voters_allow
 from kafkafeatures.core.roll.waits import REFUSED_POLL, why_not_running
 
 
-def stuck_may_go(question: RestartCheckInput, id_: int) -> bool:
+def stuck_may_go(inputs: RestartCheckInput, id_: int) -> bool:
     """Tell whether a stuck node may be restarted because that makes nothing worse.
 
     A stuck broker may go if it is in no ISR, or is alone in the ISR of a partition without a leader; its other
@@ -32,87 +32,80 @@ def stuck_may_go(question: RestartCheckInput, id_: int) -> bool:
     stuck nodes as for any: their data may be lost with the pod, and a person may be repairing them. Other stuck nodes
     count as away only once they were restarted; otherwise none of them could be the first.
     """
-    node, is_controller = question.node(id_), question.is_controller(id_)
-    no_quorum = question.observation.no_quorum is not None or isinstance(question.observation.quorum, Unknown)
-    other_ids = question.flying - {id_}
-    if is_controller and not no_quorum and any(question.is_controller(other_id) for other_id in other_ids):
+    node, is_controller = inputs.node(id_), inputs.is_controller(id_)
+    no_quorum = inputs.observation.no_quorum is not None or isinstance(inputs.observation.quorum, Unknown)
+    other_ids = inputs.flying - {id_}
+    if is_controller and not no_quorum and any(inputs.is_controller(other_id) for other_id in other_ids):
         return False
-    if question.observation.nothing_is_led:
+    if inputs.observation.nothing_is_led:
         return True
     if is_controller and (no_quorum or node is None or Role.BROKER not in node.roles):
         return True
-    if len(other_ids | ({*question.gone} - question.stuck)) >= question.cap:
+    if len(other_ids | ({*inputs.gone} - inputs.stuck)) >= inputs.cap:
         return False
-    admission = _admission_of_stuck(question)
+    admission = _admission_of_stuck(inputs)
     return admission is not None and admission.allows(id_)
 
 
-def _admission_of_stuck(question: RestartCheckInput) -> Admission | None:
-    return question.admission(availability=Availability.RESPECT_MIN_ISR)
+def _admission_of_stuck(inputs: RestartCheckInput) -> Admission | None:
+    return inputs.admission(availability=Availability.RESPECT_MIN_ISR)
 
 
-def refusal_of(question: RestartCheckInput, id_: int, used_consent: str = "") -> Wait | Stalled | None:
+def refusal_of(inputs: RestartCheckInput, id_: int, used_consent: str = "") -> Wait | Stalled | None:
     """Refusal to restart this node now; None if it may be restarted. A combined node must satisfy the rules of
     controllers and those of brokers. `used_consent`: the consent that its restart has used already.
     """
-    too_small = refused_by_small_quorum(question, id_, used_consent)
+    too_small = refused_by_small_quorum(inputs, id_, used_consent)
     if too_small is not None:
         return too_small
-    why_not = others_are_stable(question, id_) or voters_allow(question, id_)
+    why_not = others_are_stable(inputs, id_) or voters_allow(inputs, id_)
     if why_not is not None:
         return why_not
-    unstable_ids, counts = counted_as_away(question, id_)
-    if (
-        not is_only_voter(question, id_)
-        and question.is_controller(id_)
-        and isinstance(question.observation.quorum, Known)
-    ):
-        down = (question.flying | question.unavailable | unstable_ids) - {id_}
-        reason = may_restart(id_, question.observation.quorum.value, down)
+    unstable_ids, counts = counted_as_away(inputs, id_)
+    if not is_only_voter(inputs, id_) and inputs.is_controller(id_) and isinstance(inputs.observation.quorum, Known):
+        down = (inputs.flying | inputs.unavailable | unstable_ids) - {id_}
+        reason = why_not_restart(id_, inputs.observation.quorum.value, down)
         if reason:
-            text = f"{question.title(id_)} cannot be restarted now: {reason}{counts}"
-            remedy = f"bring the other controllers back; {question.title(id_)} stays as it is until then"
-            return Wait(Reason.WAITING_FOR_QUORUM, text, delay=2.0, subject=question.title(id_), remedy=remedy)
-    node = question.node(id_)
+            text = f"{inputs.title(id_)} cannot be restarted now: {reason}{counts}"
+            remedy = f"bring the other controllers back; {inputs.title(id_)} stays as it is until then"
+            return Wait(Reason.WAITING_FOR_QUORUM, text, subject=inputs.title(id_), remedy=remedy)
+    node = inputs.node(id_)
     is_broker = node is not None and Role.BROKER in node.roles
-    if is_broker and id_ in question.unavailable:
-        return refused_as_unavailable(question, id_)
-    admission = question.admission(excluded=frozenset({id_}) & question.flying, beside=unstable_ids)
+    if is_broker and id_ in inputs.unavailable:
+        return refused_as_unavailable(inputs, id_)
+    admission = inputs.admission(excluded=frozenset({id_}) & inputs.flying, beside=unstable_ids)
     if not is_broker or admission is None or admission.allows(id_):
-        return budget_allows(question, id_)
-    return forbidden_by(question, id_, admission.forbidding(id_))
+        return budget_allows(inputs, id_)
+    return forbidden_by(inputs, id_, admission.forbidding(id_))
 
 
-def refused_as_unavailable(question: RestartCheckInput, id_: int) -> Wait:
+def refused_as_unavailable(inputs: RestartCheckInput, id_: int) -> Wait:
     """Wait for a broker that is away, and either is not stuck, so that a restart would only begin its recovery anew, or
     is stuck and not admitted by its partitions.
     """
-    admission = _admission_of_stuck(question)
-    if id_ in question.stuck and admission is not None:
-        return forbidden_by(question, id_, admission.forbidding(id_))
-    pod, node = question.fleet.pods.get(id_), question.node(id_)
+    admission = _admission_of_stuck(inputs)
+    if id_ in inputs.stuck and admission is not None:
+        return forbidden_by(inputs, id_, admission.forbidding(id_))
+    pod, node = inputs.fleet.pods.get(id_), inputs.node(id_)
     if pod is not None and pod.waiting and (node is None or node.state is not NodeState.LIVE):
         reason = why_not_running(pod)
         text = (
-            f"{question.title(id_)} is unavailable, and its pod {pod.name} does not run ({reason}): it may run again by"
+            f"{inputs.title(id_)} is unavailable, and its pod {pod.name} does not run ({reason}): it may run again by"
         )
         remedy = "delete the pod if it does not: its next one is of the current revision"
-        return Wait(
-            Reason.ROLLING_NODES, f"{text} itself; {remedy}", delay=2.0, subject=question.title(id_), remedy=remedy
-        )
+        return Wait(Reason.ROLLING_NODES, f"{text} itself; {remedy}", subject=inputs.title(id_), remedy=remedy)
     if pod is not None and pod.waiting:
-        text = f"{question.title(id_)} answers, but the container of its pod {pod.name} waits ({pod.waiting})"
+        text = f"{inputs.title(id_)} answers, but the container of its pod {pod.name} waits ({pod.waiting})"
         return Wait(
             Reason.ROLLING_NODES,
             f"{text}: one of the two is out of date",
-            delay=2.0,
-            subject=question.title(id_),
+            subject=inputs.title(id_),
             remedy=f"see `kubectl describe pod {pod.name}`",
         )
-    text = f"{question.title(id_)} is unavailable, and its pod runs: it may recover its log for hours"
+    text = f"{inputs.title(id_)} is unavailable, and its pod runs: it may recover its log for hours"
     look = f"; see `kubectl logs {pod.name}`, and delete the pod if it hangs" if pod is not None else ""
-    remedy = look.removeprefix("; ") or f"see the log of {question.title(id_)}, and restart it if it hangs"
-    return Wait(Reason.ROLLING_NODES, text + look, delay=2.0, subject=question.title(id_), remedy=remedy)
+    remedy = look.removeprefix("; ") or f"see the log of {inputs.title(id_)}, and restart it if it hangs"
+    return Wait(Reason.ROLLING_NODES, text + look, subject=inputs.title(id_), remedy=remedy)
 
 
 _FORBIDS: Mapping[InadmissibleReason, tuple[str, str, str]] = {
@@ -128,42 +121,42 @@ _FORBIDS: Mapping[InadmissibleReason, tuple[str, str, str]] = {
 """Reasons in words: verb for one partition, verb for several, and the rest of the sentence."""
 
 
-def forbidden_by(question: RestartCheckInput, id_: int, forbidding: Forbidding | None) -> Wait:
+def forbidden_by(inputs: RestartCheckInput, id_: int, forbidding: Forbidding | None) -> Wait:
     """Wait for partitions that forbid the restart, with the remedy."""
     partitions = "the reason is not known"
     if forbidding is not None:
         singular, plural, predicate = _FORBIDS[forbidding.reason]
         partition_names = format_partitions(forbidding.count, forbidding.names)
         partitions = f"{partition_names} {singular if forbidding.count == 1 else plural} {predicate}"
-    away, (unstable_ids, counts) = question.titles(question.unavailable), counted_as_away(question, id_)
+    away, (unstable_ids, counts) = inputs.titles(inputs.unavailable), counted_as_away(inputs, id_)
     unavailable = f"; unavailable: {away}" if away else ""
-    message = f"{question.title(id_)} cannot be restarted now: {partitions}{unavailable}{counts}"
-    remedy, nodes = f"bring {away} back" if away else "bring the other replicas back in sync", question.nodes(id_)
-    cause = cause_among(question, forbidding.lagging) if forbidding is not None else None
+    message = f"{inputs.title(id_)} cannot be restarted now: {partitions}{unavailable}{counts}"
+    remedy, nodes = f"bring {away} back" if away else "bring the other replicas back in sync", inputs.nodes(id_)
+    cause = cause_among(inputs, forbidding.lagging) if forbidding is not None else None
     if cause is not None:
         message, nodes = f"{cause.text}; {message}", cause.nodes
         remedy = f"{remedy}; {cause.remedy}" if away else cause.remedy
     elif unstable_ids and not away:
-        remedy = f"see the logs of {question.titles(unstable_ids)}, and repair them so that they stay up"
+        remedy = f"see the logs of {inputs.titles(unstable_ids)}, and repair them so that they stay up"
     blocker = Blocker(BlockerKind.PARTITION, message, remedy, nodes=nodes)
     return waits_on(blocker, Reason.ROLLING_NODES, message=message)
 
 
-def budget_allows(question: RestartCheckInput, id_: int) -> Wait | None:
+def budget_allows(inputs: RestartCheckInput, id_: int) -> Wait | None:
     """Wait for a PodDisruptionBudget that refuses the eviction now, or for another pod that must be ready first; else
     None. The API server decides at the eviction itself, but one that it is sure to refuse is not sent.
     """
-    out_of_order = question.fleet.out_of_order.get(id_)
+    out_of_order = inputs.fleet.out_of_order.get(id_)
     if out_of_order:
         remedy = "bring the pods that the message names back"
-        return Wait(Reason.ROLLING_NODES, out_of_order, delay=2.0, subject=question.title(id_), remedy=remedy)
-    why_not = question.fleet.withheld.get(id_)
+        return Wait(Reason.ROLLING_NODES, out_of_order, subject=inputs.title(id_), remedy=remedy)
+    why_not = inputs.fleet.withheld.get(id_)
     if not why_not:
         return None
     return Wait(
         Reason.WAITING_FOR_BUDGET,
         why_not,
         delay=REFUSED_POLL,
-        subject=question.title(id_),
+        subject=inputs.title(id_),
         remedy="bring back the pods that the PodDisruptionBudget counts as missing, or let it allow one to be away",
     )

@@ -39,37 +39,37 @@ class ClientBreaks(Struct, frozen=True):
     targets: frozenset[Target] = frozenset()
 
 
-def clients_survive(question: RestartCheckInput) -> Refusal | None:
+def clients_survive(inputs: RestartCheckInput) -> Refusal | None:
     """No restart removes an API version that clients use, or may use."""
-    required = question.desired.clients
+    required = inputs.desired.clients
     if required is None or not required.holds_roll:
         return None
-    ids = tuple(_may_lose_versions(question))
+    ids = tuple(_losing_versions(inputs))
     if not ids:
         return None
-    other_release = next((release for id_ in ids if (release := next_release(question, id_)) != required.release), None)
+    other_release = next((release for id_ in ids if (release := next_release(inputs, id_)) != required.release), None)
     if other_release is not None:
-        return _halt_for_other_release(question, ids, other_release)
-    consents = _usable(question, targets_of(question, ids))
-    standing = standing_of(question.observation, required.release, required.window, set(map(_version_of, consents)))
+        return _halt_for_other_release(inputs, ids, other_release)
+    consents = _usable(inputs, targets_of(inputs, ids))
+    standing = standing_of(inputs.observation, required.release, required.window, set(map(_version_of, consents)))
     if standing.reason is Reason.NO_BLOCKING_CLIENTS:
         return None
     return (
-        _halt_for_clients(question, standing)
+        _halt_for_clients(inputs, standing)
         if standing.reason is Reason.BLOCKING_CLIENTS
         else _wait_for_evidence(standing)
     )
 
 
-def breaks_of(question: RestartCheckInput) -> ClientBreaks:
+def breaks_of(inputs: RestartCheckInput) -> ClientBreaks:
     """Consents that the next restart uses, if `clients_survive` allows one."""
-    required, ids = question.desired.clients, tuple(_may_lose_versions(question))
-    clients = question.observation.clients
+    required, ids = inputs.desired.clients, tuple(_losing_versions(inputs))
+    clients = inputs.observation.clients
     if required is None or not required.holds_roll or not ids or isinstance(clients, Unknown):
         return ClientBreaks()
-    targets = targets_of(question, ids)
+    targets = targets_of(inputs, ids)
     used = {consent_of(use.api_version) for use in clients.value.check.breaking()}
-    return ClientBreaks(frozenset(used & _usable(question, targets)), targets)
+    return ClientBreaks(frozenset(used & _usable(inputs, targets)), targets)
 
 
 def consent_of(version: ApiVersion) -> str:
@@ -82,26 +82,26 @@ def _version_of(consent: str) -> ApiVersion:
     return ApiVersion(api, int(version))
 
 
-def targets_of(question: RestartCheckInput, ids: Iterable[int]) -> frozenset[Target]:
+def targets_of(inputs: RestartCheckInput, ids: Iterable[int]) -> frozenset[Target]:
     """Targets of the restarts of these nodes."""
-    return frozenset(target for id_ in ids for target in question.targets_of(id_))
+    return frozenset(target for id_ in ids for target in inputs.targets_of(id_))
 
 
-def _usable(question: RestartCheckInput, targets: frozenset[Target]) -> set[str]:
+def _usable(inputs: RestartCheckInput, targets: frozenset[Target]) -> set[str]:
     """Consents of the document that no restart has used, or only restarts to all of these targets. None on the way of a
     migration: it never leads to a release that removed versions.
     """
-    spent, usable = question.remembered.status.spent_consents, set[str]()
-    if question.permit.is_granted:
+    spent, usable = inputs.remembered.status.spent_consents, set[str]()
+    if inputs.permit.is_granted:
         return usable
-    for consent in question.desired.consents:
+    for consent in inputs.desired.consents:
         if not consent.startswith(f"{CLIENT_BREAKS}:") or consent != consent_of(_version_of(consent)):
             continue  # of another kind, or written in a way that would never be spent
-        remembered = (question.revisions.get(target) for target in targets)
+        remembered = (inputs.revisions.get(target) for target in targets)
         is_of_this_roll = bool(targets) and all(
             entry is not None and consent in entry.client_breaks for entry in remembered
         )
-        if state_of(consent, question.desired.consents, spent) is ConsentState.GIVEN or is_of_this_roll:
+        if state_of(consent, inputs.desired.consents, spent) is ConsentState.GIVEN or is_of_this_roll:
             usable.add(consent)
     return usable
 
@@ -109,13 +109,13 @@ def _usable(question: RestartCheckInput, targets: frozenset[Target]) -> set[str]
 # --- the release of the next image ---
 
 
-def _may_lose_versions(question: RestartCheckInput) -> Iterator[int]:
+def _losing_versions(inputs: RestartCheckInput) -> Iterator[int]:
     """Nodes that are to be restarted and may accept fewer API versions afterwards."""
-    for id_ in sorted(question.fleet.needing):
-        if id_ in question.flying and id_ not in question.stuck:
+    for id_ in sorted(inputs.fleet.needing):
+        if id_ in inputs.flying and id_ not in inputs.stuck:
             continue
-        release = next_release(question, id_)
-        if not release or (_removed_versions(release) and not _runs_release(question, id_, release)):
+        release = next_release(inputs, id_)
+        if not release or (_removed_versions(release) and not _runs_release(inputs, id_, release)):
             yield id_
 
 
@@ -123,25 +123,25 @@ def _removed_versions(release: str) -> bool:
     return tuple(map(int, release.split("."))) >= FIRST_REMOVALS
 
 
-def _runs_release(question: RestartCheckInput, id_: int, release: str) -> bool:
+def _runs_release(inputs: RestartCheckInput, id_: int, release: str) -> bool:
     """Tell whether the live process of this node is of exactly this release, by what it supports."""
-    node = question.node(id_)
+    node = inputs.node(id_)
     if node is None or node.state is not NodeState.LIVE or not isinstance(node.answer, Known):
         return False
     return releases_with(node.answer.value.supported) == (release,)
 
 
-def next_release(question: RestartCheckInput, id_: int) -> str:
+def next_release(inputs: RestartCheckInput, id_: int) -> str:
     """Release of the image that the node is restarted to, such as "4.1"; empty where it is not known: also where the
     template says another one than a pod of the same revision reports, or if there is none, than the tag of the image.
     """
-    owner = question.fleet.sets.get(id_)
+    owner = inputs.fleet.sets.get(id_)
     if owner is None:
-        required = question.desired.clients
-        return required.release if required is not None and question.driver.asks_people else ""
-    if _is_outdated(owner) and question.reported_by(owner.name) is None:
+        required = inputs.desired.clients
+        return required.release if required is not None and inputs.driver.asks_people else ""
+    if _is_outdated(owner) and inputs.reported_by(owner.name) is None:
         return ""
-    releases = releases_with(question.ranges_of_binaries.get(owner.name, {}))
+    releases = releases_with(inputs.ranges_of_binaries.get(owner.name, {}))
     return releases[0] if len(releases) == 1 and owner.release in ("", *releases) else ""
 
 
@@ -156,12 +156,12 @@ def _is_outdated(owner: StatefulSet) -> bool:
 # --- refusals ---
 
 
-def _halt_for_other_release(question: RestartCheckInput, ids: tuple[int, ...], release: str) -> Refusal:
+def _halt_for_other_release(inputs: RestartCheckInput, ids: tuple[int, ...], release: str) -> Refusal:
     """Halt where the next image is of another release than the target, or of one that is not known."""
-    required = question.desired.clients
+    required = inputs.desired.clients
     target = required.release if required is not None else ""
-    owners = sorted({owner.name for id_ in ids if (owner := question.fleet.sets.get(id_)) is not None})
-    name = owners[0] if owners else question.title(ids[0])
+    owners = sorted({owner.name for id_ in ids if (owner := inputs.fleet.sets.get(id_)) is not None})
+    name = owners[0] if owners else inputs.title(ids[0])
     if release:
         text = f"the new image of {name} is of Kafka {release}, and evidence about clients is for Kafka {target}"
         remedy = f'set spec.clientEvidence.target to "{release}"'
@@ -171,11 +171,11 @@ def _halt_for_other_release(question: RestartCheckInput, ids: tuple[int, ...], r
     return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy, reason=Reason.ROLLOUT_HALTED))
 
 
-def _halt_for_clients(question: RestartCheckInput, standing: ClientsStanding) -> Refusal:
+def _halt_for_clients(inputs: RestartCheckInput, standing: ClientsStanding) -> Refusal:
     """Halt where clients would break without a consent."""
-    check, consents = standing.check, question.desired.consents
+    check, consents = standing.check, inputs.desired.consents
     needed = sorted(consent_of(use.api_version) for use in check.breaking()) if check is not None else []
-    spent = [consent for consent in needed if consent in question.remembered.status.spent_consents]
+    spent = [consent for consent in needed if consent in inputs.remembered.status.spent_consents]
     used = [consent for consent in needed if consent in consents and consent in spent]
     text = f"no node is restarted: {standing.message}"
     if used:
@@ -184,7 +184,7 @@ def _halt_for_clients(question: RestartCheckInput, standing: ClientsStanding) ->
     missing = [consent for consent in needed if consent not in consents]
     more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
     remedy = f"upgrade these clients, or if they may break, add {', '.join(missing[:MOST_NAMED])}{more} to consents"
-    if question.permit.is_granted:
+    if inputs.permit.is_granted:
         remedy = "upgrade these clients, or set spec.clientEvidence.policy to Report"
     return stalled_by(Blocker(BlockerKind.CLIENT, text, remedy))
 

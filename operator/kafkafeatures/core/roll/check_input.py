@@ -1,6 +1,6 @@
 """Input of the checks of a roll: everything that decides whether one more node may be restarted.
 
-Made by `core/roll/roll.py` in every reconciliation of a resource whose nodes are restarted, and passed as `question` to
+Made by `core/roll/roll.py` in every reconciliation of a resource whose nodes are restarted, and passed as `inputs` to
 the checks of this package. It decides nothing: it combines what was read, remembered and asked for.
 """
 
@@ -314,7 +314,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
             return (Target("", self.permit.purpose),)
         return targets_of_levels(lacking(node, self.changes)) if node is not None else ()
 
-    def reaching(self, target: Target) -> Iterator[int]:
+    def that_reached(self, target: Target) -> Iterator[int]:
         """Ids of nodes that have certainly reached this target."""
         if target.name:
             pods = self.fleet.pods.items()

@@ -38,9 +38,9 @@ Check = Callable[[RestartCheckInput], Refusal | None]
 # --- checks before any restart ---
 
 
-def driver_allows(question: RestartCheckInput) -> Refusal | None:
+def driver_allows(inputs: RestartCheckInput) -> Refusal | None:
     """The driver restarts one node at a time, and nothing about its pods has to be repaired first."""
-    driver, blockers = question.driver, question.fleet.blockers
+    driver, blockers = inputs.driver, inputs.fleet.blockers
     if driver.reach is not RestartScope.ONE_NODE:
         text = f"driver {driver.name} restarts {driver.reach.value}, but a roll restarts one node after the other"
         remedy = "choose another driver in spec.workload.driver"
@@ -53,51 +53,51 @@ def driver_allows(question: RestartCheckInput) -> Refusal | None:
 # --- checks before one more node is away ---
 
 
-def pods_are_known(question: RestartCheckInput) -> Refusal | None:
+def pods_are_known(inputs: RestartCheckInput) -> Refusal | None:
     """The node and the revision of each pod are known: one that is not known may be a controller, which goes first."""
-    unknown = [wait for wait in question.fleet.waits if not wait.is_alone]
+    unknown = [wait for wait in inputs.fleet.waits if not wait.is_alone]
     if not unknown:
         return None
-    return waiting(question) if question.in_flight else unconfirmed(question, unknown[0])
+    return waiting(inputs) if inputs.in_flight else unconfirmed(inputs, unknown[0])
 
 
-def quorum_is_known(question: RestartCheckInput) -> Refusal | None:
+def quorum_is_known(inputs: RestartCheckInput) -> Refusal | None:
     """The active controller, the quorum and the finalized levels are known: without an active controller, nothing that
     was read of the cluster is current.
     """
-    if not question.permit.has_quorum:
+    if not inputs.permit.has_quorum:
         return None
-    failure = question.observation.no_quorum
+    failure = inputs.observation.no_quorum
     if failure is not None:
         return unreadable("no active controller is known", failure, reason=Reason.WAITING_FOR_QUORUM)
-    if isinstance(question.observation.quorum, Unknown):
+    if isinstance(inputs.observation.quorum, Unknown):
         return unreadable(
-            "the quorum is not known", question.observation.quorum.failure, reason=Reason.WAITING_FOR_QUORUM
+            "the quorum is not known", inputs.observation.quorum.failure, reason=Reason.WAITING_FOR_QUORUM
         )
-    if isinstance(question.observation.finalized, Unknown):
-        return unreadable("the finalized levels are not known", question.observation.finalized.failure)
+    if isinstance(inputs.observation.finalized, Unknown):
+        return unreadable("the finalized levels are not known", inputs.observation.finalized.failure)
     return None
 
 
-def partitions_are_known(question: RestartCheckInput) -> Refusal | None:
+def partitions_are_known(inputs: RestartCheckInput) -> Refusal | None:
     """Every partition is known, from the log or from requests. Partitions that an ACL may hide are not known."""
-    if isinstance(question.observation.partitions, Known):
+    if isinstance(inputs.observation.partitions, Known):
         return None
-    if question.observation.partitions.failure.kind is FailureKind.NOT_ASKED:
+    if inputs.observation.partitions.failure.kind is FailureKind.NOT_ASKED:
         return PARTITIONS_ARE_NOT_NEEDED
-    return unread(question.observation.partitions, "the partitions could not be read")
+    return unread(inputs.observation.partitions, "the partitions could not be read")
 
 
-def promises_can_be_kept(question: RestartCheckInput) -> Refusal | None:
+def promises_can_be_kept(inputs: RestartCheckInput) -> Refusal | None:
     """No partition becomes unavailable whenever its broker restarts, unless the consent single-replica-topics covers
     it.
     """
-    nodes = [node for id_ in question.fleet.needing for node in question.nodes(id_)]
+    nodes = [node for id_ in inputs.fleet.needing for node in inputs.nodes(id_)]
     brokers = [node.id for node in nodes if Role.BROKER in node.roles]
-    if (nodes and not brokers) or question.replication is None:
+    if (nodes and not brokers) or inputs.replication is None:
         return None
-    covers = question.excused is not None and (not brokers or any(map(question.is_covered, brokers)))
-    never = question.not_excused if covers else question.never_available
+    covers = inputs.excused is not None and (not brokers or any(map(inputs.is_covered, brokers)))
+    never = inputs.not_excused if covers else inputs.never_available
     if not never:
         return None
     count, names = sum(never.values()), sorted(never)
@@ -107,12 +107,12 @@ def promises_can_be_kept(question: RestartCheckInput) -> Refusal | None:
         f"{f' and {len(names) - NAMED} more' if len(names) > NAMED else ''})"
     )
     renewal = f"remove the consent {SINGLE_REPLICA_TOPICS}, apply the document, then add it again"
-    is_given, reason = SINGLE_REPLICA_TOPICS in question.desired.consents, Reason.CONSENT_SPENT
-    if question.excused is not None and covers:
-        given_for = topics_and_partitions(question.excused.topics)
-        if not question.excused.topics.partitions:
+    is_given, reason = SINGLE_REPLICA_TOPICS in inputs.desired.consents, Reason.CONSENT_SPENT
+    if inputs.excused is not None and covers:
+        given_for = topics_and_partitions(inputs.excused.topics)
+        if not inputs.excused.topics.partitions:
             message += "; when the consent was given, no topic needed it"
-        elif question.excused.topics.topics > MOST_MARKS:
+        elif inputs.excused.topics.topics > MOST_MARKS:
             message += f"; the consent was given for {given_for}, and these topics have changed since"
         else:
             message += f"; the consent was given for other topics: {given_for}"
@@ -124,78 +124,76 @@ def promises_can_be_kept(question: RestartCheckInput) -> Refusal | None:
     return stalled_by(Blocker(BlockerKind.PARTITION, message, remedy, reason=reason))
 
 
-def nothing_is_reassigned(question: RestartCheckInput) -> Refusal | None:
+def nothing_is_reassigned(inputs: RestartCheckInput) -> Refusal | None:
     """No partition is being reassigned: a reassignment takes up the spare replicas that a restart needs."""
-    count, names = question.replication.reassigning() if question.replication else (0, ())
+    count, names = inputs.replication.reassigning() if inputs.replication else (0, ())
     if not count:
         return None
     text = (
         f"a reassignment is in progress: {format_partitions(count, names)}; no node is restarted until it is complete"
     )
     remedy = "wait until it is complete; kafka-reassign-partitions.sh --list shows it, and --cancel ends it"
-    return Wait(Reason.ROLLING_NODES, text, delay=2.0, subject="reassignment", remedy=remedy)
+    return Wait(Reason.ROLLING_NODES, text, subject="reassignment", remedy=remedy)
 
 
-def nothing_is_unavailable(question: RestartCheckInput) -> Refusal | None:
+def nothing_is_unavailable(inputs: RestartCheckInput) -> Refusal | None:
     """No partition is already below min.insync.replicas or without a leader, whatever the reason; one that a consent
     excuses may lack one replica.
     """
-    if question.replication is None:
+    if inputs.replication is None:
         return None
-    low = question.replication.under_min_isr(excused=question.is_excused)
-    offline = question.replication.offline(excused=question.is_excused)
+    low = inputs.replication.under_min_isr(excused=inputs.is_excused)
+    offline = inputs.replication.offline(excused=inputs.is_excused)
     for (count, names), singular, plural in (
         (low, "is below min.insync.replicas", "are below min.insync.replicas"),
         (offline, "has no leader", "have no leader"),
     ):
         if count:
             problem = f"{format_partitions(count, names)} {singular if count == 1 else plural}"
-            back = f"; bring {question.titles(question.gone)} back" if question.gone else ""
-            text = f"{problem}; no node is restarted until this is resolved{back}{_remedies(question)}"
-            away = question.titles(question.gone)
+            back = f"; bring {inputs.titles(inputs.gone)} back" if inputs.gone else ""
+            text = f"{problem}; no node is restarted until this is resolved{back}{_remedies(inputs)}"
+            away = inputs.titles(inputs.gone)
             remedy = f"bring {away} back" if away else "bring the brokers of its other replicas back in sync"
             subject = f"partition {names[0]}" if names else "partitions"
-            cause = cause_among(question)
+            cause = cause_among(inputs)
             if cause is not None:
                 text, remedy = f"{cause.text}; {text}; {cause.remedy}", cause.remedy
                 subject = cause.subject
-            return Wait(Reason.ROLLING_NODES, text, delay=2.0, subject=subject, remedy=remedy)
+            return Wait(Reason.ROLLING_NODES, text, subject=subject, remedy=remedy)
     return None
 
 
-def cap_is_kept(question: RestartCheckInput) -> Refusal | None:
+def cap_is_kept(inputs: RestartCheckInput) -> Refusal | None:
     """No more nodes are away at once than the document allows, including nodes that are away for other reasons."""
-    if not question.is_full:
+    if not inputs.is_full:
         return None
-    if question.in_flight:
-        return waiting(question)
-    are = "is" if len(question.gone) == 1 else "are"
-    gone = question.titles(question.gone)
+    if inputs.in_flight:
+        return waiting(inputs)
+    are = "is" if len(inputs.gone) == 1 else "are"
+    gone = inputs.titles(inputs.gone)
     text = f"{gone} {are} unavailable; bring {gone} back: no node is restarted until then"
-    ghosts = tuple(node for id_ in question.gone for node in question.nodes(id_) if node.state is NodeState.GHOST)
+    ghosts = tuple(node for id_ in inputs.gone for node in inputs.nodes(id_) if node.state is NodeState.GHOST)
     remedy = f"bring {gone} back"
     blockers: tuple[Blocker, ...] = ()
-    if ghosts and not question.driver.reads_pods:  # where pods are read, they show whether the node comes back
-        cure = ghost_remedy(ghosts, question.desired.cluster_flags, question.observation.finalized)
+    if ghosts and not inputs.driver.reads_pods:  # where pods are read, they show whether the node comes back
+        cure = ghost_remedy(ghosts, inputs.desired.cluster_flags, inputs.observation.finalized)
         text += f"; if {title_of(ghosts)} {verb(ghosts, 'does', 'do')} not exist: {cure}"
         registered = f"{title_of(ghosts)} {verb(ghosts, 'is', 'are')} registered, but fenced, and nothing answers"
         blockers = (Blocker(BlockerKind.GHOST_REGISTRATION, registered, cure, nodes=ghosts),)
         remedy = f"{remedy}; {cure}"
-    return Wait(
-        Reason.ROLLING_NODES, text + _remedies(question), delay=2.0, blockers=blockers, subject=gone, remedy=remedy
-    )  # fmt: skip
+    return Wait(Reason.ROLLING_NODES, text + _remedies(inputs), blockers=blockers, subject=gone, remedy=remedy)
 
 
-def _remedies(question: RestartCheckInput) -> str:
+def _remedies(inputs: RestartCheckInput) -> str:
     """Remedies for the first brokers that are away."""
-    return "".join(f"; {remedy}" for id_ in question.gone[:NAMED] if (remedy := _remedy_of_unavailable(question, id_)))
+    return "".join(f"; {remedy}" for id_ in inputs.gone[:NAMED] if (remedy := _remedy_of_unavailable(inputs, id_)))
 
 
-def _remedy_of_unavailable(question: RestartCheckInput, id_: int) -> str:
+def _remedy_of_unavailable(inputs: RestartCheckInput, id_: int) -> str:
     """Remedy for a broker that is away; empty where its pod is not known, or has time to stop."""
-    pod = question.fleet.pods.get(id_)
+    pod = inputs.fleet.pods.get(id_)
     if pod is None or pod.terminating:
-        return question.while_stopping(pod) if pod is not None and question.hangs(pod) else ""
+        return inputs.while_stopping(pod) if pod is not None and inputs.hangs(pod) else ""
     if pod.waiting:
         return (
             f"pod {pod.name} does not run ({why_not_running(pod)}): delete the pod if it does not start again by itself"
@@ -233,6 +231,6 @@ decided and may be unsent.
 """
 
 
-def refusal(chain: tuple[Check, ...], question: RestartCheckInput) -> Refusal | None:
+def refusal(chain: tuple[Check, ...], inputs: RestartCheckInput) -> Refusal | None:
     """First refusal of the checks in this chain; None if all allow the restart."""
-    return next((refused for check in chain if (refused := check(question)) is not None), None)
+    return next((refused for check in chain if (refused := check(inputs)) is not None), None)

@@ -66,7 +66,7 @@ class AwayNode(Struct, frozen=True):
     pod: name of its pod; empty if a person restarts the node.
     pod_uid: uid of its old pod.
     earlier_support: range of metadata.version that the node supported, if a person restarts it (`supported_now`).
-    next_revision: the revision of its next pod; else its targets (`core/roll/targets.py`).
+    next_revision: the revision of its next pod; if a person restarts the node, its targets (`core/roll/targets.py`).
     broker_epoch: epoch of its registration; -1: not known.
     incarnation: id of its process; empty if there is an epoch, which is enough.
     out_of_sync: number of partitions it hosts that it was not in sync with.
@@ -90,7 +90,7 @@ class AwayNode(Struct, frozen=True):
     czxid: int = -1
 
     @property
-    def is_done(self) -> str:
+    def how_restarted(self) -> str:
         """Participle for messages about its pod, as in: pod broker-1 is evicted."""
         return f"restarted by {self.by}" if self.by else "evicted"
 
@@ -222,7 +222,7 @@ class AwayNode(Struct, frozen=True):
         if pod.terminating:
             return RestartState(ReturnPhase.STOPPING, f"pod {self.pod} is stopping")
         if pod.uid == self.pod_uid:
-            return RestartState(ReturnPhase.REQUESTED, f"pod {self.pod} was not {self.is_done} yet")
+            return RestartState(ReturnPhase.REQUESTED, f"pod {self.pod} was not {self.how_restarted} yet")
         if pod.waiting:
             return RestartState(ReturnPhase.STARTING, _not_running(pod))
         return None

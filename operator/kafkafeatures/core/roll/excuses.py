@@ -18,6 +18,7 @@ from kafkafeatures.api.names import SINGLE_REPLICA_TOPICS
 from kafkafeatures.api.status import ExcusedTopics, PlanStatus
 from kafkafeatures.core.engine.consents import ConsentState, state_of
 from kafkafeatures.core.engine.desired_state import DesiredState
+from kafkafeatures.core.engine.kind import StageInput
 from kafkafeatures.core.engine.memory import Memory
 from kafkafeatures.core.facts.observation import Observation
 from kafkafeatures.core.levels.update_feature import UpdateFeature
@@ -66,19 +67,19 @@ def excused_now(
     return (ExcusedPartitions(excused_by(unavailable), due_targets), True) if unavailable is not None else (None, False)
 
 
-def excused_in_all_rolls(
-    desired: DesiredState, memory: Memory, *, excused: ExcusedTopics | None, unavailable: Mapping[str, int] | None
-) -> ExcusedTopics | None:
+def excused_in_all_rolls(facts: StageInput, excused: ExcusedTopics | None) -> ExcusedTopics | None:
     """Topics that the consent covers in a plan of several rolls: those that the plan shows, from its first
     reconciliation to its end. None without the consent, and while the partitions are not known.
 
     `excused`: topics that the standing plan shows, if it has the same target. If it shows none, the topics that
     restarts make unavailable now are taken, unless another plan has used the consent.
     """
-    state = _state(desired, memory)
+    state, replication = _state(facts.desired, facts.memory), facts.replication
     if excused is not None and state is not ConsentState.MISSING:
         return excused
-    return excused_by(unavailable) if unavailable is not None and state is ConsentState.GIVEN else None
+    if replication is None or state is not ConsentState.GIVEN:
+        return None
+    return excused_by(replication.never_available())
 
 
 def _state(desired: DesiredState, memory: Memory) -> ConsentState:

@@ -45,7 +45,7 @@ class Halt(Struct, frozen=True):
     revision: str
     since: datetime | None = None
 
-    def stops(self, question: RestartCheckInput, id_: int) -> bool:
+    def stops(self, inputs: RestartCheckInput, id_: int) -> bool:
         """Tell whether the next pod of this node would be like the one that has failed: of the same revision, or image.
 
         The exception is a template that was reverted to a revision which all pods once ran: a crash on it that is older
@@ -54,49 +54,49 @@ class Halt(Struct, frozen=True):
         """
         if self.failed is None:
             return True
-        owner, pod = question.fleet.sets[id_], question.fleet.pods[id_]
+        owner, pod = inputs.fleet.sets[id_], inputs.fleet.pods[id_]
         is_the_same = owner.name == self.failed.name or owner.image == self.failed.image
         if not is_the_same or self.revision != self.failed.update_revision:
             return False
-        revision = question.revisions.get(target_of(owner))
+        revision = inputs.revisions.get(target_of(owner))
         if revision is None or not revision.reached or self.since is None or pod.created_at is None:
             return True
         return self.since > pod.created_at
 
 
-def nothing_is_halted(question: RestartCheckInput) -> Refusal | None:
+def nothing_is_halted(inputs: RestartCheckInput) -> Refusal | None:
     """No node has failed in this roll, unless it is back or was replaced since."""
-    return next((halt.cause for halt in _halts(question)), None)
+    return next((halt.cause for halt in _halts(inputs)), None)
 
 
-def is_halted_for(question: RestartCheckInput, id_: int) -> bool:
+def is_halted_for(inputs: RestartCheckInput, id_: int) -> bool:
     """Tell whether the next pod of a stuck node would be like one that has failed already, or has not registered its
     node in time. Other halts do not stop its restart: another image may be the cure.
     """
     late = (
         nodeless
-        for nodeless in without_node_for_long(question)
+        for nodeless in without_node_for_long(inputs)
         if not nodeless.is_outdated and not nodeless.pod.terminating
     )
     unregistered = (
-        Halt(never_registered(question, nodeless), nodeless.owner, nodeless.pod.revision) for nodeless in late
+        Halt(never_registered(inputs, nodeless), nodeless.owner, nodeless.pod.revision) for nodeless in late
     )
-    return any(halt.stops(question, id_) for halt in chain(unregistered, _halts(question)))
+    return any(halt.stops(inputs, id_) for halt in chain(unregistered, _halts(inputs)))
 
 
-def back_on_new_disk(question: RestartCheckInput) -> Iterator[Halt]:
+def back_on_new_disk(inputs: RestartCheckInput) -> Iterator[Halt]:
     """Halts by nodes that came back without their disks, whatever stopped them: the next node may lose its disk the
     same way. There is none on a way of a migration that restarts no node.
     """
-    if not question.permit.restarts:
+    if not inputs.permit.restarts:
         return
-    for node in question.disks.lost:
-        consent = consent_to_disk(question.disks.earlier[node.id], node)
-        spent = state_of(consent, question.desired.consents, question.remembered.status.spent_consents)
+    for node in inputs.disks.lost:
+        consent = consent_to_disk(inputs.disks.earlier[node.id], node)
+        spent = state_of(consent, inputs.desired.consents, inputs.remembered.status.spent_consents)
         accept = f"add {consent} to consents"
         if spent is ConsentState.SPENT:
             accept = f"remove the consent {consent}, apply the document, then add it again"
-        pod, owner = question.fleet.pods.get(node.id), question.fleet.sets.get(node.id)
+        pod, owner = inputs.fleet.pods.get(node.id), inputs.fleet.sets.get(node.id)
         look = f"see the volumes of pod {pod.name}" if pod is not None else f"see log.dirs of {node.title}"
         text = f"{node.title} came back on a new disk: none of its directories was there before"
         remedy = (
@@ -107,42 +107,42 @@ def back_on_new_disk(question: RestartCheckInput) -> Iterator[Halt]:
         yield Halt(cause, owner, pod.revision if pod is not None else "")
 
 
-def not_back_in_time(question: RestartCheckInput) -> Iterator[Halt]:
+def not_back_in_time(inputs: RestartCheckInput) -> Iterator[Halt]:
     """Halts by nodes that were restarted, and should be back by now."""
-    timeout = question.desired.rollout.node_timeout
+    timeout = inputs.desired.rollout.node_timeout
     # The recovery of a log may take hours; and where the phase is not known, the node may be back already.
     patient = (ReturnPhase.BACK, ReturnPhase.RECOVERING, ReturnPhase.REQUESTED, ReturnPhase.UNKNOWN)
-    for restart in question.in_flight:
-        if question.is_late(restart) and restart.state.phase not in patient:
+    for restart in inputs.in_flight:
+        if inputs.is_late(restart) and restart.state.phase not in patient:
             text = f"is not back after {format_span(timeout)}: {restart.state.detail}"
-            remedy = _remedy(question, restart.step)
+            remedy = _remedy(inputs, restart.step)
             if restart.state.phase is ReturnPhase.CATCHING_UP:
-                remedy += remedy_at_leader(question, restart.step.node_id)
-            cause = _halted(question, restart.step.node_id, text, remedy)
-            pod = question.pod_of(restart.step.pod)
+                remedy += remedy_at_leader(inputs, restart.step.node_id)
+            cause = _halted(inputs, restart.step.node_id, text, remedy)
+            pod = inputs.pod_of(restart.step.pod)
             # The old pod may be the one that hangs, which says nothing against the new image.
             failed = pod.revision if pod is not None else restart.step.next_revision
-            yield Halt(cause, question.owner_of(restart.step.pod), failed)
+            yield Halt(cause, inputs.owner_of(restart.step.pod), failed)
 
 
-def restarted_in_vain(question: RestartCheckInput) -> Iterator[Halt]:
+def restarted_in_vain(inputs: RestartCheckInput) -> Iterator[Halt]:
     """Halts by nodes that were restarted in this roll and still need the same restart."""
-    for id_, reason in question.fleet.needing.items():
-        if id_ not in question.flying and _was_restarted_for_it(question, id_):
-            title = question.title(id_)
+    for id_, reason in inputs.fleet.needing.items():
+        if id_ not in inputs.flying and _was_restarted_for_it(inputs, id_):
+            title = inputs.title(id_)
             remedy = (
                 f"give {title} these settings, and restart it again"
-                if question.permit.is_granted
-                else question.driver.remedy_of_outdated(title)
+                if inputs.permit.is_granted
+                else inputs.driver.remedy_of_outdated(title)
             )
-            cause = _halted(question, id_, f"was restarted in this roll, and still needs it: {reason}", remedy)
-            owner = question.fleet.sets.get(id_)
+            cause = _halted(inputs, id_, f"was restarted in this roll, and still needs it: {reason}", remedy)
+            owner = inputs.fleet.sets.get(id_)
             yield Halt(cause, owner, owner.update_revision if owner is not None else "")
 
 
-def crashed_on_it(question: RestartCheckInput) -> Iterator[Halt]:
+def crashed_on_it(inputs: RestartCheckInput) -> Iterator[Halt]:
     """Halts by nodes that crash on the revision that is rolled out."""
-    for crash in question.crashes:
+    for crash in inputs.crashes:
         yield Halt(_crashed(crash), crash.owner, crash.pod.revision, crash.pod.created_at)
 
 
@@ -155,8 +155,8 @@ HALTS: tuple[Callable[[RestartCheckInput], Iterator[Halt]], ...] = (
 """Kinds of halts, in the order in which they are looked for; the first halt is reported."""
 
 
-def _halts(question: RestartCheckInput) -> Iterator[Halt]:
-    return chain.from_iterable(halts(question) for halts in HALTS)
+def _halts(inputs: RestartCheckInput) -> Iterator[Halt]:
+    return chain.from_iterable(halts(inputs) for halts in HALTS)
 
 
 def _crashed(crash: Crash) -> Stalled:
@@ -171,32 +171,32 @@ def _crashed(crash: Crash) -> Stalled:
     )
 
 
-def _remedy(question: RestartCheckInput, step: RestartNode) -> str:
+def _remedy(inputs: RestartCheckInput, step: RestartNode) -> str:
     """Remedy for a node that is not back. A pod that is gone cannot be inspected."""
-    workloads = question.observation.workloads
-    pod = question.pod_of(step.pod)
+    workloads = inputs.observation.workloads
+    pod = inputs.pod_of(step.pod)
     if step.pod and isinstance(workloads, Known) and pod is None:
-        return question.driver.remedy_of_missing(workloads.value, step.pod, step.title)
+        return inputs.driver.remedy_of_missing(workloads.value, step.pod, step.title)
     if pod is not None and pod.terminating:
-        return question.while_stopping(pod)
-    if question.is_left_behind(step):
+        return inputs.while_stopping(pod)
+    if inputs.is_left_behind(step):
         return f"{look_at(step.pod)}; delete the pod: its next one is of the current revision"
     repair = "repair the node, or revert the image"
-    if step.pod and question.node(step.node_id) is None:  # as where no controller runs at all
+    if step.pod and inputs.node(step.node_id) is None:  # as where no controller runs at all
         repair += "; then delete the pod: no node that answers knows this one, so the operator leaves it alone"
     return (f"{look_at(step.pod)}; " if step.pod else "") + repair
 
 
-def _halted(question: RestartCheckInput, id_: int, text: str, remedy: str) -> Stalled:
-    return stalled(f"{question.title(id_)} {text}", remedy, question.nodes(id_), subject=question.title(id_))
+def _halted(inputs: RestartCheckInput, id_: int, text: str, remedy: str) -> Stalled:
+    return stalled(f"{inputs.title(id_)} {text}", remedy, inputs.nodes(id_), subject=inputs.title(id_))
 
 
-def _was_restarted_for_it(question: RestartCheckInput, id_: int) -> bool:
+def _was_restarted_for_it(inputs: RestartCheckInput, id_: int) -> bool:
     """Tell whether the node was already restarted for what it still needs, so that another restart would change
     nothing. False if a person requests the restart of its present pod, as that request came later.
     """
-    pod, owner = question.fleet.pods.get(id_), question.fleet.sets.get(id_)
+    pod, owner = inputs.fleet.pods.get(id_), inputs.fleet.sets.get(id_)
     if pod is not None and owner is not None and not is_outdated(pod, owner):
         return False
-    revisions = (question.revisions.get(target) for target in question.targets_of(id_))
+    revisions = (inputs.revisions.get(target) for target in inputs.targets_of(id_))
     return any(revision is not None and holds(revision.nodes, id_) for revision in revisions)

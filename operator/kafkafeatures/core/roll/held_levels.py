@@ -20,24 +20,24 @@ from kafkafeatures.core.levels.update_feature import UpdateFeature
 from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
 
 
-def binary_holds_levels(question: RestartCheckInput) -> Refusal | None:
+def binary_holds_levels(inputs: RestartCheckInput) -> Refusal | None:
     """No new binary lacks a finalized level. Restarts of a migration are not checked here: a broker in ZooKeeper mode
     reports no levels, and the preflight of the migration has checked which release each node runs.
     """
-    if question.permit.is_granted:
+    if inputs.permit.is_granted:
         return None
-    blockers = (*_levels_in_danger(question), *_below_the_floor(question))
+    blockers = (*_levels_in_danger(inputs), *_below_the_floor(inputs))
     if not blockers:
         return None
     return stalled_by(*blockers)
 
 
-def _levels_in_danger(question: RestartCheckInput) -> Iterator[Blocker]:
+def _levels_in_danger(inputs: RestartCheckInput) -> Iterator[Blocker]:
     """Blocker for each finalized level that the update revision of a StatefulSet does not support."""
-    if not question.fleet.needing or isinstance(question.observation.finalized, Unknown):
+    if not inputs.fleet.needing or isinstance(inputs.observation.finalized, Unknown):
         return
-    for name, ranges in question.ranges_of_binaries.items():
-        for feature, level in sorted(question.observation.finalized.value.items()):
+    for name, ranges in inputs.ranges_of_binaries.items():
+        for feature, level in sorted(inputs.observation.finalized.value.items()):
             supported = ranges.get(feature, NOT_SUPPORTED)
             if level in supported or not level:
                 continue
@@ -46,7 +46,7 @@ def _levels_in_danger(question: RestartCheckInput) -> Iterator[Blocker]:
             impossible = not is_too_low and UpdateFeature(feature, supported.max, level).undo is Undo.IMPOSSIBLE
             remedy = f"downgrade {feature} to {supported.max} first, with the consent {downgrade.consent}"
             if is_too_low:
-                remedy = raise_first(feature, level, supported.min, question.observation)
+                remedy = raise_first(feature, level, supported.min, inputs.observation)
             elif impossible:
                 remedy = (
                     f"Kafka refuses to downgrade {feature}; use an image that supports {format_level(feature, level)}"
@@ -63,21 +63,21 @@ def _levels_in_danger(question: RestartCheckInput) -> Iterator[Blocker]:
             )
 
 
-def _below_the_floor(question: RestartCheckInput) -> Iterator[Blocker]:
+def _below_the_floor(inputs: RestartCheckInput) -> Iterator[Blocker]:
     """Blocker where a person restarts nodes, with a binary that is not known: it is taken to support the levels that
     the document asks for, which may have dropped a low level that is finalized now.
     """
-    if question.driver.reads_pods or not question.fleet.needing:
+    if inputs.driver.reads_pods or not inputs.fleet.needing:
         return
-    blocker = floor_of_target(LevelCheckInput(question.observation, question.changes))
+    blocker = floor_of_target(LevelCheckInput(inputs.observation, inputs.changes))
     if blocker is not None:
         yield replace(blocker, reason=Reason.NODES_BEHIND)
 
 
-def levels_go_first(question: RestartCheckInput) -> bool:
+def levels_go_first(inputs: RestartCheckInput) -> bool:
     """Tell whether the document changes every level that the new binary does not support to one that it does."""
-    target_levels = {change.feature: change.to_level for change in question.changes}
-    blocked = tuple(_levels_in_danger(question))
+    target_levels = {change.feature: change.to_level for change in inputs.changes}
+    blocked = tuple(_levels_in_danger(inputs))
     return bool(blocked) and all(
         blocker.supported and target_levels.get(blocker.feature) in blocker.supported for blocker in blocked
     )

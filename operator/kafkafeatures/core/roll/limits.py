@@ -29,35 +29,33 @@ class RollLimits(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-def limits_of(question: RestartCheckInput, needing: frozenset[int]) -> RollLimits:
+def limits_of(inputs: RestartCheckInput, needing: frozenset[int]) -> RollLimits:
     """Limits of the roll: those in the status if the same roll continues, as later fewer nodes are left to judge by."""
-    rollout = question.remembered.status.rollout
-    if rollout is not None and question.continues_without_new_target and rollout.rounds:
+    rollout = inputs.remembered.status.rollout
+    if rollout is not None and inputs.continues_without_new_target and rollout.rounds:
         return RollLimits(rollout.rounds, rollout.notes)
-    notes, rounds = list(question.fleet.notes), 0
-    if question.has_unknown_binary:
+    notes, rounds = list(inputs.fleet.notes), 0
+    if inputs.has_unknown_binary:
         notes.append(
             "the template does not show what the new image supports: the first node of each such image is "
             "restarted alone"
         )
-    brokers = frozenset(id_ for id_ in needing if not question.is_controller(id_))
-    max_parallel, most = question.desired.rollout.max_parallel, planner.MOST_IN_FLIGHT
-    share_of_brokers = (
-        max_parallel.number * sum(Role.BROKER in node.roles for node in question.observation.nodes) // 100
-    )
+    brokers = frozenset(id_ for id_ in needing if not inputs.is_controller(id_))
+    max_parallel, most = inputs.desired.rollout.max_parallel, planner.MOST_IN_FLIGHT
+    share_of_brokers = max_parallel.number * sum(Role.BROKER in node.roles for node in inputs.observation.nodes) // 100
     if (share_of_brokers if max_parallel.percent else max_parallel.number) > most and len(brokers) > most:
         notes.insert(
             0,
             f"at most {most} nodes at a time: rollout.maxParallel is {max_parallel}, which is above the operator's "
             "limit",
         )
-    if question.replication is not None:
-        cap, availability = question.cap, question.desired.rollout.availability
-        rounds_of_brokers = planner.planned_rounds(question.replication, brokers, most=cap, availability=availability)
+    if inputs.replication is not None:
+        cap, availability = inputs.cap, inputs.desired.rollout.availability
+        rounds_of_brokers = planner.planned_rounds(inputs.replication, brokers, most=cap, availability=availability)
         rounds = rounds_of_brokers + len(needing - brokers)  # controllers restart one after the other
         if len(brokers) > 1:
             notes.append(f"{len(brokers)} brokers in about {rounds_of_brokers} rounds of {cap} at most")
-            advice = advice_on_moves(question.replication, brokers, most=cap, availability=availability)
+            advice = advice_on_moves(inputs.replication, brokers, most=cap, availability=availability)
             if advice is not None:
                 moved = format_partitions(advice.partitions, advice.names)
                 notes.append(

@@ -25,11 +25,11 @@ from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput
 _BY_HAND = "finalize the migration or roll it back; until then restart nodes by hand, in the order of the migration"
 
 
-def no_migration_is_open(question: RestartCheckInput) -> Refusal | None:
+def no_migration_is_open(inputs: RestartCheckInput) -> Refusal | None:
     """The cluster is certainly in KRaft mode, and no node is still registered as part of a migration."""
-    if question.permit.is_granted:
+    if inputs.permit.is_granted:
         return None  # the stage of the migration has made its own checks
-    observation = question.observation
+    observation = inputs.observation
     if isinstance(observation.mode, Unknown):
         return _wait(f"the metadata mode is not known: {observation.mode.failure}", "make the controllers reachable")
     if observation.mode.value is MetadataMode.ZOOKEEPER:
@@ -42,7 +42,7 @@ def no_migration_is_open(question: RestartCheckInput) -> Refusal | None:
         return _wait("a migration from ZooKeeper is in progress", _BY_HAND)
     migrating = [node.id for node in observation.nodes if node.migrating_from_zookeeper]
     if migrating:
-        text = f"still registered as part of a migration from ZooKeeper: {question.titles(migrating)}"
+        text = f"still registered as part of a migration from ZooKeeper: {inputs.titles(migrating)}"
         return _wait(text, _BY_HAND)
     if not _is_certain(observation):
         text = "no controller answers, so a migration from ZooKeeper may be in progress"

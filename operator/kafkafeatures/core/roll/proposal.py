@@ -7,7 +7,7 @@ by itself with its uid, so that an approval covers the restart of this very pod 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from kafkafeatures.api.status import ExcusedTopics, PlannedStage, StepState, StepStatus
 from kafkafeatures.core.engine.costs import excused_in
-from kafkafeatures.core.engine.stage import StageProposal
+from kafkafeatures.core.engine.stage import StageProposal, StageWork
 from kafkafeatures.core.facts.observation import Known, Node, NodeState, Observation
 from kafkafeatures.core.facts.readings import FailureKind
 from kafkafeatures.core.facts.releases import Undo, format_level
@@ -129,48 +129,21 @@ def revisions_in(target: Mapping[str, int | str]) -> Mapping[str, int | str]:
     return {name: revision for name, revision in target.items() if not name.startswith(ONE_POD)}
 
 
-class RollWork(Struct, frozen=True):
-    """Remaining work of one roll of a plan. `pods`: everything that the stage restarts, done or not."""
-
-    pods: tuple[PodsOfSet, ...]
-
-    @property
-    def is_over(self) -> bool:
-        """Tell whether every pod is at its revision, as far as that is known."""
-        return not any(pod.remaining for pod in self.pods)
-
-    @property
-    def counted(self) -> int:
-        """Zero: no restart adds to the change count."""
-        return 0
-
-    @property
-    def remaining(self) -> Sequence[str]:
-        """Remaining restarts, for people."""
-        return tuple(str(pod) for pod in self.pods if pod.remaining)
-
-    @property
-    def is_irreversible(self) -> bool:
-        """False: pods can be restarted with their old revision."""
-        return False
-
-    @property
-    def is_safe_to_undo(self) -> bool:
-        """True: pods can be restarted with their old revision."""
-        return True
-
-    def steps(self) -> Iterator[StepStatus]:
-        """One step for each StatefulSet, however many pods it has."""
-        for pods in self.pods:
-            yield StepStatus(
-                id="",
-                action=RestartNode.kind,
-                detail=str(pods),
-                reversible=True,
-                undo=Undo.SAFE.value,
-                way_back=pods.way_back,
-                state=(StepState.PENDING if pods.remaining else StepState.DONE).value,
-            )
+def _work(all_pods: tuple[PodsOfSet, ...]) -> StageWork:
+    """Work of a roll that restarts these pods, done or not: one step for each StatefulSet, however many pods it has."""
+    steps = (
+        StepStatus(
+            id="",
+            action=RestartNode.kind,
+            detail=str(pods),
+            reversible=True,
+            undo=Undo.SAFE.value,
+            way_back=pods.way_back,
+            state=(StepState.PENDING if pods.remaining else StepState.DONE).value,
+        )
+        for pods in all_pods
+    )
+    return StageWork(tuple(str(pods) for pods in all_pods if pods.remaining), Undo.SAFE, tuple(steps))
 
 
 class RollProposal(StageProposal, frozen=True):
@@ -216,7 +189,7 @@ class RollProposal(StageProposal, frozen=True):
         """Tell whether the pods were read."""
         return self.pods is not None
 
-    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[RollWork, ...] | None:
+    def work_of(self, stages: tuple[PlannedStage, ...]) -> tuple[StageWork, ...] | None:
         """Remaining work of each roll of a plan; None if these rolls are not what has to be done now."""
         rolls = [stage for stage in stages if stage.kind == ROLL]
         if any(roll.start.keys() != roll.target.keys() or roll.unknown for roll in rolls):
@@ -224,7 +197,7 @@ class RollProposal(StageProposal, frozen=True):
         if not self.is_left_to_others and excused_in(stages) != self.planned:
             return None
         if self.pods is None:
-            return tuple(RollWork(pods_rolled_by(roll, None)) for roll in rolls)
+            return tuple(_work(pods_rolled_by(roll, None)) for roll in rolls)
         if not rolls:
             return None if self.stages else ()
         # Find the roll in progress: its target is the present one, and after it the plan has exactly the rolls of
@@ -242,7 +215,7 @@ class RollProposal(StageProposal, frozen=True):
         if position is None:
             return None
         return tuple(
-            RollWork(pods_rolled_by(roll, self.pods, is_begun=number == position, over=number < position))
+            _work(pods_rolled_by(roll, self.pods, is_begun=number == position, over=number < position))
             for number, roll in enumerate(rolls)
         )
 

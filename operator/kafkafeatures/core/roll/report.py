@@ -122,7 +122,7 @@ def _disks(roll: Roll, decision: Decision) -> tuple[str, ...]:
     node of this decision is one of them, although it is in flight only from the next reconciliation on: that may be
     made by another process, which has nothing but the status to compare with.
     """
-    first = {*roll.disks.lost_ids, *(restart.step.node_id for restart in roll.in_flight)}
+    first = {*roll.disks.lost_ids, *roll.flying}
     if isinstance(decision, Act) and isinstance(decision.step, RestartNode):
         first.add(decision.step.node_id)
     return written_disks(roll.disks.earlier, first)
@@ -140,7 +140,9 @@ def _revisions_of(roll: Roll, current_stamp: Stamp) -> tuple[RevisionStatus, ...
 
 
 def with_breaks(rollout: RolloutStatus | None, breaks: ClientBreaks) -> RolloutStatus | None:
-    """The roll whose targets remember the consents to break clients that the restart decided now uses."""
+    """The status of the roll, with the consents to break clients that the restart that was decided just now uses: each
+    revision that it leads to notes them.
+    """
     if rollout is None or not breaks.consents:
         return rollout
     revisions = tuple(

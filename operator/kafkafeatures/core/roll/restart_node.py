@@ -283,7 +283,8 @@ class RestartInFlight(InFlight, frozen=True):
         title, pod = self.step.title, self.step.pod
         if not pod:
             return EventRecord(REQUESTED, "Restart", f"restart {title}", facts=self.facts)
-        action, note = "Restart" if self.step.by else "Evict", f"restarting {title}: pod {pod} is {self.step.is_done}"
+        action = "Restart" if self.step.by else "Evict"
+        note = f"restarting {title}: pod {pod} is {self.step.how_restarted}"
         return EventRecord(RESTARTING, action, note, facts=self.facts)
 
     def progress(self, ago: Callable[[str], str]) -> str:

@@ -10,10 +10,10 @@ When a node came back is read from the metadata log (its registration or unfenci
 matter who restarted the node, or whether the status was lost. Nodes in flight are left out: their own restarts wait for
 them, and for their replicas too.
 
-The age of a return is the difference of two times of the log, and its newest time counts at most up to the present time
-here: a controller's clock that is set forward adds nothing. A clock that is wrong, or a log that is seldom written,
-makes that age too short; then the time counts that has passed in this process since it first read the return
-(`core/roll/remembered.py`).
+How long ago a node came back is first computed from the log: its newest time minus the time of the return. A newest
+time later than this machine's clock counts as now, so a controller's clock that is set forward adds nothing. The result
+is too small if a clock is wrong, or if the log is seldom written. So this process also measures the time since it first
+read the return, and the longer of the two counts (`core/roll/remembered.py`).
 """
 
 from __future__ import annotations
@@ -48,68 +48,68 @@ class ReturnedNode(NamedTuple):
     remaining: timedelta
 
 
-def others_are_stable(question: RestartCheckInput, id_: int | None = None) -> Wait | None:
+def others_are_stable(inputs: RestartCheckInput, id_: int | None = None) -> Wait | None:
     """Wait for nodes other than this one (None: any node) that have not been up for `stableFor`; None if there are
     none. An unstable broker may go although other brokers are unstable too, but not while a controller is, which may be
     a voter.
     """
-    recent = unstable(question)
+    recent = unstable(inputs)
     recent_others = {other: returned for other, returned in recent.items() if other != id_}
-    is_controller = id_ is not None and question.is_controller(id_)
-    if not recent_others or (id_ in recent and (is_controller or not any(map(question.is_controller, recent_others)))):
+    is_controller = id_ is not None and inputs.is_controller(id_)
+    if not recent_others or (id_ in recent and (is_controller or not any(map(inputs.is_controller, recent_others)))):
         return None
-    return _wait(question, recent_others)
+    return _wait(inputs, recent_others)
 
 
-def unstable(question: RestartCheckInput) -> Mapping[int, ReturnedNode]:
+def unstable(inputs: RestartCheckInput) -> Mapping[int, ReturnedNode]:
     """Live nodes, not in flight, that have not been up for `stableFor` yet, by id."""
-    stable_for = question.desired.rollout.stable_for
-    live = {node.id for node in question.observation.nodes if node.state is NodeState.LIVE} - question.flying
-    up = ((id_, returned, age) for id_, returned, age in _up(question) if id_ in live)
+    stable_for = inputs.desired.rollout.stable_for
+    live = {node.id for node in inputs.observation.nodes if node.state is NodeState.LIVE} - inputs.flying
+    up = ((id_, returned, age) for id_, returned, age in _up(inputs) if id_ in live)
     return {id_: ReturnedNode(*returned, stable_for - age) for id_, returned, age in up if age < stable_for}
 
 
-def counted_as_away(question: RestartCheckInput, id_: int) -> tuple[frozenset[int], str]:
+def counted_as_away(inputs: RestartCheckInput, id_: int) -> tuple[frozenset[int], str]:
     """Other nodes that are not up for `stableFor`, and so count as away while this one is restarted; and the message
     about them, empty if there are none.
     """
-    unstable_ids = frozenset(unstable(question)) - {id_}
+    unstable_ids = frozenset(unstable(inputs)) - {id_}
     if not unstable_ids:
         return unstable_ids, ""
-    stable_for = format_span(question.desired.rollout.stable_for)
+    stable_for = format_span(inputs.desired.rollout.stable_for)
     counts, have = ("counts", "it has") if len(unstable_ids) == 1 else ("count", "they have")
-    return unstable_ids, f"; {_titles(question, unstable_ids)} {counts} as away until {have} been up for {stable_for}"
+    return unstable_ids, f"; {_titles(inputs, unstable_ids)} {counts} as away until {have} been up for {stable_for}"
 
 
-def _up(question: RestartCheckInput) -> Iterator[tuple[int, tuple[datetime, str], timedelta]]:
+def _up(inputs: RestartCheckInput) -> Iterator[tuple[int, tuple[datetime, str], timedelta]]:
     """Id of each node, since when it is up with the source of that time, and for how long. Of nodes that the log does
     not name, such as controllers below metadata.version 3.7-IV0, the pod shows it.
     """
-    returns, remembered, never = question.observation.returns, question.remembered, timedelta(0)
+    returns, remembered, never = inputs.observation.returns, inputs.remembered, timedelta(0)
     times = returns.times if returns is not None else {}
     if returns is not None:
         read_at = min(returns.read_at, remembered.current_time)
         for id_, at in times.items():
             yield id_, (at, "the metadata log"), max(read_at - at, remembered.up_for.get(id_, never))
-    for id_, pod in question.fleet.pods.items():
+    for id_, pod in inputs.fleet.pods.items():
         if id_ not in times and pod.started_at is not None:
             lived = remembered.known_for(Stamp(pod.started_at.isoformat(timespec="milliseconds")))
-            yield id_, (pod.started_at, "its pod"), max(question.pods_read_at - pod.started_at, lived)
+            yield id_, (pod.started_at, "its pod"), max(inputs.pods_read_at - pod.started_at, lived)
 
 
-def _wait(question: RestartCheckInput, recent: Mapping[int, ReturnedNode]) -> Wait:
+def _wait(inputs: RestartCheckInput, recent: Mapping[int, ReturnedNode]) -> Wait:
     ids, first, is_alone = sorted(recent), min(recent.values()), len(recent) == 1
     remaining = max(returned.remaining for returned in recent.values())
-    titles = _titles(question, ids)
+    titles = _titles(inputs, ids)
     since = f"{first.since:%Y-%m-%d %H:%M:%S} UTC{'' if is_alone else ' or later'}, as far as {first.source} shows"
-    stable_for = format_span(question.desired.rollout.stable_for)
+    stable_for = format_span(inputs.desired.rollout.stable_for)
     has, they, ends, log, them = ("has", "it", "ends or is", "its log", "it") if is_alone else _SEVERAL
     return Wait(
         Reason.ROLLING_NODES,
         f"{titles} {has} been up only since {since}; no other node is restarted until {they} {has} been up for "
         f"{stable_for} (spec.rollout.stableFor)",
         delay=min(max(remaining.total_seconds(), 1.0), MAX_DELAY),
-        subject=question.title(ids[0]),
+        subject=inputs.title(ids[0]),
         remedy=f"if {titles} {ends} fenced again and again, see {log}, and repair or stop {them}",
     )
 
@@ -118,7 +118,7 @@ _SEVERAL = "have", "they", "end or are", "their logs", "them"
 """Words of the message for several nodes."""
 
 
-def _titles(question: RestartCheckInput, ids: Iterable[int]) -> str:
-    titles = [question.title(id_) for id_ in sorted(ids)]
+def _titles(inputs: RestartCheckInput, ids: Iterable[int]) -> str:
+    titles = [inputs.title(id_) for id_ in sorted(ids)]
     remaining = len(titles) - NAMED
     return ", ".join(titles[:NAMED]) + (f" and {remaining} more" if remaining > 0 else "")

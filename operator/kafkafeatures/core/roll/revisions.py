@@ -1,8 +1,9 @@
 """What is remembered of each target that nodes are rolled to, in `status.rollout.revisions`.
 
-Pure. Called by `core/roll/roll.py` at the end of each reconciliation. Of each target is remembered: which nodes were
-restarted for it, since when they may be, whether all pods once ran it, and whether a consent was given for it. These
-stay as they are when another StatefulSet changes, and while a StatefulSet cannot be read for a moment.
+Pure. Called by `core/roll/roll.py` at the end of each reconciliation. The facts about one target are: which nodes were
+restarted for it, since when nodes may be restarted for it, whether all pods once ran it, and whether a consent was
+given for it. They stay as they are when another StatefulSet changes, and while a StatefulSet cannot be read for a
+moment.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ MOST_EARLIER = 2
 """Earlier revisions of one StatefulSet that are remembered, the latest ones."""
 
 
-def revisions_after(question: RestartCheckInput) -> tuple[RevisionStatus, ...]:
+def revisions_after(inputs: RestartCheckInput) -> tuple[RevisionStatus, ...]:
     """Statuses to remember after this reconciliation: of each present target, and of earlier ones.
 
     The time since when nodes may be restarted is added by `core/roll/report.py`.
     """
-    remaining, present = question.remaining_targets, present_targets(question.observation)
-    entries = dict(question.revisions)
-    for target in _reached_before(question, present):
+    remaining, present = inputs.remaining_targets, present_targets(inputs.observation)
+    entries = dict(inputs.revisions)
+    for target in _reached_before(inputs, present):
         entries[target] = replace(entries.get(target) or _new_status(target), reached=True)
     for target in remaining:
         entries.setdefault(target, _new_status(target))
     updated = (
-        _updated_status(question, entry, remaining.get(target, 0), present.get(target))
+        _updated_status(inputs, entry, remaining.get(target, 0), present.get(target))
         for target, entry in entries.items()
     )
     return tuple(_limited([entry for entry in updated if entry is not None]))
@@ -48,18 +49,18 @@ def _new_status(target: Target) -> RevisionStatus:
 
 
 def _updated_status(
-    question: RestartCheckInput, entry: RevisionStatus, remaining: int, owner: StatefulSet | None
+    inputs: RestartCheckInput, entry: RevisionStatus, remaining: int, owner: StatefulSet | None
 ) -> RevisionStatus | None:
     """Status of a target after this reconciliation; None where nothing has to be remembered.
 
     remaining: number of pods or nodes that have not reached it.
     owner: StatefulSet whose present target it is; None if it is an earlier one, or of nodes that a person restarts.
     """
-    target, workloads = Target(entry.name, entry.revision), question.observation.workloads
-    is_excused = remaining > 0 and question.excused is not None and target in question.excused.targets
-    nodes = _without_reached(question, target, entry.nodes)
+    target, workloads = Target(entry.name, entry.revision), inputs.observation.workloads
+    is_excused = remaining > 0 and inputs.excused is not None and target in inputs.excused.targets
+    nodes = _without_reached(inputs, target, entry.nodes)
     if not target.name:  # a level or a way of a migration; one that is over says nothing about the next one
-        is_over = not remaining and question.are_levels_known
+        is_over = not remaining and inputs.are_levels_known
         return None if is_over else replace(entry, left=remaining or entry.left, excused=is_excused, nodes=nodes)
     if owner is not None:
         is_there = len(owner.pods) >= owner.replicas and not any(pod.terminating for pod in owner.pods)
@@ -79,22 +80,22 @@ def _updated_status(
     return replace(entry, left=0, since=None, excused=False, client_breaks=()) if is_named else None
 
 
-def _without_reached(question: RestartCheckInput, target: Target, nodes: str) -> str:
+def _without_reached(inputs: RestartCheckInput, target: Target, nodes: str) -> str:
     """Return the nodes that were restarted for this target, without those that certainly have reached it. A node that
     stays in this set and needs the same restart again was restarted in vain (`core/roll/halts.py`).
     """
     if not nodes:
         return ""
-    for id_ in question.reaching(target):
+    for id_ in inputs.that_reached(target):
         if holds(nodes, id_):
             nodes = without_node(nodes, id_)
     return nodes
 
 
-def _reached_before(question: RestartCheckInput, present: Mapping[Target, StatefulSet]) -> Iterator[Target]:
+def _reached_before(inputs: RestartCheckInput, present: Mapping[Target, StatefulSet]) -> Iterator[Target]:
     """Targets that all pods had reached by the previous status, before the present template came."""
     names = {target.name for target in present}
-    for workload in question.remembered.status.workloads:
+    for workload in inputs.remembered.status.workloads:
         target = Target(workload.name, workload.update_revision)
         if (
             workload.name in names

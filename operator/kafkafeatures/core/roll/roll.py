@@ -6,7 +6,7 @@ that moment; nothing of it is kept but `status.intents` and `status.rollout`. Th
  1. List the nodes that need a restart, by their pods or by their levels: `Driver.fleet`; on the way of a migration
     those that it permits, and no others: `Permit.applied`.
  2. See how far each restart in flight has come: `AwayNode.state_in`. It is over once its node has been back for
-    `stableFor`: `RestartInFlight.settle`; nothing is waited for that no longer has to be: `_is_over`.
+    `stableFor`: `RestartInFlight.settle`; nothing is waited for that no longer has to be: `_early_result`.
  3. Withdraw what a person was asked to restart, and must not restart now or does not have to: `_why_withdrawn`.
  4. Restart nothing yet where a level that the new binary cannot hold is about to be downgraded: `levels_go_first`.
     Else choose one node, or what is waited for: `next_restart`.
@@ -23,7 +23,7 @@ The rules that it keeps, whatever the order:
 
 P1. Every partition keeps as many replicas in sync as min.insync.replicas asks for, and by default is not
     under-replicated before, unless a consent excuses it: `Replication.judge`, `promises_can_be_kept`.
-P2. A majority of the voters stays caught up, and no other voter is missing: `may_restart`, `voters_allow`.
+P2. A majority of the voters stays caught up, and no other voter is missing: `why_not_restart`, `voters_allow`.
 P3. The active controller goes last, and who that is was read just now: `next_controller`.
 P4. No more nodes are away than may be, whatever for: `cap_is_kept`.
 P5. Nothing begins while something is wrong, or not known: `nothing_is_unavailable`, `nothing_is_reassigned`,
@@ -121,8 +121,17 @@ class Roll(Struct, frozen=True):
     @property
     def done(self) -> int:
         """Number of nodes that are current, not in flight, and have their disks."""
-        flying = (restart.step.node_id for restart in self.in_flight)
-        return self.total - len({*self.needing, *flying, *self.disks.lost_ids})
+        return self.total - len({*self.needing, *self.flying, *self.disks.lost_ids})
+
+    @property
+    def flying(self) -> frozenset[int]:
+        """Ids of the nodes in flight."""
+        return frozenset(restart.step.node_id for restart in self.in_flight)
+
+    @property
+    def asked_of_a_person(self) -> int | None:
+        """Id of the first node in flight that a person still has to restart; None for none."""
+        return next((restart.step.node_id for restart in self.in_flight if restart.is_asked_of_a_person), None)
 
     @property
     def titles_in_flight(self) -> str:
@@ -153,44 +162,44 @@ def roll_of(
     driver, in_flight = driver_of(desired.rollout), tuple(_in_flight(observation, remembered, replication))
     pods_in_flight = {restart.step.node_id: restart.step.pod for restart in in_flight}
     fleet = permit.applied(driver.fleet(observation, desired.rollout, changes, pods_in_flight), driver)
-    question = RestartCheckInput(
+    inputs = RestartCheckInput(
         desired, observation, fleet, in_flight, changes, remembered, replication, excused, permit
     )
     withdrawn = tuple(
-        (restart.sent_step, reason) for restart in in_flight if (reason := _why_withdrawn(question, restart))
+        (restart.sent_step, reason) for restart in in_flight if (reason := _why_withdrawn(inputs, restart))
     )
     over = tuple(
-        (restart.sent_step, result) for restart in in_flight if (result := _is_over(question, restart)) is not None
+        (restart.sent_step, result) for restart in in_flight if (result := _early_result(inputs, restart)) is not None
     )
     ended = [intent for intent, _ in (*withdrawn, *over)]
-    question = replace(question, in_flight=tuple(restart for restart in in_flight if restart.sent_step not in ended))
-    flying = question.flying
+    inputs = replace(inputs, in_flight=tuple(restart for restart in in_flight if restart.sent_step not in ended))
+    flying = inputs.flying
     # A node in flight needs no further restart, unless its pod is stuck, so that another one has to replace it.
-    needing = {id_: reason for id_, reason in fleet.needing.items() if id_ not in flying or id_ in question.stuck}
+    needing = {id_: reason for id_, reason in fleet.needing.items() if id_ not in flying or id_ in inputs.stuck}
     if needing or flying or remembered.disks:  # else no roll is on
-        question = replace(question, disks=_disks(question))
+        inputs = replace(inputs, disks=_disks(inputs))
     # Restarts in flight and lost disks are reported first: with `levels_first` there is no decision.
-    levels_first = bool(needing) and not (flying or question.disks.lost) and levels_go_first(question)
+    levels_first = bool(needing) and not (flying or inputs.disks.lost) and levels_go_first(inputs)
     ids = frozenset(needing)
     return Roll(
-        id=question.roll_id,
+        id=inputs.roll_id,
         # Without pods, as where a person restarts the nodes, every node counts.
         total=len((fleet.pods.keys() or {node.id for node in observation.nodes if node.roles}) | flying),
         needing=needing,
-        in_flight=question.in_flight,
+        in_flight=inputs.in_flight,
         fleet=fleet,
-        decision=_decision(question, ids, levels_first=levels_first),
+        decision=_decision(inputs, ids, levels_first=levels_first),
         levels_first=levels_first,
-        limits=limits_of(question, ids),
+        limits=limits_of(inputs, ids),
         is_read=not driver.reads_pods or isinstance(observation.workloads, Known),
         withdrawn=withdrawn,
         over=over,
-        unconfirmed=question.unconfirmed,
-        lagging=brokers_behind(question),
-        goes_at_any_time=observation.nothing_is_led and bool(to_free(question, ids)),
-        revisions=revisions_after(question),
-        disks=question.disks,
-        breaks=breaks_of(question),
+        unconfirmed=inputs.unconfirmed,
+        lagging=brokers_behind(inputs),
+        goes_at_any_time=observation.nothing_is_led and bool(to_free(inputs, ids)),
+        revisions=revisions_after(inputs),
+        disks=inputs.disks,
+        breaks=breaks_of(inputs),
     )
 
 
@@ -202,38 +211,38 @@ def _in_flight(
             yield Restarting(intent.step, intent, intent.step.state_in(observation, replication))
 
 
-def _disks(question: RestartCheckInput) -> NodeDisks:
+def _disks(inputs: RestartCheckInput) -> NodeDisks:
     """Directories that nodes had before, and those that lost them."""
-    remembered = question.remembered
+    remembered = inputs.remembered
     earlier_disks = {
-        id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(question.observation, id_)
+        id_: marks for id_, marks in remembered.disks.items() if not is_unregistered(inputs.observation, id_)
     }
     return disks_now(
-        question.observation.nodes,
+        inputs.observation.nodes,
         earlier_disks,
-        question.flying,
-        question.desired.consents,
+        inputs.flying,
+        inputs.desired.consents,
         remembered.status.spent_consents,
     )
 
 
-def _decision(question: RestartCheckInput, needing: frozenset[int], *, levels_first: bool) -> Next | None:
+def _decision(inputs: RestartCheckInput, needing: frozenset[int], *, levels_first: bool) -> Next | None:
     """The next restart, or what it waits for; None where there is nothing to restart, or not now."""
-    workloads, fleet, lost = question.observation.workloads, question.fleet, question.disks.lost
-    if question.driver.reads_pods and isinstance(workloads, Unknown):
+    workloads, fleet, lost = inputs.observation.workloads, inputs.fleet, inputs.disks.lost
+    if inputs.driver.reads_pods and isinstance(workloads, Unknown):
         return unread(workloads, "the pods could not be read")
-    if not question.permit.restarts:
-        return (nothing_is_halted(question) or waiting(question)) if question.in_flight else None
+    if not inputs.permit.restarts:
+        return (nothing_is_halted(inputs) or waiting(inputs)) if inputs.in_flight else None
     has_waits = bool(fleet.blockers or fleet.waits or fleet.without_node)
-    is_due = needing or question.in_flight or lost or has_waits or _keeps_levels(question)
-    return next_restart(question, needing) if is_due and not levels_first else None
+    is_due = needing or inputs.in_flight or lost or has_waits or _keeps_levels(inputs)
+    return next_restart(inputs, needing) if is_due and not levels_first else None
 
 
-def _keeps_levels(question: RestartCheckInput) -> bool:
+def _keeps_levels(inputs: RestartCheckInput) -> bool:
     """Tell whether a crashing node holds back the raise of a level. A downgrade is not held back, as it may be the
     cure.
     """
-    return bool(question.crashes) and any(not change.is_downgrade for change in question.changes)
+    return bool(inputs.crashes) and any(not change.is_downgrade for change in inputs.changes)
 
 
 def is_withdrawn(
@@ -257,17 +266,17 @@ def is_withdrawn(
     return holds and isinstance(observation.finalized, Known)
 
 
-def _is_over(question: RestartCheckInput, restart: Restarting) -> Result | None:
+def _early_result(inputs: RestartCheckInput, restart: Restarting) -> Result | None:
     """Result of a restart that ends because the present way of a migration restarts no node (`Permit.restarts`); None
     if it is still waited for. Its node must be in sync if that can be read, but need not stay so for a while.
     """
-    permit, id_ = question.permit, restart.step.node_id
+    permit, id_ = inputs.permit, restart.step.node_id
     if permit.restarts:
         return None
     if id_ in permit.unneeded:
         return Result.SUPERSEDED
     is_in_sync = (
-        restart.is_back if question.replication is not None else restart.step.is_a_new_process(question.observation)
+        restart.is_back if inputs.replication is not None else restart.step.is_a_new_process(inputs.observation)
     )
     return Result.APPLIED if id_ in permit.proven and is_in_sync else None
 
@@ -276,30 +285,30 @@ _NOT_JUDGED = (FailureKind.NOT_ASKED, FailureKind.WAITING_FOR_BUDGET)
 """Failures that say nothing about the partitions: in this reconciliation they were not read, though they could be."""
 
 
-def _why_withdrawn(question: RestartCheckInput, restart: Restarting) -> str:
+def _why_withdrawn(inputs: RestartCheckInput, restart: Restarting) -> str:
     """Reason why a person must not make a requested restart any more; empty if the request still holds. A person may
     take days, so it is checked in each reconciliation: another broker that fails meanwhile may have the only other
     replicas.
     """
-    id_, node = restart.step.node_id, question.node(restart.step.node_id)
+    id_, node = restart.step.node_id, inputs.node(restart.step.node_id)
     if not restart.is_asked_of_a_person:
         return ""
-    if is_withdrawn(restart.step, question.desired, question.observation, question.changes, question.permit):
+    if is_withdrawn(restart.step, inputs.desired, inputs.observation, inputs.changes, inputs.permit):
         return "it is no longer required"
-    partitions = question.observation.partitions
+    partitions = inputs.observation.partitions
     is_unread = isinstance(partitions, Unknown) and partitions.failure.kind in _NOT_JUDGED
     if node is None or node.state is not NodeState.LIVE:
         return ""  # a person may be restarting it right now
-    migrating = no_migration_is_open(question)
+    migrating = no_migration_is_open(inputs)
     if migrating is not None or is_unread:  # without partitions nothing more can be judged
         return migrating.message if migrating is not None else ""
-    if (opens := closed_until(question.desired.rollout.windows, question.remembered.current_time)) is not None:
+    if (opens := closed_until(inputs.desired.rollout.windows, inputs.remembered.current_time)) is not None:
         return opening(opens)
-    without_it = question.without(restart)
+    without_it = inputs.without(restart)
     if without_it.replication is not None and restart.step.has_left_isr_in(without_it.replication):
         # It is probably being stopped already, so only a danger to min.insync.replicas withdraws the request.
         admission = without_it.admission(availability=Availability.RESPECT_MIN_ISR)
         allowed = admission is None or admission.allows(id_)
         return "" if allowed or admission is None else forbidden_by(without_it, id_, admission.forbidding(id_)).message
-    refused = refusal_anew(question, restart)
+    refused = refusal_anew(inputs, restart)
     return refused.message if refused is not None else ""

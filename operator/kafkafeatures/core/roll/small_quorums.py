@@ -22,30 +22,30 @@ _COSTS = (
 )
 
 
-def is_only_voter(question: RestartCheckInput, id_: int) -> bool:
+def is_only_voter(inputs: RestartCheckInput, id_: int) -> bool:
     """Tell whether this node is the only voter of the quorum."""
-    quorum = question.observation.quorum
+    quorum = inputs.observation.quorum
     return isinstance(quorum, Known) and [voter.id for voter in quorum.value.voters] == [id_]
 
 
-def refused_by_small_quorum(question: RestartCheckInput, id_: int, used_consent: str) -> Stalled | None:
+def refused_by_small_quorum(inputs: RestartCheckInput, id_: int, used_consent: str) -> Stalled | None:
     """Refusal to restart a voter of a quorum of one or two; None for any other node, and where the consent is given.
 
     `used_consent`: the consent that this restart has used already.
     """
-    quorum = question.observation.quorum
+    quorum = inputs.observation.quorum
     voters = {voter.id for voter in quorum.value.voters} if isinstance(quorum, Known) else set()
     if id_ not in voters or len(voters) > 2:
         return None
-    title = question.title(id_)
+    title = inputs.title(id_)
     if len(voters) == 2:
         message = f"{title} cannot be restarted: a quorum of two voters has no majority without it"
         remedy = (
             "add a third controller, or remove one of the two from the quorum and add quorum-of-one to consents; the "
             "driver Manual has the same rule: to restart them yourself, set spec.workload.driver to None meanwhile"
         )
-        return _stalled(question, id_, Reason.ROLLOUT_HALTED, message, remedy)
-    state = state_of(QUORUM_OF_ONE, question.desired.consents, question.remembered.status.spent_consents)
+        return _stalled(inputs, id_, Reason.ROLLOUT_HALTED, message, remedy)
+    state = state_of(QUORUM_OF_ONE, inputs.desired.consents, inputs.remembered.status.spent_consents)
     if state is ConsentState.GIVEN or used_consent == QUORUM_OF_ONE:
         return None
     message = f"{title} is the only voter of the quorum; {_COSTS}"
@@ -54,10 +54,10 @@ def refused_by_small_quorum(question: RestartCheckInput, id_: int, used_consent:
             f"the consent {QUORUM_OF_ONE} was used by an earlier restart: remove it, apply the document, then add it "
             "again"
         )
-        return _stalled(question, id_, Reason.CONSENT_SPENT, message, remedy)
+        return _stalled(inputs, id_, Reason.CONSENT_SPENT, message, remedy)
     remedy = f"add controllers, or if this is acceptable, add {QUORUM_OF_ONE} to consents"
-    return _stalled(question, id_, Reason.CONSENT_REQUIRED, message, remedy)
+    return _stalled(inputs, id_, Reason.CONSENT_REQUIRED, message, remedy)
 
 
-def _stalled(question: RestartCheckInput, id_: int, reason: Reason, message: str, remedy: str) -> Stalled:
-    return stalled_by(Blocker(BlockerKind.QUORUM, message, remedy, nodes=question.nodes(id_), reason=reason))
+def _stalled(inputs: RestartCheckInput, id_: int, reason: Reason, message: str, remedy: str) -> Stalled:
+    return stalled_by(Blocker(BlockerKind.QUORUM, message, remedy, nodes=inputs.nodes(id_), reason=reason))

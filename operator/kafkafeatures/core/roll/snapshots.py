@@ -117,22 +117,22 @@ def known_since(since: datetime, running: Iterable[PlannedAbsence]) -> datetime:
     return min((since, *proofs))
 
 
-def snapshots_are_newer(question: RestartCheckInput) -> Refusal | None:
+def snapshots_are_newer(inputs: RestartCheckInput) -> Refusal | None:
     """No controller would replay a level that its new binary does not support."""
-    past, read_at = question.observation.past_levels, question.pods_read_at
+    past, read_at = inputs.observation.past_levels, inputs.pods_read_at
     given_up_levels: GivenUp = {}
     since: datetime | None = None
     if past is not None:
         given_up_levels, since, read_at = past.given_up_at, past.since, past.at
-    pods = {id_: pod for id_, pod in question.fleet.pods.items() if not pod.terminating}
-    needing = question.fleet.needing.keys() - question.stuck
-    for name, supports in question.ranges_of_binaries.items():
-        running = [PlannedAbsence(node, pods[id_].started_at, supports) for id_ in pods for node in question.nodes(id_)]
+    pods = {id_: pod for id_, pod in inputs.fleet.pods.items() if not pod.terminating}
+    needing = inputs.fleet.needing.keys() - inputs.stuck
+    for name, supports in inputs.ranges_of_binaries.items():
+        running = [PlannedAbsence(node, pods[id_].started_at, supports) for id_ in pods for node in inputs.nodes(id_)]
         to_restart = [
             process for process in running if process.node.id in needing and pods[process.node.id].stateful_set == name
         ]
         if past is None:
-            since = read_at - _known_for(question, name)
+            since = read_at - _known_for(inputs, name)
         snapshot = awaited(to_restart, given_up_levels, since and known_since(since, running), read_at)
         if snapshot is None:
             continue
@@ -154,15 +154,15 @@ def snapshots_are_newer(question: RestartCheckInput) -> Refusal | None:
     return None
 
 
-def _known_for(question: RestartCheckInput, stateful_set: str) -> timedelta:
+def _known_for(inputs: RestartCheckInput, stateful_set: str) -> timedelta:
     """Time for which nodes of this StatefulSet could be restarted to its present revision (`RevisionStatus.since`), as
     far as this process has counted it: no finalized level has forbidden it for so long.
     """
     revisions = (
-        question.revisions.get(target_of(owner)) for owner in question.fleet.sets.values() if owner.name == stateful_set
+        inputs.revisions.get(target_of(owner)) for owner in inputs.fleet.sets.values() if owner.name == stateful_set
     )
     since = next((revision.since for revision in revisions if revision is not None), None)
-    return question.remembered.known_for(since) if since is not None else timedelta()
+    return inputs.remembered.known_for(since) if since is not None else timedelta()
 
 
 def _time(moment: datetime) -> str:

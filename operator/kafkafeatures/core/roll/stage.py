@@ -17,8 +17,8 @@ from kafkafeatures.api.reasons import BlockerKind, Condition, Reason
 from kafkafeatures.api.status import ExcusedTopics, PlannedStage, Status
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.engine.blockers import Blocker
-from kafkafeatures.core.engine.consents import unverified_among
-from kafkafeatures.core.engine.costs import as_planned, excused_in
+from kafkafeatures.core.engine.consents import spend, unverified_among
+from kafkafeatures.core.engine.costs import excused_in, without_marks
 from kafkafeatures.core.engine.decisions import PARTITIONS_ARE_NOT_NEEDED, Act, Decision, Done, Stalled, blocked
 from kafkafeatures.core.engine.desired_state import ApprovalPolicy, DesiredState, Mode
 from kafkafeatures.core.engine.kind import ReadContext, ReadRequirements, StageInput
@@ -120,11 +120,11 @@ class RollState(StageState, frozen=True):
         node, desired = self.facts.observation.node(step.node_id), self.facts.desired
         if node is None or node.state is not NodeState.LIVE:
             return None
-        question = LevelCheckInput(
+        inputs = LevelCheckInput(
             self.facts.observation, self.changes, consents=desired.consents, spent=self.facts.memory.spent,
             cluster_flags=desired.cluster_flags,
         )  # fmt: skip
-        lasting_blockers = tuple(blocker for blocker in blockers(question) if blocker.kind in NO_RESTART_CURES)
+        lasting_blockers = tuple(blocker for blocker in blockers(inputs) if blocker.kind in NO_RESTART_CURES)
         halt = blocked(lasting_blockers) if lasting_blockers else None
         return (
             replace(halt, message=f"{halt.message}; {lasting_blockers[0].remedy}")
@@ -141,7 +141,9 @@ class RollState(StageState, frozen=True):
 
     @property
     def unverified(self) -> tuple[str, ...]:
-        """Consents that its restarts use, and that may have been used before the status began."""
+        """Consents that its restarts use, and that may have been used before: the status does not reach back far enough
+        to tell.
+        """
         return unverified_of(self.roll, self.part.planned, self.facts)
 
     @property
@@ -166,8 +168,7 @@ class RollState(StageState, frozen=True):
         """The status in which the consent `single-replica-topics` is spent, if the roll has ended."""
         if self.roll.is_active or status.rollout is None or not status.rollout.is_in_progress:
             return status
-        spent = {*status.spent_consents, *({SINGLE_REPLICA_TOPICS} & self.facts.desired.consents)}
-        return replace(status, spent_consents=tuple(sorted(spent)))
+        return spend(status, self.facts.desired.consents & {SINGLE_REPLICA_TOPICS})
 
     @property
     def stage_memory(self) -> Mapping[str, StageMemory]:
@@ -179,8 +180,7 @@ class RollState(StageState, frozen=True):
         From then on only this roll has them, by `status.rollout`.
         """
         breaks = self.roll.breaks.consents if restarted_by(decision) is not None else frozenset[str]()
-        if used := spent_by(decision, self.part.excused) | breaks:
-            status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
+        status = spend(status, spent_by(decision, self.part.excused) | breaks)
         return with_requests(self.roll, self.facts, decision, status)
 
     def reported(self, decision: Decision, status: Status, previous: Status) -> Status:
@@ -238,10 +238,10 @@ class Rolls:
             changes=changes_in(later),
             unavailable=replication.never_available() if replication is not None and has_consent else None,
         )
-        planned = as_planned(excused.topics if excused is not None else None)
+        planned = without_marks(excused.topics if excused is not None else None)
         if not is_known:  # the plan keeps the topics that it showed, so that its hash stays the same
             standing = facts.memory.plan if facts.observation.shows_levels else None
-            planned = as_planned(excused_in(standing.stages) if standing is not None else None)
+            planned = without_marks(excused_in(standing.stages) if standing is not None else None)
         return RollProposal(pods_in(facts.observation), excused, planned)
 
     def judge(self, facts: StageInput, proposal: Proposal) -> RollState | None:
@@ -267,8 +267,7 @@ def with_requests(roll: Roll, facts: StageInput, decision: Decision, status: Sta
     when it was not repeated: once that is longer than a request can be on its way, the restart ends
     (`RestartInFlight.settle`), and no other node waits for it any more.
     """
-    if used := roll.disks.used:
-        status = replace(status, spent_consents=tuple(sorted({*status.spent_consents, *used})))
+    status = spend(status, roll.disks.used)
     for restart in roll.in_flight:
         if restart.may_be_unsent or restart.step.is_not_wanted(facts.observation):
             repeats = isinstance(decision, Act) and decision.step == restart.step
@@ -291,10 +290,10 @@ def restarted_by(decision: Decision) -> int | None:
 
 
 def unverified_of(roll: Roll | None, planned: ExcusedTopics | None, facts: StageInput) -> tuple[str, ...]:
-    """Consents that remaining restarts use, and that may have been used before the status began: an earlier status,
-    which would show that, may be lost.
+    """Consents that remaining restarts use, and that may have been used before: an earlier status, which would show
+    that, may be lost.
 
-    `planned`: topics that these restarts make unavailable.
+    planned: topics that these restarts make unavailable.
     """
     if roll is None or not roll.needing:
         return ()

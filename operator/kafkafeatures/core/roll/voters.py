@@ -32,51 +32,51 @@ CRASHES_WITHIN = timedelta(minutes=10)
 """Time after which a container no longer counts as crashing: kubelet, too, forgets earlier crashes then."""
 
 
-def voters_allow(question: RestartCheckInput, id_: int | None = None) -> Wait | None:
+def voters_allow(inputs: RestartCheckInput, id_: int | None = None) -> Wait | None:
     """Wait that keeps this node (None: any broker) from being restarted now; None if it may be. A voter that is the
     only one missing may be restarted itself. If several crash, each of them may, or they would wait for each other;
-    `may_restart` makes sure that a majority remains.
+    `why_not_restart` makes sure that a majority remains.
     """
-    missing = {voter: reason for voter, reason in _missing(question) if voter != id_}
-    if not missing or all(_crashes(voter, question) for voter in (id_, *missing)):
+    missing = {voter: reason for voter, reason in _missing(inputs) if voter != id_}
+    if not missing or all(_crashes(voter, inputs) for voter in (id_, *missing)):
         return None
-    is_broker = id_ is None or not question.is_controller(id_)
-    if is_broker and question.permit.is_half_done and _majority_stays(question, len(missing)):
+    is_broker = id_ is None or not inputs.is_controller(id_)
+    if is_broker and inputs.permit.is_half_done and _majority_stays(inputs, len(missing)):
         return None
     voter, reason = next(iter(missing.items()))
     remainder = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-    message = f"no node is restarted while a voter is missing: {question.title(voter)} {reason}{remainder}"
-    pod = question.fleet.pods.get(voter)
+    message = f"no node is restarted while a voter is missing: {inputs.title(voter)} {reason}{remainder}"
+    pod = inputs.fleet.pods.get(voter)
     delete = ", and delete the pod if it does not run again by itself" if pod is not None and pod.waiting else ""
     look = f"see `kubectl logs {pod.name}`{delete}; " if pod is not None else ""
-    remedy = f"{look}bring {question.title(voter)} back, or remove it from the quorum if it no longer exists"
-    nodes = tuple(node for missing_id in missing for node in question.nodes(missing_id))
+    remedy = f"{look}bring {inputs.title(voter)} back, or remove it from the quorum if it no longer exists"
+    nodes = tuple(node for missing_id in missing for node in inputs.nodes(missing_id))
     blocker = Blocker(BlockerKind.QUORUM, message, remedy, nodes=nodes)
     return waits_on(blocker, Reason.WAITING_FOR_QUORUM)
 
 
-def _majority_stays(question: RestartCheckInput, missing: int) -> bool:
+def _majority_stays(inputs: RestartCheckInput, missing: int) -> bool:
     """Tell whether more than half of the voters are there, without those in flight. `missing`: number of others that
     are missing.
     """
-    quorum = question.observation.quorum
+    quorum = inputs.observation.quorum
     voters = {voter.id for voter in quorum.value.voters} if isinstance(quorum, Known) else set[int]()
-    away = missing + len(question.flying & voters)
+    away = missing + len(inputs.flying & voters)
     return 2 * (len(voters) - away) > len(voters)
 
 
-def _missing(question: RestartCheckInput) -> Iterator[tuple[int, str]]:
+def _missing(inputs: RestartCheckInput) -> Iterator[tuple[int, str]]:
     """Voters that are missing, and why; without those in flight, which the roll waits for anyway."""
-    if isinstance(question.observation.quorum, Unknown):
+    if isinstance(inputs.observation.quorum, Unknown):
         return
-    quorum = question.observation.quorum.value
+    quorum = inputs.observation.quorum.value
     ids = sorted(voter.id for voter in quorum.voters)
-    some_answer = any(_answers(node) for id_ in ids for node in question.nodes(id_))
+    some_answer = any(_answers(node) for id_ in ids for node in inputs.nodes(id_))
     for id_ in ids:
-        if id_ in question.flying:
+        if id_ in inputs.flying:
             continue
-        node, pod = question.node(id_), question.fleet.pods.get(id_)
-        reason = _reason_by_pod(pod, question) if pod is not None else ""
+        node, pod = inputs.node(id_), inputs.fleet.pods.get(id_)
+        reason = _reason_by_pod(pod, inputs) if pod is not None else ""
         if reason:
             yield id_, reason
         elif not is_caught_up(id_, quorum):
@@ -86,14 +86,14 @@ def _missing(question: RestartCheckInput) -> Iterator[tuple[int, str]]:
             yield id_, "does not answer"
 
 
-def _crashes(id_: int | None, question: RestartCheckInput) -> bool:
+def _crashes(id_: int | None, inputs: RestartCheckInput) -> bool:
     """Tell whether the container of this node ended by itself moments ago, and the node needs a restart: a new revision
     may be what it lacks.
     """
-    pod = None if id_ is None or id_ not in question.fleet.needing else question.fleet.pods.get(id_)
+    pod = None if id_ is None or id_ not in inputs.fleet.needing else inputs.fleet.pods.get(id_)
     if pod is None or pod.terminating or pod.draining or not pod.restarts:
         return False
-    return bool(pod.waiting) or _crashed_recently(pod.started_at, question.pods_read_at)
+    return bool(pod.waiting) or _crashed_recently(pod.started_at, inputs.pods_read_at)
 
 
 def _answers(node: Node) -> bool:
@@ -104,13 +104,13 @@ def _is_unknown_address(node: Node) -> bool:
     return isinstance(node.answer, Unknown) and node.answer.failure.kind is FailureKind.NOT_ASKED
 
 
-def _reason_by_pod(pod: Pod, question: RestartCheckInput) -> str:
+def _reason_by_pod(pod: Pod, inputs: RestartCheckInput) -> str:
     """Reason to count a voter as missing, by its pod; empty if the pod shows none."""
     if pod.terminating or pod.draining:
         return f"is about to stop, with its pod {pod.name}"
     if pod.waiting:
         return f"is not there: its pod {pod.name} does not run: {pod.waiting}{pod.restarts_text}"
-    if pod.restarts and _crashed_recently(pod.started_at, question.pods_read_at):
+    if pod.restarts and _crashed_recently(pod.started_at, inputs.pods_read_at):
         return f"crashes: the container of its pod {pod.name} was{pod.restarts_text.removeprefix(',')}"
     return ""
 

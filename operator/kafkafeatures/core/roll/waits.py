@@ -28,14 +28,14 @@ before `POLL` or after `REFUSED_POLL`. It is early at first, as a script restart
 """
 
 
-def unconfirmed(question: RestartCheckInput, obstacle: PodObstacle, meanwhile: str = "") -> Wait:
+def unconfirmed(inputs: RestartCheckInput, obstacle: PodObstacle, meanwhile: str = "") -> Wait:
     """Wait for a node whose pod is not confirmed: since when, and what to do about it. `meanwhile`: message about what
     the other nodes wait for.
     """
-    since = f" since {question.unconfirmed[obstacle.node.id]}" if obstacle.node is not None else ""
+    since = f" since {inputs.unconfirmed[obstacle.node.id]}" if obstacle.node is not None else ""
     text = f"{obstacle.text}{since}; {obstacle.remedy}" + (f"; of the others: {meanwhile}" if meanwhile else "")
     subject = obstacle.node.title if obstacle.node is not None else "pods"
-    return Wait(Reason.ROLLING_NODES, text, delay=2.0, subject=subject, remedy=obstacle.remedy)
+    return Wait(Reason.ROLLING_NODES, text, subject=subject, remedy=obstacle.remedy)
 
 
 def stalled(
@@ -63,26 +63,26 @@ def why_not_running(pod: Pod) -> str:
     return ", ".join(dict.fromkeys(reason for reason in (pod.waiting, pod.ended_for) if reason))
 
 
-def waiting(question: RestartCheckInput) -> Wait:
+def waiting(inputs: RestartCheckInput) -> Wait:
     """A wait for the nodes in flight, which names the first that is not back."""
-    late = [restart for restart in question.in_flight if not restart.is_back] or list(question.in_flight)
-    first, remaining = late[0], len(question.in_flight) - 1
+    late = [restart for restart in inputs.in_flight if not restart.is_back] or list(inputs.in_flight)
+    first, remaining = late[0], len(inputs.in_flight) - 1
     stable = ""
     if first.is_back:
-        stable = f"; waiting until it has been stable for {format_span(question.desired.rollout.stable_for)}"
-    elif question.is_left_behind(first.step):
+        stable = f"; waiting until it has been stable for {format_span(inputs.desired.rollout.stable_for)}"
+    elif inputs.is_left_behind(first.step):
         stable = f"; delete pod {first.step.pod} if it does not come back: its next one is of the current revision"
-    elif first.step.pod and first.state.phase is ReturnPhase.RECOVERING and question.is_late(first):
+    elif first.step.pod and first.state.phase is ReturnPhase.RECOVERING and inputs.is_late(first):
         stable = f"; {look_at(first.step.pod)}: a log may take hours to recover, and if it hangs, delete the pod"
     text = f"{first.state.detail}{stable}" + (f" (and {remaining} more in flight)" if remaining else "")
     poll = POLL
     if first.is_asked_of_a_person:
-        seconds = question.remembered.age_of(first.sent_step.at).total_seconds()
+        seconds = inputs.remembered.age_of(first.sent_step.at).total_seconds()
         poll = min(max(seconds / AGE_DIVISOR, POLL), REFUSED_POLL)
     return Wait(
         Reason.ROLLING_NODES,
         text,
-        delay=max(poll, len(question.observation.nodes) / NODES_A_SECOND),
+        delay=max(poll, len(inputs.observation.nodes) / NODES_A_SECOND),
         is_dated=first.is_back,  # the message has the time that it lasts
         subject=first.step.title,
         remedy=_remedy_of(first),

@@ -34,12 +34,9 @@ class Unusable(Exception):
 class Race(Generic[T]):
     """A race of attempts, one for each address. `attempt` returns the result, or raises `KafkaError` or `Unusable`."""
 
-    def __init__(
-        self, addresses: Sequence[Address], attempt: Callable[[Address], Awaitable[T]], stagger: float = STAGGER
-    ) -> None:
+    def __init__(self, addresses: Sequence[Address], attempt: Callable[[Address], Awaitable[T]]) -> None:
         self._waiting = list(dict.fromkeys(addresses))
         self._attempt = attempt
-        self._stagger = stagger
         self._tasks: dict[asyncio.Task[T | Failure], Address] = {}
 
     async def winner(self) -> T | None:
@@ -56,7 +53,7 @@ class Race(Generic[T]):
                 running.append(task)
             elif not running:
                 return None
-            pause = self._stagger if self._waiting else None
+            pause = STAGGER if self._waiting else None
             await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
 
     async def close(self) -> None:

@@ -9,7 +9,7 @@
     ├── TlsFailed                    the handshake failed, or one side speaks TLS and the other not
     ├── AuthenticationFailed         SASL said no, or no token could be had
     ├── NotKafka                     bytes that are no Kafka protocol
-    ├── UnsupportedApi               the node does not offer the question; nothing was sent
+    ├── UnsupportedApi               the node has no version of the request that we speak; nothing was sent
     ├── Stale                        answers come, but no sign of a majority behind them
     ├── ResponseTooLarge             what the node sends takes more memory than it may (`memory_budget.py`)
     ├── RequestWithheld              we gave it up ourselves right before it was written; nothing was sent

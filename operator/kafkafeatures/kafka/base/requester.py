@@ -62,7 +62,7 @@ class Requester:
         """The user at the listeners of a role; empty where TLS or a token names it."""
         return self._principals[role]
 
-    def in_words(self, text: str, role: Role) -> str:
+    def filled_in(self, text: str, role: Role) -> str:
         """The text with the principal and the bootstrap servers in place of their placeholders."""
         if GRANT not in text:
             return text
@@ -81,7 +81,7 @@ class Requester:
             return reading
         principal = self._principals[role]
         message = reading.message.replace("this user", principal) if principal else reading.message
-        return replace(reading, message=message, remedy=self.in_words(reading.remedy, role))
+        return replace(reading, message=message, remedy=self.filled_in(reading.remedy, role))
 
     def of_readings(self, readings: Readings) -> Readings:
         """The readings, with `named` applied to each failure in them."""
@@ -102,7 +102,9 @@ class Requester:
 
 
 def _with_other_listener(probe: ClusterProbe, kinds: Set[FailureKind]) -> ClusterProbe:
-    """Brokers answer to these settings, and no controller does: its listener may want others."""
+    """The probe of a cluster whose brokers answer and whose controllers do not: failures of controllers get the remedy
+    for a listener that needs other settings.
+    """
     nodes = tuple(
         replace(node, answer=_of_other_listener(node.answer, kinds)) if node.role is Role.CONTROLLER else node
         for node in probe.nodes

@@ -1,4 +1,4 @@
-"""Where a cluster is and how to speak to it, resolved: no reference to any Secret is left in here.
+"""Addresses of a cluster and the security of its listeners, resolved: values, no references to Secrets.
 
 Made by `cli/cluster/connect.py` and `reconcile/credentials.py`, read by everything that connects. `repr` of every type
 hides what must not be printed.

@@ -1,4 +1,4 @@
-"""Judges which of the rights that a purpose needs our user has, which are missing, and which are unknown. No I/O.
+"""Judges the rights that a purpose needs: which are granted to our user, which are missing, which are unknown. No I/O.
 
 Called by `kafka/probe/witnesses.py`, with the answers of the nodes, which are called witnesses here. Each node decides
 for itself: `super.users` may name the user in the properties of one node and not of another. So a right is granted only
@@ -256,7 +256,7 @@ def _commands(findings: Sequence[RightFinding], requester: Requester, before_cop
                 grants.setdefault(key, (role, {}))[1][finding.right] = None
     for (_, resource), (role, rights) in grants.items():
         operations = " ".join(f"--operation {right}" for right in rights)
-        yield requester.in_words(f"{GRANT} {operations} {resource.flag}", role)
+        yield requester.filled_in(f"{GRANT} {operations} {resource.flag}", role)
     if before_copy and any(Role.CONTROLLER in finding.lacking for finding in findings):
         yield IN_FILES.replace("User:NAME", requester.principal(Role.CONTROLLER) or "User:NAME")
 

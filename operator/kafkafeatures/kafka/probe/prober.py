@@ -207,7 +207,8 @@ def _unidentified_controllers(
 ) -> tuple[ProbedNode, ...]:
     """Bootstrap controllers that no list names: without the list (old metadata.version) their ids are unknown.
 
-    A bootstrap broker always comes with a list; one that is not in it is another name of one that is.
+    There are no such brokers, as every broker answers with a list of brokers. A bootstrap address that is not in it is
+    another address of a broker that is.
     """
     return tuple(
         prober.record_answer(role, None, address, node_answer(contact.api_versions))

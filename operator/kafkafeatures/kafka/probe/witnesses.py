@@ -77,7 +77,9 @@ async def _witness(pool: Pool, node: ProbedNode) -> Witness:
         silent = dict.fromkeys(_JUDGED[node.role], node.answer)
         return Witness(node.role, node.id, str(_address(node)), silent, node.answer)
     answers, settings = await asyncio.gather(_rights_on(pool, node), _own_settings(pool, node))
-    rights = {right: _may_read_settings(settings) if answer is None else answer for right, answer in answers.items()}
+    rights = {
+        right: _right_to_read_settings(settings) if answer is None else answer for right, answer in answers.items()
+    }
     return Witness(node.role, node.id, str(_address(node)), rights, _authorizer(settings))
 
 
@@ -147,11 +149,13 @@ async def _through_broker(pool: Pool, broker: ProbedNode) -> Witness:
 
 
 async def _own_settings(pool: Pool, node: ProbedNode) -> NodeSettings | Failure:
-    """A node whose id is unknown is asked for node 0: it checks the right before it compares the id."""
+    """The settings that a node reports of itself, with its authorizer. A node whose id is unknown is asked for node 0:
+    it checks the right before it compares the id.
+    """
     return await node_settings(pool, node.role, node.id or 0, _address(node), (AUTHORIZER,))
 
 
-def _may_read_settings(settings: NodeSettings | Failure) -> Answer:
+def _right_to_read_settings(settings: NodeSettings | Failure) -> Answer:
     """The answer for DESCRIBE_CONFIGS. A node with another id has checked the right before it compared the id."""
     if isinstance(settings, NodeSettings) or settings.kind is FailureKind.ANOTHER_NODE:
         return True

@@ -145,7 +145,7 @@ class RecordedLog:
             return Appended(last, len(batches), began, gap)
 
     def close_segment(self, *, if_due: bool = True) -> None:
-        """Give the open segment its final name, if there is one (and it is old enough)."""
+        """Give the open segment its final name, if there is one. `if_due`: only if it is `close_after` seconds old."""
         open_segments = (_open_of(name, 0) for name in self._listed())
         if not any(segment is not None and (not if_due or self._is_due(segment)) for segment in open_segments):
             return  # by names alone, since this is called for many logs
@@ -157,8 +157,8 @@ class RecordedLog:
         return files.in_order(self._listed())[0]
 
     def wants_snapshot(self) -> bool:
-        """True if the segments since the last snapshot are at least as large as that. So snapshots take no more room
-        than the log.
+        """True if there is no snapshot, or the segments since the last one are at least as large as it is: so snapshots
+        take no more room than the log.
         """
         sizes = dict(self._sizes_by_name())
         snapshots, segments = files.in_order(sizes)

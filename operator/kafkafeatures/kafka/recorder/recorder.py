@@ -82,10 +82,10 @@ class RecordingListener(Protocol):
     def gap(self, resource: Resource) -> None:
         """Records are missing in a recording, or it was begun anew because the log contradicts it."""
 
-    def holds(self, size: int) -> None:
+    def note_size(self, size: int) -> None:
         """Called with the size of all recordings in bytes."""
 
-    def has_room(self, resource: Resource, size: int) -> None:
+    def note_room(self, resource: Resource, size: int) -> None:
         """Called with the bytes that can be recorded before the oldest segments are removed."""
 
 
@@ -176,7 +176,7 @@ class LogRecorder:
                 complete = await self._record(recording, source)
                 if recording.log is not None:
                     room = await self._with_files(partial(self._recordings.room, recording.log))
-                    self._watcher.has_room(recording.resource, room)
+                    self._watcher.note_room(recording.resource, room)
                 if complete:
                     self._watcher.recorded(recording.resource)
             self._say(recording, "", "")
@@ -189,7 +189,7 @@ class LogRecorder:
         finally:
             recording.turn = None
             self._begun.pop(recording.resource, None)
-            self._watcher.holds(self._recordings.held)
+            self._watcher.note_size(self._recordings.held)
 
     async def _record(self, recording: _Recording, source: LogSource) -> bool:
         if recording.log is None:

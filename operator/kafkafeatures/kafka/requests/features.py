@@ -251,7 +251,7 @@ async def validate(
         if not isinstance(verdict, DryRunUnavailable):
             return verdict
         if verdict.rights:
-            return replace(verdict, reason=pool.requester.in_words(verdict.reason, role))
+            return replace(verdict, reason=pool.requester.filled_in(verdict.reason, role))
         reasons.append(verdict.reason)
     return DryRunUnavailable("; ".join(reasons) or "no address of the active controller or of a live broker is known")
 

@@ -1,7 +1,7 @@
 """SASL authentication of a connection, before its first request and again before the session expires (KIP-368).
 
-Called by `connection.py` if there are credentials. It decides how failures are explained to users. It stores no secret:
-tokens are kept by `oauth.py`, and `sasl.py` has the exchanges of the mechanisms.
+Called by `connection.py` if there are credentials. It decides how failures are explained to users. Tokens are fetched
+and kept by `oauth.py`; `sasl.py` has the exchanges of the mechanisms.
 """
 
 from __future__ import annotations

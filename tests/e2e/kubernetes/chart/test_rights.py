@@ -85,7 +85,7 @@ def test_the_operator_has_rights_only_in_its_namespaces_and_may_discover_kinds(
     assert {"name": "KAFKAFEATURES_NAMESPACES", "value": ",".join(watched)} in container["env"]
 
 
-def test_all_namespaces_are_watched_only_with_watch_all_namespaces() -> None:
+def test_with_watch_all_namespaces_the_operator_has_its_rights_in_all_and_watches_all() -> None:
     objects = render({**ALL, "rbac": {"aggregateClusterRoles": False}})
     assert any("secrets" in rule.get("resources", ()) for rule in only(objects, "ClusterRole")["rules"])
     assert not of_kind(objects, "Role")

@@ -35,9 +35,14 @@ def test_resources_that_require_action_are_listed_first_with_reason_and_age(orde
         stalled.delete(stalled.name)
 
 
-def test_flags_of_kubectl_are_accepted_in_front_of_the_command(orders: Orders, person: Person) -> None:
-    assert orders.name in person.run("-n", NS, "list").stdout
-    assert f"no KafkaFeatures (kafkafeatures.dev/v1alpha1) in namespace {NS}" in person.run("list", "-l", "a=b").stderr
+def test_flags_of_kubectl_are_accepted_in_front_of_the_command_and_behind_it(orders: Orders, person: Person) -> None:
+    for words in (("-n", NS, "list"), ("list", "-n", NS)):
+        assert orders.name in person.run(*words).stdout
+
+
+def test_a_list_without_a_resource_names_the_namespace(orders: Orders, person: Person) -> None:
+    none_has_this_label = person.run("-n", NS, "list", "-l", "a=b")
+    assert f"no KafkaFeatures (kafkafeatures.dev/v1alpha1) in namespace {NS}" in none_has_this_label.stderr
 
 
 def test_list_of_all_namespaces_needs_the_right_in_all_namespaces(

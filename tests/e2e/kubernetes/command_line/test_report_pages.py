@@ -63,9 +63,15 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     registered at the very end of that.
     """
     absences = [away("broker", 3, *range(at, at + 5)) for at in (0, 20, 40)] + [away("controller", 101, 60)]
-    stretch = Stretch(MS, MS + 400, 2, True, False, 1)
-    strip = Strip("payments.settlements", 0, 3, 2, 0, 0, 400, False, (stretch,))
-    history = RollHistory(None, Moment(MS + 60_000, 99), tuple(absences), (strip,), 1, 0, 0, 4, True, 0)
+    stretch = Stretch(begin_ms=MS, end_ms=MS + 400, in_sync=2, has_leader=True, below_minimum=False, offset=1)
+    strip = Strip(
+        topic="payments.settlements", partition=0, replicas=3, fewest=2, without_leader_ms=0, below_minimum_ms=0,
+        under_replicated_ms=400, lasts=False, stretches=(stretch,),
+    )  # fmt: skip
+    history = RollHistory(
+        known_from=None, end=Moment(at_ms=MS + 60_000, offset=99), absences=tuple(absences), strips=(strip,),
+        affected=1, without_leader=0, below_minimum=0, partitions=4, minimum_known=True, unreadable=0,
+    )  # fmt: skip
     events = [*event(EMPTY, in_flight(RESTART)), *event(in_flight(RESTART), ended(RESTART), NOW + timedelta(seconds=9))]
     events.append(SeenEvent(at=stamp(NOW), reason="Blocked", note="run `kafkafeatures describe`"))
     folder = tmp_path_factory.mktemp("report")

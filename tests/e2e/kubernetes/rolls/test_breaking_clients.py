@@ -60,7 +60,7 @@ class GatedRoll(Resources):
                 "requestTimeout": "5s",
             },
             workload={"driver": "StatefulSet", "statefulSet": {"brokers": ["brokers"]}},
-            rollout={"stableFor": "3s", "nodeTimeout": "60s"},
+            rollout={"stableFor": "3s", "nodeTimeout": "180s"},
             clientEvidence={"target": "4.1", "windowDays": 1, "policy": "Gate", "prometheus": {"url": self._url}},
             consents=list(consents),
         )
@@ -212,7 +212,7 @@ def test_a_roll_is_held_until_each_api_version_in_use_that_the_release_lacks_has
     assert gated.pods(USER, "eviction") == Counter()
 
     gated.consents_to(*consents_for(CLIENT, OTHER_CLIENT))
-    gated.wait(NAME, "NodesRolled")
+    gated.wait(NAME, "NodesRolled", 280)  # three brokers, one after the other
     assert gated.pods(USER, "eviction") == gated.pods(STATEFUL_SETS, "") == pods
     assert sorted(gated.status(NAME)["spentConsents"]) == consents_for(CLIENT, OTHER_CLIENT)
     assert not gated.works(CLIENT)

@@ -1,0 +1,126 @@
+"""A cluster that is copied each hour: each run reads what is new, and makes the tables that one run over all makes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from featurelog.delta import SCHEMAS
+from featurelog.engine import RowsOfPart
+from featurelog.parts import METADATA_RECORDS
+from kafkafeatures.api.values import replace
+from kafkasim.fleet.files import write_cluster
+from kafkasim.fleet.history import History, live
+from kafkasim.fleet.plan import SMALL, UNTIL_MS, Story, draw
+from kraftlog.files import DIRECTORY
+from tests.featurelog.inputs import run, tables
+
+DAYS = 8
+SCALE = replace(SMALL, days=DAYS, kept_days=DAYS, copies=3)
+HOUR = 1 / 24
+
+
+@pytest.fixture
+def history() -> History:
+    """Eight days of a cluster."""
+    plan = next(each for each in draw(SCALE, seed=1) if each.story is Story.FINALIZED)
+    return live(plan, SCALE, until_ms=UNTIL_MS)
+
+
+class Outputs:
+    """Tables that are continued from run to run, and such that are made at once."""
+
+    def __init__(self, folder: Path, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.history = folder, history
+        self.opened = self.first = 0
+        read = RowsOfPart.__call__
+
+        def counted(part: RowsOfPart) -> Iterator[pa.RecordBatch]:
+            self.opened += 1
+            return read(part)
+
+        monkeypatch.setattr(RowsOfPart, "__call__", counted)
+
+    def copy(self) -> None:
+        """Copy the files that are new or have grown; nothing that Kafka has deleted is removed."""
+        grown, inputs = self.folder / "grown", self.folder / "in" / "orders"
+        write_cluster(grown, self.history, SCALE)
+        for path in filter(Path.is_file, grown.rglob("*")):
+            target = inputs / path.relative_to(grown)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists() or target.read_bytes() != path.read_bytes():
+                path.replace(target)
+        shutil.rmtree(grown)
+
+    def log_of(self, node: str) -> Path:
+        return self.folder / "in" / "orders" / node / DIRECTORY
+
+    def nodes(self) -> list[str]:
+        return sorted(path.name for path in (self.folder / "in" / "orders").iterdir())
+
+    def opened_by_a_run(self) -> tuple[int, list[str]]:
+        """How many parts the next run opens to make tables, and why it read everything again. Its tables are compared
+        with those of a run over all.
+        """
+        self.opened = 0
+        summary = run([self.folder / "in"], self.folder / "continued", piece=1 << 24)
+        opened = self.opened
+        whole = self.folder / "whole"
+        run([self.folder / "in"], whole, piece=1 << 24)
+        assert derived(self.folder / "continued") == derived(whole)
+        shutil.rmtree(whole)
+        return opened, summary.read_again
+
+
+def derived(output: Path) -> dict[str, list[str]]:
+    """All rows of the tables that are made of the records. The records may have another NoOp at the end of a run."""
+    return {name: rows for name, rows in tables(output).items() if name in SCHEMAS and name != METADATA_RECORDS}
+
+
+@pytest.fixture
+def outputs(tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch) -> Outputs:
+    """The eight days were read."""
+    outputs = Outputs(tmp_path, history, monkeypatch)
+    outputs.copy()
+    outputs.first, why = outputs.opened_by_a_run()
+    assert not why
+    return outputs
+
+
+def test_an_hour_more_reads_the_parts_behind_the_checkpoint(outputs: Outputs, history: History) -> None:
+    for number in range(1, 4):
+        if number == 2:
+            history.roll()
+        history.until_day(DAYS + number * HOUR)
+        outputs.copy()
+        opened, why = outputs.opened_by_a_run()
+        assert opened < outputs.first / 2
+        assert not why
+
+
+def _lose(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def _damage(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[20] ^= 0xFF  # in the header, by which a run sees whether it is the same file
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("change", [_lose, _damage])
+def test_another_file_below_the_checkpoint_makes_the_tables_of_all_records(
+    outputs: Outputs, history: History, change: Callable[[Path], None]
+) -> None:
+    history.until_day(DAYS + HOUR)
+    outputs.copy()
+    node = outputs.nodes()[0]
+    first = min(path for path in outputs.log_of(node).iterdir() if path.suffix == ".log")
+    change(first)
+    opened, why = outputs.opened_by_a_run()
+    assert opened > outputs.first
+    assert why == [f"orders: all records were read again: {node}/{first.name} was replaced"]

@@ -16,6 +16,7 @@ from tests.amounts import SOAK
 from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.settings import HEAP
 from tests.e2e.pipeline.standalone import cluster
+from tests.featurelog import evidence
 from tests.featurelog.inputs import SEGMENT, made_log, put, run, tables
 from tests.featurelog.killing import Looks, Points
 
@@ -145,3 +146,17 @@ def test_a_table_that_a_worker_cannot_write_ends_the_run_as_on_one_core(inputs: 
         run(inputs, tmp_path / "out")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"featurelog.delta.OutputError: {error.value}"
+
+
+def test_evidence_about_clients_gives_the_same_tables_on_spark_as_on_one_core(tmp_path: Path) -> None:
+    evidence.logs(tmp_path / "logs")
+    evidence.everything(tmp_path / "evidence")
+    values = sparks.arguments(tmp_path / "logs", tmp_path / "out", tmp_path / "evidence", HEAP)
+    for count in (8, 1):
+        summary = sparks.said(sparks.script("tests.e2e.pipeline.client_runs", *values))
+        assert summary == {"files": count, "problems": []}
+        evidence.run(tmp_path / "logs", tmp_path / "expected", [tmp_path / "evidence"])
+        expected = tables(tmp_path / "expected")
+        assert tables(tmp_path / "out") == expected
+        assert expected["client_blockers"]
+        evidence.place(tmp_path / "evidence", 2, evidence.LOG, evidence.lines(evidence.TIMES))

@@ -25,7 +25,10 @@ Row = dict[str, Any]
 
 _READINESS = "upgrade_readiness"
 """The table by which the gate judges."""
-_PAGE_TABLES = ("node_registrations", "feature_timeline", "migration_timeline", "rolls", "drift", "data_quality")
+_PAGE_TABLES = (
+    "node_registrations", "feature_timeline", "migration_timeline", "rolls", "drift", "data_quality",
+    "client_readiness", "client_blockers", "evidence_coverage",
+)  # fmt: skip
 """Further tables that pages show."""
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
 """Characters of a cluster's name that a file name does not get."""

@@ -225,6 +225,8 @@ def test_files_that_are_not_used_have_a_row_with_the_reason(case: Case) -> None:
     place(case.evidence, 2, f"{LOG}.gz", lines(TIMES))
     damaged = case.evidence / "orders" / "2" / f"{LOG}.gz"
     damaged.write_bytes(damaged.read_bytes()[:-20])
+    place(case.evidence, 2, f"{LOG}.1", b"no such file\n")
+    place(case.evidence, 2, f"{LOG}.2", b"")
     place(case.evidence, 2, "2026-11-23T19-0123456789abcdef.jsonl.gz", b"{}\n")
     case.run()
     reasons = {
@@ -232,6 +234,8 @@ def test_files_that_are_not_used_have_a_row_with_the_reason(case: Case) -> None:
     }
     assert reasons["yesterday.prom"].startswith("expected TIME.prom")
     assert reasons[f"{END // 1000}.prom"].startswith("has no request counters")
+    assert reasons[f"{LOG}.1"] == "it has no request"
+    assert f"{LOG}.2" not in reasons
     assert reasons[f"{LOG}.gz"] == "not read to its end: the gzip stream is cut off"
     assert reasons["2026-11-23T19-0123456789abcdef.jsonl.gz"].startswith("it is not a reduced request log")
 

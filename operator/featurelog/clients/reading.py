@@ -139,7 +139,7 @@ class _Reading:
                 self._reduced(uri, file)
             else:
                 if kind is not Kind.SERVER:
-                    self._requests(uri, file)
+                    self._requests(uri, file, is_request_log=kind is Kind.REQUESTS)
                 if kind is not Kind.REQUESTS:
                     self._rejections(uri, file)
             if stores.is_uri(uri) and not file.is_as_listed(uri):
@@ -186,13 +186,13 @@ class _Reading:
         digest = file.name.removesuffix(SUFFIX).rpartition("-")[2]
         self._add(hour, path, file.name, digest)
 
-    def _requests(self, uri: str, file: LogFile) -> None:
+    def _requests(self, uri: str, file: LogFile, *, is_request_log: bool) -> None:
         """Count the requests of a log, hour by hour. Raises LogUnreadable, OSError."""
-        counter, rejected = RequestCounter(str), 0
+        counter, rejected, is_silent = RequestCounter(str), 0, True
         try:
             with closing(_opened(uri, file)) as stream:
                 for hour in read_hours(stream, counter):
-                    rejected += hour.rejected
+                    rejected, is_silent = rejected + hour.rejected, False
                     path = write_hour(self._folder, self._task.broker, hour, "full")
                     if path is not None:
                         self._add(hour, path, file.name, hour.section)
@@ -200,6 +200,8 @@ class _Reading:
             raise LogUnreadable(f"not read to its end: {error}") from None
         if rejected := rejected + counter.unattributed[0]:
             self._result.remarks[file.path] = f"{counted(rejected, 'line')} of requests cannot be parsed"
+        elif is_silent and is_request_log and file.size:
+            self._result.remarks[file.path] = "it has no request"
 
     def _rejections(self, uri: str, file: LogFile) -> None:
         """Find the requests that a broker refused. Raises LogUnreadable, OSError."""

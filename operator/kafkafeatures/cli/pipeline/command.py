@@ -250,7 +250,7 @@ def _line(document: Mapping[str, Any]) -> str:
     records = document["records"]
     damaged = f", {document['damagedBytes']} bytes damaged{evidence}" if document["damagedBytes"] else evidence
     return (
-        f"pipeline: {clusters}, {document['files']} files with new records, {_size(document['bytes'])}: "
+        f"pipeline: {clusters}, {counted(document['files'], 'file')} with new records, {_size(document['bytes'])}: "
         f"{records['decoded']} decoded, {records['kept']} kept as bytes, {records['damaged']} damaged{damaged}; "
         f"{document['seconds']:.1f} s, {document['engine']}; tables in {document['output']}"
     )

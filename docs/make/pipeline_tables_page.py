@@ -10,11 +10,12 @@ import pyarrow as pa
 from featurelog.tables import TABLES, Table
 
 _HEAD = """\
-The pipeline makes these tables from the records of a cluster's metadata logs (`featurelog.tables`). The same records
-always give the same tables, whatever the order of the files, and even if a file exists twice. Every column may be null.
-An unknown value is null, never a default.
+The pipeline makes these tables from the records of a cluster's metadata logs (`featurelog.tables`), and the tables
+about clients also from request logs, scrapes and server logs of brokers. The same inputs always give the same tables,
+whatever the order of the files, and even if a file exists twice. Every column may be null. An unknown value is null,
+never a default. Tables about clients are there as soon as there is evidence about clients.
 
-Four rules apply to all tables:
+Four rules apply to all tables of metadata logs:
 
 - Copies from several nodes are merged into one log if they agree by offset and leader epoch. Copies that contradict
   each other are never merged. No checksum covers the epoch, so these are contradictions too: an epoch that begins

@@ -8,6 +8,11 @@ folder of the file, so that a run does not depend on the current folder.
     mode: PERMISSIVE                # or DROPMALFORMED, FAILFAST
     documents: /data/documents      # KafkaFeatures documents with their status, if there are any
     metrics: /data/pipeline.prom    # written at the end of each run
+    clients:                        # evidence about clients, if there is any
+      inputs: [/data/evidence]      # <cluster>/<broker>/*: request logs, reduced ones, scrapes, server logs
+      releases: ["4.1"]             # whose clients are judged
+      window: 35d                   # time that has to be free of removed versions; also 840h
+      owners: owners.yaml           # teams of clients
     spark:
       enabled: true                 # false: on one core, without Java
       master: local[*]
@@ -16,8 +21,9 @@ folder of the file, so that a run does not depend on the current folder.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -27,6 +33,9 @@ import yaml
 from featurelog import stores
 from featurelog.parts import MODES, PERMISSIVE
 from featurelog.run import Settings
+from kafkafeatures.client_files.owners import OwnersRefused, parse_owners
+from kafkafeatures.core.clients.coverage import window_length
+from kafkafeatures.core.clients.senders import ClientOwner
 
 LOCAL = "local[*]"
 _FOLDER = "invalid value; expected a path, not a URI"
@@ -46,22 +55,39 @@ class Spark:
 
 
 @dataclass(frozen=True, slots=True)
+class Clients:
+    """Evidence about clients. inputs: as of `Settings`. releases: for which clients are judged. window_ms: time that
+    has to be free of removed versions. owners: the first that matches a client counts.
+    """
+
+    inputs: tuple[str, ...]
+    releases: tuple[str, ...]
+    window_ms: int
+    owners: tuple[ClientOwner, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """The whole configuration of a run. documents: folder of KafkaFeatures documents; None: none are read.
-    metrics: file that is written at the end; None: no file.
+    metrics: file that is written at the end; None: no file. clients: None: no evidence about clients is read.
     """
 
     settings: Settings
     spark: Spark
     documents: Path | None
     metrics: Path | None
+    clients: Clients | None = None
 
 
 STDIN = Path("-")
 """Path of a configuration that is read from standard input."""
 
 # Types of the fields in the file.
-_FIELDS = {"inputs": list, "output": str, "mode": str, "documents": str, "metrics": str, "spark": dict}
+_FIELDS = {
+    "inputs": list, "output": str, "mode": str, "documents": str, "metrics": str, "clients": dict, "spark": dict,
+}  # fmt: skip
+_CLIENTS = {"inputs": list, "releases": list, "window": str, "owners": str}
+_WINDOW = "35d"
 _SPARK = {"enabled": bool, "master": str, "conf": dict}
 _NOT_YAML = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError)
 """Exceptions of the YAML parser; all but the first two come from values that do not match their tags (`!!timestamp
@@ -84,14 +110,9 @@ def read(path: Path) -> Config:
     for name in ("inputs", "output"):
         if not settings_document.get(name):
             raise ConfigError(f"{source}: {name}: required field is missing")
-    inputs, mode = settings_document["inputs"], settings_document.get("mode", PERMISSIVE)
-    if not all(isinstance(uri, str) and uri for uri in inputs):
-        raise ConfigError(f"{source}: inputs: invalid value; expected {_EXPECTED[list]}")
-    for name, uri in [*(("inputs", uri) for uri in inputs), ("output", settings_document["output"])]:
-        try:
-            stores.check(uri)
-        except stores.StoreError as error:
-            raise ConfigError(f"{source}: {name}: {error}") from None
+    mode = settings_document.get("mode", PERMISSIVE)
+    inputs = _places(settings_document["inputs"], f"{source}: inputs")
+    _places([settings_document["output"]], f"{source}: output")
     for name in ("documents", "metrics"):
         if stores.is_uri(settings_document.get(name, "")):
             raise ConfigError(f"{source}: {name}: {_FOLDER}")
@@ -110,7 +131,46 @@ def read(path: Path) -> Config:
     settings = Settings(
         tuple(map(place_of, inputs)), output if stores.is_uri(output) else str(Path(output).absolute()), mode
     )
-    return Config(settings, Spark(**{**spark, "conf": conf}), path_of("documents"), path_of("metrics"))
+    clients = None
+    if "clients" in settings_document:
+        clients_document = _checked(settings_document["clients"], _CLIENTS, f"{source}: clients.")
+        clients = _clients(clients_document, f"{source}: clients.", path.parent)
+        clients = replace(clients, inputs=tuple(map(place_of, clients.inputs)))
+    return Config(settings, Spark(**{**spark, "conf": conf}), path_of("documents"), path_of("metrics"), clients)
+
+
+def _places(uris: list[Any], prefix: str) -> list[str]:
+    """The folders or URIs, if they can be used. prefix: begin of each message. Raises ConfigError."""
+    if not all(isinstance(uri, str) and uri for uri in uris):
+        raise ConfigError(f"{prefix}: invalid value; expected {_EXPECTED[list]}")
+    try:
+        for uri in uris:
+            stores.check(uri)
+    except stores.StoreError as error:
+        raise ConfigError(f"{prefix}: {error}") from None
+    return uris
+
+
+def _clients(document: Mapping[str, Any], prefix: str, folder: Path) -> Clients:
+    """The field `clients`. folder: of the configuration. Raises ConfigError."""
+    for name in ("inputs", "releases"):
+        if not document.get(name):
+            raise ConfigError(f"{prefix}{name}: required field is missing")
+    releases, text = document["releases"], document.get("window", _WINDOW)
+    if not all(isinstance(release, str) and re.fullmatch(r"[0-9]{1,2}\.[0-9]{1,2}", release) for release in releases):
+        raise ConfigError(f'{prefix}releases: invalid value; expected a list of releases in quotes, such as ["4.1"]')
+    window_ms = window_length(text)
+    if window_ms is None:
+        raise ConfigError(f"{prefix}window: invalid value {text[:60]!r}; expected days or hours, such as 35d")
+    owners: Sequence[ClientOwner] = ()
+    if "owners" in document:
+        path = folder / Path(document["owners"]).expanduser()
+        try:
+            owners = parse_owners(path.read_bytes())
+        except (OSError, OwnersRefused) as error:
+            raise ConfigError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    inputs = _places(document["inputs"], f"{prefix}inputs")
+    return Clients(tuple(inputs), tuple(dict.fromkeys(releases)), window_ms, tuple(owners))
 
 
 def documents(folder: Path) -> Iterator[object]:

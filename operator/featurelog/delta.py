@@ -31,14 +31,17 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from featurelog import stores
 from featurelog.engine import TableFile, write_table
-from featurelog.ledger import Ledger, Node
+from featurelog.ledger import Ledger
 from featurelog.parts import METADATA_RECORDS, PROOF, ROWS
-from featurelog.tables import CHECKPOINTS, TABLES, checkpoint
+from featurelog.tables import CHECKPOINTS, CLIENT_TABLES, TABLES, checkpoint
+from featurelog.tables.rejected_requests import REFUSED
 from featurelog.tables.table import TIME
 
 SCHEMAS: Mapping[str, pa.Schema] = {METADATA_RECORDS: ROWS, **{name: table.schema for name, table in TABLES.items()}}
 """Schema of every table that people read."""
 LEDGER, RUNS = "ledger", "runs"
+_OPTIONAL = {*CLIENT_TABLES, REFUSED.name}
+"""Tables that are made when they have rows for the first time."""
 _LEDGER = pa.schema([pa.field("cluster", pa.string()), pa.field("document", pa.string())])
 _RUNS = pa.schema(
     [
@@ -48,7 +51,7 @@ _RUNS = pa.schema(
     ]
 )
 _OF_CLUSTERS = {**SCHEMAS, CHECKPOINTS: checkpoint.SCHEMA}
-_SCHEMAS = {LEDGER: _LEDGER, **_OF_CLUSTERS, RUNS: _RUNS}
+_SCHEMAS = {LEDGER: _LEDGER, REFUSED.name: REFUSED.schema, **_OF_CLUSTERS, RUNS: _RUNS}
 """All tables, in the order in which a run commits them."""
 PARTITION = "cluster"
 WRITER = "kafkafeatures-pipeline"
@@ -159,14 +162,12 @@ class Output:
         versions = {name: version for name, version in self._runs[-1]["versions"] if name in _SCHEMAS}
         tables = {name: _files(name, self._at(name, version)) for name, version in versions.items()}
         self.tables = Tables(self._output, sequence, tables, versions)
-        nodes, derived = list[Node](), dict[str, str]()
+        ledgers = []
         for file in tables[LEDGER]:
             (row,) = Tables(self._output, files={LEDGER: (file,)}).read(LEDGER, _LEDGER).to_pylist()
             self._digests[row["cluster"]] = file, _digest(row["document"].encode())
-            of_cluster = Ledger.from_json(row["document"])
-            nodes += of_cluster.nodes
-            derived |= of_cluster.derived
-        self.ledger = Ledger(nodes, derived)
+            ledgers.append(Ledger.from_json(row["document"]))
+        self.ledger = Ledger.of(ledgers)
 
     def _at(self, name: str, version: int) -> DeltaTable:
         """A table at a version: that which is open already, unless a later commit is in it, or the table was made since
@@ -196,11 +197,9 @@ class Output:
     def _commit(
         self, sequence: int, files: Mapping[str, Iterable[TableFile]], ledger: Ledger, before: Callable[[], None]
     ) -> None:
-        new_files = {
-            name: tuple(sorted(files.get(name, ()), key=lambda file: file.path))
-            for name in _SCHEMAS
-            if name not in (LEDGER, RUNS)
-        }
+        absent = {name for name in _OPTIONAL - self._delta.keys() if not files.get(name)}
+        names = [name for name in _SCHEMAS if name not in {LEDGER, RUNS, *absent}]
+        new_files = {name: tuple(sorted(files.get(name, ()), key=lambda file: file.path)) for name in names}
         known = {file.path for of_table in self.tables.files.values() for file in of_table}
         self._refuse_missing([file for of_table in new_files.values() for file in of_table if file.path not in known])
         new_files = {LEDGER: self._written_ledger(ledger, before), **new_files}

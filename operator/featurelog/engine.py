@@ -2,14 +2,14 @@
 
 `Engine` is the interface of both. The work itself is done by the same functions in both, so that tables do not depend
 on where they were made: `survey_span` surveys a span of a file, `run_task` reads a range, `derive_tables` makes the
-tables of a cluster. Called by `run`.
+tables of a cluster, `clients.reading` reads evidence about clients. Called by `run` and `clients.stage`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +27,9 @@ from featurelog.parts import (
 )
 from featurelog.tables import CHECKPOINTS
 from featurelog.tables.inputs import COLUMNS, ClusterCopies
+
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,17 @@ class Derived(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class RowsOfFile:
+    """Function that reads the rows of one file of a table. output: folder or URI. path: of the file below it."""
+
+    output: str
+    path: str
+
+    def __call__(self) -> pa.Table:
+        return pq.read_table(stores.open_file(self.output, self.path), partitioning=None)
+
+
+@dataclass(frozen=True, slots=True)
 class RowsOfPart:
     """Function that reads the rows of a part of an input file; unlike a lambda it can be sent to Spark's workers.
     output: folder or URI. path: of its Parquet file below it.
@@ -129,14 +143,14 @@ class Engine(Protocol):
 
     surveys: for each file, the surveys of its spans; the caller may stop early.
     outcomes: the result of each task, whose rows go below the output.
-    derived: the files of each cluster; `derive` must be picklable, unless the engine is this process.
+    mapped: the result of any other work on each item; `work` must be picklable, unless the engine is this process.
     """
 
     def surveys(self, files: Sequence[Sequence[SpanToSurvey]]) -> Iterable[Iterable[SurveyResult]]: ...
 
     def outcomes(self, tasks: Sequence[Task], output: str) -> Iterable[Outcome]: ...
 
-    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: str) -> Iterable[Derived]: ...
+    def mapped(self, work: Callable[[_In], _Out], items: Sequence[_In]) -> Iterable[_Out]: ...
 
 
 class OneCore:
@@ -152,9 +166,9 @@ class OneCore:
         """Runs the tasks, each when its result is asked for."""
         return (run_task(task, output) for task in tasks)
 
-    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: str) -> Iterator[Derived]:
-        """Makes the tables of the clusters, each when its result is asked for."""
-        return (derive_tables(derive, cluster, output) for cluster in clusters)
+    def mapped(self, work: Callable[[_In], _Out], items: Sequence[_In]) -> Iterator[_Out]:
+        """Does the work on each item when its result is asked for."""
+        return map(work, items)
 
 
 def run_task(task: Task, output: str) -> Outcome:
@@ -187,7 +201,7 @@ def survey_span(span: SpanToSurvey) -> SurveyResult:
     return result and result.moved(span.begin)
 
 
-def derive_tables(derive: Derive, cluster: ClusterCopies, output: str) -> Derived:
+def derive_tables(derive: Derive, output: str, cluster: ClusterCopies) -> Derived:
     """Write the tables of one cluster, each to a file. Raises OSError."""
     tables = derive(cluster)
     files = {

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileType
 
@@ -30,6 +31,8 @@ _NODE_ID = re.compile(r"(?m)^(?:node|broker)\.id[ \t]*=[ \t]*([0-9]{1,10})\s*$")
 
 _LONGEST_ID = 40
 """Limit to the characters of a directory id; Kafka's have 22."""
+
+_T = TypeVar("_T")
 
 _UNUSED = (
     (".checkpoint.part", "a snapshot that was not finished"),
@@ -108,6 +111,14 @@ class Root:
 
     def nodes(self) -> Iterator[NodeLog]:
         """Every node's log, by the names of cluster and node. Raises InputsError."""
+        return (log for log in self._each(_node) if log is not None)
+
+    def folders(self) -> Iterator[tuple[str, str, list[LogFile]]]:
+        """Every node's folder: the names of cluster and node, and the files in it. Raises InputsError."""
+        return self._each(_files_in)
+
+    def _each(self, visit: Callable[[FileSystem, str, FileInfo], _T]) -> Iterator[_T]:
+        """The result of `visit` for the folder of each node, given the name of its cluster. Raises InputsError."""
         system, base = self.open()
         try:
             clusters = _folders(system, base)
@@ -115,8 +126,7 @@ class Root:
             pairs = [
                 (cluster.base_name, node) for cluster, nodes in zip(clusters, inside, strict=True) for node in nodes
             ]
-            logs = stores.each(lambda pair: _node(system, *pair), pairs, self.uri)
-            yield from (log for log in logs if log is not None)
+            yield from stores.each(lambda pair: visit(system, *pair), pairs, self.uri)
         except OSError as error:
             raise InputsError(f"{self.uri}: {stores.reason(error)}; check the path and the rights to read it") from None
         except UnicodeDecodeError as error:
@@ -142,6 +152,11 @@ def _listed(system: FileSystem, path: str) -> list[FileInfo]:
 def _folders(system: FileSystem, path: str) -> list[FileInfo]:
     infos = _listed(system, path)
     return sorted((info for info in infos if info.type is FileType.Directory), key=lambda info: str(info.path))
+
+
+def _files_in(system: FileSystem, cluster: str, folder: FileInfo) -> tuple[str, str, list[LogFile]]:
+    infos = (info for info in _listed(system, folder.path) if info.type is FileType.File)
+    return cluster, folder.base_name, [LogFile(i.path, i.base_name, i.size, i.mtime_ns or 0) for i in infos]
 
 
 def _node(system: FileSystem, cluster: str, folder: FileInfo) -> NodeLog | None:

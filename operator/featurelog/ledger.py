@@ -11,12 +11,13 @@ nodes are other nodes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from featurelog.engine import TableFile
 from featurelog.layout import LogFile, NodeLog
 from featurelog.parts import Part
 from kraftlog.batches import HEADER_SIZE
@@ -70,6 +71,31 @@ class Node:
             yield from entry.parts
 
 
+@dataclass(slots=True)
+class StoredRows:
+    """The files with the rows about the clients of a broker. usage: by the number of the day since 1970.
+    counters, refused: None: there are none. scrapes: names of the files whose scrapes are in `counters`.
+    """
+
+    usage: dict[int, TableFile] = field(default_factory=dict)
+    counters: TableFile | None = None
+    refused: TableFile | None = None
+    scrapes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Broker:
+    """Evidence about the clients of one broker. cluster: its folder. broker: its id. files: size and time of each file
+    that was read, by path. remarks: by the name of a file, why it is not used, or not all of it. stored: its rows.
+    """
+
+    cluster: str
+    broker: int
+    files: dict[str, tuple[int, int]] = field(default_factory=dict)
+    remarks: dict[str, str] = field(default_factory=dict)
+    stored: StoredRows = field(default_factory=StoredRows)
+
+
 @dataclass(frozen=True, slots=True)
 class Due:
     """A file with bytes to read.
@@ -114,12 +140,13 @@ class Due:
 
 @dataclass(slots=True)
 class Ledger:
-    """The ledger. nodes: all of them. derived: by cluster (name and id as JSON), a digest of what its tables were made
-    of.
+    """The ledger. nodes, brokers: all of them. derived: by cluster (name and id as JSON), a digest of what its tables
+    were made of.
     """
 
     nodes: list[Node] = field(default_factory=list)
     derived: dict[str, str] = field(default_factory=dict)
+    brokers: list[Broker] = field(default_factory=list)
 
     def node(self, log: NodeLog) -> Node:
         """The node of a listed log, updated from the listing; a new one is added. A log without a cluster id matches
@@ -145,6 +172,8 @@ class Ledger:
         ledgers: dict[str, Ledger] = {}
         for node in sorted(self.nodes, key=lambda node: (node.cluster, node.node, node.cluster_id or "")):
             ledgers.setdefault(node.cluster, Ledger()).nodes.append(node)
+        for broker in sorted(self.brokers, key=lambda broker: (broker.cluster, broker.broker)):
+            ledgers.setdefault(broker.cluster, Ledger()).brokers.append(broker)
         for key, digest in sorted(self.derived.items()):
             ledgers.setdefault(json.loads(key)[0], Ledger()).derived[key] = digest
         return ledgers
@@ -152,14 +181,22 @@ class Ledger:
     def without(self, cluster: str) -> Ledger:
         """The ledger of all folders but that of one cluster."""
         ledgers = [ledger for folder, ledger in self.by_cluster().items() if folder != cluster]
-        return Ledger(
-            [node for ledger in ledgers for node in ledger.nodes],
-            {key: digest for ledger in ledgers for key, digest in ledger.derived.items()},
-        )
+        return Ledger.of(ledgers)
+
+    @classmethod
+    def of(cls, ledgers: Iterable[Ledger]) -> Ledger:
+        """One ledger of several, of different folders."""
+        whole = cls()
+        for ledger in ledgers:
+            whole.nodes += ledger.nodes
+            whole.brokers += ledger.brokers
+            whole.derived |= ledger.derived
+        return whole
 
     def to_json(self) -> bytes:
         """The ledger as a JSON document."""
-        return msgspec.json.encode(_Document(VERSION, self.nodes, self.derived))
+        document = {"version": VERSION, "nodes": self.nodes, "derived": self.derived, "brokers": self.brokers}
+        return msgspec.json.encode(document)
 
     @classmethod
     def from_json(cls, text: str) -> Ledger:
@@ -167,13 +204,57 @@ class Ledger:
         document = msgspec.json.decode(text, type=_Document)
         if document.version != VERSION:
             raise ValueError(f"version {document.version} of a ledger, expected {VERSION}")
-        return cls(document.nodes, document.derived)
+        return cls([row.as_node() for row in document.nodes], document.derived, document.brokers)
+
+
+class _PartRow(msgspec.Struct):
+    """A `Part` in a document. msgspec never decodes to `Part` itself: it would keep something in that class which Spark
+    cannot send to workers.
+    """
+
+    path: str | None
+    rows: int
+    size: int
+    start: int
+    next: int
+    is_final: bool
+    stamped: int
+    stamp: str
+    ends: int | None
+    account: dict[str, Any]
+
+
+class _EntryRow(msgspec.Struct):
+    fingerprint: str
+    size: int
+    modified: int
+    parts: list[_PartRow]
+
+    def entry(self) -> Entry:
+        parts = tuple(Part(*msgspec.structs.astuple(row)) for row in self.parts)
+        return Entry(self.fingerprint, self.size, self.modified, parts)
+
+
+class _NodeRow(msgspec.Struct):
+    cluster: str
+    node: str
+    cluster_id: str | None
+    unused: tuple[tuple[str, str], ...]
+    files: dict[str, _EntryRow]
+    voters: tuple[int, ...] | None
+    node_id: int | None
+    vote: tuple[int, int, str] | None
+
+    def as_node(self) -> Node:
+        files = {name: row.entry() for name, row in self.files.items()}
+        return Node(self.cluster, self.node, self.cluster_id, self.unused, files, self.voters, self.node_id, self.vote)
 
 
 class _Document(msgspec.Struct):
     version: int
-    nodes: list[Node]
+    nodes: list[_NodeRow]
     derived: dict[str, str]
+    brokers: list[Broker] = []
 
 
 def due(node: Node, uri: str, log: NodeLog, stamp: DigestOf) -> list[Due]:

@@ -15,9 +15,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from featurelog import cuts, stores
+from featurelog.clients.stage import ClientSettings, ClientStage, stored_files, with_clients
 from featurelog.cuts import Survey
 from featurelog.delta import Output, OutputError
 from featurelog.engine import (
@@ -30,6 +32,7 @@ from featurelog.engine import (
     SpanToSurvey,
     SurveyResult,
     TableFile,
+    derive_tables,
 )
 from featurelog.layout import NodeLog, Root
 from featurelog.ledger import Due, Node, due
@@ -62,7 +65,7 @@ class Settings:
 
     inputs: folders or URIs. output: folder (an absolute path) or URI of the tables. mode: see `parts.MODES`.
     redact: leave out secrets, and bytes that could not be decoded. piece: bytes of a file that one task reads at least.
-    bytes_per_commit: see `BYTES_PER_COMMIT`.
+    bytes_per_commit: see `BYTES_PER_COMMIT`. clients: evidence about clients; None: none is read.
     """
 
     inputs: tuple[str, ...]
@@ -71,6 +74,7 @@ class Settings:
     redact: bool = True
     piece: int = cuts.PIECE
     bytes_per_commit: int = BYTES_PER_COMMIT
+    clients: ClientSettings | None = None
 
 
 @dataclass(slots=True)
@@ -79,6 +83,7 @@ class Summary:
 
     clusters: number of clusters in the tables. files: number of files that were read. sequence: of the last commit.
     account: of all bytes that were read, as `kraftlog.reading.Account`.
+    client_files, client_bytes: number of files with evidence about clients that were read, and their bytes.
     problems: files that could not be read, and why. doubts: reasons why it is not sure which files are of one cluster.
     read_again: clusters whose tables were made from all records, although an earlier run had read most of them, and
     why.
@@ -88,6 +93,8 @@ class Summary:
     files: int = 0
     sequence: int = 0
     account: dict[str, Any] = field(default_factory=dict)
+    client_files: int = 0
+    client_bytes: int = 0
     problems: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     read_again: list[str] = field(default_factory=list)
@@ -109,18 +116,19 @@ class Run:
         self, settings: Settings, derive: Derive, start_engine: Callable[[], Engine] = OneCore, *,
         progress: Progress = lambda done, of: None, beside: str = "", before: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        self.settings = settings
-        self.summary = Summary()
+        self.settings, self.summary = settings, Summary()
         self._derive, self._start_engine, self._beside = derive, start_engine, beside
         self._before, self._progress = before, progress
         self._output = Output.open(settings.output)
         self._ledger = self._output.ledger
+        self._clients = ClientStage(settings.clients, self._ledger, settings.output, self.summary.problems)
         self._proof = f"{PROOF}{uuid.uuid4().hex}"  # see `Task.proof`
 
     def __call__(self) -> Summary:
         """Run, and return the summary. Raises InputsError, OutputError, DamagedInputError, EngineError."""
         output = self.settings.output
         dues = self._plan()
+        self._clients.plan()
         try:
             with self._proved() if dues else nullcontext():
                 self._read_and_commit(dues)
@@ -150,8 +158,9 @@ class Run:
                 done += due_file.size
                 self._progress(done, total)
             self._commit(engine, {due_file.node.cluster for due_file in group})
-        self._commit(engine or OneCore(), None)
+        self._commit(engine or (self._start_engine() if self._clients.is_due else OneCore()), None)
         self.summary.sequence = self._output.tables.sequence
+        self.summary.client_files, self.summary.client_bytes = self._clients.files, self._clients.size
 
     def _plan(self) -> list[Due]:
         """Files with new bytes, by cluster. Adds every node of the inputs to the ledger. Of a log that is in several
@@ -285,8 +294,9 @@ class Run:
 
         folders: names of the clusters' folders; other clusters keep their tables, even if they have changed. None: all.
         """
-        nodes = self._ledger.nodes
-        clusters = clusters_of(self._copy(node) for node in nodes)
+        has_read = self._clients.read(engine, folders)
+        nodes, output = self._ledger.nodes, self.settings.output
+        clusters = with_clients(clusters_of(self._copy(node) for node in nodes), self._ledger, output)
         self.summary.clusters = len(clusters)
         self.summary.doubts = sorted({text for cluster in clusters for _, text in cluster.doubts})
         parts = {(node.cluster, node.node, node.cluster_id): [part.path for part in node.parts()] for node in nodes}
@@ -309,17 +319,18 @@ class Run:
             sources[key] = source
         changed.sort(key=lambda cluster: -sizes[cluster.cluster])  # largest first: no core works alone at the end
         changed = [replace(cluster, checkpoint=self._checkpoint(cluster)) for cluster in changed]
-        derived = engine.derived(self._derive, changed, self.settings.output)
-        for cluster, (files, outdated) in zip(changed, derived, strict=True):
+        results = engine.mapped(partial(derive_tables, self._derive, output), changed)
+        for cluster, (files, outdated) in zip(changed, results, strict=True):
             for name, file in files.items():
                 tables[name].append(file)
             if outdated:
                 self.summary.read_again.append(f"{cluster.cluster}: all records were read again: {outdated}")
-        if sources == self._ledger.derived:
+        if sources == self._ledger.derived and not has_read:
             return
         self._ledger.derived = sources
         for name, old_files in self._output.tables.files.items():
             tables[name] += [file for file in old_files if (file.cluster, file.cluster_id) in unchanged]
+        tables |= stored_files(self._ledger)
         tables[METADATA_RECORDS] = [
             TableFile(node.cluster, node.cluster_id, part.path, part.rows, part.size)
             for node in nodes for part in node.parts() if part.path is not None
@@ -372,7 +383,8 @@ def _source(
         [copy.node, copy.node_id, copy.vote, copy.unused, copy.voters, parts[copy.cluster, copy.node, copy.cluster_id]]
         for copy in cluster.copies
     ]
-    return hashlib.sha256(json.dumps([DERIVED, beside, cluster.doubts, files]).encode()).hexdigest()
+    source = json.dumps([DERIVED, beside, cluster.doubts, files, repr(cluster.clients)])
+    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def _stamp(uri: str, path: str, start: int, end: int) -> str:

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafkafeatures.cli.log.words import format_time
 from kafkafeatures.client_targets import client_targets
+from kafkafeatures.core.words import format_time
 from tests.clients.test_command import registered
 from tests.e2e.clients.prometheus import backfill, running
 

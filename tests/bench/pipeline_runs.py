@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -19,10 +19,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from featurelog.engine import Derive, Derived, Engine, OneCore, Outcome, SpanToSurvey, SurveyResult
+from featurelog.engine import Derived, Engine, OneCore, Outcome, SpanToSurvey, SurveyResult
 from featurelog.parts import Task
 from featurelog.run import Run, Settings
-from featurelog.tables import NO_DOCUMENTS, ClusterCopies, Judging, tables_of
+from featurelog.tables import NO_DOCUMENTS, Judging, tables_of
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _WORKER = b"pyspark.daemon"
@@ -55,12 +55,12 @@ class Timed:
         self._look()
         return found
 
-    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: str) -> list[Derived]:
+    def mapped(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """In the same way."""
         if not self._derives:
-            return [Derived({}) for _ in clusters]
+            return [Derived({}) for _ in items]
         began = time.monotonic()
-        found = list(self._engine.derived(derive, clusters, output))
+        found = list(self._engine.mapped(work, items))
         self.deriving += time.monotonic() - began
         self._look()
         return found

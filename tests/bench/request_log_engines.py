@@ -1,4 +1,5 @@
-"""Requests of a log by sender, API and version, as DuckDB, Polars and Spark count them: one thread, no output.
+"""Requests of a log by sender, API and version, as DuckDB, Polars and Spark count them: one thread, no output. Spark
+counts them in two ways: by `from_json`, and by the data source of this project.
 
 Run by `request_logs.py` as `python request_log_engines.py ENGINE FILE`, in an environment that has the engine alone.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 _HEADER = {"requestApiKeyName": "VARCHAR", "requestApiVersion": "INTEGER", "clientId": "VARCHAR"}
@@ -63,28 +65,53 @@ def polars(path: str) -> int:
 
 
 def spark(path: str) -> int:
-    from pyspark.sql import SparkSession, functions
+    from pyspark.sql import functions
 
     types = {"VARCHAR": "STRING", "INTEGER": "INT", "BOOLEAN": "BOOLEAN"}
 
     def schema(names: dict[str, Any]) -> str:
         return ", ".join(f"{name} {types.get(str(kind)) or f'STRUCT<{schema(kind)}>'}" for name, kind in names.items())
 
-    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-    session = SparkSession.builder.master("local[1]").config(map=quiet).getOrCreate()
+    session = _session()
     line = functions.col("value")
     request = functions.from_json(functions.regexp_extract(line, _JSON, 1), schema(_FIELDS)).alias("r")
     lines = session.read.text(path).select(line.substr(2, 13).alias("hour"), line.substr(2, 23).alias("time"), request)
     address = functions.regexp_extract("connection", "-(.*):", 1)
     frame = lines.select("hour", "time", "r.*").withColumn("connection", address)
     counts = frame.groupBy("hour", *_FIELDS).agg(functions.count("*").alias("requests"), functions.max("time"))
-    total = int(counts.agg(functions.sum("requests")).first()[0])
+    return _total(session, counts)
+
+
+def spark_source(path: str) -> int:
+    from pyspark.sql import functions
+
+    from featurelog.spark.request_log import register
+
+    session = _session()
+    register(session)
+    rows = session.read.format("kafka_request_log").load(str(Path(path).parents[2]))
+    names = ("hour", "api", "version", "listener", "principal", "client_id", "address", "software_name", "is_forwarded")
+    counts = rows.groupBy(*names).agg(functions.sum("requests").alias("requests"), functions.max("last_ts"))
+    return _total(session, counts)
+
+
+def _session() -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    return SparkSession.builder.master("local[1]").config(map=quiet).getOrCreate()
+
+
+def _total(session: Any, counts: Any) -> int:
+    # Collected, as Spark would not parse a line for the sum of all counts.
+    total = sum(row["requests"] for row in counts.collect())
     jvm = session.sparkContext._gateway.proc  # waited for, since only then its processor time counts as ours
     session.stop()
     jvm.stdin.close()
     jvm.wait()
-    return total
+    return int(total)
 
 
 if __name__ == "__main__":
-    print({"duckdb": duckdb, "polars": polars, "spark": spark}[sys.argv[1]](sys.argv[2]))
+    print({"duckdb": duckdb, "polars": polars, "spark": spark, "spark_source": spark_source}[sys.argv[1]](sys.argv[2]))

@@ -1,4 +1,5 @@
-"""Request logs: `clients reduce` against DuckDB, Polars and Spark, on one core, from text to counts of each sender.
+"""Request logs: `clients reduce`, and `kafka_request_log` in Spark, against DuckDB, Polars and Spark's `from_json`, on
+one core, from text to counts of each sender.
 
 The realistic log repeats lines of clients on a real broker, with other times and request numbers; of the hostile one
 each line has another client id, port and number. Each way is a process of its own, in turn; the file is in the page
@@ -45,7 +46,8 @@ def run(size: Size, installed: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="bench-requests-") as name:
         python = _environment(Path(name) / "venv")
         for label, lines in (("realistic", _realistic(size.lines)), ("hostile", _hostile(size.lines))):
-            path = Path(name) / f"{label}.log"
+            path = Path(name) / f"{label}-logs" / "cluster" / "1" / "kafka-request.log"
+            path.parent.mkdir(parents=True)
             with path.open("wb") as file:
                 file.writelines(lines)
             ours = [*installed, "clients", "reduce", "--broker", "1", "--to", str(Path(name) / label), str(path)]
@@ -53,7 +55,8 @@ def run(size: Size, installed: list[str]) -> None:
             for engine in ("duckdb", "polars"):
                 ways[engine] = [python, str(ENGINES), engine, str(path)]
             if importlib.util.find_spec("pyspark"):
-                ways["Spark, local[1]"] = [sys.executable, str(ENGINES), "spark", str(path)]
+                ways["Spark, local[1], from_json"] = [sys.executable, str(ENGINES), "spark", str(path)]
+                ways["Spark, local[1], kafka_request_log"] = [sys.executable, str(ENGINES), "spark_source", str(path)]
             _measure(label, path, ways, size.rounds)
 
 

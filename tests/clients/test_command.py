@@ -29,7 +29,7 @@ OLD: Counters = {**QUIET, ("Produce", 2): 700.0}
 
 def at(milliseconds: int = AT) -> str:
     """A time as the command reads and prints it."""
-    from kafkafeatures.cli.log.words import format_time
+    from kafkafeatures.core.words import format_time
 
     return format_time(milliseconds)
 

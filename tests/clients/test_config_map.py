@@ -70,6 +70,7 @@ def test_a_config_map_makes_a_cluster_ready_or_blocked(history: History, verdict
 
 TEXT = answer_of(whole(QUIET)[-1]).encode()
 WHOLE = gzip.compress(TEXT, mtime=0)
+EMPTY = gzip.compress(b"{}", mtime=0)
 MERGED = b"a0: &a0 {team: a}\n" + b"".join(
     b"a%d: &a%d {<<: [%s]}\n" % (level, level, b", ".join([b"*a%d" % (level - 1)] * 10)) for level in range(1, 6)
 )
@@ -92,7 +93,7 @@ MERGED = b"a0: &a0 {team: a}\n" + b"".join(
         (f"1-{TIME}.prom", b"<html>not found</html>", "it has no request counters"),
         (f"1-{TIME}.prom", b'kafka_server_app_info{a="\x1b[2J\xe2\x80\xae} 1\n', "it has in line 1 no sample of"),
         ("a.jsonl.gz", b"{}", "it is cut off or damaged; make it again with clients reduce; the clients"),
-        ("a.jsonl.gz", gzip.compress(b"{}", mtime=0), "it is not a reduced request log; make one with clients reduce; the"),
+        ("a.jsonl.gz", EMPTY, "it is not a reduced request log; make one with clients reduce; the"),
         ("owners.yaml", b"teams: []", "Object contains unknown field `teams`; expected owners"),
         ("owners.yaml", b"owners: !!bool maybe", "a value does not match its tag; expected owners"),
         ("owners.yaml", b"owners: " + b"1:" * 200 + b"1.0", "a value does not match its tag; expected owners"),

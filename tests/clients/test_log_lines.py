@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkafeatures.cli.clients.logs.events import LogEvent, parse_event
-from kafkafeatures.cli.clients.logs.lines import BLOCK, MAX_LINE, ContainerLog, LogUnreadable, open_log, uncompressed
+from kafkafeatures.client_files.logs.events import LogEvent, parse_event
+from kafkafeatures.client_files.logs.lines import BLOCK, MAX_LINE, ContainerLog, LogUnreadable, open_log, uncompressed
 
 FEW = settings(max_examples=40)
 TEXTS = st.lists(st.text(st.characters(exclude_characters="\n\r", codec="utf-8"), max_size=30), max_size=12)

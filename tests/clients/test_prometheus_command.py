@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.log.words import format_time
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.core.clients.evidence import MINUTE
+from kafkafeatures.core.words import format_time
 from tests.clients.fake_prometheus import FakePrometheus, ScrapedTarget, target_of
 from tests.clients.histories import DAY, History, Process
 from tests.clients.test_command import registered

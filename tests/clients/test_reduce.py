@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkafeatures.cli.clients.logs import counting
-from kafkafeatures.cli.clients.logs.counting import HOUR, RequestCounter
-from kafkafeatures.cli.clients.logs.lines import BLOCK, MAX_LINE
 from kafkafeatures.cli.clients.reduce import read_hours
-from kafkafeatures.cli.log.words import format_time
+from kafkafeatures.client_files.logs import counting
+from kafkafeatures.client_files.logs.counting import HOUR, RequestCounter
+from kafkafeatures.client_files.logs.lines import BLOCK, MAX_LINE
+from kafkafeatures.core.words import format_time
 from tests.bench.weighed import weighed
 from tests.clients.request_lines import AT, LAYOUTS, body, naive, plain, strimzi
 

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkafeatures.cli.clients.server_log import read_rejections
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
+from kafkafeatures.client_files.logs.server_log import read_rejections
 from kafkafeatures.core.clients.rejections import RefusedRequest, RejectedRequests
 
 ERRORS = "org.apache.kafka.common.errors."

@@ -82,11 +82,11 @@ ROOMS = {
         "api core environment kafka kraftlog kube app logs settings version cli.shell cli.cluster cli.document "
         "cli.pages"
     ),
-    "cli.pipeline": "api core featurelog cli.shell cli.pages",
+    "cli.pipeline": "api core client_targets featurelog cli.shell cli.pages",
     "cli.demo": "api core reconcile cli.shell cli.cluster cli.kube kafkasim",
     # Beside the operator: metadata logs, the pipeline that makes tables of them, the simulator.
     "kraftlog": "",
-    "featurelog": "api core kraftlog version",
+    "featurelog": "api core client_files kraftlog version",
     "kafkasim": "api core environment kafka kraftlog",
 }
 """Room -> what it may import, each with all that is below it. A name without a package is of `kafkafeatures`."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from featurelog.delta import OutputError, load
-from featurelog.engine import Derive, Derived, OneCore, Outcome
+from featurelog.engine import OneCore, Outcome
 from featurelog.parts import EngineError, Part, Task
-from featurelog.tables import ClusterCopies
 from tests.featurelog.inputs import SEGMENT, made_log, put, run
 
 
@@ -38,8 +38,8 @@ def test_a_run_ends_with_a_reason_where_workers_do_not_see_the_folder_of_the_out
 class Losing(OneCore):
     """An engine whose written files are lost or changed before the run commits them."""
 
-    def __init__(self, lose: Callable[[Path], object], *, rows: bool) -> None:
-        self.lose, self.rows = lose, rows
+    def __init__(self, output: Path, lose: Callable[[Path], object], *, rows: bool) -> None:
+        self.output, self.lose, self.rows = output, lose, rows
 
     def outcomes(self, tasks: Sequence[Task], output: str) -> Iterator[Outcome]:
         for outcome in super().outcomes(tasks, output):
@@ -47,10 +47,10 @@ class Losing(OneCore):
                 self.lose(Path(output) / outcome.path)
             yield outcome
 
-    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: str) -> Iterator[Derived]:
-        for made in super().derived(derive, clusters, output):
+    def mapped(self, work: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+        for made in super().mapped(work, items):
             for file in () if self.rows else made.files.values():
-                self.lose(Path(output) / file.path)
+                self.lose(self.output / file.path)
             yield made
 
 
@@ -64,7 +64,7 @@ def test_a_missing_or_changed_table_file_is_never_committed(
 ) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
     with pytest.raises(OutputError) as error:
-        run([tmp_path / "in"], tmp_path / "out", start_engine=lambda: Losing(lose, rows=False))
+        run([tmp_path / "in"], tmp_path / "out", start_engine=lambda: Losing(tmp_path / "out", lose, rows=False))
     assert why in str(error.value)
     assert "nothing was committed" in str(error.value)
     assert not load(str(tmp_path / "out"))[0].sequence
@@ -74,7 +74,7 @@ def test_a_missing_or_changed_table_file_is_never_committed(
 def test_a_run_ends_where_the_rows_of_a_worker_are_missing(tmp_path: Path) -> None:
     put(tmp_path / "in", "orders", "1", SEGMENT, made_log())
     with pytest.raises(OutputError, match="No such file"):
-        run([tmp_path / "in"], tmp_path / "out", start_engine=lambda: Losing(Path.unlink, rows=True))
+        run([tmp_path / "in"], tmp_path / "out", start_engine=lambda: Losing(tmp_path / "out", Path.unlink, rows=True))
     assert not load(str(tmp_path / "out"))[0].sequence
 
 

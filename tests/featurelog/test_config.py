@@ -54,6 +54,24 @@ def test_the_defaults_of_the_configuration_are_permissive_and_redacted(tmp_path:
         (SHORT + "spark: {masters: a}", "spark.masters: unknown field; did you mean 'master'? valid fields: enabled, "),
         (SHORT + "spark: {enabled: maybe}", "spark.enabled: invalid value 'maybe'; expected true or false"),
         (SHORT + "spark: yes", "spark: invalid value True; expected a mapping"),
+        (SHORT + "clients: {inputs: [e]}", "clients.releases: required field is missing"),
+        (SHORT + "clients: {releases: ['4.1']}", "clients.inputs: required field is missing"),
+        (
+            SHORT + "clients: {input: [e]}",
+            "clients.input: unknown field; did you mean 'inputs'? valid fields: inputs, ",
+        ),
+        (
+            SHORT + "clients: {inputs: [e], releases: [4.1]}",
+            'clients.releases: invalid value; expected a list of releases in quotes, such as ["4.1"]',
+        ),
+        (
+            SHORT + "clients: {inputs: [e], releases: ['4.1'], window: 5w}",
+            "clients.window: invalid value '5w'; expected days or hours, such as 35d",
+        ),
+        (
+            SHORT + "clients: {inputs: ['s3://key:secret@b/e'], releases: ['4.1']}",
+            "clients.inputs: s3://b/e: credentials may not be part of a URI",
+        ),
         ("inputs: [in\noutput: out", "line 2: invalid YAML: expected ',' or ']', but got ':'"),
         ("a: b: c", "line 1: invalid YAML: mapping values are not allowed here"),
         ("a: !!timestamp now", "invalid YAML: a value does not match its tag"),
@@ -68,6 +86,21 @@ def test_a_wrong_configuration_is_one_line_that_names_file_and_field(tmp_path: P
         read(path)
     assert str(error.value).startswith(f"{path}: {says}")
     assert "\n" not in str(error.value)
+
+
+def test_evidence_about_clients_has_its_own_inputs_releases_window_and_owners(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(SHORT + "clients: {inputs: [e, 's3://b/e'], releases: ['4.1', '4.2', '4.1'], owners: o.yaml}\n")
+    with pytest.raises(ConfigError, match=r"o\.yaml: No such file or directory"):
+        read(path)
+    (tmp_path / "o.yaml").write_text("owners: [{team: Shop, clientId: 'shop-*'}]\n")
+    clients = read(path).clients
+    assert clients is not None
+    assert (clients.inputs, clients.releases) == ((str(tmp_path / "e"), "s3://b/e"), ("4.1", "4.2"))
+    assert (clients.window_ms, [owner.team for owner in clients.owners]) == (35 * 86_400_000, ["Shop"])
+    (tmp_path / "o.yaml").write_text("teams: []\n")
+    with pytest.raises(ConfigError, match=r"o\.yaml: .*expected owners: "):
+        read(path)
 
 
 def test_standard_input_is_a_file_of_the_current_folder(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from featurelog.delta import LEDGER, SCHEMAS
+from featurelog.delta import LEDGER
 from tests.featurelog.inputs import SEGMENT, made_log, put, run, tables
 from tests.featurelog.killing import killed, points_of
 
@@ -72,4 +72,4 @@ def test_a_run_killed_again_and_again_is_completed_by_the_last_run(inputs: list[
 
 def committed_files(output: Path) -> dict[str, int]:
     """The number of files of each table as readers of the newest version of each find them."""
-    return {name: len(DeltaTable(output / name).file_uris()) for name in (LEDGER, *SCHEMAS)}
+    return {name: len(DeltaTable(output / name).file_uris()) for name in (LEDGER, *tables(output))}

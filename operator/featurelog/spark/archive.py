@@ -13,7 +13,7 @@ from pathlib import Path
 
 import featurelog
 import kafkafeatures
-from kafkafeatures import api, core
+from kafkafeatures import api, client_files, core
 
 
 def write(path: Path) -> None:
@@ -25,7 +25,7 @@ def write(path: Path) -> None:
 
 def _modules() -> Iterator[tuple[Path, str]]:
     """The path of each module, and its name within the archive."""
-    for package in (featurelog, api, core):
+    for package in (featurelog, api, client_files, core):
         folder = Path(package.__path__[0])
         for source in folder.rglob("*.py"):
             yield source, "/".join((*package.__name__.split("."), *source.relative_to(folder).parts))

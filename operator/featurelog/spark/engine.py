@@ -1,11 +1,11 @@
-"""Runs tasks and clusters on Spark, by the functions of `featurelog.engine` that one core also runs.
+"""Runs tasks and other work on Spark, by the functions of `featurelog.engine` that one core also runs.
 
 What it decides: which tasks are bundled, and the order in which bundles begin. Called by a run. The result of a task is
 small: rows go from the worker to a file, never through the driver. If Spark runs a task twice, a file is left over that
 no commit names.
 
-The code that reads files goes to workers by value, with each task. The code that makes the tables of a cluster needs
-more modules: it goes to workers as a zip (`archive`).
+The code that reads files goes to workers by value, with each task. All other code needs more modules: it goes
+to workers as a zip (`archive`).
 """
 
 from __future__ import annotations
@@ -23,20 +23,16 @@ from pyspark.sql import SparkSession
 
 from featurelog.cuts import Survey
 from featurelog.engine import (
-    Derive,
-    Derived,
     Outcome,
     Problem,
     SpanToSurvey,
     SurveyResult,
-    derive_tables,
     run_task,
     survey_span,
 )
 from featurelog.parts import EngineError, Part, Task
 from featurelog.spark import archive
 from featurelog.spark.session import root_cause
-from featurelog.tables import ClusterCopies
 
 MAX_BUNDLE_BYTES = 16 * 1024 * 1024
 """Limit to the bytes of the tasks of a bundle, unless a single task has more. Many files are small, and a task of Spark
@@ -95,15 +91,14 @@ class OnSpark:
             for name, fields in results
         ]
 
-    def derived(self, derive: Derive, clusters: Sequence[ClusterCopies], output: str) -> list[Derived]:
-        """The derived tables of every cluster; raises EngineError, also if a worker lacks a library, and OSError."""
-        code = pickle.dumps((derive_tables, derive, output))
+    def mapped(self, work: Callable[[_In], _Out], items: Sequence[_In]) -> list[_Out]:
+        """Does the work on all items; raises EngineError, also if a worker lacks a library, and OSError."""
+        code = pickle.dumps(work)
 
-        def derive_pickled(cluster: bytes) -> bytes:
-            result: Derived | OSError | str
+        def work_pickled(item: bytes) -> bytes:
+            result: object
             try:
-                make, derive, output = pickle.loads(code)  # noqa: S301 - of the driver
-                result = make(derive, pickle.loads(cluster), output)  # noqa: S301 - of the driver
+                result = pickle.loads(code)(pickle.loads(item))  # noqa: S301 - of the driver
             except ImportError as error:
                 result = error.name or str(error)
             except OSError as error:
@@ -112,7 +107,7 @@ class OnSpark:
 
         results = [
             pickle.loads(result)  # noqa: S301 - of our workers
-            for result in self._each(derive_pickled, [pickle.dumps(cluster) for cluster in clusters])
+            for result in self._each(work_pickled, [pickle.dumps(item) for item in items])
         ]
         for result in results:
             if isinstance(result, OSError):

@@ -14,40 +14,57 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from featurelog.tables import (
+    api_counters,
+    client_api_usage,
+    client_blockers,
+    client_readiness,
     data_quality,
     drift,
+    evidence_coverage,
     feature_timeline,
     migration_timeline,
     node_registrations,
+    rejected_requests,
     rolls,
     upgrade_readiness,
 )
 from featurelog.tables.checkpoint import CHECKPOINTS, SETTLED_MS, Checkpoint, OutdatedError, checkpoint_table
+from featurelog.tables.client_evidence import ClientJudging
+from featurelog.tables.client_tables import client_notes, client_tables
 from featurelog.tables.documents import NO_DOCUMENTS, Documents
 from featurelog.tables.history import History, Note
-from featurelog.tables.inputs import ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
+from featurelog.tables.inputs import ClientEvidence, ClusterCopies, FileRecords, NodeCopy, PartRecords, clusters_of
 from featurelog.tables.table import Column, Table
 from featurelog.tables.upgrade_readiness import Judging
 from featurelog.tables.walk import history_of
 
-TABLES: Mapping[str, Table] = {
-    module.TABLE.name: module.TABLE
-    for module in (
-        feature_timeline, node_registrations, migration_timeline, upgrade_readiness, drift, rolls, data_quality,
-    )
-}  # fmt: skip
-"""The definitions of all derived tables, by name."""
+_OF_METADATA = (
+    feature_timeline, node_registrations, migration_timeline, upgrade_readiness, drift, rolls, data_quality,
+)  # fmt: skip
+_OF_CLIENTS = (
+    client_readiness, client_blockers, evidence_coverage, rejected_requests, client_api_usage, api_counters,
+)  # fmt: skip
+CLIENT_TABLES: Mapping[str, Table] = {module.TABLE.name: module.TABLE for module in _OF_CLIENTS}
+"""The definitions of the tables about clients, which are written only where there is evidence about them."""
+TABLES: Mapping[str, Table] = {**{module.TABLE.name: module.TABLE for module in _OF_METADATA}, **CLIENT_TABLES}
+"""The definitions of all tables that are made of others or of evidence about clients, by name."""
 
 
 def tables_of(
     cluster: ClusterCopies, documents: Documents, judging: Judging, settled_ms: int = SETTLED_MS
 ) -> dict[str, pa.Table]:
-    """All derived tables of a cluster, by name, and its checkpoint, from which the next call continues.
+    """All derived tables of a cluster, by name, and its checkpoint, from which the next call continues. Of a folder
+    that has only evidence about clients, and none of a metadata log, only the tables about that.
 
     What no checkpoint covers is read twice, the second time for `rolls`. settled_ms: see `checkpoint.SETTLED_MS`.
     """
     history, of_rolls, notes, kept, outdated = _read(cluster, settled_ms)
+    of_clients = client_tables(history, judging)
+    notes = [*notes, *client_notes(history)]
+    if not cluster.copies:
+        return {**of_clients, data_quality.TABLE.name: data_quality.table(history, notes)}
     return {
+        **of_clients,
         feature_timeline.TABLE.name: feature_timeline.table(history, documents),
         node_registrations.TABLE.name: node_registrations.table(history, judging.fenced_for_ms),
         migration_timeline.TABLE.name: migration_timeline.table(history),
@@ -76,8 +93,11 @@ def _read(cluster: ClusterCopies, settled_ms: int) -> tuple[History, pa.Table, l
 
 __all__ = [
     "CHECKPOINTS",
+    "CLIENT_TABLES",
     "NO_DOCUMENTS",
     "TABLES",
+    "ClientEvidence",
+    "ClientJudging",
     "ClusterCopies",
     "Column",
     "Documents",

@@ -1,5 +1,5 @@
-"""Judges whether copies of enough nodes were read for the verdict `ready`. Called by `upgrade_readiness` and the
-gate.
+"""Judges whether copies of enough nodes were read for the verdict `ready`. Called by `upgrade_readiness`, the gate, and
+`client_evidence`.
 """
 
 from __future__ import annotations
@@ -7,10 +7,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from featurelog.tables.history import History
 from kafkafeatures.core.facts.readings import majority_of
 
 FEWEST_COPIES = 2
 """Fewest copies of different nodes: with a single copy, nothing shows whether its end is missing."""
+
+
+def coverage_of(history: History) -> dict[str, Any]:
+    """The columns about coverage that `coverage` judges."""
+    return {
+        "known_from_offset": history.base if not history.doubts else None,
+        "voters": sorted(history.voters) if history.voters is not None else None,
+        "copies": sorted({copy.node for copy in history.cluster.copies}),
+        "copied_nodes": sorted(history.log.copied(history.voters or ())),
+    }
 
 
 def coverage(row: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -32,6 +32,7 @@ KINDS = {
     "rolls_not_known": "a part of the log that `rolls` covers incompletely, or not at all",
     "unused_file": "a file in a log folder that does not belong to the log",
     "same_node": "a folder whose copy may be of the same node as another one's: both count as one",
+    "client_evidence": "a file with evidence about clients that is not used, or not all of it; node is its broker",
     TWO_CLUSTERS: "nodes in one folder that name different clusters; they are not merged",
     TWO_PLACES: "folders that name the same cluster; they are not merged",
 }

@@ -83,11 +83,28 @@ class NodeCopy:
         return id_ if 0 <= id_ <= _LARGEST_ID else None
 
 
+RowsOfTable = Callable[[], pa.Table]
+"""Function that reads the rows of a file of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientEvidence:
+    """Evidence about the clients of a cluster. usage, counters: rows of `client_api_usage` and `api_counters`.
+    refused: by broker, rows of `rejected_requests.REFUSED`. remarks: (broker, file, reason) of files that are not used,
+    or not all of them.
+    """
+
+    usage: tuple[RowsOfTable, ...] = ()
+    counters: tuple[RowsOfTable, ...] = ()
+    refused: Mapping[int, RowsOfTable] = field(default_factory=dict)
+    remarks: tuple[tuple[int, str, str], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterCopies:
     """All copies of one cluster's log. cluster: its folder. cluster_id: None if no node has one. copies: by folder.
-    doubts: reasons why they may not be of one cluster. checkpoint: reads the checkpoint of an earlier run
-    (`checkpoint`); None: there is none.
+    doubts: reasons why they may not be of one cluster. clients: None: there is no evidence about clients.
+    checkpoint: reads the checkpoint of an earlier run (`checkpoint`); None: there is none.
     """
 
     cluster: str
@@ -95,6 +112,7 @@ class ClusterCopies:
     copies: tuple[NodeCopy, ...]
     doubts: tuple[tuple[str, str], ...] = ()
     """(kind as in `data_quality`, text)"""
+    clients: ClientEvidence | None = None
     checkpoint: Callable[[], bytes | None] | None = field(default=None, repr=False, compare=False)
 
     def as_columns(self) -> dict[str, str | None]:

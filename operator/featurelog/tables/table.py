@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 Row = Mapping[str, Any]
 """A value for each column; times as milliseconds since 1970."""
@@ -72,6 +73,14 @@ def _stored(values: list[Any], kind: pa.DataType) -> list[Any]:
 
 def _with_times(item: Row, names: Iterable[str]) -> Row:
     return {**item, **{name: _stored([item[name]], TIME)[0] for name in names}}
+
+
+def in_ms(rows: pa.Table) -> pa.Table:
+    """The rows with their times as numbers of ms since 1970, which `Table.of` takes."""
+    for number, field in enumerate(rows.schema):
+        if field.type == TIME:
+            rows = rows.set_column(number, field.name, pc.divide(rows.column(number).cast(pa.int64()), 1000))
+    return rows
 
 
 def ranges_of(features: Mapping[str, tuple[int, int]]) -> list[tuple[str, dict[str, int]]]:

@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from featurelog.tables import min_insync
-from featurelog.tables.coverage import coverage
+from featurelog.tables.client_evidence import ClientJudging
+from featurelog.tables.coverage import coverage, coverage_of
 from featurelog.tables.history import BROKER, CONTROLLER, History, Registered
 from featurelog.tables.node_registrations import ghost
 from featurelog.tables.table import TIME, WHERE, Column, Row, Table
@@ -128,11 +129,14 @@ TABLE = Table(
 
 @dataclass(frozen=True, slots=True)
 class Judging:
-    """Parameters. at_ms: time of the verdict. valid_for_ms: most age of a log. fenced_for_ms: see `kraftlog.ghosts`."""
+    """Parameters. at_ms: time of the verdict. valid_for_ms: most age of a log. fenced_for_ms: see `kraftlog.ghosts`.
+    clients: None: clients are not judged.
+    """
 
     at_ms: int
     valid_for_ms: int = VALID_FOR_MS
     fenced_for_ms: int = FENCED_FOR_MS
+    clients: ClientJudging | None = None
 
 
 @dataclass(slots=True)
@@ -171,12 +175,7 @@ class _Judge:
         # Features whose level changes back if the last records, which may not be committed, are undone.
         self._unsure = {version.key for version in history.levels.versions if not version.is_committed(self._below)}
         self._doubts = list(self._general_doubts())
-        self._coverage = {
-            "known_from_offset": history.base if not history.doubts else None,
-            "voters": sorted(history.voters) if history.voters is not None else None,
-            "copies": sorted({copy.node for copy in history.cluster.copies}),
-            "copied_nodes": sorted(history.log.copied(history.voters or ())),
-        }
+        self._coverage = coverage_of(history)
 
     def rows(self) -> Iterator[Row]:
         for release in releases():

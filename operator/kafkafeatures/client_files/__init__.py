@@ -1,1 +1,1 @@
-"""Evidence about clients as files: scrapes of brokers, reduced request logs, and the owners of clients."""
+"""Evidence about clients as files: scrapes of brokers, their logs, reduced request logs, and the owners of clients."""

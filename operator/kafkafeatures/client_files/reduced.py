@@ -1,6 +1,6 @@
 """Reads reduced request logs: a small file for each broker and hour, which `clients reduce` makes.
 
-Called by the command line (`cli/clients/logs/reduced.py` writes these files) and by `config_map.py`. The first line of
+Called by the command line (`logs/reduced.py` writes these files) and by `config_map.py`. The first line of
 a file is its header; each further line is an array, with the number of requests of one sender, API and version.
 
 What it decides: a file that is not whole is refused; and no line of a log counts twice. Files of one broker and hour
@@ -39,7 +39,7 @@ _MAX_TIME = 253_402_300_799_999
 
 class RequestGroup(Struct, frozen=True, array_like=True):
     """The common fields of requests that are counted together. Those that name the sender are None in a group for
-    requests that are counted without their sender (`cli/clients/logs/counting.py`).
+    requests that are counted without their sender (`logs/counting.py`).
     """
 
     api: str
@@ -161,12 +161,17 @@ def logged_uses(hours: Iterable[ReducedHour]) -> Iterator[LoggedUse]:
     for hour in merge_hours(hours):
         shows_all = "DEBUG" in hour.levels or "TRACE" in hour.levels  # at INFO only deprecated versions are logged
         for count in hour.counts:
-            group = count.group
-            software = " ".join(part for part in (group.software, group.software_version) if part and part != "unknown")
-            yield LoggedUse(
-                hour.broker, group.api, group.version, group.client_id, group.principal, group.address, software,
-                group.is_forwarded, count.requests, hour.first, count.last, shows_all,
-            )  # fmt: skip
+            yield logged_use(hour.broker, count, hour.first, shows_all=shows_all)
+
+
+def logged_use(broker: int, count: GroupCount, first: int, *, shows_all: bool) -> LoggedUse:
+    """The use that a count shows. `first`, `shows_all`: as in `LoggedUse`."""
+    group = count.group
+    software = " ".join(part for part in (group.software, group.software_version) if part and part != "unknown")
+    return LoggedUse(
+        broker, group.api, group.version, group.client_id, group.principal, group.address, software,
+        group.is_forwarded, count.requests, first, count.last, shows_all,
+    )  # fmt: skip
 
 
 def merge_hours(hours: Iterable[ReducedHour]) -> Iterator[ReducedHour]:

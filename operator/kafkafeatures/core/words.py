@@ -1,4 +1,4 @@
-"""Text for people: foreign text made harmless and short, numbers with their nouns, and durations.
+"""Text for people: foreign text made harmless and short, numbers with their nouns, times and durations.
 
 Pure. Text from a Kafka, an API server or a status may contain anything: escape sequences that write to a clipboard,
 characters that change the direction of a line, breaks that make one line look like two. It is made harmless where it is
@@ -7,7 +7,8 @@ read (`kafka/`), where it is stored (`core/report/status.py`), and last before a
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from math import ceil
 
 STAND_IN = "\N{REPLACEMENT CHARACTER}"
@@ -76,3 +77,18 @@ def format_left(span: timedelta) -> str:
     if seconds < 60:
         return f"{seconds} s"
     return f"{ceil(seconds / 60)} min" if seconds < 2 * 3600 else f"{ceil(seconds / 3600)} h"
+
+
+@lru_cache(maxsize=1000)
+def _second(seconds: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+    except (ValueError, OverflowError, OSError):  # a time that no calendar has
+        return ""
+
+
+def format_time(milliseconds: int) -> str:
+    """A time stamp such as 2026-11-21T00:24:59.728Z; the number itself where it is no valid date."""
+    seconds, remainder = divmod(milliseconds, 1000)
+    text = _second(seconds)
+    return f"{text}.{remainder:03}Z" if text else str(milliseconds)

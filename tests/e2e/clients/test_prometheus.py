@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.api.values import replace
-from kafkafeatures.cli.log.words import format_time
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.client_files.exposition import ExpositionReader
@@ -20,6 +19,7 @@ from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.clients.coverage import EvidenceWindow
 from kafkafeatures.core.clients.evidence import MINUTE, Scrape, evidence_of
 from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.words import format_time
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.wire.addresses import AddressPolicy
 from kafkafeatures.prometheus.api import PrometheusApi

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from featurelog.delta import SCHEMAS
 from tests.amounts import only_in_soak
 from tests.e2e.clients.old_clients import HOME, fetched_once
 from tests.e2e.pipeline import sparks
@@ -76,7 +75,7 @@ def test_the_page_about_the_pipeline_names_the_versions_that_are_tried_here() ->
 def read(output: Path, reader: str, interpreter: str = sys.executable, **environment: str) -> dict[str, list[str]]:
     """The rows of every table."""
     program = sparks.script(
-        "tests.e2e.pipeline.readers", reader, str(output), *SCHEMAS, interpreter=interpreter, env=environment
+        "tests.e2e.pipeline.readers", reader, str(output), *tables(output), interpreter=interpreter, env=environment
     )
     answer: dict[str, list[str]] = sparks.said(program)
     assert all(answer.values())

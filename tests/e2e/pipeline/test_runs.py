@@ -16,6 +16,7 @@ from tests.amounts import SOAK
 from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.settings import HEAP
 from tests.e2e.pipeline.standalone import cluster
+from tests.featurelog import evidence
 from tests.featurelog.inputs import SEGMENT, made_log, put, run, tables
 from tests.featurelog.killing import Looks, Points
 
@@ -64,6 +65,15 @@ def on_spark(
 ) -> subprocess.CompletedProcess[str]:  # fmt: skip
     values = sparks.arguments([str(one) for one in inputs], output, master, settings or HEAP, point, bait)
     return sparks.script("tests.e2e.pipeline.runs", *values)
+
+
+def test_a_run_on_spark_continues_the_tables_of_another_run(
+    inputs: list[Path], expected: dict[str, Any], tmp_path: Path
+) -> None:
+    run(inputs[:1], tmp_path / "out")
+    summary = sparks.said(on_spark(inputs, tmp_path / "out"))
+    assert 0 < summary["files"] < 3
+    assert tables(tmp_path / "out") == expected
 
 
 def test_a_run_on_spark_writes_the_tables_of_a_run_on_one_core(
@@ -136,3 +146,17 @@ def test_a_table_that_a_worker_cannot_write_ends_the_run_as_on_one_core(inputs: 
         run(inputs, tmp_path / "out")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"featurelog.delta.OutputError: {error.value}"
+
+
+def test_evidence_about_clients_gives_the_same_tables_on_spark_as_on_one_core(tmp_path: Path) -> None:
+    evidence.logs(tmp_path / "logs")
+    evidence.everything(tmp_path / "evidence")
+    values = sparks.arguments(tmp_path / "logs", tmp_path / "out", tmp_path / "evidence", HEAP)
+    for count in (8, 1):
+        summary = sparks.said(sparks.script("tests.e2e.pipeline.client_runs", *values))
+        assert summary == {"files": count, "problems": []}
+        evidence.run(tmp_path / "logs", tmp_path / "expected", [tmp_path / "evidence"])
+        expected = tables(tmp_path / "expected")
+        assert tables(tmp_path / "out") == expected
+        assert expected["client_blockers"]
+        evidence.place(tmp_path / "evidence", 2, evidence.LOG, evidence.lines(evidence.TIMES))

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from featurelog import stores
-from featurelog.delta import SCHEMAS, Output, OutputError, load
+from featurelog.delta import Output, OutputError, load
 from featurelog.engine import OneCore, Outcome
 from featurelog.layout import InputsError, Root
 from featurelog.parts import EngineError, InputChangedError, PartReader, Task
@@ -20,6 +20,7 @@ from kraftlog.files import DIRECTORY
 from tests.e2e.pipeline import sparks
 from tests.e2e.pipeline.settings import HEAP
 from tests.e2e.rig.s3 import CREDENTIALS, S3, SECRET, server
+from tests.featurelog import evidence
 from tests.featurelog.inputs import SEGMENT, derive, fleet, made_log, put, run, tables, texts
 
 
@@ -215,7 +216,7 @@ def test_tables_in_a_bucket_are_those_in_a_folder_run_after_run(s3: S3, made: Pa
     assert not run_from(str(made / "in"), uri).problems
     assert tables(uri) == tables(made / "out")
     place, options = stores.for_delta(uri)
-    read = {name: DeltaTable(f"{place}/{name}", storage_options=options).to_pyarrow_table() for name in SCHEMAS}
+    read = {name: DeltaTable(f"{place}/{name}", storage_options=options).to_pyarrow_table() for name in tables(uri)}
     assert {name: sorted(texts(table)) for name, table in read.items()} == tables(made / "out")
     before = objects(s3)
     assert run_from(str(made / "in"), uri).files == 0
@@ -263,3 +264,17 @@ def test_tables_that_the_store_refuses_end_a_run_with_one_line_of_error(
     assert (printed.out, printed.err.count("\n")) == ("", 1)
     assert says in printed.err
     assert SECRET not in printed.err
+
+
+def test_evidence_about_clients_in_a_bucket_gives_the_tables_of_a_folder(s3: S3, tmp_path: Path) -> None:
+    evidence.logs(tmp_path / "logs")
+    evidence.everything(tmp_path / "evidence")
+    evidence.run(tmp_path / "logs", tmp_path / "out", [tmp_path / "evidence"])
+    s3.copy(tmp_path / "evidence", "clients/evidence")
+    s3.system.create_dir("warehouse/clients")
+    uri = s3.uri("warehouse/clients")
+    assert not evidence.run(tmp_path / "logs", uri, [s3.uri("clients/evidence")]).problems
+    assert tables(uri) == tables(tmp_path / "out")
+    before = objects(s3)
+    assert evidence.run(tmp_path / "logs", uri, [s3.uri("clients/evidence")]).client_files == 0
+    assert objects(s3) == before

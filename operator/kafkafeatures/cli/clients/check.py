@@ -24,7 +24,7 @@ from kafkafeatures.cli.clients.verdict_text import draw, verdict_document
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import CSV, HTML, clean_stdout, console, print_document, tell
 from kafkafeatures.client_targets import client_targets
-from kafkafeatures.core.clients.coverage import EvidenceWindow
+from kafkafeatures.core.clients.coverage import EvidenceWindow, window_length
 from kafkafeatures.core.clients.senders import senders_of, version_uses
 from kafkafeatures.core.clients.targets import Targets
 from kafkafeatures.core.clients.verdict import ClientVerdict, check_clients
@@ -36,8 +36,7 @@ CODES = {  # exit codes
     ClientVerdict.UNKNOWN: Exit.UNREACHABLE,
 }
 DAYS = 35  # of the window, unless the user sets another
-_HOUR = 3_600_000
-_UNITS = {"h": _HOUR, "d": 24 * _HOUR}
+_DAY = 86_400_000  # ms
 _LATER = "there are scrapes of a time after the window, which were not looked at; without --at they are"
 _REASONS_SHOWN = 5
 """Files and targets of Prometheus that were not read, of which the reason is shown; the others are only counted."""
@@ -53,7 +52,7 @@ def add_arguments(group: argparse._ActionsContainer) -> None:
     )  # fmt: skip
     prometheus.add_arguments(group)
     group.add_argument(
-        "--window", type=_window, default=DAYS * _UNITS["d"], metavar="35d",
+        "--window", type=_window, default=DAYS * _DAY, metavar="35d",
         help=f"time that has to be free of old requests, in days or hours (default: {DAYS}d)",
     )  # fmt: skip
     group.add_argument(
@@ -158,9 +157,8 @@ def _release(text: str) -> str:
 
 def _window(text: str) -> int:
     """A duration in ms."""
-    match = re.fullmatch("([0-9]{1,4})([dh])", text)
-    milliseconds = int(match[1]) * _UNITS[match[2]] if match else 0
-    if not milliseconds:
+    milliseconds = window_length(text)
+    if milliseconds is None:
         raise argparse.ArgumentTypeError(f"invalid window {text[:60]!r}: expected days or hours, such as 35d")
     return milliseconds
 

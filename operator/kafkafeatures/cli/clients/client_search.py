@@ -11,9 +11,9 @@ import re
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogStream
-from kafkafeatures.cli.clients.logs.reduced import find_files, read_hour
-from kafkafeatures.cli.clients.logs.requests import RequestRejected, parse_request
+from kafkafeatures.client_files.logs.lines import ContainerLog, LogStream
+from kafkafeatures.client_files.logs.reduced import find_files, read_hour
+from kafkafeatures.client_files.logs.requests import RequestRejected, parse_request
 from kafkafeatures.client_files.reduced import SUFFIX, ReducedRefused, RequestGroup
 from kafkafeatures.core.clients.rejections import Seen, SeenClient, Sightings
 

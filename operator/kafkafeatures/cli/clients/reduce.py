@@ -13,7 +13,7 @@ import hmac
 import ipaddress
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from kafkafeatures.api.names import API_VERSION
-from kafkafeatures.cli.clients.logs.counting import HourOfRequests, RequestCounter
-from kafkafeatures.cli.clients.logs.lines import ContainerLog, LogStream, LogUnreadable
-from kafkafeatures.cli.clients.logs.reduced import write_hour
-from kafkafeatures.cli.clients.logs.sources import STDIN, open_source, source_name, sources_of
+from kafkafeatures.cli.clients.sources import STDIN, open_source, source_name, sources_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document, tell
+from kafkafeatures.client_files.logs.counting import HourOfRequests, RequestCounter, read_hours
+from kafkafeatures.client_files.logs.lines import LogUnreadable
+from kafkafeatures.client_files.logs.reduced import write_hour
 from kafkafeatures.client_files.reduced import ReducedRefused
 from kafkafeatures.core.words import counted, printable
 
@@ -145,26 +145,6 @@ def _reduce(source: str, arguments: argparse.Namespace, address: Callable[[str],
 
 def _reason(error: Exception) -> str:
     return (error.strerror or "") if isinstance(error, OSError) else str(error)
-
-
-def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfRequests]:
-    """The hours of a log, each as soon as no more lines of it are expected. Raises LogUnreadable, but only after the
-    hours of all lines that could be read.
-    """
-    container_log, problem = ContainerLog(), None
-    size = unreadable = 0  # of the counts, the part that was passed to `counter`
-    try:
-        for lines in container_log.batches(stream):
-            counts = container_log.counts
-            counter.add(lines, counts.size - size, counts.unreadable - unreadable)
-            size, unreadable = counts.size, counts.unreadable
-            yield from counter.complete()
-    except LogUnreadable as error:
-        problem = error
-    counter.add((), container_log.counts.size - size, container_log.counts.unreadable - unreadable)
-    yield from counter.close()
-    if problem is not None:
-        raise problem
 
 
 def _write(hour: HourOfRequests, log: ReducedLog, arguments: argparse.Namespace) -> None:

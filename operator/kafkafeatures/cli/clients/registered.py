@@ -96,8 +96,8 @@ def of_log(path: Path, window: EvidenceWindow) -> RegisteredBrokers:
     """The brokers of a metadata log; not known if it ends before the window: a broker may have registered later."""
     from kafkafeatures.cli.log.paths import log_folder
     from kafkafeatures.cli.log.state import problems_of, restored
-    from kafkafeatures.cli.log.words import format_time
     from kafkafeatures.core.facts.client_standing import refuses_old_versions
+    from kafkafeatures.core.words import format_time
 
     folder = log_folder(path)
     state = restored(folder, None)

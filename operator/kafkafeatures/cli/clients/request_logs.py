@@ -11,8 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kafkafeatures.cli.clients.logs.reduced import find_files, read_hour
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.client_files.logs.reduced import find_files, read_hour
 from kafkafeatures.client_files.owners import OwnersRefused, parse_owners
 from kafkafeatures.client_files.reduced import ReducedHour, ReducedRefused, logged_uses
 from kafkafeatures.core.clients.senders import ClientOwner, LoggedUse

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.cli.clients.verdict_text import format_minute
-from kafkafeatures.cli.log.words import format_time, show_table
+from kafkafeatures.cli.log.words import show_table
 from kafkafeatures.core.clients.senders import MANY_CLIENTS, Sender
-from kafkafeatures.core.words import counted, cut
+from kafkafeatures.core.words import counted, cut, format_time
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,11 +10,10 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 
-from kafkafeatures.cli.log.words import format_time
 from kafkafeatures.core.clients.senders import ClientOwner, LoggedUse, is_within, owner_of
 from kafkafeatures.core.clients.targets import Apis, Targets
 from kafkafeatures.core.clients.verdict import ClientCheck
-from kafkafeatures.core.words import printable
+from kafkafeatures.core.words import format_time, printable
 
 LOG_COLUMNS = (
     "client_id", "principal", "addresses", "software", "api", "version", "on_release", "requests", "last", "brokers",

@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.names import API_VERSION
-from kafkafeatures.cli.log.words import format_time, show_table
+from kafkafeatures.cli.log.words import show_table
 from kafkafeatures.core.clients.coverage import EvidenceGap, GapCause
 from kafkafeatures.core.clients.exporters import MARK
 from kafkafeatures.core.clients.targets import ALIASES, ApiVersions, Targets
 from kafkafeatures.core.clients.verdict import ApiUse, ClientCheck, ClientVerdict, UseKind
-from kafkafeatures.core.words import counted, format_span
+from kafkafeatures.core.words import counted, format_span, format_time
 
 if TYPE_CHECKING:
     from rich.console import Console

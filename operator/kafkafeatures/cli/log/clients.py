@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafkafeatures.cli.log.words import format_time
+from kafkafeatures.core.words import format_time
 from kraftlog import Image
 
 if TYPE_CHECKING:

@@ -22,10 +22,9 @@ from pathlib import Path
 from kafkafeatures.cli.log.files import File, missing
 from kafkafeatures.cli.log.impossible import impossible_of
 from kafkafeatures.cli.log.paths import files_at, unread
-from kafkafeatures.cli.log.words import format_time
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import clean_stdout, tell
-from kafkafeatures.core.words import printable
+from kafkafeatures.core.words import format_time, printable
 from kraftlog import Damage, DamageReason, Decoded, Raw
 from kraftlog.as_json import body, bytes_of
 from kraftlog.judged import Judged

@@ -18,10 +18,10 @@ from kafkafeatures.cli.log.folders import LogFolder
 from kafkafeatures.cli.log.history import History, HistoryLine, Missing, StateOf
 from kafkafeatures.cli.log.paths import log_folder
 from kafkafeatures.cli.log.state import problems_of, registrations, restored, source_shape, voters_of
-from kafkafeatures.cli.log.words import format_ranges, format_time, ranges_shape
+from kafkafeatures.cli.log.words import format_ranges, ranges_shape
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import console, print_document, tell
-from kafkafeatures.core.words import format_span
+from kafkafeatures.core.words import format_span, format_time
 from kraftlog import BrokerRegistration, ControllerRegistration, Image
 from kraftlog.ghosts import may_be_ghost
 from kraftlog.history import Change, FencingChange, LeaderElection, Registration, VotersChange

@@ -16,11 +16,11 @@ from kafkafeatures.cli.log.clients import client_lines, clients_shape
 from kafkafeatures.cli.log.folders import LogFolder
 from kafkafeatures.cli.log.impossible import impossible_in
 from kafkafeatures.cli.log.paths import log_folder
-from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape, show_table
+from kafkafeatures.cli.log.words import format_ranges, migration_state, ranges_shape, show_table
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import console, print_document, tell
 from kafkafeatures.core.facts.releases import format_in_kraft, level_in_kraft
-from kafkafeatures.core.words import printable
+from kafkafeatures.core.words import format_time, printable
 from kraftlog import BrokerRegistration, ControllerRegistration, Image, KraftLogError, Section
 from kraftlog.image import SMALL
 from kraftlog.judged import Judged

@@ -19,11 +19,11 @@ from kafkafeatures.cli.log.folders import LogFolder
 from kafkafeatures.cli.log.history import History, HistoryLine, ImpossibleRecord, Item, Missing, StateOf
 from kafkafeatures.cli.log.paths import log_folder
 from kafkafeatures.cli.log.state import levels_of, registrations, voters_of
-from kafkafeatures.cli.log.words import format_ranges, format_time, migration_state, ranges_shape
+from kafkafeatures.cli.log.words import format_ranges, migration_state, ranges_shape
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import clean_stdout, console, print_document, tell
 from kafkafeatures.core.facts.releases import format_in_kraft, format_level, has_no_level, level_in_kraft, level_name
-from kafkafeatures.core.words import printable
+from kafkafeatures.core.words import format_time, printable
 from kraftlog import BrokerRegistration
 from kraftlog.history import (
     AbortedTransaction,

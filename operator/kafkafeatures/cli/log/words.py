@@ -1,4 +1,4 @@
-"""Formats times, version ranges and migration states for the commands of `log` and `clients`, and prints their tables.
+"""Formats version ranges and migration states for the commands of `log` and `clients`, and prints their tables.
 
 Used by the modules of `cli/log/` and `cli/clients/`. It reads no file.
 """
@@ -6,8 +6,6 @@ Used by the modules of `cli/log/` and `cli/clients/`. It reads no file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kafkafeatures.cli.shell.output import natural_width
@@ -15,21 +13,6 @@ from kraftlog.image import ZkMigrationState
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-@lru_cache(maxsize=1000)
-def _second(seconds: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
-    except (ValueError, OverflowError, OSError):  # a time that no calendar has
-        return ""
-
-
-def format_time(milliseconds: int) -> str:
-    """A time stamp such as 2026-11-21T00:24:59.728Z; the number itself where it is no valid date."""
-    seconds, remainder = divmod(milliseconds, 1000)
-    text = _second(seconds)
-    return f"{text}.{remainder:03}Z" if text else str(milliseconds)
 
 
 def migration_state(code: int) -> str:

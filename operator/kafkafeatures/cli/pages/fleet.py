@@ -26,6 +26,7 @@ from kafkafeatures.cli.pages.cluster_tables import (
     section,
     verdict,
 )
+from kafkafeatures.cli.pages.fleet_clients import CLIENT_STYLE, client_sections
 from kafkafeatures.cli.pages.html_parts import Html, day_and_time, lines, text, whole_page
 from kafkafeatures.cli.pages.lanes import FLAPPING, Lane, flapping
 from kafkafeatures.cli.pages.roll import STYLE_OF_ROLLS
@@ -85,8 +86,10 @@ def fleet_page(gate: Row, clusters: Sequence[tuple[str, ClusterTables]]) -> str:
                 for kind, count in sorted(Counter(row["kind"] for row in cluster.rows("data_quality")).items())
             ],
         ),
+        *client_sections([(_link(link, cluster), cluster) for link, cluster in clusters]),
     )
-    return whole_page(f"Fleet: {target} - KafkaFeatures", sections, STYLE + sortable.STYLE, sortable.SCRIPT)
+    style = STYLE + CLIENT_STYLE + sortable.STYLE
+    return whole_page(f"Fleet: {target} - KafkaFeatures", sections, style, sortable.SCRIPT)
 
 
 def _facts(gate: Row) -> Html:

@@ -18,13 +18,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafkafeatures.api.values import replace
 from kafkafeatures.cli.pipeline import gate as pipeline_gate
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit, to_install
 from kafkafeatures.cli.shell.output import tell
+from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:
-    from featurelog.config import Config
+    from featurelog.clients.stage import ClientSettings
+    from featurelog.config import Clients, Config
     from featurelog.engine import Engine
     from featurelog.run import Summary
 
@@ -61,10 +64,13 @@ def remove(arguments: argparse.Namespace, config: Config) -> int:
     output = Output.open(config.settings.output)
     if cluster not in output.ledger.by_cluster():
         raise CommandFailed(f"the tables have no cluster with the folder {cluster[:100]!r}", Exit.UNREACHABLE)
+    problem = f"logs of cluster {cluster[:100]!r} are here, and the next run would read them again; nothing was removed"
     for root in map(Root.of, config.settings.inputs):
         if any(log.cluster == cluster for log in root.logs()):
-            problem = f"logs of cluster {cluster[:100]!r} are here, and the next run would read them again"
-            raise CommandFailed(f"{root.uri}: {problem}; nothing was removed", Exit.BLOCKED)
+            raise CommandFailed(f"{root.uri}: {problem}", Exit.BLOCKED)
+    for root in map(Root.of, config.clients.inputs if config.clients else ()):
+        if any(folder == cluster and files for folder, _, files in root.folders()):
+            raise CommandFailed(f"{root.uri}: {problem}", Exit.BLOCKED)
     output.remove_cluster(cluster)
     document = {"output": config.settings.output, "cluster": cluster, "sequence": output.tables.sequence}
     removed = f"pipeline: removed all rows of cluster {cluster[:100]!r} from the tables in {config.settings.output}"
@@ -144,9 +150,13 @@ def _run(config: Config) -> tuple[Summary, str]:
 
     contents = list(documents(config.documents)) if config.documents else []
     fleet_documents = Documents.of(contents) if config.documents else NO_DOCUMENTS
+    at_ms = int(time.time() * 1000)
+    clients = None if config.clients is None else _client_settings(config.clients, at_ms)
     # Tables depend on the documents too: if these change, they are made again even without new files.
-    documents_digest = hashlib.sha256(repr(contents).encode()).hexdigest() if config.documents else ""
-    judging = Judging(at_ms=int(time.time() * 1000))
+    beside = [*([contents] if config.documents else []), *([config.clients] if clients else [])]
+    digest = hashlib.sha256(repr(beside).encode()).hexdigest() if beside else ""
+    judging = Judging(at_ms=at_ms, clients=None if clients is None else clients.judging)
+    settings = replace(config.settings, clients=clients)
     engine_name = ["nothing new"]  # stays so if `start` is not called
     with ExitStack() as stack:
 
@@ -155,7 +165,21 @@ def _run(config: Config) -> tuple[Summary, str]:
             return _on_spark(config, stack) if config.spark.enabled else OneCore()
 
         derive = partial(tables_of, documents=fleet_documents, judging=judging)
-        return Run(config.settings, derive, start, progress=_progress(), beside=documents_digest)(), engine_name[0]
+        return Run(settings, derive, start, progress=_progress(), beside=digest)(), engine_name[0]
+
+
+def _client_settings(clients: Clients, at_ms: int) -> ClientSettings:
+    """The settings of a run for evidence about clients. Raises CommandFailed for a release that is not known."""
+    from featurelog.clients.stage import ClientSettings
+    from featurelog.tables import ClientJudging
+
+    targets = client_targets()
+    for release in clients.releases:
+        if targets.of(release) is None:
+            text = f"clients.releases: unknown release {release}; expected one of {', '.join(targets.releases)}"
+            raise CommandFailed(text, Exit.BLOCKED)
+    judging = ClientJudging(clients.releases, targets, clients.window_ms, clients.owners)
+    return ClientSettings(clients.inputs, judging, at_ms)
 
 
 def _on_spark(config: Config, stack: ExitStack) -> Engine:
@@ -200,6 +224,8 @@ def _document(config: Config, summary: Summary, engine: str, seconds: float) -> 
         "clusters": summary.clusters,
         "files": summary.files,
         "bytes": account.get("size", 0),
+        "clientFiles": summary.client_files,
+        "clientBytes": summary.client_bytes,
         "records": {kind: _sum(account, kind, "records") for kind in ("decoded", "kept", "damaged")},
         "damagedBytes": _sum(account, "damaged", "bytes"),
         "problems": summary.problems,
@@ -215,12 +241,16 @@ def _sum(account: Mapping[str, Any], kind: str, subject: str) -> int:
 def _line(document: Mapping[str, Any]) -> str:
     """The document of a run as one line for people."""
     clusters = counted(document["clusters"], "cluster")
+    evidence = ""
+    if document["clientFiles"]:
+        files = counted(document["clientFiles"], "file")
+        evidence = f", {files} with evidence about clients, {_size(document['clientBytes'])}"
     if not document["files"]:
-        return f"pipeline: nothing new in {clusters}; tables in {document['output']}"
+        return f"pipeline: {evidence.lstrip(', ') or 'nothing new'} in {clusters}; tables in {document['output']}"
     records = document["records"]
-    damaged = f", {document['damagedBytes']} bytes damaged" if document["damagedBytes"] else ""
+    damaged = f", {document['damagedBytes']} bytes damaged{evidence}" if document["damagedBytes"] else evidence
     return (
-        f"pipeline: {clusters}, {document['files']} files with new records, {_size(document['bytes'])}: "
+        f"pipeline: {clusters}, {counted(document['files'], 'file')} with new records, {_size(document['bytes'])}: "
         f"{records['decoded']} decoded, {records['kept']} kept as bytes, {records['damaged']} damaged{damaged}; "
         f"{document['seconds']:.1f} s, {document['engine']}; tables in {document['output']}"
     )

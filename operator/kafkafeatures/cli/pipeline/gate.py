@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.output import print_document, tell
+from kafkafeatures.core.words import counted
 
 if TYPE_CHECKING:
     from featurelog.config import Config
@@ -25,7 +26,10 @@ Row = dict[str, Any]
 
 _READINESS = "upgrade_readiness"
 """The table by which the gate judges."""
-_PAGE_TABLES = ("node_registrations", "feature_timeline", "migration_timeline", "rolls", "drift", "data_quality")
+_PAGE_TABLES = (
+    "node_registrations", "feature_timeline", "migration_timeline", "rolls", "drift", "data_quality",
+    "client_readiness", "client_blockers", "evidence_coverage",
+)  # fmt: skip
 """Further tables that pages show."""
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]+")
 """Characters of a cluster's name that a file name does not get."""
@@ -89,7 +93,7 @@ def report(arguments: argparse.Namespace, config: Config) -> int:
         raise CommandFailed(
             f"{error.filename or folder}: {error.strerror}; choose another folder", Exit.BLOCKED
         ) from None
-    tell(f"wrote {folder / FLEET_PAGE} and pages of {len(clusters)} clusters beside it")
+    tell(f"wrote {folder / FLEET_PAGE} and {counted(len(clusters), 'page')} of clusters beside it")
     return Exit.DONE
 
 

@@ -7,6 +7,7 @@ old client may have sent requests just then. All times are in ms since 1970.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from math import ceil
@@ -15,6 +16,7 @@ from msgspec import Struct
 
 from kafkafeatures.core.clients.evidence import MAX_GAP, MINUTE, BrokerEvidence
 
+_UNITS = {"h": 60 * MINUTE, "d": 24 * 60 * MINUTE}
 MAX_UNSEEN = 60 * MINUTE
 """Most ms of a window, in all, that may be without evidence in spans of at most `MAX_GAP` each. Above it these spans
 are gaps too.
@@ -31,6 +33,12 @@ class EvidenceWindow(Struct, frozen=True):
     def length(self) -> int:
         """Length in ms."""
         return self.end - self.begin
+
+
+def window_length(text: str) -> int | None:
+    """Length of a window in ms, of a text such as 35d or 840h; None if the text is not one."""
+    match = re.fullmatch("([0-9]{1,4})([dh])", text)
+    return int(match[1]) * _UNITS[match[2]] or None if match else None
 
 
 class GapCause(StrEnum):

@@ -162,7 +162,7 @@ def senders_of(
     """
     by_sender: dict[tuple[SenderKind, str, str], list[LoggedUse]] = {}
     for use in removed_uses(uses, release, targets, window):
-        by_sender.setdefault((_kind(use), use.client_id or "", use.principal or ""), []).append(use)
+        by_sender.setdefault(sender_key(use), []).append(use)
     negotiating = {_identity(use) for use in uses if use.name == _NEGOTIATION}  # they ask a broker for its versions
     near = _near(uses)
     ordered = sorted(by_sender.items(), key=lambda item: (-sum(use.requests for use in item[1]), *item[0][1:]))
@@ -170,6 +170,11 @@ def senders_of(
         _sender(kind, its_uses, owners, near, negotiates=_identity(its_uses[0]) in negotiating)
         for (kind, _, _), its_uses in ordered[:most]
     )
+
+
+def sender_key(use: LoggedUse) -> tuple[SenderKind, str, str]:
+    """Kind, client id and principal of a sender, by which senders are told apart."""
+    return _kind(use), use.client_id or "", use.principal or ""
 
 
 def _kind(use: LoggedUse) -> SenderKind:

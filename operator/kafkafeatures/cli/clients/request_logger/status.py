@@ -13,12 +13,13 @@ from kafkafeatures.api.names import API_VERSION
 from kafkafeatures.cli.clients.request_logger.state import KIND
 from kafkafeatures.cli.clients.request_logger.target import LoggingTarget, read_levels
 from kafkafeatures.cli.clients.verdict_text import format_minute
-from kafkafeatures.cli.log.words import format_time, show_table
+from kafkafeatures.cli.log.words import show_table
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.output import console, print_document
 from kafkafeatures.core.clients.request_logging import LevelState, LoggingSwitch, SwitchedBroker, level_state
 from kafkafeatures.core.facts.observation import Node
 from kafkafeatures.core.facts.readings import Failure
+from kafkafeatures.core.words import format_time
 from kafkafeatures.kafka.base.pool import Pool
 
 NOT_SWITCHED, UNKNOWN = "NotSwitched", "Unknown"

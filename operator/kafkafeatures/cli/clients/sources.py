@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafkafeatures.cli.clients.logs.lines import LogStream, open_log, uncompressed
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
+from kafkafeatures.client_files.logs.lines import LogStream, open_log, uncompressed
 
 STDIN = "-"
 

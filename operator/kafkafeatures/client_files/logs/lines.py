@@ -1,9 +1,9 @@
 """Reads the lines of a log from a file or a pipe, compressed or not, and out of the formats of container runtimes.
 
-Called by `reduce.py`, `rejected.py` and `client_search.py`. What it decides: which lines are whole. A line of more than
-`MAX_LINE` is skipped in pieces and counted, so that memory is bounded whatever comes; a last line without an end may
-still be written, and is left out; a part of a line that the runtime has cut (CRI, Docker) waits for the other parts.
-Lines are bytes, since a log may hold any.
+Called by the commands that read logs (`cli/clients`), and by `counting.py`. What it decides: which lines are whole. A
+line of more than `MAX_LINE` is skipped in pieces and counted, so that memory is bounded whatever comes; a last line
+without an end may still be written, and is left out; a part of a line that the runtime has cut (CRI, Docker) waits for
+the other parts. Lines are bytes, since a log may hold any.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def open_log(path: Path) -> LogStream:
         os.close(descriptor)
         raise LogUnreadable("it is not a regular file")
     file = open(descriptor, "rb", buffering=0)  # noqa: SIM115 - the caller closes it
-    return uncompressed(_UpTo(file, status.st_size))
+    return uncompressed(UpTo(file, status.st_size))
 
 
 def uncompressed(stream: LogStream) -> LogStream:
@@ -171,7 +171,7 @@ class ContainerLog:
         return b"".join(parts)
 
 
-class _UpTo:
+class UpTo:
     """The first `size` bytes of a file, so that reading a log ends although the broker appends to it."""
 
     def __init__(self, file: LogStream, size: int) -> None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct
 
-from kafkafeatures.cli.clients.logs.events import parse_event
+from kafkafeatures.client_files.logs.events import parse_event
 from kafkafeatures.client_files.reduced import MAX_VERSION, RequestGroup
 
 LOGGER = "kafka.request.logger"

@@ -17,8 +17,7 @@ from typing import BinaryIO, cast
 
 import msgspec
 
-from kafkafeatures.cli.clients.logs.counting import HourOfRequests
-from kafkafeatures.cli.log.words import format_time
+from kafkafeatures.client_files.logs.counting import HourOfRequests
 from kafkafeatures.client_files.reduced import (
     COLUMNS,
     FORMAT,
@@ -31,6 +30,7 @@ from kafkafeatures.client_files.reduced import (
     parse_header,
     parse_hour,
 )
+from kafkafeatures.core.words import format_time
 
 _COMPRESSION = 1
 """The lowest level: names repeat so much that the files are small anyway."""

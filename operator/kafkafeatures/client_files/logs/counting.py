@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from kafkafeatures.cli.clients.logs.events import parse_event
-from kafkafeatures.cli.clients.logs.requests import (
+from kafkafeatures.client_files.logs.events import parse_event
+from kafkafeatures.client_files.logs.lines import ContainerLog, LogStream, LogUnreadable
+from kafkafeatures.client_files.logs.requests import (
     CountedAddress,
     LoggedRequest,
     RequestRejected,
@@ -45,6 +46,7 @@ _STAMP_BYTES, _HOUR_STAMP_BYTES = 24, 14
 """Bytes at the begin of a line with its time, `[2026-11-28 03:22:46,145`, and with its hour, `[2026-11-28 03`."""
 
 _encode = msgspec.json.Encoder().encode
+_decode_group = msgspec.json.Decoder(RequestGroup).decode
 
 
 @dataclass
@@ -66,6 +68,10 @@ class GroupCounts:
         for key in sorted(self._numbers):
             number = self._numbers[key]
             yield key, self._requests[number], self._last[number]
+
+    def groups(self) -> Iterator[tuple[RequestGroup, int, int]]:
+        """Each group as in `rows`, parsed."""
+        return ((_decode_group(key), requests, last) for key, requests, last in self.rows())
 
     def number_of(self, key: bytes) -> int | None:
         """The number of a group; None if it has none yet."""
@@ -273,6 +279,26 @@ class RequestCounter:
                     _settle(shape, self._hour)
         self._shapes.clear()
         self._shape_bytes, self._begin, self._end = 0, b"", b""
+
+
+def read_hours(stream: LogStream, counter: RequestCounter) -> Iterator[HourOfRequests]:
+    """The hours of a log, each as soon as no more lines of it are expected. Raises LogUnreadable, but only after the
+    hours of all lines that could be read.
+    """
+    container_log, problem = ContainerLog(), None
+    size = unreadable = 0  # of the counts, the part that was passed to `counter`
+    try:
+        for lines in container_log.batches(stream):
+            counts = container_log.counts
+            counter.add(lines, counts.size - size, counts.unreadable - unreadable)
+            size, unreadable = counts.size, counts.unreadable
+            yield from counter.complete()
+    except LogUnreadable as error:
+        problem = error
+    counter.add((), container_log.counts.size - size, container_log.counts.unreadable - unreadable)
+    yield from counter.close()
+    if problem is not None:
+        raise problem
 
 
 def _settle(shape: _LineShape, hour: HourOfRequests) -> None:

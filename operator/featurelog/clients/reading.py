@@ -1,0 +1,302 @@
+"""Reads new files with evidence about the clients of one broker, and makes the broker's rows of them and of old rows.
+
+It decides what becomes of what cannot be read. Called by `stage`,
+through an engine: in this process, or in a worker of Spark. Everything that parses is `kafkafeatures.client_files`,
+which `clients reduce`, `clients check` and `clients rejected` use. Hours of request logs go through a local folder, as
+files of `clients reduce`, so that memory does not grow with a log. Of a line only names and versions stay: no body of a
+request, so no secret.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from featurelog import stores
+from featurelog.clients.kinds import Kind, kind_of, scrape_name
+from featurelog.engine import Problem, TableFile, write_table
+from featurelog.layout import LogFile
+from featurelog.ledger import StoredRows
+from featurelog.parts import new_path
+from featurelog.tables import api_counters, client_api_usage
+from featurelog.tables.client_api_usage import Section, SectionFile
+from featurelog.tables.rejected_requests import REFUSED, latest, refused_of, refused_rows
+from kafkafeatures.client_files.exposition import ExpositionReader
+from kafkafeatures.client_files.logs.counting import HOUR, HourOfRequests, RequestCounter, read_hours
+from kafkafeatures.client_files.logs.lines import LogStream, LogUnreadable, UpTo, read_block, uncompressed
+from kafkafeatures.client_files.logs.reduced import read_hour, write_hour
+from kafkafeatures.client_files.logs.server_log import read_rejections
+from kafkafeatures.client_files.reduced import SUFFIX, ReducedHour, ReducedRefused
+from kafkafeatures.client_files.scrapes import SUFFIX as SCRAPE_SUFFIX
+from kafkafeatures.client_files.scrapes import read_scrape
+from kafkafeatures.core.clients.evidence import MAX_GAP, CounterKey, Scrape
+from kafkafeatures.core.clients.exporters import ScrapeRefused
+from kafkafeatures.core.clients.rejections import RefusedRequest
+from kafkafeatures.core.clients.targets import Targets
+from kafkafeatures.core.words import counted
+
+DAY = 24 * HOUR
+_BLOCK = 1024 * 1024
+_LATEST_START = 253_402_300_799_999  # the last ms of the year 9999
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTask:
+    """New files of one broker.
+
+    files: (URI of the input, file). stored: what was read before. since, now: evidence before or behind these times is
+    left out, in ms. releases, targets: the releases that clients are judged for.
+    """
+
+    cluster: str
+    broker: int
+    files: tuple[tuple[str, LogFile], ...]
+    stored: StoredRows
+    since: int
+    now: int
+    releases: tuple[str, ...]
+    targets: Targets
+
+    @property
+    def where(self) -> str:
+        """The broker's folder in messages."""
+        return f"{self.cluster}/{self.broker}"
+
+    def matters(self, key: CounterKey) -> bool:
+        """True for a counter that may be of a client that breaks with one of the releases."""
+        return any(self.targets.matters(release)(key) for release in self.releases)
+
+
+@dataclass(slots=True)
+class BrokerRows:
+    """Result of a task. stored: all rows of the broker. paths: of the files that were read.
+    remarks: by path, why a file is not used, or not all of it. problems: files to be read again in the next run.
+    size: bytes that were read.
+    """
+
+    stored: StoredRows
+    paths: list[str] = field(default_factory=list)
+    remarks: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+class _FileRefused(Exception):
+    """A file that is not used, or not to its end, and why."""
+
+
+def read_broker(task: BrokerTask, output: str) -> BrokerRows | Problem:
+    """Read the files of a task, and write the broker's rows to new files. Returns a problem if a store is lost."""
+    with TemporaryDirectory(prefix="kafkafeatures-") as folder:
+        reading = _Reading(task, output, Path(folder))
+        try:
+            return reading.rows()
+        except OSError as error:
+            return Problem(f"{task.where}: {stores.reason(error)}", is_lost=True)
+
+
+class _Reading:
+    """One task. `_sections`: by hour, what new files have of it; their requests are in files of the folder."""
+
+    def __init__(self, task: BrokerTask, output: str, folder: Path) -> None:
+        self._task, self._output, self._folder = task, output, folder
+        self._result = BrokerRows(task.stored)
+        self._scrapes: list[Scrape] = []
+        self._refused: list[RefusedRequest] = []
+        self._sections: dict[int, dict[Path, SectionFile]] = {}
+        self._exposition = ExpositionReader()
+
+    def rows(self) -> BrokerRows:
+        """Read the files, then write the rows."""
+        for uri, file in self._task.files:
+            self._file(uri, file)
+        stored = self._task.stored
+        usage, refused = dict(self._usage(stored.usage)), self._connections(stored.refused)
+        counters, scrapes = self._counters(stored)
+        self._result.stored = StoredRows(usage, counters, refused, scrapes)
+        return self._result
+
+    def _file(self, uri: str, file: LogFile) -> None:
+        """Read one file. What is wrong with it goes to the result."""
+        result, location = self._result, f"{self._task.where}/{file.name}"
+        try:
+            kind = kind_of(file.name)
+            if kind is Kind.SCRAPE:
+                self._scrape(uri, file)
+            elif kind is Kind.REDUCED:
+                self._reduced(uri, file)
+            else:
+                if kind is not Kind.SERVER:
+                    self._requests(uri, file, is_request_log=kind is Kind.REQUESTS)
+                if kind is not Kind.REQUESTS:
+                    self._rejections(uri, file)
+            if stores.is_uri(uri) and not file.is_as_listed(uri):
+                result.problems.append(f"{location}: replaced while it was read; run again")
+                return
+        except (_FileRefused, LogUnreadable, ReducedRefused, ScrapeRefused) as refused:
+            result.remarks[file.path] = str(refused)
+        except FileNotFoundError:
+            result.problems.append(f"{location}: deleted since it was listed; run again")
+            return
+        except OSError as error:
+            if stores.is_lost(error):
+                raise
+            result.problems.append(f"{location}: {stores.reason(error)}")
+            return
+        result.paths.append(file.path)
+        result.size += file.size
+
+    def _scrape(self, uri: str, file: LogFile) -> None:
+        """Read a scrape. Raises _FileRefused, ScrapeRefused, OSError."""
+        name = scrape_name(self._task.broker, file.name)
+        if name is None:
+            raise _FileRefused(f"expected TIME{SCRAPE_SUFFIX}, such as 1764374400{SCRAPE_SUFFIX}")
+        if name.time > self._task.now + MAX_GAP:
+            raise _FileRefused("its time is in the future: check the clock of what writes it")
+        try:
+            with closing(_opened(uri, file)) as stream:
+                scrape = read_scrape(name, file.name, cast("BinaryIO", stream), self._exposition)
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            raise _FileRefused("it is cut off or damaged") from None
+        if scrape.start > _LATEST_START:
+            raise _FileRefused("shows a start of the broker that is not a time")
+        self._scrapes.append(scrape)
+
+    def _reduced(self, uri: str, file: LogFile) -> None:
+        """Copy a reduced log into the folder. Raises ReducedRefused, OSError."""
+        path = self._folder / hashlib.sha256(file.path.encode()).hexdigest()
+        with closing(_opened(uri, file, compressed=True)) as stream, path.open("wb") as copy:
+            while block := stream.read(_BLOCK):
+                copy.write(block)
+        hour = read_hour(path)
+        if hour.broker != self._task.broker:
+            raise ReducedRefused(f"it is of broker {hour.broker}")
+        digest = file.name.removesuffix(SUFFIX).rpartition("-")[2]
+        self._add(hour, path, file.name, digest)
+
+    def _requests(self, uri: str, file: LogFile, *, is_request_log: bool) -> None:
+        """Count the requests of a log, hour by hour. Raises LogUnreadable, OSError."""
+        counter, rejected, is_silent = RequestCounter(str), 0, True
+        try:
+            with closing(_opened(uri, file)) as stream:
+                for hour in read_hours(stream, counter):
+                    rejected, is_silent = rejected + hour.rejected, False
+                    path = write_hour(self._folder, self._task.broker, hour, "full")
+                    if path is not None:
+                        self._add(hour, path, file.name, hour.section)
+        except LogUnreadable as error:
+            raise LogUnreadable(f"not read to its end: {error}") from None
+        if rejected := rejected + counter.unattributed[0]:
+            self._result.remarks[file.path] = f"{counted(rejected, 'line')} of requests cannot be parsed"
+        elif is_silent and is_request_log and file.size:
+            self._result.remarks[file.path] = "it has no request"
+
+    def _rejections(self, uri: str, file: LogFile) -> None:
+        """Find the requests that a broker refused. Raises LogUnreadable, OSError."""
+        with closing(_opened(uri, file)) as stream:
+            self._refused = latest(chain(self._refused, read_rejections(iter(partial(read_block, stream), b""))))
+
+    def _add(self, hour: HourOfRequests | ReducedHour, path: Path, name: str, digest: str) -> None:
+        """Note that a file of the folder has the requests of an hour. One of an earlier part of a log is replaced."""
+        if self._task.since <= hour.hour <= self._task.now:
+            section = SectionFile(hour.first, hour.last, partial(_section, path, name, digest))
+            self._sections.setdefault(hour.hour, {})[path] = section
+
+    def _usage(self, stored: Mapping[int, TableFile]) -> Iterator[tuple[int, TableFile]]:
+        """The files of `client_api_usage`, by day: new ones for days of which something was read. Days before the
+        window have none.
+        """
+        new_days = {hour // DAY for hour in self._sections}
+        for day in sorted(new_days | stored.keys()):
+            if is_before_window(day, self._task.since):
+                continue
+            if day not in new_days:
+                yield day, stored[day]
+            elif (file := self._day(day, stored.get(day))) is not None:
+                yield day, file
+
+    def _day(self, day: int, stored: TableFile | None) -> TableFile | None:
+        """Write the rows of a day, a row group for each hour, so that one hour is in memory at a time."""
+        groups = {} if stored is None else _groups(pq.ParquetFile(stores.open_file(self._output, stored.path)))
+        path, count = new_path(client_api_usage.TABLE.name), 0
+        with stores.new_file(self._output, path) as stream:
+            with pq.ParquetWriter(stream, client_api_usage.TABLE.schema, compression="zstd") as writer:
+                for hour in range(day * DAY, (day + 1) * DAY, HOUR):
+                    rows = self._hour(groups.get(hour), self._sections.get(hour, {}).values())
+                    if rows is not None and rows.num_rows:
+                        writer.write_table(rows, rows.num_rows)
+                        count += rows.num_rows
+            size = stream.tell()
+        return TableFile(self._task.cluster, None, path, count, size)
+
+    def _hour(self, load: Callable[[], pa.Table] | None, sections: Iterable[SectionFile]) -> pa.Table | None:
+        rows, new_sections = None if load is None else load(), list(sections)
+        if not new_sections:
+            return rows
+        old_sections = [] if rows is None else client_api_usage.sections_of(rows)
+        return client_api_usage.rows_of(self._task.cluster, [*old_sections, *new_sections])
+
+    def _counters(self, stored: StoredRows) -> tuple[TableFile | None, tuple[str, ...]]:
+        """The file of `api_counters`, and the names of the files whose scrapes it has."""
+        if not self._scrapes:
+            return stored.counters, stored.scrapes
+        scrapes = [*api_counters.scrapes_of(self._stored(stored.counters, api_counters.TABLE.schema)), *self._scrapes]
+        in_window = [scrape for scrape in scrapes if scrape.time >= self._task.since]
+        needed = list(api_counters.needed(in_window, self._task.matters))
+        file = self._written(api_counters.TABLE.name, api_counters.rows_of(self._task.cluster, needed))
+        return file, tuple(scrape.source for scrape in needed)
+
+    def _connections(self, stored: TableFile | None) -> TableFile | None:
+        """The file of the refused connections."""
+        old_requests = list(refused_of(self._stored(stored, REFUSED.schema)))
+        requests = latest(chain(old_requests, self._refused))
+        in_window = [each for each in requests if each.time is None or each.time >= self._task.since]
+        if in_window == old_requests:
+            return stored
+        return self._written(REFUSED.name, refused_rows(self._task.cluster, self._task.broker, in_window))
+
+    def _stored(self, file: TableFile | None, schema: pa.Schema) -> pa.Table:
+        if file is None:
+            return schema.empty_table()
+        return pq.read_table(stores.open_file(self._output, file.path), schema=schema, partitioning=None)
+
+    def _written(self, name: str, rows: pa.Table) -> TableFile | None:
+        return write_table(self._output, name, rows, self._task.cluster, None) if rows.num_rows else None
+
+
+def is_before_window(day: int, since: int) -> bool:
+    """True if the rows of a day are no longer needed. since: see `BrokerTask`."""
+    return (day + 1) * DAY <= since
+
+
+def _opened(uri: str, file: LogFile, *, compressed: bool = False) -> LogStream:
+    """The bytes of a file up to its listed size, uncompressed unless they are wanted as they are. Raises OSError."""
+    system, _ = stores.open_store(uri)
+    stream = UpTo(system.open_input_file(file.path), file.size)
+    return stream if compressed else uncompressed(stream)
+
+
+def _section(path: Path, name: str, digest: str) -> Section:
+    return Section(read_hour(path), name, digest)
+
+
+def _groups(file: pq.ParquetFile) -> dict[int, Callable[[], pa.Table]]:
+    """By hour in ms, a function that reads its row group."""
+    column = file.schema_arrow.get_field_index("hour")
+    hours: dict[int, Callable[[], pa.Table]] = {}
+    for number in range(file.num_row_groups):
+        begin = file.metadata.row_group(number).column(column).statistics.min
+        hours[round(begin.timestamp() * 1000)] = partial(file.read_row_group, number)
+    return hours

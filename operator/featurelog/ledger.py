@@ -222,6 +222,7 @@ class _PartRow(msgspec.Struct):
     stamp: str
     ends: int | None
     account: dict[str, Any]
+    merged: tuple[str, ...] = ()
 
 
 class _EntryRow(msgspec.Struct):

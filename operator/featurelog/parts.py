@@ -50,6 +50,8 @@ _ROWS, _GROUP = 32_768, 8 * 1024 * 1024
 """Rows, and their bytes, at which a row group is complete."""
 _SMALL = 4096  # rows: fewer make a small file
 _HOUR = 3_600_000  # ms
+_MOST_MERGED = 1000
+"""Most paths of merged parts that a part has; if there are more, a checkpoint takes it for other rows."""
 _END = (DamageReason.TRUNCATED.value, DamageReason.ZEROS.value)
 """Reasons of damage at the end of a segment to which a node is still writing."""
 
@@ -115,7 +117,7 @@ class Part:
     stamp: digest of the bytes from `stamped` to `next`, by which the next run sees whether the file was only continued.
     ends: the offset behind the last batch; None: no batch.
     account: of the bytes of the range, as `kraftlog.reading.Account`; the ledger does not keep it.
-    merged: paths of the parts that were merged into this one (`merged`); empty: none.
+    merged: paths of the parts that were merged into this one (`merged`), as they were read; empty: none.
     """
 
     path: str | None
@@ -361,5 +363,6 @@ def merged(parts: Sequence[Part], output: str) -> Part:
     """Merge successive parts of one file into one, since many small ones are slow to read."""
     batches = (batch for part in parts if part.path is not None for batch in batches_of(output, part.path))
     path, rows, size = _written(batches, output)
-    paths = tuple(part.path for part in parts if part.path is not None)
+    paths = tuple(path for part in parts for path in (part.merged or (part.path,)) if path is not None)
+    paths = paths if len(paths) <= _MOST_MERGED else ()
     return replace(parts[-1], path=path, rows=rows, size=size, start=parts[0].start, merged=paths)

@@ -345,18 +345,12 @@ class Run:
 
     def _copy(self, node: Node) -> NodeCopy:
         output = self.settings.output
-        records = (
-            FileRecords(
-                node.node,
-                name,
-                tuple(
-                    PartRecords(part.path, RowsOfPart(output, part.path), part.merged)
-                    for part in entry.parts
-                    if part.path
-                ),
-            )
+        records = [
+            FileRecords(node.node, name, tuple(
+                PartRecords(part.path, RowsOfPart(output, part.path), part.merged) for part in entry.parts if part.path
+            ))
             for name, entry in sorted(node.files.items())
-        )
+        ]  # fmt: skip
         return NodeCopy(
             node.cluster, node.node, node.cluster_id, tuple(records), node.unused, node.voters, node.node_id, node.vote
         )

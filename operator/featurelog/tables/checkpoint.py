@@ -19,16 +19,17 @@ import hashlib
 import io
 import pickle
 import sys
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from featurelog.tables.inputs import ClusterCopies, FileRecords
+from featurelog.tables.inputs import ClusterCopies, FileRecords, PartRecords
 from featurelog.tables.scans import Former, Scan, header_ms, merged_losses
 from featurelog.tables.table import WHERE
 from kafkafeatures import __version__
@@ -126,7 +127,7 @@ class Checkpoint:
             raise OutdatedError("a file is there twice")
         for key, former in self.files.items():
             scan = by_key.get(key)
-            if scan is None or not (_has(scan.source, former.below) or _has_merged(scan.source, former.below)):
+            if scan is None or _read_ids(scan.source.parts)[: len(former.below)] != former.below:
                 raise OutdatedError(f"{_name(key)} was replaced")
         for key, scan in by_key.items():
             self._check_new(key, scan)
@@ -134,14 +135,16 @@ class Checkpoint:
             raise OutdatedError(f"the snapshot at offset {self.end} is no longer complete")
 
     def _check_new(self, key: FileKey, scan: Scan) -> None:
-        former = self.files.get(key, Former())
-        count = len(former.below) - len(former.parts)
-        if _has_merged(scan.source, former.below):
-            # What was merged with them is behind them, and so behind `end` if they reached it.
-            if not count or not scan.is_in_order or any(each.end > after.begin for each, after in pairwise(scan.spans)):
-                raise OutdatedError(f"{_name(key)} may have new records below offset {self.end}")
-            former, count = Former(), 1
-        new = scan.parts[count:]
+        saved, former = self.files.get(key, Former()), scan.former
+        sizes = (len(part.ids) for part in scan.source.parts)
+        starts = list(accumulate(sizes, initial=0))
+        first = bisect_left(starts, len(saved.below))  # of the parts behind all in `below`
+        is_merged = former.parts != saved.parts or starts[first] != len(saved.below)
+        is_ascending = scan.is_in_order and all(span.end <= after.begin for span, after in pairwise(scan.spans))
+        # Parts that were merged with them are behind them, and so behind `end` if they reached it.
+        if is_merged and not (saved.is_cut and is_ascending):
+            raise OutdatedError(f"{_name(key)} may have new records below offset {self.end}")
+        new = scan.parts[first - len(former.parts) :]
         begins = [part.begin for part in new if part.begin is not None]
         if scan.snapshot_end is not None:
             begins = [scan.snapshot_end] if new else []
@@ -243,7 +246,8 @@ def _former(scan: Scan, end: int) -> Former | None:
     epochs = [span.epoch for span in scan.spans if span.begin < last]
     return Former(
         parts=ids[:count],
-        below=ids[:below],
+        below=_read_ids(scan.source.parts[:below]),
+        is_cut=below > count,
         losses=merged_losses([former.losses, *(part.losses for part in new)]),
         unknown=(*former.unknown, *(row for row in unknown if is_snapshot or row["offset"] < last)),
         epoch=max([former.epoch, *epochs]),
@@ -260,14 +264,9 @@ def _ids(file: FileRecords) -> tuple[str, ...]:
     return tuple(part.id for part in file.parts)
 
 
-def _has(file: FileRecords, below: tuple[str, ...]) -> bool:
-    """True if a file still begins with these parts."""
-    return _ids(file)[: len(below)] == below
-
-
-def _has_merged(file: FileRecords, below: tuple[str, ...]) -> bool:
-    """True if these parts were merged into the first part of a file."""
-    return bool(below and file.parts) and file.parts[0].merged[: len(below)] == below
+def _read_ids(parts: Sequence[PartRecords]) -> tuple[str, ...]:
+    """The ids of parts as they were read."""
+    return tuple(id_ for part in parts for id_ in part.ids)
 
 
 def _name(key: FileKey) -> str:

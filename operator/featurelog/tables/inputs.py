@@ -29,12 +29,17 @@ Rows = Callable[[], Iterable[pa.RecordBatch]]
 @dataclass(frozen=True, slots=True)
 class PartRecords:
     """The rows of a range of a file. id: other rows have another one; "" if they have none. merged: ids of the parts
-    that were merged into this one.
+    that were merged into this one, which had the same rows.
     """
 
     id: str
     rows: Rows = field(repr=False, compare=False)
     merged: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the parts with these rows, as they were read."""
+        return self.merged or (self.id,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,13 +77,15 @@ class PartScan(NamedTuple):
 class Former(NamedTuple):
     """The first parts of a file, as an earlier run scanned them.
 
-    parts: ids of these parts. below: ids of all parts with rows that a checkpoint covers, these among them.
+    parts: ids of these parts. below: ids, as they were read, of all parts with rows that a checkpoint covers, these
+    among them. is_cut: others among them also have rows that it does not cover.
     losses: damage, by reason. unknown: rows of the records that were not decoded. epoch: highest one; -1: none.
     incomplete, written_at: as in `Scan`.
     """
 
     parts: tuple[str, ...] = ()
     below: tuple[str, ...] = ()
+    is_cut: bool = False
     losses: Mapping[str, Loss] = {}
     unknown: tuple[Mapping[str, Any], ...] = ()
     epoch: int = -1

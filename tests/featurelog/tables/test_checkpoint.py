@@ -304,7 +304,15 @@ def test_a_checkpoint_that_is_cut_or_damaged_makes_the_same_tables() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    ["another voter", "a late snapshot", "a new copy", "no snapshot at its end", "a replaced log", "a file twice"],
+    [
+        "another voter",
+        "a late snapshot",
+        "a new copy",
+        "no snapshot at its end",
+        "a replaced log",
+        "a replaced segment",
+        "a file twice",
+    ],
 )
 def test_a_checkpoint_is_not_used_once_something_below_its_end_has_changed(change: str) -> None:
     copies = grown(14, 20, 24, snapshots=(12, 14, 16) if change == "a late snapshot" else (12, 16))
@@ -317,6 +325,10 @@ def test_a_checkpoint_is_not_used_once_something_below_its_end_has_changed(chang
         nodes = [replace(node, voters=(*VOTERS, 3004)) for node in nodes]
     if change == "a new copy":
         nodes.append(replace(nodes[0], node="3004", node_id=3004))
+    if change == "a replaced segment":
+        files = nodes[0].files
+        parts = tuple(replace(part, id=f"other {part.id}") for part in files[1].parts)
+        nodes[0] = replace(nodes[0], files=(files[0], replace(files[1], parts=parts), *files[2:]))
     if change == "a file twice":
         other = batches([*healthy(), level("group.version", 1)])
         nodes.insert(0, Copied("3001", other, [0], read_to=[10]).copy())

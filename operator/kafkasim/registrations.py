@@ -1,7 +1,7 @@
 """Makes the records of a simulated cluster: registrations, levels, control records of the quorum, and snapshots.
 
-Called by `world`, `quorum` and `brokers`, which decide when. Record versions follow `MetadataVersion.java`; a field
-that a version does not have is left out.
+Called by `world`, `quorum` and `brokers`, which decide when; fleets and the migration driver use the state of a
+migration. Record versions follow `MetadataVersion.java`; a field that a version does not have is left out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads record batches (magic 2): headers, checksums (CRC-32C), and the records inside.
 
 It decides whether the bytes at a position are a batch or damage; damage is a return value, not an exception. Called by
-`walks` and `replay`, which find the positions. `encoding` writes batches. It opens no file, and does not decode the
-values of records.
+the modules of kraftlog that find the positions, such as `walks` and `replay`. `encoding` writes batches. It opens no
+file, and does not decode the values of records.
 
 A batch is a view of the caller's bytes, which are not copied: keeping a batch keeps these bytes in memory, and they
 must not be changed. Values of records are copies.

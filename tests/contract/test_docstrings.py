@@ -1,10 +1,13 @@
-"""Claims of module docstrings, such as "Called by `stage.py`": the named module uses the one that makes the claim."""
+"""Claims of docstrings: a module that is named as a user, such as in "Called by `stage.py`", uses the module that makes
+the claim, and an exception that is named after "Raises" exists.
+"""
 
 from __future__ import annotations
 
 import ast
+import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from pathlib import Path
 
 import grimp
@@ -16,6 +19,7 @@ ROOT = Path(__file__).parents[2] / "operator"
 VERBS = "called|chosen|created|imported|made|owned|read|sent|shared|used|written"
 CLAIM = re.compile(rf"(?:^|[.;:,] |and )(?:{VERBS})(?: back)? (?:by|through) .*?(?=[.;:](?: |$)|$)", re.IGNORECASE)
 NAMED = re.compile(r"(?:\bby|\bthrough|,|\band) `([\w./]+)`")
+RAISED = re.compile(r"\b[Rr]aises? ((?:(?:, | and | or )?`?[A-Z]\w+`?)+)")
 PATHS = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(ROOT.rglob("*.py"))}
 TREES = {name.removesuffix(".__init__"): ast.parse(path.read_text()) for name, path in PATHS.items()}
 
@@ -58,3 +62,20 @@ def test_each_module_that_a_docstring_names_as_a_user_uses_that_module(package: 
     texts = {name: ast.get_docstring(tree) or "" for name, tree in TREES.items() if name.split(".")[0] == package}
     assert {name: claims for name, text in texts.items() if (claims := [*false_claims(name, text)])} == {}
     assert [*false_claims("kafkasim.migration.topics", "Called by `driver`, and by `cluster`.")] == ["cluster"]
+
+
+def missing_exceptions(docstring: str, classes: Set[str]) -> list[str]:
+    """Exceptions that a docstring names after "Raises", and that are neither among these classes nor builtin."""
+    names = re.findall(r"[A-Z]\w+", " ".join(RAISED.findall(" ".join(docstring.split()))))
+    return [name for name in names if name not in classes and not hasattr(builtins, name)]
+
+
+def test_each_exception_that_a_docstring_names_exists() -> None:
+    nodes = [(module, node) for module, tree in TREES.items() for node in ast.walk(tree)]
+    classes = {node.name for _, node in nodes if isinstance(node, ast.ClassDef)}
+    classes |= {name.name for _, node in nodes if isinstance(node, ast.ImportFrom) for name in node.names}
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    texts = [(module, ast.get_docstring(node) or "") for module, node in nodes if isinstance(node, documented)]
+    missing = [(module, name) for module, text in texts for name in missing_exceptions(text, classes)]
+    assert missing == []
+    assert missing_exceptions("Return it. Raises TooLarge, or\n ValueError.", classes) == ["TooLarge"]

@@ -101,12 +101,12 @@ class Host:
         self.operator, self.namespaces = operator, namespaces or ("",)
         try:
             await operator.begin()
-            self.begin_anew()
+            self.watch_anew()
             await self.told_to_stop.wait()
         finally:
             await operator.end()
 
-    def begin_anew(self) -> None:
+    def watch_anew(self) -> None:
         assert self.operator is not None
         for namespace in self.namespaces:
             self.operator.watching(namespace, holds=False)
@@ -144,7 +144,7 @@ async def test_a_resource_that_a_list_no_longer_contains_is_reconciled_once_more
     async with operator(monkeypatch, server) as (worker, host):
         await worker.until_worked("kafka/old", "other/new")
         server.delete("kafka", "old")
-        host.begin_anew()
+        host.watch_anew()
         await worker.until_worked("kafka/old", "other/new", "kafka/old")
 
 
@@ -153,8 +153,8 @@ async def test_a_list_of_one_namespace_does_not_remove_resources_of_another(monk
     async with operator(monkeypatch, server, ("one", "two")) as (worker, host):
         await worker.until_worked("one/a", "two/b")
         server.delete("one", "a")
-        host.begin_anew()
-        await worker.until_worked("one/a", "two/b", "one/a")
+        host.watch_anew()  # each namespace is listed again: one/a is missing in the list of `one`, and two/b too
+        await worker.until_worked("one/a", "two/b", "one/a")  # one/a once more, as it is gone; two/b not
 
 
 async def test_a_restore_of_etcd_drops_caches_by_version_before_the_next_reconciliation(
@@ -167,7 +167,7 @@ async def test_a_restore_of_etcd_drops_caches_by_version_before_the_next_reconci
         await worker.until_worked("kafka/orders")
         assert not worker.forgot
         server.restore(before)
-        host.begin_anew()
+        host.watch_anew()
         await worker.until_worked("kafka/orders", "kafka/orders")
         assert worker.forgot
 

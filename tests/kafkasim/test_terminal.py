@@ -23,7 +23,8 @@ def cluster() -> Iterator[dict[str, Any]]:
         yield heard(process)
 
 
-PAGES = {"upgrade": 1, "cure": 0, "back": 0, "drift": 0, "all": 3}
+PAUSES = {"upgrade": 1, "cure": 0, "back": 0, "drift": 0, "all": 3}
+"""Number of times that each story waits for Enter; one of a single part never waits."""
 
 
 @pytest.mark.parametrize(
@@ -34,9 +35,9 @@ PAGES = {"upgrade": 1, "cure": 0, "back": 0, "drift": 0, "all": 3}
     ],
 )  # fmt: skip
 def test_a_demo_in_a_terminal_waits_for_enter_between_its_parts(story: str, columns: int, colour: bool) -> None:
-    enter = [("Enter continues", "\n")] * PAGES[story]
+    enter = [("Enter continues", "\n")] * PAUSES[story]
     ended = in_terminal((*PROGRAM, "demo", "--story", story), columns=columns, colour=colour, answers=enter)
-    assert ended.text.count("Enter continues") == PAGES[story]
+    assert ended.text.count("Enter continues") == PAUSES[story]
     assert ended.code == 0, ended.text[-1000:]
     draws = story not in ("back", "drift")  # they show only the progress of `apply`, which has no colours
     assert ("\x1b[" in ended.shown) is (colour and draws)

@@ -1,4 +1,5 @@
-"""Reads evidence about clients from the entries of a ConfigMap, which have names and contents as `clients check` takes:
+"""Reads evidence about clients from the entries of a ConfigMap. Contents are those of the files that `clients check`
+takes; the names are:
 
 - `BROKER-TIME.prom` or `BROKER-TIME.prom.gz`: unchanged answers of exporters;
 - `*.jsonl.gz`: request logs, reduced by `clients reduce`;

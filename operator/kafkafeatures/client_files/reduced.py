@@ -131,8 +131,8 @@ def parse_hour(stream: BinaryIO) -> ReducedHour:
 
 
 def parse_header(line: bytes) -> ReducedHeader:
-    """The header in the first line of a file. Raises MsgspecError or ValueError if it is none, ReducedRefused for
-    another format.
+    """The header in the first line of a file. Raises msgspec.MsgspecError or ValueError if it is none,
+    ReducedRefused for another format.
     """
     header = _decode_header(line)
     if header.kind != KIND or header.broker < 0 or header.groups > MAX_GROUPS + MAX_WITHOUT_SENDER:

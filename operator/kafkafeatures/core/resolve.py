@@ -1,8 +1,8 @@
 """Resolve a document into the `DesiredState`, on which all decisions rest: names of levels and releases become numbers,
 durations and windows become values.
 
-Pure. Called by both stores of resources (`reconcile/file_store.py`, `reconcile/kubernetes_store.py`). References to
-Secrets are not resolved here.
+Pure. Called by both stores of resources (`reconcile/file_store.py`, `reconcile/kubernetes_store.py`), and by commands
+and the pipeline, which read documents. References to Secrets are not resolved here.
 """
 
 from __future__ import annotations

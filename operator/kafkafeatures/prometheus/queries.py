@@ -1,7 +1,7 @@
 """Expressions of PromQL that evidence is asked with, and the selector of a user in them.
 
-Pure. Called by `evidence.py`. A range selector has the samples of scrapes as they are, with their times, whatever the
-lookback of the server is.
+Pure. Called by `evidence.py`, and by what takes a selector of a user. A range selector has the samples of scrapes as
+they are, with their times, whatever the lookback of the server is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The second half of a reconciliation: write the status, and send at most one step.
 
-Called by `reconcile/controller.py` and by `apply`. No other module lets an effect leave the process. The intent of a
-step is written into the status before the step is sent, so that its outcome can be settled even if this process dies in
-between: the next reconciliation does that, in `reconcile/evaluate.py`.
+Called by `reconcile/controller.py`, by `apply` and by demos. No other module lets an effect leave the process. The
+intent of a step is written into the status before the step is sent, so that its outcome can be settled even if this
+process dies in between: the next reconciliation does that, in `reconcile/evaluate.py`.
 
 A step may have been sent before, by an intent that is still open (`asked_before`, as an eviction that is repeated).
 Then a failure now proves nothing about the earlier request, and the intent stays.

@@ -1,6 +1,7 @@
 """Reading of the znodes that a migration depends on, in one session.
 
-Called by `zookeeper/client.py`, and by `describe --zookeeper`. The formats are those of `core/facts/znodes.py`.
+Called by the modules of `zookeeper/`, by `describe --zookeeper` and by `check --rights`. The formats are those of
+`core/facts/znodes.py`.
 """
 
 from __future__ import annotations

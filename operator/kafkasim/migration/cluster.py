@@ -18,7 +18,7 @@ from kafkafeatures.api.names import METADATA_VERSION
 from kafkafeatures.api.values import replace
 from kafkafeatures.core.facts.readings import Role, majority_of
 from kafkasim.migration.driver import Driver
-from kafkasim.migration.elections import ELECTED, Elections
+from kafkasim.migration.elections import ZK_CONTROLLER, Elections
 from kafkasim.migration.files import Form, file_of, has_flag, is_in_zookeeper_mode
 from kafkasim.migration.tree import Operation
 from kafkasim.node import Key, Node
@@ -79,7 +79,8 @@ class MigratingCluster(Elections):
         }
         self._addresses = {key: ("127.0.0.1", FIRST_PORT + key[1]) for key in self.files}
         self._timing = timing or Timing()
-        nodes = [NodePlan(Role.CONTROLLER, ELECTED, RELEASE), *(NodePlan(Role.BROKER, id_, RELEASE) for id_ in brokers)]
+        keys = [(Role.CONTROLLER, ZK_CONTROLLER), *((Role.BROKER, id_) for id_ in brokers)]
+        nodes = [NodePlan(role, id_, RELEASE) for role, id_ in keys]
         plan = Plan(
             tuple(nodes), {METADATA_VERSION: RELEASE.bootstrap_level}, addresses=self._addresses, topics=tuple(topics),
             timing=replace(self._timing, idle=NEVER_MS),

@@ -1,8 +1,8 @@
 """ZooKeeper mode of a simulated cluster: sessions of brokers, elections of the controller, and its writes to ZooKeeper.
 
 Base class of `cluster`, which adds a quorum. The controller decides about partitions in a world of its own, in which
-the node `ELECTED` represents it. Each change is written to znodes, from which the state is loaded again after a quorum
-has given up `/controller`.
+the node `ZK_CONTROLLER` represents it. Each change is written to znodes, from which the state is loaded again after a
+quorum has given up `/controller`.
 
 Source: `KafkaController.scala`, `KafkaZkClient.scala`.
 """
@@ -25,7 +25,7 @@ from kafkasim.node import Node
 from kafkasim.world import World
 from kraftlog.schema import table
 
-ELECTED = 0
+ZK_CONTROLLER = 0
 """Id of the node that represents the controller in the world of ZooKeeper."""
 ELECTION_MS = 200
 """Time in ms from the end of a claim to the next one."""
@@ -36,11 +36,14 @@ SESSION_MS = 18_000
 
 
 class Elections:
-    """`zookeeper`: the world in which a broker is controller. `is_led_by_quorum`: the quorum's world decides now.
+    """A cluster in ZooKeeper mode, and the time of its sessions and elections.
+
+    `zookeeper`: the world in which a broker is controller. `is_led_by_quorum`: the quorum's world decides now.
 
     A broker claims `/controller` `ELECTION_MS` after that was found absent, and the brokers know it `TOLD_MS` later.
-    From then on `elected` of the world `zookeeper` is that broker, and `active` is `ELECTED`: requests are decided.
-    Without a claim both are None. Once a quorum has claimed `/controller`, only `elected` is None (see `deposed`).
+    From then on `zookeeper.elected` is that broker and `zookeeper.active` is `ZK_CONTROLLER`, so that requests are
+    decided. Without a claim both are None. Once a quorum has claimed `/controller`, only `elected` is None (see
+    `deposed`).
     """
 
     def __init__(self, zookeeper: World) -> None:
@@ -135,14 +138,14 @@ class Elections:
         claim = None if znode is None else znodes.controller(znode)
         if claim is not None and not claim.is_kraft:
             world = self.zookeeper
-            world.elected, world.active = claim.node_id, ELECTED
+            world.elected, world.active = claim.node_id, ZK_CONTROLLER
             world.append([Write(table.NO_OP, {})], commit=True)
 
     def _load_from_zookeeper(self) -> None:
         """Load the state from ZooKeeper again, after the quorum has given up `/controller`."""
         self.is_led_by_quorum = False
         world = self.zookeeper
-        world.active = ELECTED
+        world.active = ZK_CONTROLLER
         directories = {broker.id: broker.directory for broker in world.of_role(Role.BROKER)}
         restored = topics.records(self.tree, world.leader_image, directories, world.metadata_version)
         if restored:

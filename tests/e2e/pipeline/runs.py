@@ -1,7 +1,7 @@
 """A program: one run on Spark, killed where its arguments say; prints what it did.
 
 Arguments, each as JSON: a list of inputs, the output, the master, settings of Spark, the point at which the driver is
-killed (-1: none), a file of which the first worker that finds it is killed (null: none).
+killed (-1: none), a file, such that the worker that removes it is killed (null: none).
 """
 
 from __future__ import annotations
@@ -25,25 +25,28 @@ from tests.featurelog.inputs import derive
 from tests.featurelog.killing import Points
 
 
-def main(inputs: list[str], output: str, master: str, settings: dict[str, str], point: int, bait: str | None) -> None:
+def main(
+    inputs: list[str], output: str, master: str, settings: dict[str, str], point: int, kill_file: str | None
+) -> None:
     points = Points(point)
+    work = killed_once(kill_file) if kill_file else run_task
     with ExitStack() as stack:
 
         def start() -> Engine:
             points()
-            return OnSpark(stack.enter_context(session(master, settings)), killed_once(bait) if bait else run_task)
+            return OnSpark(stack.enter_context(session(master, settings)), work)
 
         chosen = Settings(tuple(inputs), output, piece=500, bytes_per_commit=1)
         summary = Run(chosen, derive, start, before=points)()
     print(json.dumps({**asdict(summary), "points": points.count}))
 
 
-def killed_once(bait: str) -> Callable[[Task, str], Outcome]:
+def killed_once(kill_file: str) -> Callable[[Task, str], Outcome]:
     """Work during which one worker is killed: by value, as everything that workers run."""
 
     def work(task: Task, output: str) -> Outcome:
         try:
-            os.unlink(bait)
+            os.unlink(kill_file)
         except FileNotFoundError:
             return run_task(task, output)
         with stores.new_file(output, new_path(METADATA_RECORDS)) as file:

@@ -61,9 +61,12 @@ def expected(inputs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> di
 
 def on_spark(
     inputs: list[Path], output: Path, *, master: str = LOCAL, settings: dict[str, str] | None = None,
-    point: int = -1, bait: Path | None = None,
+    point: int = -1, kill_file: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:  # fmt: skip
-    values = sparks.arguments([str(one) for one in inputs], output, master, settings or HEAP, point, bait)
+    """Run on Spark. `point`: that at which the driver is killed, -1 for none. `kill_file`: the Python worker that
+    removes this file is killed.
+    """
+    values = sparks.arguments([str(one) for one in inputs], output, master, settings or HEAP, point, kill_file)
     return sparks.script("tests.e2e.pipeline.runs", *values)
 
 
@@ -97,12 +100,13 @@ def test_a_run_after_a_killed_driver_completes_the_tables_in_any_order_of_inputs
     assert tables(tmp_path / "out") == expected
 
 
-def test_a_run_ends_with_an_error_where_a_python_worker_is_killed_and_no_task_is_tried_again(
+def test_a_run_ends_with_an_error_if_a_python_worker_is_killed_and_the_next_run_makes_all_tables(
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path
 ) -> None:
-    bait = tmp_path / "bait"
-    bait.touch()
-    done = on_spark(inputs, tmp_path / "out", bait=bait)
+    """A local master tries no task again."""
+    kill_file = tmp_path / "kill"
+    kill_file.touch()
+    done = on_spark(inputs, tmp_path / "out", kill_file=kill_file)
     assert done.returncode == 1
     assert "featurelog.parts.EngineError: Spark failed: " in done.stderr
     run(inputs[::-1], tmp_path / "out")
@@ -125,14 +129,15 @@ def test_a_run_on_two_workers_that_have_kraftlog_and_msgspec_alone_writes_the_sa
     inputs: list[Path], expected: dict[str, Any], tmp_path: Path
 ) -> None:
     """One Python worker is killed as well: here Spark tries its task again."""
-    bait = tmp_path / "bait"
-    bait.touch()
+    kill_file = tmp_path / "kill"
+    kill_file.touch()
     python = sparks.worker_python(tmp_path, "msgspec")
     settings = {**HEAP, "spark.executor.memory": "512m", "spark.pyspark.python": python}
     with cluster(tmp_path) as master:
         local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        summary = sparks.said(on_spark(inputs, tmp_path / "out", master=master, settings=settings | local, bait=bait))
-    assert not bait.exists()
+        done = on_spark(inputs, tmp_path / "out", master=master, settings=settings | local, kill_file=kill_file)
+        summary = sparks.said(done)
+    assert not kill_file.exists()
     assert not summary["problems"]
     assert tables(tmp_path / "out") == expected
     assert len(list(tmp_path.glob("work-*/app-*/*/stderr"))) == 2

@@ -289,7 +289,7 @@ def test_an_inter_broker_protocol_version_needs_the_ensemble_and_no_migration_be
 
 
 @pytest.mark.parametrize("value", ["orders\n", "\norders", "orders x", "Orders", "-orders", ""])
-def test_a_pattern_must_match_the_whole_value(value: str) -> None:
+def test_an_invalid_name_is_refused_also_if_a_part_of_it_is_valid(value: str) -> None:
     assert problems(changed(("metadata", "name"), value))[0].startswith("metadata.name: invalid value")
 
 

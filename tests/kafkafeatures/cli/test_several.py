@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafkafeatures.api.status import Status
-from kafkafeatures.cli.document.documents import documents_of, reach_of, state_of
+from kafkafeatures.cli.document.documents import connection_settings_of, documents_of, state_of
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 from kafkafeatures.cli.shell.main import main
 from kafkafeatures.reconcile.file_store import FileStore
@@ -149,7 +149,7 @@ def test_a_client_config_replaces_the_credentials_of_the_document(tmp_path: Path
         file.write_text(document("a", "a:1").replace("bootstrapServers", f"{more}bootstrapServers"))
         words = flags(file, config=config)
         (one,) = documents_of(words)
-        found = reach_of(words, one).settings
+        found = connection_settings_of(words, one).settings
         assert [part.sasl.username for part in (found.brokers, found.controllers) if part.sasl] == ["jane", "jane"]
         assert found.brokers.tls is None
         assert found.bootstrap_servers[0].port == 1

@@ -128,14 +128,15 @@ def sent(
     *,
     minutes: float = 1,
     uid: str = "",
-    stable: bool = False,
+    is_back: bool = False,
     unwanted: float | None = None,
     after: str = NEW,
     stopped: float | None = None,
     **of_step: Any,
 ) -> RestartInFlight:
     """Build the restart of a node in flight, from its old pod to a new one. `minutes`: since it was decided; `stopped`:
-    since its pod began to stop; `unwanted`: since it was no longer wanted; `stable`: the node has been back since then.
+    since its pod began to stop; `unwanted`: since it was no longer wanted; `is_back`: the node is back, since it was
+    decided.
     """
     step = RestartNode(
         id_,
@@ -152,7 +153,7 @@ def sent(
         replace(step, **of_step),
         at,
         Via.API_SERVER,
-        stable_since=at if stable else None,
+        stable_since=at if is_back else None,
         unwanted_since=None if unwanted is None else ago(unwanted),
         stopping_since=at if stopped is None else ago(stopped),
     )

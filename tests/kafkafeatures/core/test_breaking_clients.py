@@ -126,7 +126,7 @@ def test_no_node_is_restarted_to_the_release_unless_it_is_proven_that_no_client_
 @pytest.mark.parametrize("case", EVIDENCE)
 def test_the_policy_report_holds_nothing(case: str) -> None:
     assert rolls(rolled(old_cluster(EVIDENCE[case][0]), clients=REPORT))
-    assert rolls(rolled(old_cluster(EVIDENCE[case][0])))
+    assert rolls(rolled(old_cluster(EVIDENCE[case][0])))  # it is the default
 
 
 def test_a_roll_goes_on_where_it_is_proven_that_no_client_breaks() -> None:

@@ -373,7 +373,7 @@ def test_secrets_are_compared_by_digest_and_never_shown() -> None:
 # --- the dry run ---
 
 
-def test_a_survey_of_znodes_returns_counts_and_all_findings() -> None:
+def test_a_survey_of_znodes_has_the_epoch_assigned_brokers_counts_and_all_findings() -> None:
     surveyor = Surveyor()
     topic = read_topic("orders", raw(topic_of(adding_replicas={"0": [9]})))
     assert isinstance(topic, Topic)

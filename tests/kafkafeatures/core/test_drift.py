@@ -37,7 +37,7 @@ def test_a_level_that_was_never_reached_has_not_drifted() -> None:
 
 
 def test_drift_of_one_feature_does_not_hold_changes_of_other_features() -> None:
-    wanted = DesiredState({**SHARE, "group.version": 1})
+    wanted = DesiredState({**SHARE, "group.version": 1})  # share.version is 0 now: it has drifted
     assert deciding(wanted, world(), REACHED) == Act(change("group.version 0->1"))
 
 

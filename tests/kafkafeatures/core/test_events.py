@@ -105,9 +105,9 @@ RESTART = RestartNode(3, "broker 3", "orders-3", "uid-3")
 BY_HAND = RestartNode(3, "broker 3")
 
 
-def in_flight(step: RestartNode | UpdateFeature, *, stable: bool = False) -> Status:
+def in_flight(step: RestartNode | UpdateFeature, *, is_back: bool = False) -> Status:
     sent: InFlight = (
-        RestartInFlight(step, AT, Via.API_SERVER, stable_since=AT if stable else None)
+        RestartInFlight(step, AT, Via.API_SERVER, stable_since=AT if is_back else None)
         if isinstance(step, RestartNode)
         else ChangeInFlight(step, AT, Via.CONTROLLER)
     )
@@ -118,14 +118,14 @@ def test_a_restart_in_flight_makes_one_event() -> None:
     (event,) = events_between(EMPTY, in_flight(RESTART))
     assert (event.reason, event.note) == ("RestartingNode", "restarting broker 3: pod orders-3 is evicted")
     assert event.facts == EventFacts(kind="RestartNode", node="broker 3", node_id=3, pod="orders-3", begun_at=AT)
-    assert reasons(in_flight(RESTART), in_flight(RESTART, stable=True)) == []
+    assert reasons(in_flight(RESTART), in_flight(RESTART, is_back=True)) == []
     assert reasons(in_flight(RESTART), EMPTY) == []
 
 
 def test_a_request_to_restart_a_node_by_hand_makes_one_event() -> None:
     (event,) = events_between(EMPTY, in_flight(BY_HAND))
     assert (event.reason, event.note, event.facts.pod) == ("RestartRequested", "restart broker 3", "")
-    assert reasons(in_flight(BY_HAND), in_flight(BY_HAND, stable=True)) == []
+    assert reasons(in_flight(BY_HAND), in_flight(BY_HAND, is_back=True)) == []
 
 
 def test_each_withdrawn_request_to_a_person_makes_an_event_and_a_withdrawn_eviction_does_not() -> None:
@@ -146,7 +146,7 @@ def test_a_restarted_node_makes_a_node_event_and_no_feature_event() -> None:
 
 def test_the_event_of_a_step_that_was_in_flight_has_its_facts() -> None:
     done = replace(ended("Applied", "broker 3 (orders-3)"), kind="RestartNode", target="orders-3")
-    (event,) = events_between(in_flight(RESTART, stable=True), Status(history=(done,)))
+    (event,) = events_between(in_flight(RESTART, is_back=True), Status(history=(done,)))
     restart = EventFacts(kind="RestartNode", node="broker 3", node_id=3, pod="orders-3", begun_at=AT, in_sync_at=AT)
     assert event.facts == restart
     (event,) = events_between(

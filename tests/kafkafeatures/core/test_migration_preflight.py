@@ -67,9 +67,10 @@ def test_the_preflight_has_no_finding_on_controllers_before_there_are_controller
     assert not matching(case, findings(case.change(healthy(WITHOUT_CONTROLLERS))))
 
 
-def test_only_the_first_two_edges_of_a_migration_have_a_preflight() -> None:
-    with pytest.raises(ValueError, match="nothing is looked at before DualWrite"):
-        findings(replace(healthy(), end=Position.DUAL_WRITE))
+@pytest.mark.parametrize("end", [position for position in Position if position not in BOTH])
+def test_the_preflight_of_any_other_edge_is_an_error(end: Position) -> None:
+    with pytest.raises(ValueError, match=f"nothing is looked at before {end}$"):
+        findings(replace(healthy(), end=end))
 
 
 def test_nodes_with_the_same_finding_are_one_line() -> None:

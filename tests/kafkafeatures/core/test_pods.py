@@ -247,9 +247,13 @@ def test_a_node_in_flight_keeps_its_pod_by_name_while_the_pod_does_not_run() -> 
     assert not fleet.blockers
 
 
-def test_a_node_in_flight_has_no_pod_while_its_pod_runs_and_the_node_advertises_another_address() -> None:
+def test_a_node_in_flight_is_not_matched_by_name_once_the_pod_runs_if_it_advertises_another_address() -> None:
+    """By its name a node in flight keeps only a pod that does not run yet; one that runs must show by its address that
+    it is the node.
+    """
     away = replace(in_pod(1, state=NodeState.FENCED, said=SILENT), host="10.0.0.77", listeners=())
-    fleet = judged(away, in_pod(2), pods=(pod(1, ready=False), pod(2)), flying={1: "broker-1"})
+    running = pod(1, ready=False)
+    fleet = judged(away, in_pod(2), pods=(running, pod(2)), flying={1: "broker-1"})
     assert pod_names(fleet) == {2: "broker-2"}
     assert fleet.unavailable == {1}
     assert not fleet.waits

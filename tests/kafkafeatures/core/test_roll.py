@@ -134,7 +134,7 @@ def test_two_brokers_are_in_flight_at_once_only_if_they_share_no_partition() -> 
 
 def test_a_node_that_is_back_counts_as_in_flight_until_it_has_been_stable() -> None:
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
-    message = refused(rolled(observation, sent(1, stable=True), rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
+    message = refused(rolled(observation, sent(1, is_back=True), rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert message == "broker 1 is in sync; waiting until it has been stable for 30 s"
 
 
@@ -362,7 +362,7 @@ def test_no_node_is_restarted_until_a_pod_of_a_stateful_set_that_was_scaled_up_r
 
 def test_a_node_in_flight_is_followed_while_a_scaled_up_pod_runs_no_registered_node() -> None:
     observation = scaled_up(1, rolled_to=(*CONTROLLERS, 1))
-    assert "broker 1" in refused(rolled(observation, sent(1, uid="older", stable=True)), Reason.ROLLING_NODES)
+    assert "broker 1" in refused(rolled(observation, sent(1, uid="older", is_back=True)), Reason.ROLLING_NODES)
 
 
 @pytest.mark.parametrize(

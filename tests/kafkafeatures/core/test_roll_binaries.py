@@ -97,12 +97,12 @@ def two_images(*done: int, **images: str) -> Observation:
 def test_the_first_node_of_each_unknown_image_is_restarted_alone_and_later_nodes_as_usual() -> None:
     first = restarted_id(rolled(two_images()))
     other_brokers = {1, 2, 3} if first in {4, 5, 6} else {4, 5, 6}
-    refused(rolled(two_images(first), sent(first, uid="older", stable=True)), Reason.ROLLING_NODES)
+    refused(rolled(two_images(first), sent(first, uid="older", is_back=True)), Reason.ROLLING_NODES)
     second = restarted_id(rolled(two_images(first)))
     assert second in other_brokers
-    refused(rolled(two_images(first, second), sent(second, uid="older", stable=True)), Reason.ROLLING_NODES)
+    refused(rolled(two_images(first, second), sent(second, uid="older", is_back=True)), Reason.ROLLING_NODES)
     third = restarted_id(rolled(two_images(first, second)))
-    in_flight = sent(third, uid="older", stable=True)
+    in_flight = sent(third, uid="older", is_back=True)
     assert restarted_id(rolled(two_images(first, second, third), in_flight)) not in (first, second, third)
 
 
@@ -111,7 +111,7 @@ def test_two_stateful_sets_with_one_image_share_the_node_that_goes_first() -> No
     second = restarted_id(rolled(two_images(first, more="broker")))
     third = restarted_id(rolled(two_images(first, second, more="broker")))
     after = two_images(first, second, third, more="broker")
-    assert restarted_id(rolled(after, sent(third, uid="older", stable=True))) not in (first, second, third)
+    assert restarted_id(rolled(after, sent(third, uid="older", is_back=True))) not in (first, second, third)
 
 
 def test_the_message_about_a_first_node_that_cannot_be_restarted_alone_has_cause_and_remedy() -> None:

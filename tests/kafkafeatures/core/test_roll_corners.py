@@ -121,7 +121,7 @@ def test_the_time_for_which_a_node_is_stable_is_measured_by_one_process_and_not_
     """A node that was back before the operator was restarted may have stopped once more meanwhile."""
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
     readings = looks(observation, lived=timedelta(seconds=seconds), stable_for=timedelta(seconds=30))
-    assert sent(1, minutes=60, stable=True).settle(readings) == result
+    assert sent(1, minutes=60, is_back=True).settle(readings) == result
 
 
 @pytest.mark.parametrize(("seconds", "result"), [(0, OpenOutcome()), (60, OpenOutcome()), (61, Result.NOT_APPLIED)])
@@ -151,7 +151,7 @@ def test_no_controller_is_restarted_while_a_broker_is_in_flight_or_uses_up_max_p
     observation = cluster(replaced(1, ready=False, phase="Pending", waiting="ContainerCreating"), fresh(1), behind(1))
     assert "pod broker-1 does not run" in refused(rolled(observation, sent(1)), Reason.ROLLING_NODES)
     back = cluster(replaced(1), fresh(1))
-    assert "stable for" in refused(rolled(back, sent(1, stable=True)), Reason.ROLLING_NODES)
+    assert "stable for" in refused(rolled(back, sent(1, is_back=True)), Reason.ROLLING_NODES)
     drained = cluster({1: a_pod(1, terminating=True)}, partitions=behind(1))
     assert "broker 1" in refused(rolled(drained, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
 

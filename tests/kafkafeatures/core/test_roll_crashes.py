@@ -91,9 +91,12 @@ def test_an_end_of_a_container_that_is_no_recent_crash_of_the_new_revision_does_
     assert restarted_id(rolled(observation)) in BROKERS
 
 
-def test_a_crashed_node_in_flight_halts_the_roll_before_its_deadline() -> None:
-    observation = cluster({**ROLLED_CONTROLLERS, **replaced(1, **CRASHED["was started again"])}, fresh(1))
-    assert "pod broker-1" in refused(rolled(observation, sent(1, stable=True)), Reason.ROLLOUT_HALTED)
+def test_a_node_in_flight_that_crashed_and_is_back_halts_the_roll_at_once() -> None:
+    crash = NOW - timedelta(seconds=30)
+    crashed = replaced(1, restarts=1, ended_for="Error", ended_at=crash, started_at=crash + timedelta(seconds=1))
+    observation = cluster({**ROLLED_CONTROLLERS, **crashed}, fresh(1))
+    in_flight = sent(1, minutes=1, is_back=True)  # nodeTimeout is 15 min
+    assert "pod broker-1" in refused(rolled(observation, in_flight), Reason.ROLLOUT_HALTED)
 
 
 def test_a_crash_of_a_controller_halts_the_roll_of_brokers() -> None:

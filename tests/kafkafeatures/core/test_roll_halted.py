@@ -57,15 +57,20 @@ STOPS_BY = f"{NOW + timedelta(minutes=9):%H:%M:%S} UTC"
 NO_QUORUM = Failure(FailureKind.NO_LEADER, "controllers", "no leader")
 
 
-def ago(seconds: float) -> Any:
+def seconds_ago(seconds: float) -> Any:
     return NOW - timedelta(seconds=seconds)
 
 
+def ended(seconds: float, reason: str = "Error", *, waiting: str = "CrashLoopBackOff", **fields: Any) -> dict[str, Any]:
+    """Fields of a pod whose container ended so many seconds ago for this reason, and is not started again yet."""
+    return {"waiting": waiting, "ended_for": reason, "ended_at": seconds_ago(seconds), **fields}
+
+
 MOMENTARY: Mapping[str, dict[str, Any]] = {
-    "crashed a moment ago": {"waiting": "CrashLoopBackOff", "restarts": 1, "ended_for": "Error", "ended_at": ago(3)},
-    "crashed often, long ago": {"waiting": "CrashLoopBackOff", "restarts": 9, "ended_for": "Error", "ended_at": ago(3)},
-    "out of memory": {"waiting": "CrashLoopBackOff", "restarts": 9, "ended_for": "OOMKilled", "ended_at": ago(90)},
-    "started again": {"waiting": "Error", "ended_for": "Error", "ended_at": ago(1)},
+    "crashed a moment ago": ended(3, restarts=1),
+    "crashed often, and 3 s ago, within the back-off": ended(3, restarts=9),
+    "out of memory": ended(90, "OOMKilled", restarts=9),
+    "started again": ended(1, waiting="Error"),
     "being created": {"waiting": "ContainerCreating", "phase": "Pending"},
     "nobody remembers": {"waiting": "CrashLoopBackOff", "restarts": 9},
 }
@@ -73,7 +78,7 @@ MOMENTARY: Mapping[str, dict[str, Any]] = {
 
 LASTING: Mapping[str, Mapping[str, Any]] = {
     "crashes": CRASHES,
-    "cannot be started": {"waiting": "CrashLoopBackOff", "ended_for": "StartError", "ended_at": ago(5)},
+    "cannot be started": ended(5, "StartError"),
     "cannot be pulled": {"waiting": "ImagePullBackOff", "phase": "Pending"},
     "is not configured": {"waiting": "CreateContainerConfigError", "phase": "Pending"},
     "an init container cannot be pulled": {"waiting": "Init:ErrImagePull", "phase": "Pending"},
@@ -82,8 +87,8 @@ LASTING: Mapping[str, Mapping[str, Any]] = {
 """Pods that do not run as they are, however long one waits."""
 
 
-def lasting(id_: int, revision: str = "bad", **fields: Any) -> Mapping[int, Pod]:
-    """Build a pod whose image cannot run."""
+def down_pod(id_: int, revision: str = "bad", **fields: Any) -> Mapping[int, Pod]:
+    """Build the pod of a node that is down; by default its image cannot run."""
     return {id_: a_pod(id_, **{"revision": revision, "ready": False, **(fields or CRASHES)})}
 
 
@@ -113,26 +118,26 @@ def halted_by_1(pods: Mapping[int, Pod], nodes: Mapping[int, Node], **of_brokers
 def test_no_node_is_restarted_into_the_image_that_halted_the_roll_whatever_its_pod_waits_for(
     of_pod: Mapping[str, Any],
 ) -> None:
-    observation = halted_by_1(lasting(4, OLD, **of_pod), down(4))
+    observation = halted_by_1(down_pod(4, OLD, **of_pod), down(4))
     assert "broker 1 is not back" in refused(rolled(observation, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
 
 
 def test_a_stuck_second_controller_is_not_restarted_into_an_image_that_halted_the_roll() -> None:
-    pods = {**replaced(3002, ready=False, **CRASHES), **lasting(3003, OLD)}
+    pods = {**replaced(3002, ready=False, **CRASHES), **down_pod(3003, OLD)}
     observation = cluster(pods, down(3002, 3003))
     assert "controller 3002" in refused(rolled(observation, sent(3002, minutes=20)), Reason.ROLLOUT_HALTED)
 
 
 def test_no_node_goes_to_the_image_that_halted_the_roll_even_with_every_broker_down() -> None:
     """With every broker down, a restart helps only nodes whose template has been reverted to another image."""
-    observation = halted_by_1({id_: lasting(id_, OLD)[id_] for id_ in BROKERS if id_ != 1}, down(*BROKERS))
+    observation = halted_by_1({id_: down_pod(id_, OLD)[id_] for id_ in BROKERS if id_ != 1}, down(*BROKERS))
     observation = replace(observation, partitions=Unknown(SILENT))
     refused(rolled(observation, sent(1, minutes=20)), Reason.ROLLOUT_HALTED)
 
 
 def two_sets(*, image: str) -> Observation:
     """Put brokers 1 and 4 into a StatefulSet of their own; 1 halted the roll, and 2 of the other one is stuck."""
-    observation = halted_by_1(lasting(2, OLD), down(2))
+    observation = halted_by_1(down_pod(2, OLD), down(2))
     controllers, brokers = workloads_of(observation).stateful_sets
     few = tuple(replace(pod, stateful_set="few") for pod in brokers.pods if pod.name in ("broker-1", "broker-4"))
     other_pods = tuple(pod for pod in brokers.pods if pod.name not in ("broker-1", "broker-4"))
@@ -151,7 +156,7 @@ def test_an_image_that_halted_the_roll_halts_another_stateful_set_only_if_it_has
 
 def test_no_node_goes_to_an_image_whose_new_pod_never_registered() -> None:
     new = {7: a_pod(7, revision=NEW, ready=False, waiting="CrashLoopBackOff", created_at=NOW - timedelta(hours=1))}
-    observation = cluster({**ROLLED_CONTROLLERS, **lasting(4, OLD), **new}, down(4), without(4), replicas=7)
+    observation = cluster({**ROLLED_CONTROLLERS, **down_pod(4, OLD), **new}, down(4), without(4), replicas=7)
     assert "pod broker-7" in refused(rolled(observation), Reason.ROLLOUT_HALTED)
 
 
@@ -166,8 +171,8 @@ def test_a_pod_is_late_by_the_clock_of_kubernetes_and_not_by_that_of_the_operato
 
 
 def stuck_on(of_pod: Mapping[str, Any], **rollout: Any) -> Roll:
-    """Change the image of broker 1 since its restart."""
-    observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1, **of_pod)}, down(1), without(1))
+    """Judge a roll in which broker 1 is down, and its pod, of a revision before the last one, is in this state."""
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **down_pod(1, **of_pod)}, down(1), without(1))
     return rolled(observation, rollout=replace(ROLLOUT, **rollout))
 
 
@@ -189,7 +194,7 @@ def test_a_stuck_node_that_may_start_by_itself_is_waited_for_with_a_remedy(of_po
 def test_a_stuck_node_that_may_start_by_itself_has_a_remedy_also_if_max_parallel_is_reached(
     of_pod: dict[str, Any],
 ) -> None:
-    observation = cluster({**current(*CONTROLLERS), **lasting(1, **of_pod)}, down(1), without(1))
+    observation = cluster({**current(*CONTROLLERS), **down_pod(1, **of_pod)}, down(1), without(1))
     message = refused(rolled(observation, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert message.startswith("broker 1 is unavailable; bring broker 1 back: no node is restarted until then; pod ")
     assert message.endswith("delete the pod if it does not start again by itself")
@@ -207,7 +212,7 @@ def test_a_stuck_node_whose_pod_runs_or_stops_is_reported_with_its_remedy() -> N
 
 def test_partitions_that_lack_a_broker_are_reported_with_a_remedy() -> None:
     partitions = (row("busy", 1, 2, 3, isr=[2]), *without(1))
-    observation = cluster({**current(*CONTROLLERS), **lasting(1, **MOMENTARY["out of memory"])}, down(1), partitions)
+    observation = cluster({**current(*CONTROLLERS), **down_pod(1, **MOMENTARY["out of memory"])}, down(1), partitions)
     message = refused(rolled(observation), Reason.ROLLING_NODES)
     assert message == (
         f"broker 3 has not been in sync with 1 partition (busy-0) since {stamp(NOW)}; 1 partition (busy-0) is below "
@@ -304,48 +309,48 @@ def test_a_pod_that_has_time_to_stop_is_waited_for_and_never_deleted_with_force(
 
 def test_a_pod_that_hangs_while_it_stops_does_not_halt_the_roll_to_its_image() -> None:
     stopping = {
-        7: a_pod(7, terminating=True, revision=NEW, stops_by=NOW - timedelta(minutes=16), created_at=ago(9_000))
+        7: a_pod(7, terminating=True, revision=NEW, stops_by=NOW - timedelta(minutes=16), created_at=seconds_ago(9_000))
     }
-    observation = cluster({**ROLLED_CONTROLLERS, **stopping, **lasting(4)}, down(4), without(4), replicas=7)
+    observation = cluster({**ROLLED_CONTROLLERS, **stopping, **down_pod(4)}, down(4), without(4), replicas=7)
     assert restarted_id(rolled(observation)) == 4
 
 
 def test_the_hanging_old_pod_of_a_node_in_flight_does_not_halt_its_new_image() -> None:
     old = stopping(1, timedelta(minutes=-16))
-    observation = cluster({**ROLLED_CONTROLLERS, **old, **lasting(4)}, down(1, 4), without(1, 4))
+    observation = cluster({**ROLLED_CONTROLLERS, **old, **down_pod(4)}, down(1, 4), without(1, 4))
     assert restarted_id(rolled(observation, sent(1, minutes=30, stopped=20))) == 4
 
 
 def test_outside_the_windows_a_stuck_node_is_restarted_only_if_every_broker_is_down() -> None:
-    observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), without(1))
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **down_pod(1)}, down(1), without(1))
     refused(behind_gates(observation, rolled(observation, rollout=CLOSED), CLOSED), Reason.WAITING_FOR_WINDOW)
-    pods = {**current(*CONTROLLERS), **{id_: lasting(id_)[id_] for id_ in BROKERS}}
+    pods = {**current(*CONTROLLERS), **{id_: down_pod(id_)[id_] for id_ in BROKERS}}
     outage = cluster(pods, down(*BROKERS), SILENT)
     assert restarted_id(behind_gates(outage, rolled(outage, rollout=CLOSED), CLOSED)) == 1
 
 
 def test_stuck_nodes_are_restarted_up_to_max_parallel_including_nodes_that_are_away() -> None:
-    pods = {**current(*CONTROLLERS, *BROKERS), **lasting(1), **lasting(4)}
+    pods = {**current(*CONTROLLERS, *BROKERS), **down_pod(1), **down_pod(4)}
     both = cluster(pods, down(1, 4), without(1, 4))
     assert restarted_id(rolled(both, rollout=ONE_AT_A_TIME)) == 1
     first = replaced(1, ready=False, phase="Pending", waiting="ContainerCreating")
     coming = cluster({**pods, **first}, down(1, 4), without(1, 4))
     assert "pod broker-1 does not run" in refused(rolled(coming, sent(1), rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
     assert restarted_id(rolled(coming, sent(1))) == 4
-    hung = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1, 4), without(1, 4))
+    hung = cluster({**current(*CONTROLLERS, *BROKERS), **down_pod(1)}, down(1, 4), without(1, 4))
     assert "broker 4" in refused(rolled(hung, rollout=ONE_AT_A_TIME), Reason.ROLLING_NODES)
 
 
 def test_a_stuck_node_waits_for_partitions_that_need_it_and_the_message_names_them() -> None:
     """The stuck broker is in the ISR still, of a partition that has a leader: its fencing may not be seen yet."""
     partitions = (row("busy", 1, 2, 3, isr=[1, 2]), *without(1))
-    observation = cluster({**current(*CONTROLLERS, *BROKERS), **lasting(1)}, down(1), partitions)
+    observation = cluster({**current(*CONTROLLERS, *BROKERS), **down_pod(1)}, down(1), partitions)
     assert "busy-0" in refused(rolled(observation), Reason.ROLLING_NODES)
 
 
 def test_stuck_controllers_restart_one_at_a_time_unless_the_quorum_is_lost() -> None:
     first = replaced(3002, ready=False, phase="Pending", waiting="ContainerCreating")
-    pods = {**current(*CONTROLLERS, *BROKERS), **first, **lasting(3003)}
+    pods = {**current(*CONTROLLERS, *BROKERS), **first, **down_pod(3003)}
     observation = cluster(pods, down(3002, 3003))
     assert "broker" not in refused(rolled(observation, sent(3002)), Reason.ROLLING_NODES)
     leaderless = replace(observation, quorum=Unknown(NO_QUORUM), active_controller=Unknown(NO_QUORUM))
@@ -357,7 +362,7 @@ def test_a_stuck_controller_that_is_a_broker_too_waits_for_its_partitions() -> N
     nodes = {3001: replace(down(3001)[3001], roles=both, is_voter=True)}
     partitions = (row("busy", 3001, 2, 3, isr=[3001, 2]), *PARTITIONS)
     observation = cluster(
-        {**current(*CONTROLLERS, *BROKERS), **lasting(3001)}, nodes, partitions, quorum=voting(leader=3002)
+        {**current(*CONTROLLERS, *BROKERS), **down_pod(3001)}, nodes, partitions, quorum=voting(leader=3002)
     )
     assert "busy-0" in refused(rolled(observation), Reason.ROLLING_NODES)
 

@@ -266,7 +266,7 @@ def test_an_observer_that_only_fetches_the_metadata_log_is_no_node_that_is_away(
 
 def test_a_node_that_came_back_on_an_image_that_was_changed_once_more_does_not_halt_the_roll() -> None:
     """The image was changed twice, and the restart of broker 1 brought the first change: it needs another restart."""
-    superseded_restart = sent(1, stable=True, after="in-between")
+    superseded_restart = sent(1, is_back=True, after="in-between")
     mixed = cluster({**ROLLED_CONTROLLERS, **replaced(1, revision="in-between")}, fresh(1))
     begun = Stamp((NOW - timedelta(seconds=30)).isoformat())
     status = replace(EMPTY, intents=(superseded_restart.to_intent(),))
@@ -363,7 +363,7 @@ def test_a_node_that_does_not_run_has_to_come_back_in_sync_with_every_partition(
 
 def test_in_mode_observe_a_restart_in_flight_is_followed_and_the_decision_is_not_done() -> None:
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
-    roll = rolled(observation, sent(1, stable=True))
+    roll = rolled(observation, sent(1, is_back=True))
     wanted = DesiredState({}, rollout=ROLLOUT, mode=Mode.OBSERVE)
     decision = decide(wanted, observation, roll=roll)
     assert isinstance(decision, Wait)

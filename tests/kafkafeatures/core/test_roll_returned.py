@@ -161,7 +161,7 @@ def test_a_broker_that_does_not_stay_up_and_needs_no_restart_is_waited_for() -> 
 
 def test_a_returned_node_in_flight_that_counts_as_stable_does_not_hold_back_the_next_node() -> None:
     observation = cluster({**ROLLED_CONTROLLERS, **replaced(1)}, fresh(1))
-    assert restarted_id(rolled(up_for({1: 5}, observation), sent(1, stable=True), known_for=JUST_STARTED)) == 4
+    assert restarted_id(rolled(up_for({1: 5}, observation), sent(1, is_back=True), known_for=JUST_STARTED)) == 4
 
 
 @pytest.mark.parametrize("state", [NodeState.GHOST, NodeState.FENCED])

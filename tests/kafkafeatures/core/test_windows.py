@@ -98,6 +98,8 @@ def test_a_window_is_open_for_its_duration_from_each_opening_and_closed_until_th
     window_ = Window(f"{minute} {hour} * * *", timedelta(minutes=lasts), zone)
     opens = closed_until((window_,), now)
     if opens is None:
+        # It is open, so an opening lies within the last `lasts` minutes: seen by a window that is open for one minute
+        # only, which opens there or is open there.
         opened = closed_until((Window(window_.schedule, timedelta(minutes=1), zone),), now - window_.duration)
         assert opened is None or opened <= now
         return

@@ -17,7 +17,7 @@ from kafkafeatures.core.engine.steps import (
 )
 from kafkafeatures.core.facts.readings import Failure, FailureKind, NodeAnswer, Role
 from kafkafeatures.core.levels.update_feature import UpdateFeature
-from kafkafeatures.kafka.base.errors import AuthenticationFailed, Disconnected, ServerError, to_failure
+from kafkafeatures.kafka.base.errors import AuthenticationFailed, Disconnected, ErrorCode, ServerError, to_failure
 from kafkafeatures.kafka.base.pool import Pool
 from kafkafeatures.kafka.probe.prober import probe_cluster, probe_node
 from kafkafeatures.kafka.probe.quorum import refused
@@ -134,7 +134,7 @@ def test_a_refusal_without_a_message_is_named_by_its_error_code() -> None:
     assert outcome(UpdateFeaturesResponse(95, None, {}), RAISE, at(1)) == Rejected(95, "INVALID_UPDATE_VERSION (95)")
 
 
-@pytest.mark.parametrize("code", [95, 7])
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.REQUEST_TIMED_OUT])
 async def test_terminal_control_sequences_are_removed_from_messages_of_the_server(code: int) -> None:
     evil, tame = "no\x1b]52;c;cm0=\x07\x9b2J\u202e\nall is well", "no�]52;c;cm0=��2J� all is well"
     reply = UpdateFeaturesResponse(code, evil, {})
@@ -143,7 +143,7 @@ async def test_terminal_control_sequences_are_removed_from_messages_of_the_serve
     assert (ended.message if isinstance(ended, Rejected) else ended.reason).endswith(tame)
     verdict = await asked(answering(reply, through_broker=reply))
     assert tame in (verdict.message if isinstance(verdict, DryRunRejected) else verdict.reason)
-    for answered in (code, 6):
+    for answered in (code, ErrorCode.NOT_LEADER_OR_FOLLOWER):
         assert tame in refused("DescribeQuorum", at(1), answered, evil).message
     for error in (ServerError(code, evil), AuthenticationFailed(f"PLAIN: {evil}")):
         assert tame in to_failure(error, "h:1").message

@@ -102,7 +102,7 @@ async def test_a_resource_in_sync_notices_an_older_resource_of_its_cluster(mode:
 
 async def test_a_resource_in_sync_sends_no_request_when_woken_too_early() -> None:
     rig, requests = await settled()
-    rig.seconds -= 10.0
+    rig.seconds -= 10.0  # it is woken 10 s before it is due
     assert await rig.controller.reconcile(KEY) == 10.0
     assert (requests, rig.kafka.looks) == ([], 1)
 

@@ -200,7 +200,7 @@ async def test_a_resource_version_is_not_trusted_after_a_restore_of_etcd() -> No
         rig.api.edit()
     rig.api.edit(mode="Apply")
     assert rig.api.object["metadata"]["resourceVersion"] == str(written)  # the same version for another document
-    rig.seconds = 0.0
+    rig.seconds = 0.0  # so the next reconciliation is not due yet
     assert not rig.controller.is_external_change(rig.api.object)
     rig.controller.discard_versions()
     assert rig.controller.is_external_change(rig.api.object)

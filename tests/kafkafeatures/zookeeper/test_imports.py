@@ -21,15 +21,15 @@ spec:
 COMMAND = """
 import argparse, sys
 from kafkafeatures.cli.document import apply, plan
-from kafkafeatures.cli.document.documents import add_document_flags, documents_of, reach_of
+from kafkafeatures.cli.document.documents import add_document_flags, documents_of, connection_settings_of
 from kafkafeatures.environment import SYSTEM
 from kafkafeatures.kafka.cluster import Cluster
 parser = argparse.ArgumentParser()
 add_document_flags(parser)
 arguments = parser.parse_args(["-f", sys.argv[1]])
 (document,) = documents_of(arguments)
-reach = reach_of(arguments, document)
-print(reach.zookeeper(Cluster(reach.settings, environment=SYSTEM)) is not None, "kazoo" in sys.modules)
+connection = connection_settings_of(arguments, document)
+print(connection.zookeeper(Cluster(connection.settings, environment=SYSTEM)) is not None, "kazoo" in sys.modules)
 """
 OPERATOR = """
 import sys

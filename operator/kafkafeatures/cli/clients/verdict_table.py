@@ -1,7 +1,7 @@
 """The check of clients as CSV, for spreadsheets: what clients use, and whether the release accepts it.
 
-Pure. Called by `check.py`. Names come from clients: a cell that a spreadsheet would take as a formula begins with an
-apostrophe.
+Pure. Called by `check.py` and `rejected_text.py`. Names come from clients: a cell that a spreadsheet would take as a
+formula begins with an apostrophe.
 """
 
 from __future__ import annotations

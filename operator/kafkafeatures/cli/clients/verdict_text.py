@@ -1,4 +1,4 @@
-"""Shows the verdict of `clients check`, to people and to programs. Called by `check.py` and `verdict_page.py`."""
+"""Shows the verdict of `clients check`, to people and to programs. Called by the commands and pages about clients."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Reads Kafka's client properties (`--config FILE`) into `Security`, so that people can use the file they already have.
 
-Called by `connect.py`. It understands bootstrap.servers and bootstrap.controllers (used if no flag is given),
-config.providers, security.protocol, sasl.mechanism, sasl.jaas.config, ssl.* with PEM files, and the OAUTHBEARER token
-endpoint. An unknown property that would change the connection is refused, never ignored. JKS stores are refused, since
-reading one needs a JVM.
+Called by `connect.py`, and by `zookeeper_config.py` for the same kind of file. It understands bootstrap.servers and
+bootstrap.controllers (used if no flag is given), config.providers, security.protocol, sasl.mechanism, sasl.jaas.config,
+ssl.* with PEM files, and the OAUTHBEARER token endpoint. An unknown property that would change the connection is
+refused, never ignored. JKS stores are refused, since reading one needs a JVM.
 """
 
 from __future__ import annotations

@@ -27,10 +27,10 @@ from kafkafeatures.cli.document.documents import (
     ConnectionSettings,
     Document,
     add_document_flags,
+    connection_settings_of,
     document_errors,
     documents_of,
     how_to_approve,
-    reach_of,
 )
 from kafkafeatures.cli.document.permission import ConfirmationRequired, Permission
 from kafkafeatures.cli.document.several import each
@@ -119,7 +119,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
     resource = document.resource
     with ExitStack() as stack:
         with document_errors(document.file):
-            reach = reach_of(arguments, document)
+            connection = connection_settings_of(arguments, document)
             driver = driver_in(resource.spec.workload)
             if driver.reads_pods:
                 raise InvalidDocument((_NEEDS_THE_OPERATOR.format(driver.name),))
@@ -132,7 +132,9 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
         while True:
             try:
                 last, code = on_loop(
-                    _until_settled(store, reach, document, arguments.timeout, progress=progress, permission=permission)
+                    _until_settled(
+                        store, connection, document, arguments.timeout, progress=progress, permission=permission
+                    )
                 )
                 break
             except (
@@ -175,7 +177,7 @@ def _apply(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Jso
 
 async def _until_settled(
     store: FileStore,
-    reach: ConnectionSettings,
+    connection: ConnectionSettings,
     document: Document,
     timeout: float,
     *,
@@ -188,7 +190,7 @@ async def _until_settled(
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout
     last = None
-    async with cluster_of(reach.settings) as cluster:
+    async with cluster_of(connection.settings) as cluster:
         context = ReconcileContext(
             store,
             cluster,
@@ -199,7 +201,7 @@ async def _until_settled(
             competing_owner=document.competing_owner,
             before_act=partial(_before_act, permission, progress),
             effects=progress.sent,
-            zookeeper=reach.zookeeper(cluster),
+            zookeeper=connection.zookeeper(cluster),
             # The lock on the state file proves that the previous process has ended, but bytes that it sent may still be
             # on their way.
             hand_over=ON_ITS_WAY.total_seconds(),

@@ -43,7 +43,7 @@ STATE = ".status.yaml"
 
 
 def add_document_flags(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """`-f`, `--state`, `--approve`, `--accept-restored-log`, `--secrets-dir`.
+    """`-f`, `--state`, `--approve`, `--accept-restored-log`, `--secrets-dir`, `--config`, `--controller-config`.
 
     `required`: the command cannot do without `-f`.
     """
@@ -308,7 +308,7 @@ class ConnectionSettings(NamedTuple):
         return ZooKeeper(self.ensemble, SYSTEM, cluster.whole_log)
 
 
-def reach_of(arguments: argparse.Namespace, document: Document) -> ConnectionSettings:
+def connection_settings_of(arguments: argparse.Namespace, document: Document) -> ConnectionSettings:
     """Connection settings of the document's cluster. Raises what `document_errors` turns into CommandFailed."""
     spec = document.resource.spec
     secrets = secrets_in(arguments.secrets_dir)

@@ -20,10 +20,10 @@ from kafkafeatures.cli.document.documents import (
     ConnectionSettings,
     Document,
     add_document_flags,
+    connection_settings_of,
     document_errors,
     documents_of,
     how_to_approve,
-    reach_of,
 )
 from kafkafeatures.cli.document.permission import unverified_consents
 from kafkafeatures.cli.document.several import each
@@ -108,10 +108,10 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
     """Make the plan of one document. Prints it, or returns it as a document for `-o yaml` and `-o json`."""
     latest = getattr(arguments, "latest", False)
     with document_errors(document.file):
-        reach = reach_of(arguments, document)
+        connection = connection_settings_of(arguments, document)
         store = document.store(arguments)
         resource = store.peek()
-    evaluation = on_cluster(_evaluated(reach, document, store, resource, latest=latest))
+    evaluation = on_cluster(_evaluated(connection, document, store, resource, latest=latest))
     if isinstance(evaluation, Unread):
         raise failed(evaluation.failure)
     status = evaluation.status
@@ -141,14 +141,14 @@ def plan_of(arguments: argparse.Namespace, document: Document) -> tuple[Exit, Js
 
 
 async def _evaluated(
-    reach: ConnectionSettings,
+    connection: ConnectionSettings,
     document: Document,
     store: FileStore,
     resource: Resource,
     *,
     latest: bool,
 ) -> Evaluation | Unread:
-    async with cluster_of(reach.settings) as cluster:
+    async with cluster_of(connection.settings) as cluster:
         if latest:
             target = replace(resource.desired, levels={}, bundle=_latest(observe(*await cluster.read())))
             resource = replace(resource, desired=target)
@@ -160,7 +160,7 @@ async def _evaluated(
             monotonic=SYSTEM.monotonic,
             ages=Ages(SYSTEM.monotonic),
             competing_owner=document.competing_owner,
-            zookeeper=reach.zookeeper(cluster),
+            zookeeper=connection.zookeeper(cluster),
         )
         return await evaluate(context, resource)
 

@@ -1,9 +1,9 @@
 """Combines the restarts in the metadata log with those that the operator made, into one row for each time a node was
 away.
 
-Pure. Called by `roll.py`. The log has the phases of brokers by the clocks of controllers, each with its record; of a
-controller's restart it only has the registration of the new process. The status and Events have the times at which the
-operator evicted a pod and saw the node stable. A moment that neither has is None.
+Pure. Called by `roll.py` and by `cli/kube/report.py`. The log has the phases of brokers by the clocks of controllers,
+each with its record; of a controller's restart it only has the registration of the new process. The status and Events
+have the times at which the operator evicted a pod and saw the node stable. A moment that neither has is None.
 """
 
 from __future__ import annotations

@@ -40,7 +40,9 @@ KEEP_DAYS = 7
 
 
 def maintain(arguments: argparse.Namespace, config: Config) -> int:
-    """Delete files of killed runs, and those of versions that are older. Exit code 0: done."""
+    """Delete the files that killed runs left, and those that only versions older than `--keep-days` have. Exit code 0:
+    done.
+    """
     if arguments.keep_days < 1:
         raise CommandFailed("maintain: --keep-days: at least 1: a run, or a reader, may be under way", Exit.USAGE)
     deleted = pipeline_gate.output_of(config).maintain(arguments.keep_days)

@@ -1,6 +1,7 @@
 """Facts of the previous status that the next decision needs: reached levels, used consents, the plan.
 
-Pure. Called by `reconcile/evaluate.py` before it decides. What only this process remembers is a `StageMemory`.
+Pure. Called by `reconcile/evaluate.py` before it decides, and by the modules that settle steps. What only this process
+remembers is a `StageMemory`.
 """
 
 from __future__ import annotations

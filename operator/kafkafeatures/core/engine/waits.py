@@ -2,7 +2,7 @@
 
 Pure. A decision of a stage or a gate names its subject and a remedy, and no time. `status.readyReason` keeps the time
 since when the same subject has been waited for, for the same reason, so that it outlives a process. Called by
-`reconcile/evaluate.py` with each decision, and by `core/report/`.
+`reconcile/evaluate.py` with each decision, by `reconcile/act.py`, and by `core/report/`.
 """
 
 from __future__ import annotations

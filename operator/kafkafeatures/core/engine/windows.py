@@ -2,9 +2,9 @@
 
 A window opens at each time of a cron schedule, in its time zone, and stays open for its duration in real time, also
 across a clock change. At clock changes a schedule works as in Debian's cron: a time that is skipped opens once the
-clock has moved on; a time that comes twice opens once. Called by `core/engine/gates.py` and `core/roll/stage.py` with
-the current time, and by `core/resolve.py` to check a schedule. It reads no clock, only the machine's time zone
-database.
+clock has moved on; a time that comes twice opens once. Called with the current time by the gates, by
+the modules of `core/roll/` and by `reconcile/last_second.py`, and by `core/resolve.py` to check a schedule. It reads no
+clock, only the machine's time zone database.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Kafka release of a pod template, and the levels that this release supports, known before any pod of it is started.
 
-Pure. Called by the drivers (`kube/workloads/`) for the release of a template, and by `core/roll/check_input.py`: a node
-that is restarted into a binary that does not support a finalized level cannot register again. A release that is not
-stated is unknown; it is never guessed. Reports also use the opposite direction, the release of a node by its ranges,
-which no decision depends on.
+Pure. Called by the drivers (`kube/workloads/`) for the release of a template, and by the modules of `core/levels/` and
+`core/roll/`: a node that is restarted into a binary that does not support a finalized level cannot register again. A
+release that is not stated is unknown; it is never guessed. Reports also use the opposite direction, the release of a
+node by its ranges, which no decision depends on.
 
 Source of the ranges: `Feature.java`, `MetadataVersion.java` and `QuorumFeatures.java` of the release branches. Those of
 3.9, 4.1, 4.3 and 4.4 are compared with answers of real nodes (`tests/golden/conformance`).

@@ -1,7 +1,7 @@
 """Judgements on readings of a quorum: whether it worked between two readings, whether a level was changed since an
 offset, which controller may restart, and which are voters.
 
-Pure. Called by `core/levels/update_feature.py` to settle a step, by `core/roll/admission.py` before a controller
+Pure. Called by `core/levels/update_feature.py` to settle a step, by the modules of `core/roll/` before a controller
 restarts, and by `describe`. Only the leader knows which voters have caught up; lag is measured by its clock, never by
 the operator's.
 """

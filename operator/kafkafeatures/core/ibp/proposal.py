@@ -39,14 +39,15 @@ class IbpProposal(StageProposal, frozen=True):
     """Proposal to restart brokers.
 
     progress: versions that the brokers use, and the next roll.
-    is_readable: the cluster is in ZooKeeper mode, and no migration is open.
+    in_zookeeper_mode: False: the cluster is in KRaft mode or in a migration, or its mode is not known. Then the version
+        has no meaning, so the stage proposes nothing.
     excused: topics that all restarts of the plan may make unavailable, by a consent.
     """
 
     kind: ClassVar[str] = INTER_BROKER_PROTOCOL
 
     progress: IbpProgress
-    is_readable: bool
+    in_zookeeper_mode: bool
     excused: ExcusedTopics | None = None
 
     @property
@@ -67,7 +68,7 @@ class IbpProposal(StageProposal, frozen=True):
     @property
     def is_known(self) -> bool:
         """Tell whether every broker reported its version."""
-        return self.is_readable and bool(self.progress.known_brokers) and not self.progress.unknown
+        return self.in_zookeeper_mode and bool(self.progress.known_brokers) and not self.progress.unknown
 
     @property
     def goes_first(self) -> bool:

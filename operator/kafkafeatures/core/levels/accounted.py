@@ -1,10 +1,10 @@
 """Changes of levels that the metadata log shows and the status does not account for.
 
-Pure. Called by `reconcile/accounting.py`. A status may be older than the cluster: the operator did not run, or the
-status was restored from a backup. So the status has a `logPosition`: the end of the log up to which each change of a
-level is accounted for. A later change that is no step of this resource was made by somebody else, and voids earlier
-approvals and consents. A status without a position, because the log could not be read so far, is compared with the
-whole log.
+Pure. Called by `reconcile/accounting.py`, `reconcile/settle.py` and `reconcile/evaluation.py`. A status may be older
+than the cluster: the operator did not run, or the status was restored from a backup. So the status has a `logPosition`:
+the end of the log up to which each change of a level is accounted for. A later change that is no step of this resource
+was made by somebody else, and voids earlier approvals and consents. A status without a position, because the log could
+not be read so far, is compared with the whole log.
 
 A log that ends before the position, or before what this process has read, was itself restored from a backup. Then
 nothing is sent until a person accepts that log.

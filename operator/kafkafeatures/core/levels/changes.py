@@ -1,8 +1,8 @@
 """Changes of levels, the order in which they are sent, and how each can be undone.
 
-Pure. Called by `core/levels/proposal.py` and `core/levels/stage.py`. Features that depend on metadata.version are
-downgraded before it and upgraded after it, so that Kafka accepts every state in between; kraft.version is changed last
-and alone.
+Pure. Called by the modules of `core/levels/`, by rolls for the levels that follow them, and by `check`. Features that
+depend on metadata.version are downgraded before it and upgraded after it, so that Kafka accepts every state in between;
+kraft.version is changed last and alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Decision about drift: a level that had been reached was changed outside KafkaFeatures.
 
-Pure. Called by `core/levels/stage.py`. The document chooses whether drift is only reported or also corrected. It is
-corrected only a few times within an hour, as two programs might otherwise change the level for ever.
+Pure. Called by `core/levels/stage.py` and `core/levels/report.py`. The document chooses whether drift is only reported
+or also corrected. It is corrected only a few times within an hour, as two programs might otherwise change the level for
+ever.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Consents of a migration, and what each of them covers.
 
-Pure. Called by `core/migration/losses.py` and `core/migration/state.py`. A consent covers every step of one plan. It is
-spent before it is used (`status.spentConsents`); `status.migration.consents` has the consents that the present plan has
-spent, and can rely on until the plan is over or leads elsewhere, or the consent is removed from the document.
+Pure. Called by the other modules of `core/migration/`. A consent covers every step of one plan. It is spent before it
+is used (`status.spentConsents`); `status.migration.consents` has the consents that the present plan has spent, and can
+rely on until the plan is over or leads elsewhere, or the consent is removed from the document.
 
 A consent to a loss on the way back covers exactly the loss that was shown when the consent was requested
 (`status.migration.requested`). A request is recorded only while the document does not have the consent. So a consent

@@ -1,8 +1,8 @@
 """Ways from one position of a migration to the next, forward and back: a table, and the choice of the next way.
 
-Pure. Called by `core/migration/progress.py`. No position is skipped. This module has only the order of the ways, what
-is changed in Git on each, which nodes are restarted, and which znodes are deleted; the checks before each step are in
-`core/migration/checks.py`.
+Pure. Called by `core/migration/progress.py` and `cli/migration/settings.py`. No position is skipped. This module has
+only the order of the ways, what is changed in Git on each, which nodes are restarted, and which znodes are deleted; the
+checks before each step are in `core/migration/checks.py`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Positions of a cluster between ZooKeeper and KRaft, and the evidence from which a position is derived: the metadata
 log, the znodes and the nodes together, never a status.
 
-Pure. Called by `core/migration/progress.py`; `core/migration/contradictions.py` chooses the position. On real nodes,
-each source alone was misleading: the log says that a migration is under way while the controllers do nothing,
-`/migration` survives a rollback, a file has the flag and no process has read it yet. So a position is a row of `ROWS`
-that all sources fit; if they fit no row, no position is guessed.
+Pure. Called by `core/migration/progress.py` and by reports of a cluster's ensemble; `core/migration/contradictions.py`
+chooses the position. On real nodes, each source alone was misleading: the log says that a migration is under way while
+the controllers do nothing, `/migration` survives a rollback, a file has the flag and no process has read it yet. So a
+position is a row of `ROWS` that all sources fit; if they fit no row, no position is guessed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Progress of a migration: position of the cluster, the way that comes next, and the settings that differ.
 
-Pure. Made by `core/migration/stage.py` in each reconciliation from its readings alone, never from a status; all checks
-of a migration judge it.
+Pure. Made by `core/migration/stage.py`, and by `core/migration/read_requirements.py`, in each reconciliation from its
+readings alone, never from a status; all checks of a migration judge it.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def with_migration(
 
     flying: ids of nodes that are being restarted.
     equality: the last comparison of ZooKeeper with the metadata log.
-    dual_write: duration of dual write; None: not known.
+    dual_write: dual write so far; None: not known.
     requested: consents that are needed.
     asked: ids of controllers that were asked to lose the flag.
     """
@@ -83,7 +83,7 @@ def with_migration(
         kept_migration_node=last_status.kept_migration_node,
         restarts_left=_restarts_left(progress, flying),
         node_seconds=_node_seconds(previous.rollout) or last_status.node_seconds,
-        voters=() if is_without_quorum(progress) else voters_of(facts.observation, last_status.voters),
+        voters=() if may_have_new_voters(progress) else voters_of(facts.observation, last_status.voters),
         requested=requested,
         dual_write_since=since if writes_both else None,
         dual_write_offset=offset if writes_both else None,
@@ -99,8 +99,8 @@ def with_migration(
     return replace(status, migration=migration, way_back=present_way_back)
 
 
-def is_without_quorum(progress: MigrationProgress) -> bool:
-    """Tell whether ZooKeeper holds nothing of a quorum any more: the next quorum may have other voters."""
+def may_have_new_voters(progress: MigrationProgress) -> bool:
+    """Tell whether the next quorum may have other voters, since ZooKeeper holds nothing of a quorum any more."""
     return progress.position in (Position.ZOOKEEPER, Position.RELEASED) and not progress.facts.has_progress
 
 

@@ -1,9 +1,9 @@
 """Voters of a quorum, the addresses at which they answered, and which voters have certainly stopped.
 
-Pure. Called by `core/migration/stopped.py` and `core/migration/report.py`. The addresses of controllers in a document
-prove nothing alone: one may be missing, lead to another process, or to none. So the status keeps the voters, each with
-the address at which a process proved to be this controller. Once no controller answers, each of these addresses is
-tried again, and so are the addresses of controllers in the settings of brokers.
+Pure. Called by the other modules of `core/migration/`. The addresses of controllers in a document prove nothing alone:
+one may be missing, lead to another process, or to none. So the status keeps the voters, each with the address at which
+a process proved to be this controller. Once no controller answers, each of these addresses is tried again, and so are
+the addresses of controllers in the settings of brokers.
 """
 
 from __future__ import annotations

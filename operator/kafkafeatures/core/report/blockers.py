@@ -1,6 +1,6 @@
 """Blockers in the form of `status.blockers` and of plan documents.
 
-Pure. Called by `core/report/status.py`, `core/report/plan_document.py` and `describe`. It imports nothing that decides,
+Pure. Called by the modules of `core/report/`, and by the commands that show blockers. It imports nothing that decides,
 because `describe` has to start fast.
 """
 

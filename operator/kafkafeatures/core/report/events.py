@@ -1,6 +1,7 @@
 """Kubernetes Events about the difference between two statuses: one for each change, not one for each reconciliation.
 
-Pure. Called by `reconcile/controller.py` with the previous status and the one that was written.
+Pure. Called by `reconcile/controller.py` with the previous status and the one that was written, and by demos and pages
+for their lines.
 """
 
 from __future__ import annotations

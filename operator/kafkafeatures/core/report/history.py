@@ -1,8 +1,7 @@
 """End of a step in the status: its intent is removed, an entry is added to the history, and its consent is spent or
 given back.
 
-Pure. Called by `reconcile/evaluate.py` for steps that were settled, and by `reconcile/act.py` for steps that end at
-once.
+Pure. Called by the modules of `reconcile/`, for steps that were settled and for those that end at once.
 """
 
 from __future__ import annotations

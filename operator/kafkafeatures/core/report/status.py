@@ -1,8 +1,8 @@
 """Status of a resource, made from a decision and an observation.
 
-Pure. Called by `reconcile/evaluate.py` and `reconcile/controller.py`. A status says what was read, never what is
-intended: `finalized`, for example, was read from a node or the log. What belongs to one kind of stage is added by that
-stage (`StageState.reported`).
+Pure. Called by the modules of `reconcile/`. A status says what was read, never what is intended: `finalized`, for
+example, was read from a node or the log. What belongs to one kind of stage is added by that stage
+(`StageState.reported`).
 """
 
 from __future__ import annotations

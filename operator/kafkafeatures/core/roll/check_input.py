@@ -135,11 +135,11 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         """Tell whether the consent covers the targets of this node, or none is needed. Nodes that it does not cover
         wait until the targets that it covers are reached.
         """
-        if self.excused is None or self.excused.is_for_all or not self.hosts_partitions(id_):
+        if self.excused is None or self.excused.is_for_all or not self.may_host_partitions(id_):
             return True
         return not self.never_available or self.excused.targets.issuperset(self.targets_of(id_))
 
-    def hosts_partitions(self, id_: int) -> bool:
+    def may_host_partitions(self, id_: int) -> bool:
         """Tell whether the node is a broker; also True for an unknown node."""
         node = self.node(id_)
         return node is None or Role.BROKER in node.roles
@@ -314,7 +314,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
             return (Target("", self.permit.purpose),)
         return targets_of_levels(lacking(node, self.changes)) if node is not None else ()
 
-    def that_reached(self, target: Target) -> Iterator[int]:
+    def ids_that_reached(self, target: Target) -> Iterator[int]:
         """Ids of nodes that have certainly reached this target."""
         if target.name:
             pods = self.fleet.pods.items()

@@ -2,7 +2,7 @@
 
 A driver is one object, and no other code compares its name. To add one that restarts pods: write its Kubernetes side,
 one module of `kube/workloads/` (what it reads, its request, its rights); add a line to `DRIVERS`; give the chart its
-rights, and the CRD its name. What must hold before its restarts is a module like `stateful_sets.py`.
+rights, and the CRD its name. What must hold before its restarts is a module like `core/roll/stateful_sets.py`.
 
 Pure. Chosen by `core/resolve.py`; called by `core/roll/`, and by `reconcile/` to know what has to be read. Every
 document has a driver, even if no pod is ever read, so the modules that judge pods are imported only in its methods.

@@ -86,7 +86,7 @@ def _without_reached(inputs: RestartCheckInput, target: Target, nodes: str) -> s
     """
     if not nodes:
         return ""
-    for id_ in inputs.that_reached(target):
+    for id_ in inputs.ids_that_reached(target):
         if holds(nodes, id_):
             nodes = without_node(nodes, id_)
     return nodes

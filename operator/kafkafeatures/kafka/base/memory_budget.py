@@ -63,14 +63,14 @@ class Share:
         self._replies: dict[object, GiveUp] = {}
 
     def keep(self, size: int) -> None:
-        """Set the number of bytes that the cluster keeps. Raises TooLarge; then the number stays as it was."""
+        """Set the number of bytes that the cluster keeps. Raises ResponseTooLarge; then the number stays as it was."""
         self._take(size - self._kept)
         self._kept = size
 
     @contextmanager
     def reply(self, size: int, give_up: GiveUp) -> Iterator[None]:
         """Context in which a reply of `size` bytes is read and decoded. `give_up` ends that if the cluster loses its
-        memory. Raises TooLarge.
+        memory. Raises ResponseTooLarge.
         """
         self._take(COPIES * size)
         claim = object()
@@ -98,7 +98,7 @@ class Share:
         )
 
     def _take(self, count: int) -> None:
-        """Take `count` bytes more, or fewer if negative. Raises TooLarge; then nothing changes."""
+        """Take `count` bytes more, or fewer if negative. Raises ResponseTooLarge; then nothing changes."""
         memory, limit = self.memory, self.memory.limits
         if count > 0 and self.held + count > limit.per_cluster:
             raise self.too_large()

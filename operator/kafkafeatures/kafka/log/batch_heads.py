@@ -1,7 +1,7 @@
 """Finds the boundaries of record batches in bytes of a log by their headers alone; no CRC is checked, no record
 decoded.
 
-Called by `held.py` and by the recorder of logs. Decoding is done by `kraftlog`.
+Called by `held.py` and by the modules of `kafka/recorder/`. Decoding is done by `kraftlog`.
 """
 
 from __future__ import annotations

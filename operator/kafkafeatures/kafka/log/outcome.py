@@ -1,6 +1,6 @@
 """Outcome of reading the metadata log: the reading, or a Failure with the reason.
 
-Called by `kafka/cluster.py`. A log with records that are not understood is a Failure, too.
+Called by `kafka/cluster.py` and `whole.py`. A log with records that are not understood is a Failure, too.
 """
 
 from __future__ import annotations

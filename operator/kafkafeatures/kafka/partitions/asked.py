@@ -1,13 +1,13 @@
 """Reads all partitions by requests to brokers, for clusters whose metadata log cannot be read.
 
-Called by `partitions.py`. One broker that is up to date with the controllers is asked for topics and partitions
-(DescribeTopicPartitions, before Kafka 3.8 Metadata), for reassignments in progress (ListPartitionReassignments), and
-for `min.insync.replicas` of each topic (DescribeConfigs). This module decides whether the list is complete: Kafka
-silently leaves out topics that a user may not describe. So every unfenced broker is asked for the partitions on its
-disks (DescribeLogDirs), a request that needs no rights on topics. If a disk has a partition that was not listed, the
-whole reading is a `Failure`: a restart could make that partition unavailable. A fenced broker need not be asked: its
-partitions are also on unfenced brokers, or are unavailable already. `kafka/partitions/collected.py` compares the
-answers.
+Called by `partitions.py` and `elected.py`. One broker that is up to date with the controllers is asked for topics and
+partitions (DescribeTopicPartitions, before Kafka 3.8 Metadata), for reassignments in progress
+(ListPartitionReassignments), and for `min.insync.replicas` of each topic (DescribeConfigs). This module decides whether
+the list is complete: Kafka silently leaves out topics that a user may not describe. So every unfenced broker is asked
+for the partitions on its disks (DescribeLogDirs), a request that needs no rights on topics. If a disk has a partition
+that was not listed, the whole reading is a `Failure`: a restart could make that partition unavailable. A fenced broker
+need not be asked: its partitions are also on unfenced brokers, or are unavailable already.
+`kafka/partitions/collected.py` compares the answers.
 """
 
 from __future__ import annotations

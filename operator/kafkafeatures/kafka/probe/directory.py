@@ -1,6 +1,7 @@
 """Discovery of brokers, controllers and the quorum's leader, from either kind of bootstrap address.
 
-Called by `prober.py`. It decides which nodes are asked for the lists and which answers count:
+Called by the other modules of this package and `kafka/cluster.py`. It decides which nodes to ask, and which answers
+count:
 
     configured     brokers from                    controllers from                leader from
     brokers        DescribeCluster, else Metadata  DescribeQuorum v2 (Kafka 3.9+)  DescribeQuorum, passed on

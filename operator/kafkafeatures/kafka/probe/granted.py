@@ -1,8 +1,9 @@
 """Judges the rights that a purpose needs: which are granted to our user, which are missing, which are unknown. No I/O.
 
-Called by `kafka/probe/witnesses.py`, with the answers of the nodes, which are called witnesses here. Each node decides
-for itself: `super.users` may name the user in the properties of one node and not of another. So a right is granted only
-if every node that checks it says so, missing if one node refuses, and unknown if a node could not be asked.
+Called by `kafka/probe/witnesses.py`, with the answers of the nodes, which are called witnesses here, and by
+`cli/document/check_rights.py` for the verdict. Each node decides for itself: `super.users` may name the user in the
+properties of one node and not of another. So a right is granted only if every node that checks it says so, missing if
+one node refuses, and unknown if a node could not be asked.
 """
 
 from __future__ import annotations

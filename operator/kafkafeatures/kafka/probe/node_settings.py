@@ -1,9 +1,9 @@
 """Asks one broker or controller for its own settings.
 
-Called by `identities.py`, `broker_defaults.py` and `cluster.py`. A broker or controller answers DescribeConfigs for the
-resource BROKER <id> only if <id> is its own (`ConfigHelper.scala`, `ControllerApis.scala`). So an answer proves which
-node answers, and the IP address of the connection says where it runs. Settings that Kafka does not know are left out of
-the answer. Unknown names in the properties file, and all passwords, come without a value, marked as sensitive.
+Called by the other modules of this package and by `kafka/cluster.py`. A broker or controller answers DescribeConfigs
+for the resource BROKER <id> only if <id> is its own (`ConfigHelper.scala`, `ControllerApis.scala`). So an answer proves
+which node answers, and the IP address of the connection says where it runs. A name that Kafka does not know is in the
+answer only if the properties file has it, and then without a value, marked as sensitive; so are all passwords.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Makes TLS contexts from PEM texts, and explains failed handshakes.
 
-Called by `contexts.py`, which caches the contexts; `connection.py`, `opening.py` and `oauth.py` use the explanations.
-Host names are always verified; this cannot be turned off. A configured CA replaces the system's CAs.
+Called by `contexts.py`, which caches the contexts, and by the clients of ZooKeeper and Prometheus; the modules that
+open connections use the explanations. Host names are always verified; this cannot be turned off. A configured CA
+replaces the system's CAs.
 """
 
 from __future__ import annotations

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkafeatures.cli.clients.reduce import read_hours
 from kafkafeatures.client_files.logs import counting
-from kafkafeatures.client_files.logs.counting import HOUR, RequestCounter
+from kafkafeatures.client_files.logs.counting import HOUR, RequestCounter, read_hours
 from kafkafeatures.client_files.logs.lines import BLOCK, MAX_LINE
 from kafkafeatures.core.words import format_time
 from tests.bench.weighed import weighed

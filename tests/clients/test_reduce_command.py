@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafkafeatures.cli.clients.reduce import HASHED, TRUNCATED, address_form, read_hours
+from kafkafeatures.cli.clients.reduce import HASHED, TRUNCATED, address_form
 from kafkafeatures.cli.shell.exit_codes import Exit
 from kafkafeatures.cli.shell.main import main
-from kafkafeatures.client_files.logs.counting import HourOfRequests, RequestCounter
+from kafkafeatures.client_files.logs.counting import HourOfRequests, RequestCounter, read_hours
 from kafkafeatures.client_files.logs.reduced import find_files, read_hour
 from kafkafeatures.client_files.reduced import GroupCount, ReducedHour, ReducedRefused, RequestGroup, merge_hours
 from tests.clients.request_lines import AT, body, plain

@@ -16,12 +16,14 @@ from featurelog.tables import NO_DOCUMENTS, TABLES, ClientJudging, Judging, tabl
 from kafkafeatures.client_targets import client_targets
 from kafkafeatures.core.clients.evidence import Scrape
 from kafkafeatures.core.clients.senders import ClientOwner
+from kraftlog.batches import Record
+from kraftlog.encoding import encode_batch
 from tests.clients.exporters import answer_of
 from tests.clients.request_lines import body, plain
 from tests.clients.test_rejected import connection, refused
 from tests.featurelog.inputs import SEGMENT, put
 from tests.featurelog.tables.build import VOTERS, Item, batches, leader, level, registered_broker, registered_controller
-from tests.kraftlog.build import NOW, Record, encode_batch, no_op
+from tests.kraftlog.build import NOW, no_op
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 BEGIN = NOW

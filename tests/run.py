@@ -63,6 +63,7 @@ WHOLE_RUNS = [
     "tests/featurelog/test_killed.py",
     "tests/featurelog/test_growing.py",
     "tests/featurelog/tables/test_checkpoint.py",
+    "tests/featurelog/tables/test_checkpoint_limits.py",
     "tests/featurelog/tables/test_properties.py",
 ]
 """Tests of the pipeline without Spark that take too long for the inner loop."""

@@ -4,131 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
-from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from featurelog.tables import (
-    CHECKPOINTS,
-    NO_DOCUMENTS,
-    ClusterCopies,
     FileRecords,
-    Judging,
     NodeCopy,
     PartRecords,
-    tables_of,
 )
-from featurelog.tables import checkpoint as checkpoints
 from featurelog.tables.checkpoint import SETTLED_MS, Checkpoint
-from kraftlog import known, strips
-from kraftlog.arrow import DAMAGED
-from kraftlog.records import frame
-from kraftlog.schema import table
 from tests.amounts import share
 from tests.featurelog.tables.build import (
     VOTERS,
     batches,
-    changed,
     healthy,
     image_of,
     leader,
     level,
-    one,
-    rows_of,
     segment_name,
     snapshot_name,
     snapshot_of,
 )
+from tests.featurelog.tables.copied import Copied, checkpoint, grown, made
 from tests.featurelog.tables.test_properties import OF_A_LOST_LEADER, STEPS, story
 
 EXAMPLES = settings(max_examples=share(500), deadline=None)
-
-
-@dataclass
-class Copied:
-    """The log of a node as runs find it.
-
-    batches: of the log, one for each offset. begins: offsets at which segments begin. snapshots: content by end offset
-    and epoch. hidden: snapshots that are not there. read_to: offsets up to which successive runs read the log.
-    lost: offset at which a segment begins that is not there. version: of its rows; another one if the log was replaced.
-    flipped: offsets of damaged batches. drops: damage makes no rows, as in the mode DROPMALFORMED.
-    merged: parts of each file that are one now.
-    """
-
-    node: str
-    batches: list[bytes] = field(repr=False)
-    begins: Sequence[int]
-    snapshots: dict[tuple[int, int], bytes] = field(default_factory=dict, repr=False)
-    hidden: set[tuple[int, int]] = field(default_factory=set)
-    read_to: list[int] = field(default_factory=list)
-    lost: int | None = None
-    version: int = 0
-    flipped: set[int] = field(default_factory=set)
-    drops: bool = False
-    merged: int = 0
-
-    def grow(self, until: int) -> None:
-        """Let another run read up to this offset, if it is above that of the last one."""
-        self.read_to.append(min(max([until, *self.read_to]), len(self.batches)))
-
-    def copy(self) -> NodeCopy:
-        """The copy that the last run reads."""
-        end = min(self.read_to[-1], len(self.batches))
-        segments = [each for each in pairwise([*self.begins, end]) if each[0] < end and each[0] != self.lost]
-        files = [self._segment(begin, min(until, end)) for begin, until in segments]
-        for id_, data in self.snapshots.items():
-            if id_[0] <= end and id_ not in self.hidden:
-                name = snapshot_name(*id_)
-                files.append(FileRecords(self.node, name, (self._part(name, data, 0, len(data), 0),)))
-        return NodeCopy("prod", self.node, "id", tuple(files), node_id=int(self.node), vote=(1, int(self.node), ""))
-
-    def _segment(self, begin: int, until: int) -> FileRecords:
-        content = bytearray(b"".join(self.batches[begin:until]))
-        positions = [0]
-        for offset in range(begin, until):
-            positions.append(positions[-1] + len(self.batches[offset]))
-            if offset in self.flipped:
-                content[positions[-1] - 1] ^= 0xFF
-        ends = sorted({begin, until, *(end for end in self.read_to if begin < end < until)})
-        name = segment_name(begin)
-        parts = [
-            self._part(name, bytes(content), positions[start - begin], positions[end - begin], number)
-            for number, (start, end) in enumerate(pairwise(ends))
-        ]
-        if 1 < self.merged <= len(parts):
-            ids = tuple(part.id for part in parts[: self.merged])
-            all_rows = [part.rows for part in parts[: self.merged]]
-            one_part = PartRecords(f"{name}-{ids}", lambda: (rows for each in all_rows for rows in each()), ids)
-            parts[: self.merged] = [one_part]
-        return FileRecords(self.node, name, tuple(parts))
-
-    def _part(self, name: str, data: bytes, start: int, end: int, number: int) -> PartRecords:
-        def rows() -> Iterator[pa.RecordBatch]:
-            all_rows = rows_of(name, data)
-            at, is_damage = all_rows["batch_position"], pc.equal(all_rows["status"], DAMAGED)
-            rows = pc.and_(pc.greater_equal(at, start), pc.less(at, end))
-            yield from all_rows.filter(pc.and_not(rows, is_damage) if self.drops else rows).to_batches()
-
-        return PartRecords(f"{name}-{number}-{end}-{self.version}", rows)
-
-
-def made(copies: Iterable[NodeCopy], checkpoint: bytes | None, settled_ms: int = 0) -> tuple[dict[str, Any], Any]:
-    """All tables, and the row with the next checkpoint."""
-    cluster: ClusterCopies = one(copies)
-    if checkpoint is not None:
-        cluster = replace(cluster, checkpoint=lambda: checkpoint)
-    tables = tables_of(cluster, NO_DOCUMENTS, Judging(0, valid_for_ms=0), settled_ms)
-    (row,) = tables.pop(CHECKPOINTS).to_pylist()
-    return {name: each.to_pylist() for name, each in tables.items()}, row
 
 
 @st.composite
@@ -202,24 +108,6 @@ def test_tables_are_the_same_whether_they_continue_from_a_checkpoint_or_not(
             event("read again" if row["outdated"] else "continued")
             event(row["outdated"][:25])
         checkpoint = row["checkpoint"]
-
-
-def grown(*read_to: int, snapshots: Sequence[int] = (12, 16)) -> list[Copied]:
-    """Three copies of a log that runs read up to these offsets, with snapshots at those."""
-    whole = batches([*healthy(), *(level("group.version", number % 2) for number in range(15))])
-    copies = [Copied(str(node), whole, [0, 10]) for node in VOTERS]
-    for copy in copies:
-        for end in snapshots:
-            copy.snapshots[end, 1] = snapshot_of(image_of(b"".join(whole), end), at_ms=int(copy.node))
-        for until in read_to:
-            copy.grow(until)
-    return copies
-
-
-def checkpoint() -> bytes:
-    """The checkpoint of a run that reads up to offset 20."""
-    data: bytes = made([copy.copy() for copy in grown(14, 20)], None)[1]["checkpoint"]
-    return data
 
 
 def test_what_a_checkpoint_covers_is_not_read() -> None:
@@ -335,146 +223,3 @@ def test_a_checkpoint_is_not_used_once_something_below_its_end_has_changed(chang
     continued, row = made(nodes, checkpoint())
     assert row["outdated"]
     assert continued == made(nodes, None)[0]
-
-
-def test_damage_and_records_that_were_not_decoded_are_counted_after_any_number_of_checkpoints() -> None:
-    found = grown(14, snapshots=(12, 16, 19))
-    for copy in found:
-        copy.batches[9] = batches([bytes([1, 99, 0, 7, 0])], start=9)[0]
-        copy.flipped.add(10)
-    ends, data = [], None
-    for until in (18, 21, 24):
-        for copy in found:
-            copy.grow(until)
-        nodes = [copy.copy() for copy in found]
-        continued, row = made(nodes, data)
-        assert continued == made(nodes, None)[0]
-        assert {"damaged", "not_decoded"} <= {note["kind"] for note in continued["data_quality"]}
-        assert not row["outdated"]
-        data = row["checkpoint"]
-        ends.append(Checkpoint.load(data).end)
-    assert ends == [16, 19, 19]
-
-
-def test_no_checkpoint_is_made_where_a_gap_begins_that_may_be_filled() -> None:
-    found = grown(24, snapshots=(16,))
-    for copy in found:
-        copy.batches = batches([*healthy(), *FENCED[:15]])
-        copy.begins, copy.lost = [0, 10, 16, 20], 16
-    continued, row = made([copy.copy() for copy in found], None)
-    assert [note["offset"] for note in continued["data_quality"] if note["kind"] == "gap"] == [16]
-    data = row["checkpoint"]
-    for copy in found:
-        copy.lost = None
-    nodes = [copy.copy() for copy in found]
-    continued, row = made(nodes, data)
-    assert continued == made(nodes, None)[0]
-    assert Checkpoint.load(row["checkpoint"]).end == 16
-
-
-FENCED = [changed(1, 101, fenced=number % 2 or -1) for number in range(20)]
-
-
-def test_no_checkpoint_is_made_in_a_stretch_whose_rolls_are_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strips, "MAX_PARTITIONS", 1)
-    topic = UUID(int=7)
-    nodes_of = {"replicas": [1], "isr": [1], "leader": 1, "removingReplicas": [], "addingReplicas": []}
-    of_topic = [frame(table.TOPIC, {"name": "t", "topicId": topic})]
-    for number in range(2):
-        data = {"partitionId": number, "topicId": topic, "leaderEpoch": 0, "partitionEpoch": 0, **nodes_of}
-        of_topic.append(frame(table.PARTITION, data))
-    whole = batches([*healthy(), *of_topic, *FENCED])
-    found = [Copied(str(node), whole, [0, 20, 22], lost=20) for node in VOTERS]
-    for copy in found:
-        copy.snapshots[18, 1] = snapshot_of(image_of(b"".join(whole), 18), at_ms=int(copy.node))
-        copy.grow(13)
-    saved = None
-    for until in (26, 29):
-        for copy in found:
-            copy.grow(until)
-        nodes = [copy.copy() for copy in found]
-        continued, row = made(nodes, saved)
-        assert continued == made(nodes, None)[0]
-        saved = row["checkpoint"]
-
-
-def test_damage_that_is_left_out_behind_a_checkpoint_makes_no_gap() -> None:
-    found = grown(16, 20, snapshots=(16,))
-    for copy in found:
-        copy.flipped.add(16)
-        copy.drops = True
-    data = made([copy.copy() for copy in found], None)[1]["checkpoint"]
-    assert Checkpoint.load(data).end == 16
-    for copy in found:
-        copy.grow(24)
-    nodes = [copy.copy() for copy in found]
-    continued, row = made(nodes, data)
-    assert continued == made(nodes, None)[0]
-    assert not row["outdated"]
-
-
-def test_damage_that_is_left_out_where_a_copy_goes_on_makes_its_records_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "LIVE_MS", 0)  # the last copy is not waited for
-    found = [*grown(20, snapshots=(16,))[:2], *grown(16, snapshots=(16,))[2:]]
-    found[2].flipped.add(16)
-    found[2].drops = True
-    data = made([copy.copy() for copy in found], None)[1]["checkpoint"]
-    assert Checkpoint.load(data).end == 16
-    for copy in found:
-        copy.grow(24)
-    nodes = [copy.copy() for copy in found]
-    continued, row = made(nodes, data)
-    assert continued == made(nodes, None)[0]
-    assert row["outdated"] == f"3003/{segment_name(10)} has no record at offset 16"
-
-
-def test_a_snapshot_that_is_too_large_takes_no_finding_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(known, "MAX_KNOWN", 12)
-    whole = batches([*healthy(), *FENCED[:2], changed(9, 5, fenced=1), *FENCED])
-    large = image_of(b"".join(batches(healthy(brokers=12))), 29)
-    found = [Copied(str(node), whole, [0]) for node in VOTERS]
-    for copy in found:
-        copy.snapshots[16, 1] = snapshot_of(image_of(b"".join(whole), 16), at_ms=int(copy.node))
-        copy.snapshots[26, 1] = snapshot_of(large, at_ms=int(copy.node))
-    data = None
-    for until in (24, 29):
-        for copy in found:
-            copy.grow(until)
-        nodes = [copy.copy() for copy in found]
-        continued, row = made(nodes, data)
-        assert continued == made(nodes, None)[0]
-        assert any(note["offset"] == 11 for note in continued["data_quality"])
-        data = row["checkpoint"]
-    assert not row["outdated"]
-
-
-def test_parts_that_were_merged_are_those_of_before() -> None:
-    found = grown(14, 20, 22, snapshots=(12, 16, 21))
-    for copy in found:
-        copy.merged = 3
-    nodes = [copy.copy() for copy in found]
-    assert [len(file.parts[0].merged) for file in nodes[0].files[:2]] == [0, 3]
-    continued, row = made(nodes, checkpoint())
-    assert continued == made(nodes, None)[0]
-    assert not row["outdated"]
-    for copy in found:
-        copy.grow(24)
-    nodes = [copy.copy() for copy in found]
-    continued, row = made(nodes, row["checkpoint"])
-    assert continued == made(nodes, None)[0]
-    assert not row["outdated"]
-
-
-def test_parts_that_were_merged_with_new_records_below_the_checkpoint_are_read_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(checkpoints, "LIVE_MS", 0)  # the last copy is not waited for
-    found = [*grown(20, snapshots=(16,))[:2], *grown(12, 14, snapshots=(16,))[2:]]
-    data = made([copy.copy() for copy in found], None)[1]["checkpoint"]
-    for copy in found:
-        copy.grow(24)
-    found[2].merged = 3
-    nodes = [copy.copy() for copy in found]
-    continued, row = made(nodes, data)
-    assert continued == made(nodes, None)[0]
-    assert row["outdated"] == f"3003/{segment_name(10)} may have new records below offset 16"

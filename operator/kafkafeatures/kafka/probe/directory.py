@@ -1,7 +1,6 @@
 """Discovery of brokers, controllers and the quorum's leader, from either kind of bootstrap address.
 
-Called by the other modules of this package and `kafka/cluster.py`. It decides which nodes to ask, and which answers
-count:
+Called by other modules of this package and `kafka/cluster.py`. It decides whom to ask, and which answers count:
 
     configured     brokers from                    controllers from                leader from
     brokers        DescribeCluster, else Metadata  DescribeQuorum v2 (Kafka 3.9+)  DescribeQuorum, passed on

@@ -8,11 +8,13 @@ import re
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from featurelog import engine
 from featurelog.parts import Task
 from kafkafeatures.cli.shell.main import main
 from tests.featurelog.inputs import SEGMENT, fleet, made_log, put, tables
+from tests.kraftlog.build import NOW
 
 ONE_CORE = "inputs: [in]\noutput: out\nmetrics: metrics.prom\nspark: {enabled: false}\n"
 
@@ -62,6 +64,28 @@ def test_a_pipeline_run_prints_json_and_writes_a_file_of_metrics(
         "0",
         str(document["bytes"]),
     )
+
+
+def test_the_metrics_have_samples_of_each_cluster_and_of_each_copy_whatever_their_names(config: Path) -> None:
+    odd = 'a"b\\c d'
+    for cluster, node in (("orders", "1"), ("orders", "2"), (odd, "1")):
+        data = made_log() + b"\xff" * 100 if cluster == odd else made_log()
+        log = put(config.parent / "in", cluster, node, SEGMENT, data)
+        os.utime(log, (5000, 5000))
+    for _ in range(2):  # also if nothing is new
+        assert pipeline(config) == 0
+        text = (config.parent / "metrics.prom").read_text()
+        samples = {
+            (sample.name.removeprefix("kafkafeatures_pipeline_"), tuple(sample.labels.values())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+        assert samples["cluster_damaged_bytes", (odd,)] == 100
+        assert samples["cluster_damaged_bytes", ("orders",)] == 0
+        assert samples["cluster_records", ("orders",)] == 2 * samples["cluster_records", (odd,)] - 2
+        assert samples["cluster_last_record_timestamp_seconds", ("orders",)] * 1000 > NOW
+        for labels in (("orders", "1"), ("orders", "2"), (odd, "1")):
+            assert samples["copy_modified_timestamp_seconds", labels] == 5000
 
 
 def test_an_unreadable_file_is_named_and_the_other_files_are_in_the_tables(

@@ -12,7 +12,7 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafkafeatures.api.values import replace
 from kafkafeatures.cli.pipeline import gate as pipeline_gate
+from kafkafeatures.cli.pipeline.metrics import write_metrics
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit, to_install
 from kafkafeatures.cli.shell.output import tell
 from kafkafeatures.client_targets import client_targets
@@ -133,7 +134,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandFailed(str(error), Exit.FAILED) from None
     document = _document(config, summary, engine, time.monotonic() - began)
     if config.metrics is not None:
-        _write_metrics(config.metrics, document)
+        try:
+            write_metrics(config.metrics, document)
+        except OutputError as error:
+            raise CommandFailed(str(error), Exit.FAILED) from None
     print(json.dumps(document) if arguments.output == "json" else _line(document))
     for kind in ("problems", "doubts", "readAgain"):
         for text in document[kind][:_SHOWN]:
@@ -264,38 +268,3 @@ def _size(size: float) -> str:
             return f"{size:.0f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
-
-
-def _write_metrics(path: Path, document: Mapping[str, Any]) -> None:
-    """Replace the file of metrics in one step, since a collector may read it at any time."""
-    partial = path.with_name(f".{path.name}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text("".join(_metrics(document)))
-        partial.replace(path)
-    except OSError as error:
-        raise CommandFailed(
-            f"{path}: {error.strerror}; the tables are written, the metrics are not", Exit.FAILED
-        ) from None
-
-
-def _metrics(document: Mapping[str, Any]) -> Iterator[str]:
-    """The metrics of a run, in the text format that a node exporter's textfile collector reads."""
-    values: dict[str, tuple[str, Mapping[str, float]]] = {
-        "last_run_timestamp_seconds": ("when the last run ended", {"": int(time.time())}),
-        "last_run_duration_seconds": ("how long it took", {"": document["seconds"]}),
-        "clusters": ("clusters in the tables", {"": document["clusters"]}),
-        "files_read": ("files with something new in the last run", {"": document["files"]}),
-        "bytes_read": ("bytes of them that were read", {"": document["bytes"]}),
-        "records_read": (
-            "records of them, by what became of them",
-            {f'{{status="{kind}"}}': count for kind, count in document["records"].items()},
-        ),
-        "damaged_bytes": ("bytes of them that are no record", {"": document["damagedBytes"]}),
-        "unread_files": ("files that could not be read", {"": len(document["problems"])}),
-        "doubtful_clusters": ("doubts about which cluster a folder holds", {"": len(document["doubts"])}),
-    }
-    for name, (text, samples) in values.items():
-        yield f"# HELP kafkafeatures_pipeline_{name} {text}\n# TYPE kafkafeatures_pipeline_{name} gauge\n"
-        for labels, value in samples.items():
-            yield f"kafkafeatures_pipeline_{name}{labels} {value}\n"

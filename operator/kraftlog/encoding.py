@@ -1,6 +1,6 @@
 """Writes record batches in the form in which Kafka writes them, uncompressed or with gzip.
 
-Called by the simulator and by tests. `batches` reads them.
+Called by the simulator, by tests, and by `restored`, which cuts a batch at an offset. `batches` reads them.
 """
 
 from __future__ import annotations

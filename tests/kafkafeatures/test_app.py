@@ -21,10 +21,13 @@ from tests.simulated.kubernetes import ApiServer
 
 
 async def test_host_names_that_do_not_resolve_leave_threads_for_other_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Names as many as one resource can look up at once (`kafka/base/pool.py`), and one more."""
+    """Names as many as one resource can look up at once (`kafka/base/pool.py`), and one more.
+
+    A lookup blocks a thread, as `over.wait` does here.
+    """
 
     @asynccontextmanager
-    async def connected() -> AsyncIterator[None]:
+    async def connected() -> AsyncIterator[None]:  # a hook that runs within `app.run`, which NoAccount ends
         over = threading.Event()
         hanging = [asyncio.create_task(asyncio.to_thread(over.wait, 20)) for _ in range(100)]
         try:

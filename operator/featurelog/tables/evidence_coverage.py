@@ -43,7 +43,7 @@ _NONE: Row = dict.fromkeys(("covers", "gap_reason", "detail"))
 
 
 def table(cluster: ClusterCopies, clients: ClusterClients, usage: Iterable[RowsOfTable]) -> pa.Table:
-    """The table of one cluster."""
+    """The table of one cluster. usage: rows of `client_api_usage`, made of its request logs."""
     rows = (row for rows in (_of_counters(clients), _of_logs(usage), _gaps(clients)) for row in rows)
     return TABLE.of({**cluster.as_columns(), **_NONE, **row} for row in rows)
 

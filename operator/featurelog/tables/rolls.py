@@ -1,6 +1,7 @@
 """The table `rolls`: each absence of a node, the roll that it belongs to, and its effect on partitions.
 
-`kraftlog.rolls` finds the absences, here as well as for the page of `report`; `roll_stretches` reads their records.
+`kraftlog.rolls` finds the absences, here as well as for the page of `report`; `roll_stretches` reads their records, and
+returns a history for each part of the log without a gap.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def table(history: History, between_ms: int = BETWEEN_ROLLS_MS) -> tuple[pa.Tabl
     return TABLE.of(rows), notes
 
 
-# --- rolls of a stretch
+# --- rolls of a part of the log without a gap
 
 
 def _end_of(absence: Absence) -> Moment | None:

@@ -119,7 +119,9 @@ def test_a_request_that_the_network_held_back_never_arrives_and_a_killed_apply_i
         cut.pop().heal()
     assert successor.wait(120) == 0
     waited = time.monotonic() - began
-    for document, undone in (killed, "Unverified"), (given_up, "NotApplied"):  # while the one waited a level was moved
+    # Unverified: while the successor waited, the other apply moved its own level, so the log no longer proves that
+    # nothing of the killed one arrived.
+    for document, undone in (killed, "Unverified"), (given_up, "NotApplied"):
         status = yaml.safe_load(document.with_suffix(".status.yaml").read_text())["status"]
         assert [one["result"] for one in status["history"]] == [undone, "Applied"]
     print(f"settled {waited:.1f} s after it was killed")

@@ -224,6 +224,7 @@ def test_a_copy_under_another_name_never_makes_a_verdict_ready(before: Inputs, d
     left = {one: files for one, files in before.files.items() if one == node or data.draw(st.booleans())}
     found, name = copies(left), data.draw(st.sampled_from(["1", "backup", "4001", *map(str, VOTERS)]))
     again = copy(name, before.files[node], node_id=data.draw(st.sampled_from([None, int(node)])))
+    # It has its own node id or none: a false id would be another defect.
     again = again if name.isdecimal() and again.node_id == int(node) else replace(again, node_id=None)
     more = [*(one for one in found if one.node != name), again]
     was, now = (not_ready(each, before.end_ms) for each in (found, more))

@@ -121,8 +121,8 @@ def whole_of(data: bytes, nodes: Iterable[int]) -> list[NodeCopy]:
 
 
 @pytest.mark.parametrize("nodes", [(3001,), (1, 3001)], ids=["one voter", "one voter and a broker"])
-def test_the_verdict_is_unknown_without_a_majority_of_copies_in_the_row_and_in_the_gate(nodes: tuple[int, ...]) -> None:
-    """The gate and a query of the table must give the same verdict."""
+def test_too_few_copies_make_a_ready_row_unknown_and_leave_a_blocked_one_blocked(nodes: tuple[int, ...]) -> None:
+    """A blocker needs no majority: the gate judges in the same way."""
     row = readiness(whole_of(log(healthy()), nodes), "4.2")
     ((_, text),) = ((each["kind"], each["text"]) for each in row["unknown_because"])
     assert (row["verdict"], text.startswith("copies of 1 of 3 voters were read")) == ("unknown", True)

@@ -86,14 +86,15 @@ def test_znodes_are_deleted_where_the_stores_were_equal_until_shortly_before_the
 def test_from_the_stop_of_the_controllers_until_the_deletion_the_operator_observes_at_least_every_two_seconds() -> None:
     """Meanwhile no partition gets a new leader."""
     unread = replace(GONE, zookeeper=Unknown(Failure(FailureKind.TIMED_OUT, "ZooKeeper", "no answer in time")))
-    for look, most_seconds in (
-        (looks(BACK, cluster(Position.COPIED)), 2.0),
-        (Look(BACK, GONE, status=compared()), 1.0),
-        (Look(BACK, unread, status=compared()), 2.0),
-    ):
-        assert isinstance(look.decision, Wait)
-        assert look.decision.delay <= most_seconds
-        assert look.decision.steady
+    looks_and_delays = {
+        "controllers are asked to stop": (looks(BACK, cluster(Position.COPIED)), 2.0),
+        "they are gone, so the deletion is next": (Look(BACK, GONE, status=compared()), 1.0),
+        "they are gone, and ZooKeeper cannot be read": (Look(BACK, unread, status=compared()), 2.0),
+    }
+    for case, (look, most_seconds) in looks_and_delays.items():
+        assert isinstance(look.decision, Wait), case
+        assert look.decision.delay <= most_seconds, case
+        assert look.decision.steady, case  # the delay does not grow
 
 
 def test_controllers_that_all_stop_answering_are_waited_for_for_a_minute_before_the_migration_stalls() -> None:

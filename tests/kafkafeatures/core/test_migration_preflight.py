@@ -82,7 +82,7 @@ def test_nodes_with_the_same_finding_are_one_line() -> None:
     )
 
 
-def test_the_settings_that_are_read_are_those_that_the_checks_use() -> None:
+def test_the_healthy_nodes_of_these_tests_report_exactly_the_settings_that_are_read() -> None:
     assert {*DEFAULTS, *SECRETS, *NOT_DEFINED} == NAMES
 
 

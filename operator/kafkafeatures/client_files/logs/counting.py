@@ -1,4 +1,6 @@
-"""Counts the requests of a log by hour and by sender. Called by `reduce.py`.
+"""Counts the requests of a log by hour and by sender.
+
+Called by `clients reduce` (`cli/clients/reduce.py`) and by the pipeline (`featurelog/clients`).
 
 A log has millions of lines, and most of them differ from others only in times and numbers. So what this module decides
 is how much of a line is parsed. The bytes that name sender, API and version are cut out of a line by searching: its

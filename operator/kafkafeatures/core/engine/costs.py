@@ -12,8 +12,8 @@ from kafkafeatures.core.words import counted
 
 
 def without_marks(excused: ExcusedTopics | None) -> ExcusedTopics | None:
-    """The costs without `marks`, which one place of the status has: `status.rollout` for a plain roll, the plan for a
-    migration. None if no consent is needed.
+    """The costs without `marks`, the digests of the topics' names. These are long, so the status has them only once: in
+    `status.rollout` for a plain roll, in the plan for a migration. None if no consent is needed.
     """
     return replace(excused, marks="") if excused is not None and excused.partitions else None
 

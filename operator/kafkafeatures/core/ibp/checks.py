@@ -101,8 +101,8 @@ def every_broker_was_asked(inputs: IbpCheckInput) -> Iterator[Blocker]:
 
 
 def no_broker_is_missing(inputs: IbpCheckInput) -> Iterator[Blocker]:
-    """Every broker that has replicas is registered. Otherwise it is down, and may start again with an old Kafka, which
-    cannot work with brokers that use a higher version.
+    """Before a raise, every broker that has replicas is registered. Otherwise it is down, and may start again with an
+    old Kafka, which cannot work with brokers that use a higher version.
     """
     if inputs.progress.roll is RollPurpose.RAISE:
         for id_ in sorted(inputs.assigned - inputs.progress.brokers.keys() - inputs.flying):

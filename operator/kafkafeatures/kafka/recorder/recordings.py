@@ -111,8 +111,8 @@ class Recordings:
     def successor_of(self, log: RecordedLog) -> RecordedLog:
         """A new recording beside one that its cluster's log contradicts. Raises NoRoom, OSError.
 
-        No recording is removed for it: else a cluster that sends contradicting logs could have all its recordings
-        removed.
+        No recording of this cluster id is removed for it: else a cluster that sends contradicting logs could have all
+        its recordings removed. The oldest one of a former cluster id of the resource may be.
         """
         with suppress(Busy, Contradicts):
             log.close_segment(if_due=False)

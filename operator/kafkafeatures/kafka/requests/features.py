@@ -8,9 +8,10 @@ A new connection is opened for each change. Its ApiVersions response has the fin
 one that the change starts from, nothing is sent. The connection is closed by a TCP reset, so that bytes which the node
 has not received by then never arrive.
 
-The route: directly to the active controller, which always answers within seconds. Only if that cannot be reached, the
-request goes to a broker, which forwards it. While no controller is active a broker keeps the request, and it may be
-applied minutes later (seen on 4.2). So nothing is sent to a broker unless the last reading saw a working quorum.
+The route: directly to the active controller, which always answers within seconds. Only if it did not answer the last
+reading, the request goes to a broker, which forwards it. While no controller is active a broker keeps the request, and
+it may be applied minutes later (seen on 4.2). So nothing is sent to a broker unless the last reading saw a working
+quorum.
 
 Success is error code 0 and nothing else: the text may be "NONE" or empty. Kafka 4.0 and newer answer with one code for
 all features; 3.3 to 3.9 answer 0, with the real code of each feature in its own entry. `Rejected` means that the
@@ -78,7 +79,7 @@ ZooKeeper mode sends it, when a write to ZooKeeper failed or was not seen in tim
 class AddressRoute(Struct, frozen=True):
     """Addresses that a change can be sent to.
 
-    controller: the active one; None: its address is not known.
+    controller: the active one; None: it did not answer the last reading, so its address is not known.
     brokers: those that would forward the change.
     closed: the reason why nothing may be sent now; None: a change may be sent.
     names: by address, the ApiVersions request with which the levels are read right before the change. It names the node

@@ -200,7 +200,7 @@ class Connection:
         """Send one request and return its answer, in the highest version both sides have.
 
         `timeout` in seconds, by default that of the connection. Raises UnsupportedApi without sending anything where
-        the node does not offer it; every other KafkaError closes the connection, but for a ServerError.
+        the node does not offer it; every other KafkaError closes the connection.
         """
         version = self._version(message)
         async with self._turn, self._deadline(self._timeout if timeout is None else timeout):
@@ -304,7 +304,8 @@ class Connection:
         withheld: Callable[[], str | None] = lambda: None,
     ) -> R:
         """Send a request and read its response. `meter`: replaces the one of the connection, if the memory is reserved
-        already. `withheld`: see `change`. Any error drops the connection, with `sent` unless nothing was written.
+        already. `withheld`: see `change`. Any error but RequestWithheld drops the connection, with `sent` unless
+        nothing was written.
         """
         if self.closed:
             raise Disconnected("the connection is closed")

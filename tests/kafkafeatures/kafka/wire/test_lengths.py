@@ -159,6 +159,7 @@ def test_the_number_of_elements_of_all_arrays_of_a_message_is_bounded(tags: byte
     half = MAX_ITEMS // 2
     topic = varint(1) + bytes(16) + b"\0"  # a name, its id, not internal
     partition = bytes(2 + 4 + 4 + 4) + b"\1\1\1" + b"\0"
+    # Two topics and MAX_ITEMS - 2 partitions are MAX_ITEMS elements.
     topics = [b"\0\0" + topic + varint(count + 1) + partition * count + bytes(4) + b"\0" for count in (half, half - 2)]
     message = bytes(4) + b"\1" + b"\0" + bytes(4) + varint(3) + b"".join(topics) + b"\0"
     assert judge(MetadataResponse, message) == len(message)

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from featurelog.delta import Tables
     from featurelog.ledger import Ledger
 
-Samples = Mapping[tuple[tuple[str, str], ...], float]
-"""Values by their labels, as (name, value)."""
+Labels = tuple[tuple[str, str], ...]
+"""Labels of a sample, as (name, value)."""
+Samples = Mapping[Labels, float]
+"""Values by their labels."""
 Metric = tuple[str, str, Samples]
 """Name without prefix, text, and values."""
 PREFIX = "kafkafeatures_pipeline_"
@@ -57,7 +59,7 @@ def _of_run(document: Mapping[str, Any]) -> Iterator[Metric]:
     }
     for name, (text, value) in values.items():
         yield name, text, {(): value}
-    records = {(("status", status),): count for status, count in document["records"].items()}
+    records: dict[Labels, float] = {(("status", status),): count for status, count in document["records"].items()}
     yield "records_read", "records of them, by what became of them", records
 
 
@@ -79,16 +81,12 @@ def _of_clusters(tables: Tables, ledger: Ledger) -> Iterator[Metric]:
     for row in tables.read(name, SCHEMAS[name]).select(["cluster", "kind", "bytes"]).to_pylist():
         if row["kind"] == "damaged":
             damaged[row["cluster"]] += row["bytes"] or 0
-    copied = {
+    copied: dict[Labels, float] = {
         (("cluster", node.cluster), ("node", node.node)): newest / 1e9
         for node in ledger.nodes
         if (newest := max((entry.modified for entry in node.files.values()), default=0))
     }
-    yield (
-        "cluster_last_record_timestamp_seconds",
-        "when the last record of a cluster that was read was appended",
-        _by_cluster(last),
-    )
+    yield "cluster_last_record_timestamp_seconds", "when its last record was appended", _by_cluster(last)
     yield "cluster_records", "rows of metadata_records", _by_cluster(stored)
     yield "cluster_damaged_bytes", "bytes of all files of a cluster that are no record", _by_cluster(damaged)
     yield "copy_modified_timestamp_seconds", "when the newest file of a node's copy was modified", copied

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field, fields, replace
+from typing import Protocol
 
 import msgspec
 
@@ -207,33 +207,24 @@ class Ledger:
         return cls([row.as_node() for row in document.nodes], document.derived, document.brokers)
 
 
-class _PartRow(msgspec.Struct):
+@dataclass(frozen=True, slots=True)
+class _StoredPart(Part):
     """A `Part` in a document. msgspec never decodes to `Part` itself: it would keep something in that class which Spark
     cannot send to workers.
     """
 
-    path: str | None
-    rows: int
-    size: int
-    start: int
-    next: int
-    is_final: bool
-    stamped: int
-    stamp: str
-    ends: int | None
-    account: dict[str, Any]
-    merged: tuple[str, ...] = ()
+    def as_part(self) -> Part:
+        return Part(*(getattr(self, each.name) for each in fields(Part)))
 
 
 class _EntryRow(msgspec.Struct):
     fingerprint: str
     size: int
     modified: int
-    parts: list[_PartRow]
+    parts: list[_StoredPart]
 
     def entry(self) -> Entry:
-        parts = tuple(Part(*msgspec.structs.astuple(row)) for row in self.parts)
-        return Entry(self.fingerprint, self.size, self.modified, parts)
+        return Entry(self.fingerprint, self.size, self.modified, tuple(part.as_part() for part in self.parts))
 
 
 class _NodeRow(msgspec.Struct):

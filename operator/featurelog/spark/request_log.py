@@ -28,9 +28,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from featurelog.parts import FAILFAST, MODES, PERMISSIVE, DamagedInputError
+from featurelog.parts import FAILFAST, PERMISSIVE, DamagedInputError
 from featurelog.spark import archive
-from featurelog.spark.source import OptionError
+from featurelog.spark.source import checked
 
 NAME = "kafka_request_log"
 PIECE = 128 * 1024 * 1024
@@ -87,12 +87,7 @@ class RequestLogReader(DataSourceReader):
     """Plans in the driver, reads in the workers."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        lowered = {name.lower(): value for name, value in options.items()}
-        self._path, self._mode = lowered.get("path", ""), lowered.get("mode", PERMISSIVE).upper()
-        if not self._path:
-            raise OptionError(f"{NAME}: option path is missing: .load(PATH)")
-        if self._mode not in MODES:
-            raise OptionError(f"{NAME}: invalid mode {self._mode!r}; expected one of {', '.join(MODES)}")
+        lowered, self._path, self._mode = checked(NAME, options)
         self._piece = int(lowered.get("piece", PIECE))
 
     def partitions(self) -> list[InputPartition]:

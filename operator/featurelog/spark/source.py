@@ -12,7 +12,7 @@ written, and there is no ledger: each query reads all files that are there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -63,6 +63,19 @@ class OptionError(Exception):
     """An unknown option, or an invalid value."""
 
 
+def checked(source: str, options: Mapping[str, str]) -> tuple[dict[str, str], str, str]:
+    """The options of a data source by their names in lower case, and of these the path and the mode. Raises
+    OptionError.
+    """
+    lowered = {name.lower(): value for name, value in options.items()}
+    path, mode = lowered.get("path", ""), lowered.get("mode", PERMISSIVE).upper()
+    if not path:
+        raise OptionError(f"{source}: option path is missing: .load(PATH)")
+    if mode not in MODES:
+        raise OptionError(f"{source}: invalid mode {mode!r}; expected one of {', '.join(MODES)}")
+    return lowered, path, mode
+
+
 class KafkaMetadata(DataSource):
     """The data source without filter pushdown, for Spark 4.0 and for sessions in which it is disabled."""
 
@@ -94,13 +107,7 @@ class Reader(DataSourceReader):
     """Plans in the driver, reads in the workers."""
 
     def __init__(self, options: dict[str, str]) -> None:
-        lowered = {name.lower(): value for name, value in options.items()}
-        self._path = lowered.get("path", "")
-        self._mode = lowered.get("mode", PERMISSIVE).upper()
-        if not self._path:
-            raise OptionError(f"{NAME}: option path is missing: .load(PATH)")
-        if self._mode not in MODES:
-            raise OptionError(f"{NAME}: invalid mode {self._mode!r}; expected one of {', '.join(MODES)}")
+        lowered, self._path, self._mode = checked(NAME, options)
         self._redact = lowered.get("redact", "true").lower() != "false"
         self._piece = int(lowered["piece"]) if "piece" in lowered else None
         self._conditions: list[Condition] = []

@@ -113,6 +113,18 @@ def made(copies: Iterable[NodeCopy], checkpoint: bytes | None, settled_ms: int =
     return {name: each.to_pylist() for name, each in tables.items()}, row
 
 
+def grow(copies: Sequence[Copied], until: int, saved: bytes | None) -> tuple[dict[str, Any], Any]:
+    """Let a run read up to an offset, and continue from a checkpoint. All tables, which are those of all records, and
+    the row with the next checkpoint.
+    """
+    for copy in copies:
+        copy.grow(until)
+    nodes = [copy.copy() for copy in copies]
+    continued, row = made(nodes, saved)
+    assert continued == made(nodes, None)[0]
+    return continued, row
+
+
 def grown(*read_to: int, snapshots: Sequence[int] = (12, 16)) -> list[Copied]:
     """Three copies of a log that runs read up to these offsets, with snapshots at those."""
     whole = batches([*healthy(), *(level("group.version", number % 2) for number in range(15))])

@@ -20,7 +20,7 @@ from tests.featurelog.tables.build import (
     segment_name,
     snapshot_of,
 )
-from tests.featurelog.tables.copied import Copied, checkpoint, grown, made
+from tests.featurelog.tables.copied import Copied, checkpoint, grow, grown, made
 
 
 def test_damage_and_records_that_were_not_decoded_are_counted_after_any_number_of_checkpoints() -> None:
@@ -30,11 +30,7 @@ def test_damage_and_records_that_were_not_decoded_are_counted_after_any_number_o
         copy.flipped.add(10)
     ends, data = [], None
     for until in (18, 21, 24):
-        for copy in found:
-            copy.grow(until)
-        nodes = [copy.copy() for copy in found]
-        continued, row = made(nodes, data)
-        assert continued == made(nodes, None)[0]
+        continued, row = grow(found, until, data)
         assert {"damaged", "not_decoded"} <= {note["kind"] for note in continued["data_quality"]}
         assert not row["outdated"]
         data = row["checkpoint"]
@@ -76,11 +72,7 @@ def test_no_checkpoint_is_made_in_a_stretch_whose_rolls_are_not_known(monkeypatc
         copy.grow(13)
     saved = None
     for until in (26, 29):
-        for copy in found:
-            copy.grow(until)
-        nodes = [copy.copy() for copy in found]
-        continued, row = made(nodes, saved)
-        assert continued == made(nodes, None)[0]
+        _, row = grow(found, until, saved)
         saved = row["checkpoint"]
 
 
@@ -91,11 +83,7 @@ def test_damage_that_is_left_out_behind_a_checkpoint_makes_no_gap() -> None:
         copy.drops = True
     data = made([copy.copy() for copy in found], None)[1]["checkpoint"]
     assert Checkpoint.load(data).end == 16
-    for copy in found:
-        copy.grow(24)
-    nodes = [copy.copy() for copy in found]
-    continued, row = made(nodes, data)
-    assert continued == made(nodes, None)[0]
+    _, row = grow(found, 24, data)
     assert not row["outdated"]
 
 
@@ -106,11 +94,7 @@ def test_damage_that_is_left_out_where_a_copy_goes_on_makes_its_records_differ(m
     found[2].drops = True
     data = made([copy.copy() for copy in found], None)[1]["checkpoint"]
     assert Checkpoint.load(data).end == 16
-    for copy in found:
-        copy.grow(24)
-    nodes = [copy.copy() for copy in found]
-    continued, row = made(nodes, data)
-    assert continued == made(nodes, None)[0]
+    _, row = grow(found, 24, data)
     assert row["outdated"] == f"3003/{segment_name(10)} has no record at offset 16"
 
 
@@ -124,11 +108,7 @@ def test_a_snapshot_that_is_too_large_takes_no_finding_back(monkeypatch: pytest.
         copy.snapshots[26, 1] = snapshot_of(large, at_ms=int(copy.node))
     data = None
     for until in (24, 29):
-        for copy in found:
-            copy.grow(until)
-        nodes = [copy.copy() for copy in found]
-        continued, row = made(nodes, data)
-        assert continued == made(nodes, None)[0]
+        continued, row = grow(found, until, data)
         assert any(note["offset"] == 11 for note in continued["data_quality"])
         data = row["checkpoint"]
     assert not row["outdated"]

@@ -107,6 +107,7 @@ Progress = Callable[[int, int], None]
 class Run:
     """One run of the pipeline, from the listing of the inputs to the commit. An instance is called once.
 
+    output: the tables, which have what this run committed once it has ended.
     start_engine: called only if there is something to read. beside: digest of the data that `derive` reads besides the
     logs (KafkaFeatures documents); if it changes, all tables are derived anew. before: called before each effect of a
     commit, so that tests can end a run there.
@@ -119,8 +120,8 @@ class Run:
         self.settings, self.summary = settings, Summary()
         self._derive, self._start_engine, self._beside = derive, start_engine, beside
         self._before, self._progress = before, progress
-        self._output = Output.open(settings.output)
-        self._ledger = self._output.ledger
+        self.output = Output.open(settings.output)
+        self._ledger = self.output.ledger
         self._clients = ClientStage(settings.clients, self._ledger, settings.output, self.summary.problems)
         self._proof = f"{PROOF}{uuid.uuid4().hex}"  # see `Task.proof`
 
@@ -159,7 +160,7 @@ class Run:
                 self._progress(done, total)
             self._commit(engine, {due_file.node.cluster for due_file in group})
         self._commit(engine or (self._start_engine() if self._clients.is_due else OneCore()), None)
-        self.summary.sequence = self._output.tables.sequence
+        self.summary.sequence = self.output.tables.sequence
         self.summary.client_files, self.summary.client_bytes = self._clients.files, self._clients.size
 
     def _plan(self) -> list[Due]:
@@ -328,18 +329,18 @@ class Run:
         if sources == self._ledger.derived and not has_read:
             return
         self._ledger.derived = sources
-        for name, old_files in self._output.tables.files.items():
+        for name, old_files in self.output.tables.files.items():
             tables[name] += [file for file in old_files if (file.cluster, file.cluster_id) in unchanged]
         tables |= stored_files(self._ledger)
         tables[METADATA_RECORDS] = [
             TableFile(node.cluster, node.cluster_id, part.path, part.rows, part.size)
             for node in nodes for part in node.parts() if part.path is not None
         ]  # fmt: skip
-        self._output.commit(tables, self._ledger, self._before)
+        self.output.commit(tables, self._ledger, self._before)
 
     def _checkpoint(self, cluster: ClusterCopies) -> SavedCheckpoint | None:
         """The checkpoint of the last run."""
-        files = self._output.tables.files.get(CHECKPOINTS, ())
+        files = self.output.tables.files.get(CHECKPOINTS, ())
         paths = [file.path for file in files if (file.cluster, file.cluster_id) == _id(cluster)]
         return SavedCheckpoint(self.settings.output, paths[0]) if paths else None
 

@@ -29,6 +29,7 @@ from kafkafeatures.core.words import counted
 if TYPE_CHECKING:
     from featurelog.clients.stage import ClientSettings
     from featurelog.config import Clients, Config
+    from featurelog.delta import Output
     from featurelog.engine import Engine
     from featurelog.run import Summary
 
@@ -127,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
         config = read(arguments.config)
         if arguments.action != "run":
             return _ACTIONS[arguments.action](arguments, config)
-        summary, engine = _run(config)
+        summary, engine, output = _run(config)
     except (ConfigError, InputsError, OutputError, JavaError) as error:
         raise CommandFailed(str(error), Exit.BLOCKED) from None
     except (DamagedInputError, EngineError) as error:
@@ -135,7 +136,7 @@ def run(arguments: argparse.Namespace) -> int:
     document = _document(config, summary, engine, time.monotonic() - began)
     if config.metrics is not None:
         try:
-            write_metrics(config.metrics, document)
+            write_metrics(config.metrics, document, output)
         except OutputError as error:
             raise CommandFailed(str(error), Exit.FAILED) from None
     print(json.dumps(document) if arguments.output == "json" else _line(document))
@@ -147,8 +148,8 @@ def run(arguments: argparse.Namespace) -> int:
     return Exit.FAILED if summary.problems else Exit.DONE
 
 
-def _run(config: Config) -> tuple[Summary, str]:
-    """The summary of a run, and the name of the engine."""
+def _run(config: Config) -> tuple[Summary, str, Output]:
+    """The summary of a run, the name of the engine, and the tables as the run left them."""
     from featurelog.config import documents
     from featurelog.engine import OneCore
     from featurelog.run import Run
@@ -171,7 +172,8 @@ def _run(config: Config) -> tuple[Summary, str]:
             return _on_spark(config, stack) if config.spark.enabled else OneCore()
 
         derive = partial(tables_of, documents=fleet_documents, judging=judging)
-        return Run(settings, derive, start, progress=_progress(), beside=digest)(), engine_name[0]
+        run = Run(settings, derive, start, progress=_progress(), beside=digest)
+        return run(), engine_name[0], run.output
 
 
 def _client_settings(clients: Clients, at_ms: int) -> ClientSettings:

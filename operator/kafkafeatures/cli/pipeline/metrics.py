@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kafkafeatures.cli.shell.exit_codes import CommandFailed, Exit
 
 if TYPE_CHECKING:
-    from featurelog.delta import Tables
+    from featurelog.delta import Output, Tables
     from featurelog.ledger import Ledger
 
 Labels = tuple[tuple[str, str], ...]
@@ -26,13 +26,11 @@ Metric = tuple[str, str, Samples]
 PREFIX = "kafkafeatures_pipeline_"
 
 
-def write_metrics(path: Path, document: Mapping[str, Any]) -> None:
+def write_metrics(path: Path, document: Mapping[str, Any], output: Output) -> None:
     """Replace the file of metrics in one step, since a collector may read it at any time. document: of the run.
-    Raises CommandFailed, OutputError.
+    output: as the run left it. Raises CommandFailed, OutputError.
     """
-    from featurelog.delta import load
-
-    metrics = [*_of_run(document), *_of_clusters(*load(document["output"]))]
+    metrics = [*_of_run(document), *_of_clusters(output.tables, output.ledger)]
     text = "".join(line for metric in metrics for line in _lines(metric))
     partial = path.with_name(f".{path.name}.tmp")
     try:

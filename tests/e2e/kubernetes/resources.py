@@ -198,7 +198,8 @@ class Resources:
         try:
             wait_until(f"{name} has {kind}/{reason}", there, seconds)
         except AssertionError as error:
-            raise AssertionError(f"{error}; it has {self.status(name).get('conditions')}") from None
+            conditions = self.status(name).get("conditions")
+            raise AssertionError(f"{error}; it has {conditions}; {self.last_words()}") from None
         return found
 
     @contextmanager
@@ -229,6 +230,24 @@ class Resources:
         except Refused as error:
             return str(error)
         raise AssertionError(f"it took {arguments}")
+
+    def last_words(self) -> dict[str, str]:
+        """The end of the log of each container that was started again, by pod: for the message of a test that fails,
+        since the log goes with the pod.
+        """
+        pods = self.plane.get("pods", "-n", self.namespace)["items"]
+        restarted = [
+            pod["metadata"]["name"]
+            for pod in pods
+            if any(status.get("restartCount") for status in pod.get("status", {}).get("containerStatuses", ()))
+        ]
+        words = {}
+        for name in restarted:
+            try:
+                words[name] = self._kubectl("logs", name, "--previous", "--tail=60")
+            except Refused as error:
+                words[name] = str(error)
+        return words
 
     def _kubectl(self, *arguments: str) -> str:
         return self.plane.kubectl(*arguments, "-n", self.namespace)

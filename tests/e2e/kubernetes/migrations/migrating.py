@@ -168,7 +168,7 @@ class MigratingResource(Resources):
         try:
             wait_until(f"{NAME} says {reason} {words}", there, PATIENCE, step=0.3)
         except AssertionError as error:
-            raise AssertionError(f"{error}; it says {self.progress()}") from None
+            raise AssertionError(f"{error}; it says {self.progress()}; {self.last_words()}") from None
         return found[0]
 
     def progress(self) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Rolling(Resources):
             wait_until("all pods are of the newest revision", lambda: self.rolled(*names), seconds, step=0.5)
             wait_until("the operator says so", lambda: self._condition_is("NodesRolled"), 60, step=0.2)
         except AssertionError as error:
-            raise AssertionError(f"{error}; {self.progress()}") from None
+            raise AssertionError(f"{error}; {self.progress()}; {self.last_words()}") from None
 
     def until_stalled(self) -> dict[str, Any]:
         """The condition, whatever its reason."""

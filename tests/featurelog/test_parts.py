@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from kraftlog.encoding import encode_batch
 from kraftlog.reading import Reading
 from kraftlog.records import frame
 from kraftlog.schema import others, table
+from tests.bench.segments import FIRST, segment
 from tests.featurelog.inputs import made_log, put, ranges
 from tests.kraftlog.build import batch, no_op
 
@@ -100,6 +102,27 @@ def test_the_few_rows_of_a_long_idle_log_are_one_row_group(tmp_path: Path) -> No
     again = merged([part, part], str(tmp_path / "rows"))
     assert again.path is not None
     assert (again.rows, pq.ParquetFile(tmp_path / "rows" / again.path).num_row_groups) == (2 * part.rows, 1)
+
+
+def test_the_rows_of_several_row_groups_are_written_in_the_order_of_their_records(tmp_path: Path) -> None:
+    one = task(put(tmp_path, "orders", "1", f"{FIRST:020}.log", segment(100_000, (39,))))
+    part = write_part(one, str(tmp_path / "rows"))
+    assert part.path is not None
+    file = pq.ParquetFile(tmp_path / "rows" / part.path)
+    assert file.num_row_groups > 2  # so that one is decoded while another is written
+    assert file.read().equals(pa.Table.from_batches(list(PartReader(one))))
+
+
+def test_a_row_group_that_cannot_be_written_fails_the_part(tmp_path: Path) -> None:
+    """The file reaches the limit of the process at its second row group; Python gets EFBIG, as it would get ENOSPC."""
+    one = task(put(tmp_path, "orders", "1", f"{FIRST:020}.log", segment(100_000, (39,))))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_part(one, str(tmp_path / "rows"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_records_next_to_damage_are_kept(tmp_path: Path) -> None:

@@ -82,10 +82,10 @@ class Config:
 STDIN = Path("-")
 """Path of a configuration that is read from standard input."""
 
-# Types of the fields in the file.
-_FIELDS = {
+FIELDS = {
     "inputs": list, "output": str, "mode": str, "documents": str, "metrics": str, "clients": dict, "spark": dict,
 }  # fmt: skip
+"""Types of the fields in the file."""
 _CLIENTS = {"inputs": list, "releases": list, "window": str, "owners": str}
 _WINDOW = "35d"
 _SPARK = {"enabled": bool, "master": str, "conf": dict}
@@ -106,7 +106,7 @@ def read(path: Path) -> Config:
         raise ConfigError(f"{source}: {error.strerror}") from None
     except _NOT_YAML as error:
         raise ConfigError(f"{source}: {_problem_of(error)}") from None
-    settings_document = _checked(document, _FIELDS, f"{source}: ")
+    settings_document = _checked(document, FIELDS, f"{source}: ")
     for name in ("inputs", "output"):
         if not settings_document.get(name):
             raise ConfigError(f"{source}: {name}: required field is missing")

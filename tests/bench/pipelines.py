@@ -1,5 +1,5 @@
-"""The pipeline: on Spark against one core, on two workers against one, and an hour and a day more of a cluster that has
-run for a year.
+"""The pipeline: on Spark against one core, on two workers against one, an hour and a day more of a cluster that has run
+for a year, and an hour more of two hundred clusters.
 
 Each run is a process of its own (`pipeline_runs`) and is the whole of `pipeline run`: reading, and the tables that are
 derived of it; against one core it is reading alone. *Cold* is its first run, *warm* a second one in the same process
@@ -34,7 +34,9 @@ from kafkasim.fleet.plan import SMALL, UNTIL_MS, WHOLE, Scale, Story, draw
 from kraftlog.files import DIRECTORY
 from tests.bench.segments import FIRST, segment
 
-PARTS = AGAINST_ONE_CORE, TWO_WORKERS, ONE_MORE = "pipeline", "pipeline-workers", "pipeline-more"
+PARTS = AGAINST_ONE_CORE, TWO_WORKERS, ONE_MORE, HOURLY = (
+    "pipeline", "pipeline-workers", "pipeline-more", "pipeline-hourly",
+)  # fmt: skip
 LOCAL = "local[2]"
 STANDALONE = {
     "spark.driver.memory": "1g",
@@ -58,11 +60,20 @@ class Size:
     rounds: int
     fleet: Scale
     year: Scale
+    hourly: Scale
     free: int
 
 
-FULL = Size(4, 1_000_000, 3, WHOLE, Scale(clusters=12, days=365, full=0, idle_ms=7_000, kept_days=365), 12)
-QUICK = Size(2, 4_000, 1, replace(SMALL, clusters=8), replace(SMALL, kept_days=30, copies=2), 1)
+FULL = Size(
+    4,
+    1_000_000,
+    3,
+    WHOLE,
+    Scale(clusters=12, days=365, full=0, idle_ms=7_000, kept_days=365),
+    Scale(clusters=200, days=10, full=0, idle_ms=60_000),
+    12,
+)
+QUICK = Size(2, 4_000, 1, replace(SMALL, clusters=8), replace(SMALL, kept_days=30, copies=2), SMALL, 1)
 
 
 def run(wanted: Sequence[str], size: Size, rounds: int | None, fleet: Path | None) -> None:
@@ -73,6 +84,8 @@ def run(wanted: Sequence[str], size: Size, rounds: int | None, fleet: Path | Non
         two_workers(size, fleet)
     if ONE_MORE in wanted:
         one_more(size)
+    if HOURLY in wanted:
+        hourly(size)
 
 
 def against_one_core(size: Size, rounds: int) -> None:
@@ -140,6 +153,30 @@ def one_more(size: Size) -> None:
                     f"processor {more['processor']:.2f} s; "
                     f"before it the process {found['process']:.2f} s{_spark_start(found, master)}; {_memory([found])}"
                 )
+
+
+def hourly(size: Size) -> None:
+    """What a run on one core costs each hour, if it is for many clusters: twice, an hour after the one before. In these
+    hours Kafka wrote a NoOp every 500 ms.
+    """
+    with _folder(size) as folder:
+        histories = [live(plan, size.hourly, until_ms=UNTIL_MS) for plan in draw(size.hourly, seed=1)]
+        for history in histories:
+            write_cluster(folder / "in" / history.plan.name, history, size.hourly)
+        _run(folder, None, outputs=("tables",))
+        for hours in (1, 2):
+            for history in histories:
+                history.timing = replace(history.timing, idle=IDLE_MS)
+                history.until_day(size.hourly.days + hours / 24)
+                _copy_again(folder, history, size.hourly)
+            found = _run(folder, None, outputs=("tables",))
+            (run,) = found["runs"]
+            print(
+                f"pipeline, {len(histories)} clusters, hour {hours}: {run['files']} files, {_mb(run['bytes'])}, "
+                f"{run['seconds']:.1f} s ({run['reading']:.1f} s of it reading, {run['deriving']:.1f} s deriving), "
+                f"processor {run['processor']:.1f} s; before it the process {found['process']:.2f} s; "
+                f"{_memory([found])}"
+            )
 
 
 def _copy_again(folder: Path, history: History, scale: Scale) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from featurelog.config import read
+from featurelog.config import FIELDS, read
 from tests.e2e.kubernetes.chart.rendering import (
     CHART,
     EVERYTHING,
@@ -153,6 +153,27 @@ def test_the_pods_of_the_pipeline_may_write_the_tables_and_only_read_the_logs(va
         assert claims == {"logs": {"claimName": "copies", "readOnly": True}, "tables": {"claimName": "tables"}}
 
 
+@pytest.mark.parametrize("way", ["in one pod", "on executors"])
+def test_evidence_about_clients_is_only_read_and_configured_where_it_is_mounted(way: str, tmp_path: Path) -> None:
+    config = {"clients": {"releases": ["4.1"]}}
+    objects = rendered({**WAYS[way], "evidence": {"existingClaim": "scrapes"}, "config": config})
+    for spec in (one["spec"] for one in all_pods(objects)):
+        (container,) = spec["containers"]
+        mounts = [one for one in container["volumeMounts"] if one["name"] == "evidence"]
+        assert mounts == [{"name": "evidence", "mountPath": "/data/evidence", "readOnly": True}]
+        (claim,) = (one["persistentVolumeClaim"] for one in spec["volumes"] if one["name"] == "evidence")
+        assert claim == {"claimName": "scrapes", "readOnly": True}
+    clients = read(configuration(objects, tmp_path)).clients
+    assert clients is not None
+    assert (clients.inputs, clients.releases) == (("/data/evidence",), ("4.1",))
+
+
+def test_the_schema_of_the_chart_takes_each_field_of_the_configuration() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    taken = schema["properties"]["pipeline"]["properties"]["config"]["propertyNames"]["enum"]
+    assert sorted(taken) == sorted(FIELDS)
+
+
 @each_way
 def test_every_pod_of_the_pipeline_is_as_restricted_as_the_pod_of_the_operator(values: Values) -> None:
     objects = render({"pipeline": values})
@@ -201,6 +222,7 @@ def test_the_name_of_the_cron_job_has_at_most_52_characters() -> None:
     [
         ({"enabled": True, "logs": {"existingClaim": "copies"}}, "pipeline.tables.existingClaim: required"),
         ({"enabled": True, "tables": {"existingClaim": "tables"}}, "pipeline.logs.existingClaim: required"),
+        ({**CLAIMS, "evidence": {"existingClaim": "scrapes"}}, "pipeline.config.clients.releases: required"),
         ({**CLAIMS, "schedule": "hourly"}, "/pipeline/schedule"),
         ({**CLAIMS, "config": {"output_": "/elsewhere"}}, "invalid propertyName 'output_'"),
         ({**CLAIMS, "executors": {"instances": -1}}, "/pipeline/executors/instances"),

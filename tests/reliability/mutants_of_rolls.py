@@ -27,7 +27,7 @@ MUTANTS: tuple[Mutant, ...] = (
          "if restart.step.is_not_wanted(inputs.observation):", "if False:"),
         ("a decided restart is not asked again", "refused = refusal((*FOR_ANY_NODE, *FOR_ONE_MORE), without_it)",
          "refused = None"),
-        ("brokers go without a voter", "    too_few = voters_allow(inputs)\n", "    too_few = None\n"),
+        ("brokers go without a voter", "    too_few = refused_by_voters(inputs)\n", "    too_few = None\n"),
         ("a stuck node goes to what halted the roll", "if not is_halted_for(inputs, id_))", "if True)"),
     ),
     *of(
@@ -147,8 +147,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "kafkafeatures/core/roll/admission.py",
         ("a stuck node goes whatever it holds", "    if inputs.observation.nothing_is_led:\n        return True",
          "    if True:\n        return True"),
-        ("controllers go without another voter", "others_are_stable(inputs, id_) or voters_allow(inputs, id_)\n",
-         "others_are_stable(inputs, id_)\n"),
+        ("controllers go without another voter",
+         "refused_by_unstable_nodes(inputs, id_) or refused_by_voters(inputs, id_)\n",
+         "refused_by_unstable_nodes(inputs, id_)\n"),
     ),
     *of(
         "rolls",

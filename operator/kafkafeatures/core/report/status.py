@@ -36,7 +36,7 @@ from kafkafeatures.core.report.blockers import MAX_WORDS, blocker_status
 from kafkafeatures.core.report.bounds import bounded
 from kafkafeatures.core.report.clients_document import clients_reported, clients_unread
 from kafkafeatures.core.report.cluster_document import or_none
-from kafkafeatures.core.report.conditions import conditions_of, still_said
+from kafkafeatures.core.report.conditions import conditions_of, lasting_conditions
 from kafkafeatures.core.words import cut
 
 MAX_BLOCKERS = 20
@@ -155,7 +155,7 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: St
             Condition.REACHABLE: ("True", Reason.PARTIALLY_CONNECTED, _ready(decision)[2]),
             Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
             **clients_unread(previous),
-            **({} if stalled else still_said(previous, generation)),
+            **({} if stalled else lasting_conditions(previous, generation)),
         },
         generation=generation,
         previous=previous,
@@ -174,7 +174,7 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Status
             Condition.REACHABLE: ("False", reason, message),
             Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
             **clients_unread(previous),
-            **still_said(previous, generation),
+            **lasting_conditions(previous, generation),
         },
         generation=generation,
         previous=previous,
@@ -193,7 +193,7 @@ def status_of_invalid(reason: Reason, message: str, *, generation: int, previous
     statements = {
         Condition.READY: ("False", reason, message),
         Condition.STALLED: ("True", reason, message),
-        **still_said(previous, generation),
+        **lasting_conditions(previous, generation),
     }
     return _with_other_conditions(statements, generation=generation, previous=previous, at=at)
 
@@ -203,7 +203,7 @@ def status_of_failed_reconciliation(message: str, *, generation: int, previous: 
     statements = {
         Condition.READY: ("False", Reason.INTERNAL_ERROR, message),
         Condition.RECONCILING: ("True", Reason.INTERNAL_ERROR, message),
-        **still_said(previous, generation),
+        **lasting_conditions(previous, generation),
     }
     return _with_other_conditions(statements, generation=generation, previous=previous, at=at)
 

@@ -140,7 +140,7 @@ def restarted_in_vain(inputs: RestartCheckInput) -> Iterator[Halt]:
             yield Halt(cause, owner, owner.update_revision if owner is not None else "")
 
 
-def crashed_on_it(inputs: RestartCheckInput) -> Iterator[Halt]:
+def crashed_on_new_revision(inputs: RestartCheckInput) -> Iterator[Halt]:
     """Halts by nodes that crash on the revision that is rolled out."""
     for crash in inputs.crashes:
         yield Halt(_crashed(crash), crash.owner, crash.pod.revision, crash.pod.created_at)
@@ -150,7 +150,7 @@ HALTS: tuple[Callable[[RestartCheckInput], Iterator[Halt]], ...] = (
     back_on_new_disk,
     not_back_in_time,
     restarted_in_vain,
-    crashed_on_it,
+    crashed_on_new_revision,
 )
 """Kinds of halts, in the order in which they are looked for; the first halt is reported."""
 
@@ -178,7 +178,7 @@ def _remedy(inputs: RestartCheckInput, step: RestartNode) -> str:
     if step.pod and isinstance(workloads, Known) and pod is None:
         return inputs.driver.remedy_of_missing(workloads.value, step.pod, step.title)
     if pod is not None and pod.terminating:
-        return inputs.while_stopping(pod)
+        return inputs.remedy_while_stopping(pod)
     if inputs.is_left_behind(step):
         return f"{look_at(step.pod)}; delete the pod: its next one is of the current revision"
     repair = "repair the node, or revert the image"

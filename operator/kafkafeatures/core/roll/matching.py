@@ -34,7 +34,7 @@ from kafkafeatures.core.roll.pods import (
     PodWithoutNode,
     is_away,
     is_running,
-    while_stopping,
+    remedy_while_stopping,
     why_restarted,
 )
 
@@ -199,7 +199,7 @@ class _Matching:
                 "node hangs, delete the pod: the operator does not evict one that may run another node"
             )
             if pod.terminating:
-                remedy = while_stopping(pod, self._reading.namespace, self._reading.at, self._node_timeout)
+                remedy = remedy_while_stopping(pod, self._reading.namespace, self._reading.at, self._node_timeout)
             self.waits.append(PodObstacle(text, remedy, node, Role.CONTROLLER not in node.roles))
 
     def _is_confirmed(self, node: Node, pod: Pod) -> bool:

@@ -17,10 +17,10 @@ from kafkafeatures.core.facts.observation import NodeState, Unknown
 from kafkafeatures.core.facts.quorum import next_controller
 from kafkafeatures.core.roll import planner
 from kafkafeatures.core.roll.admission import (
-    budget_allows,
     forbidden_by,
     refusal_of,
     refused_as_unavailable,
+    refused_by_budget,
     stuck_may_go,
 )
 from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput, Restarting
@@ -29,10 +29,10 @@ from kafkafeatures.core.roll.coming_back import MOST_LAGGING, mark_of, supported
 from kafkafeatures.core.roll.halts import is_halted_for
 from kafkafeatures.core.roll.lagging import brokers_behind
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.core.roll.returned import others_are_stable, unstable
+from kafkafeatures.core.roll.returned import refused_by_unstable_nodes, unstable
 from kafkafeatures.core.roll.small_quorums import is_only_voter
 from kafkafeatures.core.roll.targets import revision_of
-from kafkafeatures.core.roll.voters import voters_allow
+from kafkafeatures.core.roll.voters import refused_by_voters
 from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting
 
 Next = Act | Wait | Stalled
@@ -75,7 +75,7 @@ def _chosen(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     budget_wait: Wait | None = None
     for id_ in to_free(inputs, needing):
         if stuck_may_go(inputs, id_):
-            why_not = budget_allows(inputs, id_)
+            why_not = refused_by_budget(inputs, id_)
             if why_not is None:
                 return Act(unsent[id_].step if id_ in unsent else _restart(inputs, id_))
             budget_wait = budget_wait or why_not
@@ -162,7 +162,7 @@ def _next_broker(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     if replication is None or admission is None:  # `partitions_are_known` has refused already
         remedy = "make the brokers reachable, and grant DESCRIBE on the cluster and on all topics"
         return Wait(Reason.PREFLIGHT, "the partitions are not known", subject="partitions", remedy=remedy)
-    too_few = voters_allow(inputs)
+    too_few = refused_by_voters(inputs)
     if too_few is not None:
         return too_few
     availability = inputs.desired.rollout.availability
@@ -171,10 +171,10 @@ def _next_broker(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     order = planner.order(replication, needing, inputs.stuck, most=inputs.cap, availability=availability)
     recent = unstable(inputs)
     if recent:  # no other node may go, but a node that does not stay up may need just this restart
-        allowed = (id_ for id_ in order if id_ in recent and others_are_stable(inputs, id_) is None)
+        allowed = (id_ for id_ in order if id_ in recent and refused_by_unstable_nodes(inputs, id_) is None)
         order = tuple(islice(allowed, MOST_CANDIDATES))
     if recent and not order:
-        return others_are_stable(inputs) or waiting(inputs)
+        return refused_by_unstable_nodes(inputs) or waiting(inputs)
     # An unstable candidate is judged as if the other unstable nodes were away.
     beside = {id_: inputs.admission(beside=frozenset(recent) - {id_}) or admission for id_ in order if recent}
     behind_since = brokers_behind(inputs)
@@ -186,7 +186,7 @@ def _next_broker(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     # nodes on known images go.
     for id_ in (*(unknown if is_alone else ()), *(known_id for known_id in order if known_id not in set(unknown))):
         if id_ not in inputs.unavailable and beside.get(id_, admission).allows(id_):
-            why_not = budget_allows(inputs, id_)
+            why_not = refused_by_budget(inputs, id_)
             if why_not is None:
                 return Act(_restart(inputs, id_))
             budget_wait = budget_wait or why_not

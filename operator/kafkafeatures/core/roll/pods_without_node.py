@@ -55,7 +55,7 @@ def never_registered(inputs: RestartCheckInput, late: PodWithoutNode) -> Stalled
     """Halt of the roll for a pod whose node never registered, with its remedy."""
     text = _unregistered_since(late, f"after {format_span(inputs.desired.rollout.node_timeout)}")
     if late.pod.terminating:
-        return stalled(text, inputs.while_stopping(late.pod), subject=f"pod {late.pod.name}")
+        return stalled(text, inputs.remedy_while_stopping(late.pod), subject=f"pod {late.pod.name}")
     anew = ", delete it to have it of the current revision" if late.is_outdated else ""
     remedy = f"{look_at(late.pod.name)}; repair it{anew}, or scale {late.owner.name} back"
     return stalled(text, remedy, subject=f"pod {late.pod.name}")

@@ -60,7 +60,7 @@ def _updated_status(
     is_excused = remaining > 0 and inputs.excused is not None and target in inputs.excused.targets
     nodes = _without_reached(inputs, target, entry.nodes)
     if not target.name:  # a level or a way of a migration; one that is over says nothing about the next one
-        is_over = not remaining and inputs.are_levels_known
+        is_over = not remaining and inputs.are_outdated_nodes_known
         return None if is_over else replace(entry, left=remaining or entry.left, excused=is_excused, nodes=nodes)
     if owner is not None:
         is_there = len(owner.pods) >= owner.replicas and not any(pod.terminating for pod in owner.pods)

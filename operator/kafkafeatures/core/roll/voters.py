@@ -32,7 +32,7 @@ CRASHES_WITHIN = timedelta(minutes=10)
 """Time after which a container no longer counts as crashing: kubelet, too, forgets earlier crashes then."""
 
 
-def voters_allow(inputs: RestartCheckInput, id_: int | None = None) -> Wait | None:
+def refused_by_voters(inputs: RestartCheckInput, id_: int | None = None) -> Wait | None:
     """Wait that keeps this node (None: any broker) from being restarted now; None if it may be. A voter that is the
     only one missing may be restarted itself. If several crash, each of them may, or they would wait for each other;
     `why_not_restart` makes sure that a majority remains.

@@ -244,8 +244,8 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def gone(self) -> tuple[int, ...]:
-        """Brokers that are away for any reason but a restart by the operator. Not counted: a live broker of which only
-        the pod is uncertain, and a ghost that hosts no partition.
+        """Brokers that are away for any reason but a restart by the operator. Not counted: a combined node, a live
+        broker of which only the pod is uncertain, and a ghost that hosts no partition.
         """
         serving = (id_ for id_ in self.unconfirmed for node in self.nodes(id_) if node.state is NodeState.LIVE)
         away = self.unavailable - {*serving} - self._ghosts

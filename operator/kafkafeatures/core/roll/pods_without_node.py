@@ -17,8 +17,8 @@ from kafkafeatures.core.words import format_span
 
 
 def every_pod_runs_a_node(inputs: RestartCheckInput) -> Refusal | None:
-    """Every pod runs a registered node. One of a StatefulSet that was scaled up has no partitions, but it may be the
-    first to fail on the new image; and if it cannot be scheduled, it takes the resources of the next pod that is
+    """Every pod runs a registered node. A new pod of a StatefulSet that was scaled up has no partitions, but it may be
+    the first to fail on the new image; and if it cannot be scheduled, it takes the resources of the next pod that is
     evicted.
     """
     if not inputs.fleet.without_node:

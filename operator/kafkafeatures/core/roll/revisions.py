@@ -1,9 +1,8 @@
 """What is remembered of each target that nodes are rolled to, in `status.rollout.revisions`.
 
-Pure. Called by `core/roll/roll.py` at the end of each reconciliation. The facts about one target are: which nodes were
-restarted for it, since when nodes may be restarted for it, whether all pods once ran it, and whether a consent was
-given for it. They stay as they are when another StatefulSet changes, and while a StatefulSet cannot be read for a
-moment.
+Pure. Called by `core/roll/roll.py`. The facts about one target are: how many nodes are left, which nodes were restarted
+for it, since when nodes may be restarted for it, whether all pods once ran it, and which consents were given for it.
+These facts stay as they are when another StatefulSet changes, and while the StatefulSets cannot be read.
 """
 
 from __future__ import annotations

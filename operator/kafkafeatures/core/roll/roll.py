@@ -1,7 +1,7 @@
 """The roll: which nodes need a restart, which are in flight, and what comes next.
 
-Pure. Called by `core/roll/stage.py` in every reconciliation of a resource with a workload driver, with readings of
-that moment; nothing of it is kept but `status.intents` and `status.rollout`. The algorithm:
+Pure. Called by `core/roll/stage.py`, with readings of that moment. What is kept for the next reconciliation is in
+`status.intents`, in `status.rollout` and in the memory of the process (`core/roll/remembered.py`). The algorithm:
 
  1. List the nodes that need a restart, by their pods or by their levels: `Driver.fleet`; on the way of a migration
     those that it permits, and no others: `Permit.applied`.
@@ -28,7 +28,8 @@ P3. The active controller goes last, and who that is was read just now: `next_co
 P4. No more nodes are away than may be, whatever for: `cap_is_kept`.
 P5. Nothing begins while something is wrong, or not known: `nothing_is_unavailable`, `nothing_is_reassigned`,
     `nothing_is_halted`, `quorum_is_known`, `partitions_are_known`, `pods_are_known`.
-P6. A node is away until its next process is in sync, and has stayed so: `AwayNode.state_in`, `refused_by_unstable_nodes`.
+P6. A node is away until its next process is in sync, and has stayed so: `AwayNode.state_in`,
+    `refused_by_unstable_nodes`.
 P7. No node gets a binary that cannot hold a finalized level: `binary_holds_levels`, `snapshots_are_newer`.
 P8. No node gets a release that breaks clients in use, where the document asks for that: `clients_survive`.
 """

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 NO_RESTART_CURES = frozenset({BlockerKind.GHOST_REGISTRATION, BlockerKind.DEPENDENCY, BlockerKind.CONSENT})
-"""Blockers of levels that stay, however many nodes are restarted."""
+"""Kinds of blockers of levels that stay, however many nodes are restarted."""
 
 
 class RollState(StageState, frozen=True):
@@ -357,8 +357,8 @@ def _asks_people(desired: DesiredState, observation: Observation) -> bool:
 
 def _is_held_by_people(read_context: ReadContext) -> bool:
     """Tell whether the roll waits for an approval, a window or the end of a suspension, and the status already has its
-    notes, which are worked out from the partitions. Memory has room for the partitions of few clusters at a time: one
-    that waits for hours must not keep them from the others.
+    notes, which are worked out from the partitions. Memory has room for the partitions of few clusters at a time: a
+    roll that waits for hours must not take that room from other clusters.
     """
     desired, rollout = read_context.desired, read_context.status.rollout
     if rollout is None or not rollout.is_in_progress or not rollout.notes:

@@ -1,4 +1,4 @@
-"""Check that every voter of the quorum is there: while one is missing, no other node is restarted.
+"""Check that every voter of the quorum is there: while one is missing, no other node is restarted, unless it is stuck.
 
 Pure. Called by `core/roll/admission.py` and `core/roll/next_restart.py` for each node that may be next. With one of
 three voters away, the next failure takes the quorum, and a node that restarts then, broker or controller, may find no
@@ -11,7 +11,7 @@ quorum, so for its brokers a majority is enough. `core/migration/led.py` has che
 
 A voter is missing if it does not answer while another controller does, if the leader does not report it as caught up,
 if its pod stops or does not run, or if its container ended by itself moments ago. Where no controller answers at all,
-as only brokers can be reached, the leader's report alone counts.
+as only brokers can be reached, the leader's report and the pods count.
 """
 
 from __future__ import annotations

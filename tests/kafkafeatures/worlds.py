@@ -143,6 +143,9 @@ def observation(
 
 
 def asked(id_: int | None, said: NodeAnswer | Failure | None = None, role: Role | None = None) -> ProbedNode:
+    """A node that was asked, with its answer `said`, by default that of a healthy node on a new Kafka. Without `role`
+    it is a controller from id 3000 on.
+    """
     role = role or (Role.CONTROLLER if id_ is not None and id_ >= 3000 else Role.BROKER)
     return ProbedNode(id_, role, "h", id_ or 1, answer() if said is None else said, NOW)
 

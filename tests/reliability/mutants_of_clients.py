@@ -23,7 +23,7 @@ MUTANTS: tuple[Mutant, ...] = (
          "if id_ in inputs.flying and id_ not in inputs.stuck:", "if id_ in inputs.flying:"),
         ("a node of any 4.x loses nothing", "return releases_with(node.answer.value.supported) == (release,)",
          "return any(map(_removed_versions, releases_with(node.answer.value.supported)))"),
-        ("an annotation that was left is believed", "if _is_outdated(owner) and inputs.", "if False and inputs."),
+        ("an annotation that was left is believed", "if _has_old_annotation(owner) and", "if False and"),
         ("what a pod reports is not believed before its tag", " and inputs.reported_by(owner.name) is None:", ":"),
         ("a consent counts on the way of a migration", "    if inputs.permit.is_granted:\n        return usable",
          "    if False:\n        return usable"),

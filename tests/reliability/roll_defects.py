@@ -42,7 +42,7 @@ ROLL_DEFECTS = (
         "crash-forgotten",
         "a roll continues although a node that it restarted has ended by itself",
         f"{CORE}.halts",
-        (("    restarted_in_vain,\n    crashed_on_it,\n)", "    restarted_in_vain,\n)"),),
+        (("    restarted_in_vain,\n    crashed_on_new_revision,\n)", "    restarted_in_vain,\n)"),),
         of_rolls=True,
     ),
     Defect(

@@ -196,7 +196,7 @@ class Cluster:
         return LogSource(link, leader_and_epoch.epoch, cluster_id=cluster_id, timeout=timeout, until=self._committed)
 
     def release_partitions(self, *, at_once: bool = True) -> None:
-        """Give up what is kept of partitions; the next reading that needs them reads them anew."""
+        """Give up what is kept of partitions: at once, or else only if its turn is over and other clusters wait."""
         if at_once or self._images.is_due(self):
             self._without_partitions()
 

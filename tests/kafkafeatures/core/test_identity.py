@@ -138,9 +138,9 @@ def test_a_process_that_differs_from_its_registration_is_reported_with_start_and
     process = Process()
     decided = decide(DesiredState({"metadata.version": NEW["metadata.version"][1]}), observe_two_roles(None))
     assert isinstance(decided, Wait)
-    first = process.look(decided, NOW)
+    first = process.reconcile(decided, NOW)
     assert "node 3001 reports metadata.version" in first
-    later = process.look(decided, NOW + 3 * MINUTE, 3 * MINUTE)
+    later = process.reconcile(decided, NOW + 3 * MINUTE, 3 * MINUTE)
     assert later.startswith(f"{first}; since 2026-01-02 03:04 UTC; ")
     assert later.endswith("kafkafeatures unregister --broker 3001")
 

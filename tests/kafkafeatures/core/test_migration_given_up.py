@@ -76,6 +76,7 @@ def test_the_znode_of_a_quorum_that_never_took_over_is_deleted_once_its_controll
 
 
 def test_brokers_lose_the_flag_after_the_znode_was_deleted() -> None:
+    # Broker 1 is the controller, and goes last.
     assert restarted(looks(wanting(D.ROLLED_BACK), without_znodes(Shape.FLAGGED_BROKER))) == 2
 
 
@@ -89,7 +90,7 @@ def test_a_migration_that_was_given_up_is_done_once_no_broker_has_the_flag_and_n
 
 
 @pytest.mark.parametrize(("desired", "stops"), [(D.ROLLED_BACK, True), (D.DUAL_WRITE, False)])
-def test_a_controller_that_came_back_alone_during_a_rollback_is_a_blocker_with_a_remedy(
+def test_the_remedy_for_a_controller_that_runs_alone_says_to_stop_it_only_during_a_rollback(
     desired: Desired, stops: bool
 ) -> None:
     """All controllers were to be stopped, and 3001 was started again: without a majority the phase cannot be read."""
@@ -108,8 +109,10 @@ def test_a_controller_that_came_back_alone_during_a_rollback_is_a_blocker_with_a
     assert remedy == (f"{asks}{start}" if stops else start)
 
 
-def test_a_migration_is_not_rolled_back_while_a_broker_with_replicas_is_not_registered() -> None:
-    """A broker that is down may come back with the flag."""
+def test_a_migration_is_not_rolled_back_while_a_broker_with_replicas_is_not_registered_or_may_not_be() -> None:
+    """A broker that is down may come back with the flag. If the partitions cannot be read, there may be such a
+    broker.
+    """
     every_broker = cluster(P.ZOOKEEPER)
     assert isinstance(looks(wanting(D.ROLLED_BACK), every_broker).decision, Done)
     unread = Unknown(Failure(FailureKind.TIMED_OUT, "partitions", "no answer"))
@@ -137,7 +140,7 @@ def test_a_migration_is_not_rolled_back_while_znodes_of_the_quorum_exist() -> No
     settled = stage.conditions(look.decision)[Condition.MIGRATION_SETTLED]
     assert settled is not None
     assert settled[0] == "False"
-    (planned,) = look.proposal.plan.stages
+    (planned,) = look.proposal.plan.stages  # the plan still has the rollback to complete
     assert dict(planned.start) == {"phase": "RollingBack"}
 
 
@@ -146,7 +149,7 @@ def steps(look: Look) -> list[str]:
 
 
 @pytest.mark.parametrize("position", [P.PRE_MIGRATION, P.COPIED])
-def test_no_znode_is_deleted_while_a_pod_of_a_controller_is_left(position: Position) -> None:
+def test_no_znode_is_deleted_while_a_pod_of_a_controller_is_left_or_pods_are_unread(position: Position) -> None:
     """A controller whose pod is not ready may still write to ZooKeeper."""
     pods = known(
         WorkloadsReading(NOW, (stateful_set(pod(3001, ready=False), name="controllers", role="controllers"),)),
@@ -162,7 +165,7 @@ def test_no_znode_is_deleted_while_a_pod_of_a_controller_is_left(position: Posit
 
 
 def test_a_migration_znode_of_an_earlier_copy_is_a_blocker_before_new_controllers_start() -> None:
-    """New controllers would skip the copy, and delete every topic."""
+    """New controllers would skip the copy, and delete every topic. An offset of 0 or more shows that there was one."""
     stale = known(znodes(controller=elected(1), migration=progress(409)), SourceKind.ZOOKEEPER)
     look = looks(wanting(D.PRE_MIGRATION), replace(cluster(P.ZOOKEEPER), zookeeper=stale))
     assert isinstance(look.decision, Stalled)

@@ -208,6 +208,7 @@ def test_a_node_that_is_back_stays_in_flight_until_it_is_stable_where_the_edge_r
 
 
 def test_the_results_of_restarts_that_ended_are_recorded() -> None:
+    """The broker is back in sync; the controller is to be stopped, so nobody waits for it any more."""
     flying = in_flight(FLYING, BY_HAND), in_flight(3002, BY_HAND)
     stage = stage_of(Look(wanting(D.ROLLED_BACK), AT[P.NO_CONTROLLER], sent=flying, status=STATUS))
     assert stage.over == ((flying[0], Result.APPLIED), (flying[1], Result.SUPERSEDED))
@@ -217,7 +218,7 @@ UNPROVEN: dict[str, Node] = {
     "it does not answer": replace(FLAGGED[1], answer=Unknown(SILENT), state=NodeState.UNREACHABLE),
     "it does not say which node it is": replace(FLAGGED[1], proved_at="", settings={}),
     "it has no znode": replace(FLAGGED[1], czxid=-1),
-    "it is the process of before": replace(FLAGGED[1], czxid=50),
+    "it is the process of before": replace(FLAGGED[1], czxid=50),  # as in `in_flight`
 }
 
 

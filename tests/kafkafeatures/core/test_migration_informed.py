@@ -50,6 +50,7 @@ INFORMED: dict[int, frozenset[int] | Failure] = dict.fromkeys(BROKERS, frozenset
 
 
 def test_brokers_are_restarted_one_by_one_once_every_broker_names_the_controller() -> None:
+    """Broker 1 is the controller, and goes last."""
     assert restarted(looks(BACK, released(named=INFORMED))) == 2
     assert restarted(looks(BACK, released(2, named=INFORMED))) == 3
 
@@ -77,7 +78,7 @@ def test_no_broker_is_restarted_while_another_broker_does_not_report_the_control
     assert [blocker.nodes[0].id for blocker in look.decision.blockers] == [3]
 
 
-@pytest.mark.parametrize("is_back", [True, False])
+@pytest.mark.parametrize("is_back", [True, False], ids=["rollback without controllers", "migration with controllers"])
 def test_the_message_of_a_restart_warns_of_a_long_stop_only_where_the_controllers_are_gone(is_back: bool) -> None:
     observation = released(named=INFORMED) if is_back else cluster(Position.PRE_MIGRATION)
     node = observation.node(2)
@@ -104,7 +105,9 @@ def test_brokers_are_asked_for_the_controller_only_before_they_lose_the_flag() -
         ).named_controllers
 
     assert are_asked(released(named={}))
-    without_claim = replace(released(named={}), zookeeper=known(znodes(controller=elected(1), migration=progress(-1))))
-    assert not are_asked(without_claim)
+    with_migration_znode = replace(
+        released(named={}), zookeeper=known(znodes(controller=elected(1), migration=progress(-1)))
+    )
+    assert not are_asked(with_migration_znode)  # it is deleted first
     assert not are_asked(cluster(Position.DUAL_WRITE))
     assert not are_asked(cluster(Position.PRE_MIGRATION), Desired.DUAL_WRITE)

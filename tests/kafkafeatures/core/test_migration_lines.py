@@ -106,7 +106,7 @@ def test_the_forecast_is_the_number_of_restarts_times_the_duration_of_one(left: 
         ("", None, "it is not known whether ZooKeeper and the metadata log hold the same metadata; last compared at "
                    "2026-01-02T03:04:05Z"),
     ],
-    ids=["differ", "never compared", "unknown, differed before", "unknown, equal before", "state of another release"],
+    ids=["differ", "never known", "unknown, differed before", "unknown, equal before", "state of another release"],
 )  # fmt: skip
 def test_the_comparison_line_says_the_same_metadata_only_where_the_stores_were_equal(
     state: str, differences: int | None, says: str

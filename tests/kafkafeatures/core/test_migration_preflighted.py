@@ -61,7 +61,7 @@ def test_controllers_that_do_not_use_zookeeper_within_a_minute_stall_the_migrati
 def test_a_kafka_release_before_3_9_is_refused_with_the_upgrade_as_remedy(position: Position) -> None:
     node = a_node(2, Shape.PLAIN_BROKER)
     assert isinstance(node.answer, Known)
-    apis = {**node.answer.value.apis, 18: VersionRange(0, 3)}
+    apis = {**node.answer.value.apis, 18: VersionRange(0, 3)}  # ApiVersions has version 4 from Kafka 3.9 on
     before_3_9 = replace(node, answer=replace(node.answer, value=replace(node.answer.value, apis=apis)))
     look = looks(wanting(D.DUAL_WRITE), cluster(position, before_3_9))
     assert isinstance(look.decision, Stalled)

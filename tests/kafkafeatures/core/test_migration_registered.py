@@ -80,6 +80,7 @@ STOPPED = replace(
 
 
 def test_a_stopped_controller_that_is_no_voter_is_no_blocker_as_kafka_cannot_unregister_it() -> None:
+    """The first node of each edge is restarted: a broker that is not the controller, and a standby controller."""
     assert restarted(looks(wanting(D.DUAL_WRITE), cluster(P.PRE_MIGRATION, STOPPED))) == 2
     assert restarted(approved(cluster(P.DUAL_WRITE, STOPPED))) == 3001
 

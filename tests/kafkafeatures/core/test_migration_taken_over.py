@@ -185,7 +185,8 @@ def test_two_controllers_at_once_stall_the_migration_for_any_target(desired: Des
     assert DO_FIRST in message_of(look)
 
 
-def without(observation: Observation, id_: int, *, flag: bool | None) -> Observation:
+def with_silent_node(observation: Observation, id_: int, *, flag: bool | None) -> Observation:
+    """Make a node silent. `flag`: whether it had the flag when it registered; None: not known, as for a broker."""
     return replace(
         observation,
         nodes=tuple(
@@ -204,7 +205,7 @@ def test_a_node_that_is_away_does_not_hide_the_phase_where_its_registration_is_k
 ) -> None:
     look = None
     for seconds in (2.0, 2.0, 3600.0):
-        observation = without(cluster(position), id_, flag=True if id_ > 3000 else None)
+        observation = with_silent_node(cluster(position), id_, flag=True if id_ > 3000 else None)
         look = Look(wanting(D.ROLLED_BACK), observation, before=look, seconds=seconds)
     assert look is not None
     assert not isinstance(look.decision, Stalled), look.decision

@@ -20,6 +20,8 @@ REFUSED = Failure(FailureKind.UNREACHABLE, "kafka:9092", "connection refused", "
 
 @dataclass(frozen=True)
 class Case:
+    """Pods of one StatefulSet, and a part of the message about them."""
+
     pods: tuple[Pod, ...]
     part: str
 
@@ -36,7 +38,7 @@ DELETE = "run `kubectl delete pod"
 CASES = {
     "all crash on the former revision": Case(
         (crashing(1), crashing(2), crashing(3)),
-        f"pod broker-1 crashes, pod broker-2 crashes, pod broker-3 crashes; {DELETE} broker-1 broker-2 broker-3`, bec",
+        f"pod broker-1 crashes, pod broker-2 crashes, pod broker-3 crashes; {DELETE} broker-1 broker-2 broker-3`, ",
     ),
     "five crash on the former revision": Case(
         tuple(map(crashing, range(1, 6))),
@@ -49,13 +51,14 @@ CASES = {
         f"pod broker-1 crashes, pod broker-2 does not run: ErrImagePull; {DELETE} broker-2`, because",
     ),
     "all crash on the new revision": Case(
-        (crashing(1, revision=NEW),), "pod broker-1 crashes; see `kubectl logs broker-1 --previous`, and fix"
+        (crashing(1, revision=NEW),), "pod broker-1 crashes; see `kubectl logs broker-1 --previous`"
     ),
     "one that may run again by itself": Case(
-        (crashing(1, ended_for="OOMKilled"),), "pod broker-1 crashes; see `kubectl logs broker-1 --previous`, and"
+        (crashing(1, ended_for="OOMKilled"),), "pod broker-1 crashes; see `kubectl logs broker-1 --previous`"
     ),
     "one that runs for a moment": Case(
-        (crashing(1, waiting="", started_at=NOW - timedelta(seconds=2)),), "pod broker-1 crashes; see `kubectl logs"
+        (crashing(1, waiting="", started_at=NOW - timedelta(seconds=2)),),
+        "pod broker-1 crashes; see `kubectl logs broker-1 --previous`",
     ),
 }
 

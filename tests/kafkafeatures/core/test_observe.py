@@ -123,7 +123,9 @@ def test_an_unregistered_node_that_only_fetches_the_metadata_log_is_refused() ->
 
 @pytest.mark.parametrize(("since_ms", "is_node"), [(2_000, False), (1_000, False), (999, True)])
 def test_an_observer_that_fetched_last_before_it_was_unregistered_is_no_node(since_ms: int, is_node: bool) -> None:
-    """The leader's list of observers keeps a controller for minutes that was stopped and then unregistered."""
+    """The leader's list of observers keeps a controller for minutes that was stopped and then unregistered. This one
+    was unregistered at 98 s by the leader's clock, which is at 100 s, and must have fetched more than 1 s later.
+    """
     cluster_probe = probe(C1, asked(1), quorum=fetching(3002, since_ms=since_ms))
     observation = observe_probe(cluster_probe, image({1: (NEW, False)}, {3001: NEW}, unregistered={3002: 98_000}))
     assert (3002 in [node.id for node in observation.nodes]) is is_node
@@ -177,7 +179,8 @@ def test_past_levels_have_the_time_at_which_the_log_gave_them_up_and_the_start_o
     """Times of records may lie anywhere: one far in the future is shown as the year 2100."""
     at = image(offset=500)
     assert at.finalized is not None
-    former = FormerLevels({("share.version", 2): 1_000, ("share.version", 1): 1 << 62}, 400, 500)
+    dropped_ms = {("share.version", 2): 1_000, ("share.version", 1): 1 << 62}
+    former = FormerLevels(dropped_ms, since_offset=400, since_ms=500)
     past_levels = observe_probe(probe(C1), replace(at, finalized=replace(at.finalized, former=former))).past_levels
     assert past_levels is not None
     assert (
@@ -218,6 +221,7 @@ def test_without_log_and_leader_the_levels_are_known_only_if_all_nodes_report_th
         (probe(C1, asked(1)), image(zk_migration_state=1), MetadataMode.MIGRATING),
         (probe(C1, asked(1)), image(zk_migration_state=2), MetadataMode.MIGRATING),
         (probe(C1, asked(1)), image(zk_migration_state=3), MetadataMode.KRAFT),
+        # A broker without DescribeQuorum (55) runs in ZooKeeper mode.
         (probe(asked(1, answer({}, {}, keys=(18,)))), NO_LOG, MetadataMode.ZOOKEEPER),
         (probe(C1, asked(1, answer({}, {}, keys=(18,)))), NO_LOG, MetadataMode.MIGRATING),
         (probe(C1, asked(1)), NO_LOG, MetadataMode.KRAFT),
@@ -298,7 +302,9 @@ def test_only_the_first_eight_pods_whose_restart_is_requested_count() -> None:
 
 
 def test_the_time_of_a_nodes_return_is_counted_from_the_end_of_the_log() -> None:
-    """A broker registered 10 s ago, a controller 90 s ago, by the time that passed between batches since."""
+    """A broker registered 10 s ago, a controller 90 s ago, by the time that passed between batches since. The last part
+    of `Returns` identifies each return, so that the process knows it again (`Mark`).
+    """
     log_image = image(brokers={1: (NEW, False), 2: (NEW, False)}, controllers={3001: NEW})
     end_ms = int(NOW.timestamp() * 1000)
     assert log_image.registrations is not None
@@ -326,7 +332,8 @@ def test_a_silent_log_adds_at_most_a_minute_of_the_leaders_clock_to_the_time_sin
     assert observation.returns == Returns({1: back}, now, {1: (0, 110_000)})
     assert observation.last_registration is not None
     assert (observation.last_registration.at, observation.last_registration.read_at) == (back, now)
-    for unread in (SILENT, quorum(epoch=5, fetched=asked_at), quorum(fetched=-1)):  # there was an election meanwhile
-        observation = observe_probe(probe(C1, quorum=unread), at)
+    # Without the leader's time: no answer, a leader of a later epoch than the log's, an answer without times.
+    for without_time in (SILENT, quorum(epoch=5, fetched=asked_at), quorum(fetched=-1)):
+        observation = observe_probe(probe(C1, quorum=without_time), at)
         assert observation.returns == Returns({1: NOW - timedelta(seconds=10)}, NOW, {1: (0, 110_000)})
         assert observation.last_registration is None

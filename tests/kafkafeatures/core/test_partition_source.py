@@ -42,7 +42,9 @@ def log(state: int | None) -> LogReading:
 
 
 def nodes(*brokers: int, flagged: bool = False) -> ClusterProbe:
-    """Build brokers 1, 2, ... in these modes, and a controller with or without the flag."""
+    """Build brokers 1, 2, ... in these modes, and a controller with or without the flag. A broker in KRaft mode offers
+    DescribeQuorum (55), one in ZooKeeper mode does not.
+    """
     answers = [answer(keys=(3, 18, 55) if mode == KRAFT else (3, 18)) for mode in brokers]
     controller = replace(answer(keys=(1, 18, 55)), zk_migration_ready=flagged)
     return probe(

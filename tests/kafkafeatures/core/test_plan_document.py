@@ -62,6 +62,7 @@ BEFORE = tuple(
     read_status(status)[0]
     for status in ({}, statuses.in_sync(), statuses.waiting_for_approval(), statuses.unreachable(statuses.acting()))
 )
+# A value that is listed more than once is drawn more often: most documents apply their plan without a wait.
 WANTED = st.builds(
     DesiredState,
     levels=st.fixed_dictionaries(

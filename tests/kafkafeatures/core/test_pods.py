@@ -23,6 +23,10 @@ ROLLOUT = Rollout(STATEFUL_SET.name, brokers=("broker",), controllers=("controll
 
 
 def judged(*nodes: Node, pods: tuple[Pod, ...], flying: dict[int, str] | None = None, **of_set: Any) -> Fleet:
+    """Return the fleet of these nodes and of one StatefulSet with these pods, which are of the old revision by default.
+
+    `flying`: names of the pods of nodes in flight, by node id. `of_set`: other fields of the StatefulSet.
+    """
     return fleet_of(
         observed_fleet(*nodes, sets=(stateful_set(*pods, **of_set),), budgets=(budget(*pods),)), ROLLOUT, flying
     )
@@ -93,7 +97,7 @@ def test_a_port_of_a_kubernetes_node_leads_to_the_pod_that_owns_the_port() -> No
 # --- the address at which a node has confirmed its id ---
 
 
-def test_a_node_that_answers_at_an_address_of_no_such_pod_is_not_restarted() -> None:
+def test_a_node_that_answers_at_an_address_that_its_pod_does_not_have_is_not_restarted() -> None:
     fleet = judged(in_pod(1, ip="10.9.9.9"), pods=(pod(1),))
     assert not fleet.pods
     assert not fleet.needing

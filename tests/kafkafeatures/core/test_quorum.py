@@ -38,7 +38,7 @@ FIRST = voting(THEN, THEN)
         pytest.param(voting(THEN, THEN, clock=LATER, high_watermark=101, end=101), True, id="more is committed"),
         pytest.param(voting(THEN + 1, THEN, clock=LATER), True, id="without NoOps, one of two others fetched since"),
         pytest.param(voting(THEN, THEN, clock=LATER), False, id="nobody fetched since"),
-        pytest.param(voting(0, 0, clock=LATER), False, id="who fetched last is long ago"),
+        pytest.param(voting(0, 0, clock=LATER), False, id="the last fetches were long ago"),
         pytest.param(voting(LATER, LATER, clock=LATER, end=101), False, id="something is not committed yet"),
         pytest.param(
             voting(LATER, LATER, clock=LATER, high_watermark=200, end=200, epoch=5),

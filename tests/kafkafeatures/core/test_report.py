@@ -180,6 +180,7 @@ def test_features_that_are_left_out_of_a_status_are_counted_and_the_next_status_
     wanted, observed, previous = crowded(wanted=5)
     made = refused(wanted, observed, previous)
     (ready,) = [condition for condition in made["conditions"] if condition["type"] == "Ready"]
+    # 80 of `crowded`, and three of Kafka that the nodes support.
     assert ready["message"].endswith(f" ({len(made['features'])} of 83 features shown)")
     assert {feature["name"] for feature in made["features"]} >= set(wanted.levels)
     assert refused(wanted, observed, made) == made
@@ -283,6 +284,7 @@ def test_the_same_reconciliation_again_makes_the_same_status() -> None:
             "Stalled",
         ),
     ],
+    ids=["done", "act", "wait", "stalled"],
 )
 def test_the_conditions_reconciling_and_stalled_exist_only_while_they_are_true(
     decision: Decision, ready: tuple[str, str], extra: str | None

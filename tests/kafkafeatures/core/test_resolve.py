@@ -85,19 +85,16 @@ def test_finalize_after_is_read_as_a_duration() -> None:
     assert wanted(features={"finalizeAfter": "36h"}).finalize_after == timedelta(hours=36)
 
 
-ENSEMBLE = {"bootstrapServers": "a:1", "zookeeper": {"connect": "zk:2181/kafka"}}
-
-
 @pytest.mark.parametrize("desired", Desired)
 def test_a_document_asks_for_a_migration_only_if_desired_names_a_phase(desired: Desired) -> None:
-    migration = wanted(cluster=ENSEMBLE, migration={"desired": desired.value}).migration
+    migration = wanted(cluster=IN_ZOOKEEPER, migration={"desired": desired.value}).migration
     by_default = timedelta(hours=24)  # holdDualWriteFor
     assert migration == (None if desired is Desired.NONE else Migration(desired, by_default))
-    assert wanted(cluster=ENSEMBLE).migration is None
+    assert wanted(cluster=IN_ZOOKEEPER).migration is None
 
 
 def test_hold_dual_write_for_is_read_as_a_duration() -> None:
-    migration = wanted(cluster=ENSEMBLE, migration={"desired": "Finalized", "holdDualWriteFor": "90m"}).migration
+    migration = wanted(cluster=IN_ZOOKEEPER, migration={"desired": "Finalized", "holdDualWriteFor": "90m"}).migration
     assert migration == Migration(Desired.FINALIZED, timedelta(minutes=90))
 
 
@@ -105,7 +102,7 @@ def test_hold_dual_write_for_is_read_as_a_duration() -> None:
     "workload", [{"driver": "Manual"}, {"driver": "StatefulSet", "statefulSet": SETS}], ids=["Manual", "StatefulSet"]
 )
 def test_a_migration_accepts_every_driver_that_restarts_nodes(workload: dict[str, Any]) -> None:
-    desired = wanted(cluster=ENSEMBLE, migration={"desired": "DualWrite"}, workload=workload)
+    desired = wanted(cluster=IN_ZOOKEEPER, migration={"desired": "DualWrite"}, workload=workload)
     assert desired.migration is not None
     assert desired.rollout.driver == workload["driver"]
 

@@ -27,6 +27,8 @@ OF_KRAFT = RestartNode(2, "broker 2", broker_epoch=500, incarnation="first-2")
 
 @dataclass(frozen=True)
 class Case:
+    """A restart of broker 2, and broker 2 as it is now. `is_restarted`: another process runs."""
+
     step: RestartNode
     node: Node
     is_restarted: bool

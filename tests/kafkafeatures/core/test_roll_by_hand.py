@@ -116,9 +116,10 @@ def test_a_request_to_restart_a_node_by_hand_is_withdrawn_once_the_document_no_l
     """
     observation = replace(cluster(), workloads=Unknown(NOT_ASKED))
     assert not is_withdrawn(STEP, WANTED, observation, (RAISE,))
-    assert is_withdrawn(STEP, WANTED, observation, (replace(RAISE, to_level=26),))
-    assert is_withdrawn(STEP, WANTED, observation, ())
-    assert is_withdrawn(STEP, replace(WANTED, rollout=ROLLOUT), observation, (RAISE,))
+    supported = replace(RAISE, to_level=26)
+    assert is_withdrawn(STEP, WANTED, observation, (supported,))
+    assert is_withdrawn(STEP, WANTED, observation, ())  # the document changes no level
+    assert is_withdrawn(STEP, replace(WANTED, rollout=ROLLOUT), observation, (RAISE,))  # another driver
 
 
 def test_a_request_to_restart_a_node_by_hand_stands_while_the_finalized_levels_are_unknown() -> None:

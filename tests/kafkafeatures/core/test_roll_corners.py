@@ -55,6 +55,7 @@ def phase(flying: InFlight, observation: Observation) -> ReturnPhase:
 
 
 def behind(*ids: int) -> Any:
+    """Return the partitions with these brokers out of sync."""
     return tuple(replace(partition, in_sync=partition.isr - {*ids}) for partition in PARTITIONS)
 
 

@@ -1,6 +1,7 @@
 """A node that comes back on a new disk halts the roll until a person accepts the disk.
 
-Whatever stopped it: a restart of ours, a drain, a person.
+It does not matter what stopped the node: a restart by the operator, a drain, or a person. Where nothing halts the roll
+after the restart of broker 1, broker 4 is next, as it shares no partition with broker 1.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """No node is restarted while another one came back less than `stableFor` (30 s) ago.
 
 Controllers 3001 (the leader) to 3003 are done, if nothing else is said, and brokers 1 to 6 are to be restarted; 1 and
-4, 2 and 5, 3 and 6 share no partition.
+4, 2 and 5, 3 and 6 share no partition. `NOW` is 2026-01-02 03:04:05 UTC.
 """
 
 from __future__ import annotations

@@ -36,6 +36,9 @@ from tests.kafkafeatures.worlds import NOW
 
 RAISE = (change("metadata.version 25->30"),)
 LEVELS = {"metadata.version": 25}
+
+# The StatefulSet "broker" in the course of its roll (two pods have the old revision, one pod, none), and with a third
+# revision after the new one.
 TWO_LEFT = {"broker": PodsOfSet("broker", OLD, NEW, 2)}
 ONE_LEFT = {"broker": PodsOfSet("broker", OLD, NEW, 1)}
 ROLLED = {"broker": PodsOfSet("broker", "", NEW, 0)}
@@ -50,6 +53,9 @@ def planned(
     count: int = 0,
     approvals: frozenset[str] = frozenset(),
 ) -> Plan:
+    """A plan for these pods and level changes. `before`: the plan in the status; `finalized`: the current levels;
+    `count`: the change count of the status.
+    """
     return plan_of(
         changes, finalized, uid="u", cluster_id="c", change_count=count, standing=before, pods=pods, approvals=approvals
     )
@@ -105,11 +111,14 @@ def test_a_roll_is_reported_in_the_order_of_the_pods_however_a_status_was_sorted
 
 def test_the_hash_of_a_plan_of_levels_alone_does_not_depend_on_a_driver() -> None:
     """Approvals that were given before a driver was named still count."""
-    without = plan_of(RAISE, LEVELS, uid="u", cluster_id="c", change_count=0, standing=None)
-    assert without.hash == planned(pods=ROLLED).hash == planned(pods=None).hash
+    without_driver = plan_of(RAISE, LEVELS, uid="u", cluster_id="c", change_count=0, standing=None)
+    assert without_driver.hash == planned(pods=ROLLED).hash == planned(pods=None).hash
 
 
 def consenting(topics: Mapping[str, int], before: PlanStatus | None = None, *, known: bool = True) -> Plan:
+    """A plan whose roll makes partitions unavailable by a consent. `topics`: the number of these partitions by topic;
+    `known`: whether the partitions were read.
+    """
     excused = excused_by(topics)
     return plan_of(
         RAISE, LEVELS, uid="u", cluster_id="c", change_count=0, standing=before, pods=TWO_LEFT,
@@ -204,6 +213,7 @@ def test_a_plan_is_over_if_its_roll_is_withdrawn_before_a_node_was_restarted() -
 
 def test_a_plan_whose_roll_is_done_continues_with_its_levels_and_is_over_after_them() -> None:
     plan = planned()
+    assert not planned(pods=ROLLED, before=standing(plan)).is_over
     done = planned((), ROLLED, standing(plan), {"metadata.version": 30}, count=1)
     assert (done.is_over, done.change_count) == (True, 1)
 
@@ -296,7 +306,7 @@ def test_levels_that_wait_for_approval_do_not_keep_nodes_from_being_restarted() 
     assert deciding(DesiredState({}, bundle={"metadata.version": 27})) == Act(RESTART)
 
 
-def test_an_approval_of_another_plan_holds_restarts_and_follows_those_in_flight() -> None:
+def test_an_approval_of_another_plan_holds_new_restarts_while_those_in_flight_are_waited_for() -> None:
     """The image was changed again after the plan was approved."""
     wanted = DesiredState({}, approvals=frozenset({"sha256:0123456789"}))
     decision = deciding(wanted)

@@ -37,7 +37,7 @@ OURS = quorum(voters=CONTROLLERS)
         pytest.param(quorum(voters=(3004, 3001, 3002, 3003), epoch=3), False, id="one voter added, older epoch"),
     ],
 )
-def test_two_leaders_are_of_one_quorum_only_if_there_may_have_been_an_election(
+def test_two_answers_are_of_one_quorum_only_if_an_election_or_one_change_of_voters_explains_them(
     other: QuorumAnswer, is_another: bool
 ) -> None:
     """Our quorum: leader 3001 in epoch 4. The first voter of `other` leads, in epoch 4 if nothing else is said. Kafka

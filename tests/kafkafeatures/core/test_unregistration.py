@@ -23,13 +23,13 @@ def cluster(ghost: Any = GHOST, level: int = 33, **facts: Any) -> Observation:
     return replace(observation(node(3001), node(3002), node(1), ghost, levels={"metadata.version": level}), **facts)
 
 
-def silent(kind: FailureKind) -> Failure:
+def failure(kind: FailureKind) -> Failure:
     return Failure(kind, "h:3003", "it says nothing")
 
 
 @pytest.mark.parametrize("kind", [FailureKind.UNREACHABLE, FailureKind.WRONG_CLUSTER, *REPLACED])
 def test_a_ghost_controller_may_be_unregistered(kind: FailureKind) -> None:
-    ghost = node(3003, state=NodeState.GHOST, said=silent(kind), voter=False)
+    ghost = node(3003, state=NodeState.GHOST, said=failure(kind), voter=False)
     assert objection(cluster(ghost), 3003) == ""
 
 
@@ -73,5 +73,5 @@ def test_a_voter_that_only_the_quorum_names_is_not_unregistered() -> None:
     "kind", [kind for kind in FailureKind if kind not in (*NO_CONNECTION, FailureKind.WRONG_CLUSTER, *REPLACED)]
 )
 def test_a_ghost_controller_whose_address_accepts_a_connection_is_not_unregistered(kind: FailureKind) -> None:
-    ghost = node(3003, state=NodeState.GHOST, said=silent(kind), voter=False)
+    ghost = node(3003, state=NodeState.GHOST, said=failure(kind), voter=False)
     assert "it is unknown whether controller 3003 runs" in objection(cluster(ghost), 3003)

@@ -33,7 +33,7 @@ class Process:
         self.status, self.seconds, self.ages = status, 0.0, Ages(lambda: self.seconds)
         self.writes = 0
 
-    def look(self, decision: Decision, now: datetime, after: timedelta = timedelta(0)) -> str:
+    def reconcile(self, decision: Decision, now: datetime, after: timedelta = timedelta(0)) -> str:
         """Return the message of Ready. `now`: the time by the wall clock; `after`: time since the last call by the
         monotonic clock.
         """
@@ -47,11 +47,11 @@ class Process:
 
 def test_the_message_of_a_wait_has_its_start_and_remedy_after_two_minutes_and_is_written_once() -> None:
     process = Process()
-    assert process.look(WAIT, NOW) == "broker 2 is stopping"
-    assert process.look(WAIT, NOW + 1.9 * MINUTE, 1.9 * MINUTE) == "broker 2 is stopping"
+    assert process.reconcile(WAIT, NOW) == "broker 2 is stopping"
+    assert process.reconcile(WAIT, NOW + 1.9 * MINUTE, 1.9 * MINUTE) == "broker 2 is stopping"
     assert process.writes == 1
     for minutes in range(2, 20):
-        message = process.look(WAIT, NOW + minutes * MINUTE, MINUTE)
+        message = process.reconcile(WAIT, NOW + minutes * MINUTE, MINUTE)
         assert message == "broker 2 is stopping; since 2026-01-02 03:04 UTC; see its log"
     assert process.writes == 2
     assert without_time(message) == "broker 2 is stopping"
@@ -59,9 +59,9 @@ def test_the_message_of_a_wait_has_its_start_and_remedy_after_two_minutes_and_is
 
 def test_the_start_of_a_wait_survives_a_new_process_and_another_message() -> None:
     process = Process()
-    process.look(WAIT, NOW)
+    process.reconcile(WAIT, NOW)
     successor = Process(process.status)
-    message = successor.look(replace(WAIT, message="broker 2 has stopped"), NOW + 3 * MINUTE)
+    message = successor.reconcile(replace(WAIT, message="broker 2 has stopped"), NOW + 3 * MINUTE)
     assert message == "broker 2 has stopped; since 2026-01-02 03:04 UTC; see its log"
 
 
@@ -72,42 +72,42 @@ def test_the_start_of_a_wait_survives_a_new_process_and_another_message() -> Non
 )
 def test_the_time_of_a_wait_starts_again_with_another_subject_or_reason(other: Wait) -> None:
     process = Process()
-    process.look(WAIT, NOW)
-    assert process.look(other, NOW + 3 * MINUTE, 3 * MINUTE) == other.message
-    assert process.look(other, NOW + 5 * MINUTE, 2 * MINUTE).endswith("; since 2026-01-02 03:07 UTC; see its log")
+    process.reconcile(WAIT, NOW)
+    assert process.reconcile(other, NOW + 3 * MINUTE, 3 * MINUTE) == other.message
+    assert process.reconcile(other, NOW + 5 * MINUTE, 2 * MINUTE).endswith("; since 2026-01-02 03:07 UTC; see its log")
 
 
 def test_a_clock_that_is_set_does_not_change_when_a_wait_shows_its_remedy() -> None:
     process = Process()
-    process.look(WAIT, NOW)
-    process.look(WAIT, NOW + timedelta(seconds=1), timedelta(seconds=1))
-    assert process.look(WAIT, NOW + timedelta(days=1), timedelta(seconds=1)) == WAIT.message
-    assert process.look(WAIT, NOW - timedelta(days=1), 2 * MINUTE).endswith("; see its log")
+    process.reconcile(WAIT, NOW)
+    process.reconcile(WAIT, NOW + timedelta(seconds=1), timedelta(seconds=1))
+    assert process.reconcile(WAIT, NOW + timedelta(days=1), timedelta(seconds=1)) == WAIT.message
+    assert process.reconcile(WAIT, NOW - timedelta(days=1), 2 * MINUTE).endswith("; see its log")
 
 
 def test_a_start_of_a_wait_without_a_subject_of_an_older_release_is_ignored() -> None:
     before = status_of_wrong_cluster(WAIT, generation=1, previous=EMPTY, at=NOW)
     old = replace(before, ready_reason=ReadyReason(reason=WAIT.reason.value, since=stamp(NOW)))
-    assert Process(old).look(WAIT, NOW + 9 * MINUTE) == WAIT.message
+    assert Process(old).reconcile(WAIT, NOW + 9 * MINUTE) == WAIT.message
 
 
 def test_the_message_of_a_dated_wait_is_not_changed() -> None:
     process, wait = Process(), replace(WAIT, is_dated=True)
-    assert {process.look(wait, NOW + minutes * MINUTE, MINUTE) for minutes in range(9)} == {wait.message}
+    assert {process.reconcile(wait, NOW + minutes * MINUTE, MINUTE) for minutes in range(9)} == {wait.message}
     assert process.writes == 1
 
 
 def test_the_message_of_a_stall_has_its_remedy_at_once_unless_a_blocker_has_it() -> None:
     stalled = Stalled(Reason.NODE_REFUSED, "broker 2 is refused", subject="broker 2", remedy="upgrade it")
-    assert Process().look(stalled, NOW) == "broker 2 is refused; upgrade it"
+    assert Process().reconcile(stalled, NOW) == "broker 2 is refused; upgrade it"
     blocker = Blocker(BlockerKind.REFUSED_NODE, stalled.message, "upgrade it")
-    assert Process().look(replace(stalled, blockers=(blocker,)), NOW) == stalled.message
-    assert Process().look(replace(stalled, message="upgrade it"), NOW) == "upgrade it"
+    assert Process().reconcile(replace(stalled, blockers=(blocker,)), NOW) == stalled.message
+    assert Process().reconcile(replace(stalled, message="upgrade it"), NOW) == "upgrade it"
 
 
 def test_a_long_message_is_cut_before_its_remedy() -> None:
     stalled = Stalled(Reason.NODE_REFUSED, 2000 * "x", subject="broker 2", remedy="upgrade it")
-    message = Process().look(stalled, NOW)
+    message = Process().reconcile(stalled, NOW)
     assert message.endswith("x; upgrade it")
     assert len(message) < 1024
 
@@ -122,7 +122,8 @@ def test_every_blocker_has_a_subject_and_every_failure_a_subject_and_an_action()
         assert Failure(failure, "a:1", "no answer", "start it").action == "start it"
 
 
-MADE = ("Wait", "Stalled", "Blocker", "Misplaced", "Rejection")
+CLASSES = ("Wait", "Stalled", "Blocker", "Misplaced", "Rejection")
+"""Classes of objects whose subject and remedy are shown to people."""
 
 
 def test_no_wait_stall_or_blocker_in_the_code_has_an_empty_subject_or_remedy() -> None:
@@ -131,9 +132,9 @@ def test_no_wait_stall_or_blocker_in_the_code_has_an_empty_subject_or_remedy() -
         (path.name, call.lineno, call)
         for path in Path(kafkafeatures.__file__).parent.rglob("*.py")
         for call in ast.walk(ast.parse(path.read_text()))
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in MADE
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in CLASSES
     ]
-    assert len(calls) > 100
+    assert len(calls) > 100  # so the search finds them
     empty = [
         (name, line)
         for name, line, call in calls

@@ -53,7 +53,7 @@ def with_fact(**parts: Any) -> Change:
     return lambda observation: replace(observation, **parts)
 
 
-def without(*ids: int) -> Change:
+def with_silent(*ids: int) -> Change:
     """Make these registered nodes silent."""
 
     def changed(observation: Observation) -> Observation:
@@ -79,15 +79,15 @@ def with_shape(shape: Shape, *ids: int) -> Change:
 
 CHANGES: Mapping[str, Change] = {
     "nothing": lambda observation: observation,
-    "a broker is away": without(2),
-    "all brokers are away": without(*BROKERS),
-    "a controller is away": without(3002),
-    "two controllers are away": without(3001, 3002),
+    "a broker is away": with_silent(2),
+    "all brokers are away": with_silent(*BROKERS),
+    "a controller is away": with_silent(3002),
+    "two controllers are away": with_silent(3001, 3002),
     "no controller is left": without_quorum,
     "no controller answers": lambda observation: without_quorum(observation, SILENT),
     "/controller is absent": with_znodes(controller=None),
     "/migration is absent": with_znodes(migration=None),
-    "neither is there": with_znodes(controller=None, migration=None),
+    "neither znode is there": with_znodes(controller=None, migration=None),
     "a broker is controller": with_znodes(controller=elected(1)),
     "a broker is controller, nothing was copied": with_znodes(controller=elected(1), migration=None),
     "an older controller is claimed": with_znodes(controller=claimed(3001, epoch=1)),

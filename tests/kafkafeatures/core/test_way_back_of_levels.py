@@ -53,6 +53,7 @@ def test_a_change_has_a_way_back_exactly_where_kafka_allows_the_downgrade(after:
 
 
 def test_a_change_of_a_feature_that_no_node_supports_has_no_way_back() -> None:
+    """A misspelt name in a document, for example: "metadata.versoin"."""
     proposal = propose(DesiredState(levels={"metadata.versoin": 5, "metadata.version": 1}), observation())
     steps = {
         step.detail: (step.undo, step.reversible, step.way_back) for work in proposal.plan.work for step in work.steps

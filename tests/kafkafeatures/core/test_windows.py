@@ -23,7 +23,8 @@ def time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def closed(now: str, *windows: Window) -> str | None:
+def next_opening(now: str, *windows: Window) -> str | None:
+    """The time at which the first of these windows opens; None if one is open, or if there are no windows."""
     opens = closed_until(windows, time(now))
     return None if opens is None else opens.isoformat(timespec="minutes")
 
@@ -45,21 +46,21 @@ NIGHT = window("0 22 * * 1-5", 6, "Europe/Berlin")  # Monday to Friday, until fo
     ],
 )
 def test_a_window_opens_by_the_clocks_of_its_zone(now: str, opens: str | None) -> None:
-    assert closed(now, NIGHT) == opens
+    assert next_opening(now, NIGHT) == opens
 
 
 def test_without_windows_changes_are_always_allowed() -> None:
-    assert closed("2026-11-23T12:00:00+00:00") is None
+    assert next_opening("2026-11-23T12:00:00+00:00") is None
 
 
 def test_one_open_window_of_several_is_enough_and_the_next_opening_is_the_earliest() -> None:
     noon, evening = window("0 12 * * *"), window("0 22 * * *", 1, "Europe/Berlin")
-    assert closed("2026-11-23T12:30:00+00:00", evening, noon) is None
-    assert closed("2026-11-23T13:00:00+00:00", noon, evening) == "2026-11-23T22:00+01:00"
+    assert next_opening("2026-11-23T12:30:00+00:00", evening, noon) is None
+    assert next_opening("2026-11-23T13:00:00+00:00", noon, evening) == "2026-11-23T22:00+01:00"
 
 
 def test_a_window_that_is_longer_than_its_schedule_is_always_open() -> None:
-    assert closed("2026-11-23T12:30:00+00:00", window("0 3 * * *", 25)) is None
+    assert next_opening("2026-11-23T12:30:00+00:00", window("0 3 * * *", 25)) is None
 
 
 # --- clock changes: in 2026 Berlin skips an hour on March 29, and has one twice on October 25 ---
@@ -67,16 +68,16 @@ def test_a_window_that_is_longer_than_its_schedule_is_always_open() -> None:
 
 def test_a_window_at_a_time_that_the_clock_skips_opens_right_after_it() -> None:
     early = window("30 2 * * *", 1, "Europe/Berlin")
-    assert closed("2026-03-29T00:59:00+00:00", early) == "2026-03-29T03:00+02:00"
-    assert closed("2026-03-29T01:00:00+00:00", early) is None
-    assert closed("2026-03-29T02:00:00+00:00", early) == "2026-03-30T02:30+02:00"
+    assert next_opening("2026-03-29T00:59:00+00:00", early) == "2026-03-29T03:00+02:00"
+    assert next_opening("2026-03-29T01:00:00+00:00", early) is None
+    assert next_opening("2026-03-29T02:00:00+00:00", early) == "2026-03-30T02:30+02:00"
 
 
 def test_a_window_at_a_time_that_comes_twice_opens_once() -> None:
     early = window("30 2 * * *", 0.5, "Europe/Berlin")
-    assert closed("2026-10-25T00:30:00+00:00", early) is None
+    assert next_opening("2026-10-25T00:30:00+00:00", early) is None
     for second_time in ("2026-10-25T01:00:00+00:00", "2026-10-25T01:30:00+00:00", "2026-10-25T01:45:00+00:00"):
-        assert closed(second_time, early) == "2026-10-26T02:30+01:00"
+        assert next_opening(second_time, early) == "2026-10-26T02:30+01:00"
 
 
 @pytest.mark.parametrize("day", ["2026-03-28T20:00:00+01:00", "2026-10-24T20:00:00+02:00"])
@@ -98,8 +99,8 @@ def test_a_window_is_open_for_its_duration_from_each_opening_and_closed_until_th
     window_ = Window(f"{minute} {hour} * * *", timedelta(minutes=lasts), zone)
     opens = closed_until((window_,), now)
     if opens is None:
-        # It is open, so an opening lies within the last `lasts` minutes: seen by a window that is open for one minute
-        # only, which opens there or is open there.
+        # It is open, so it opened at most `lasts` minutes ago: at that time, a window that opens with it but lasts for
+        # one minute only was open, or had its next opening before now.
         opened = closed_until((Window(window_.schedule, timedelta(minutes=1), zone),), now - window_.duration)
         assert opened is None or opened <= now
         return

@@ -49,5 +49,5 @@ def test_the_remaining_time_of_a_wait_is_rounded_up_to_a_coarse_unit(seconds: fl
         (604_800 + 3600, "7 d 1 h"), (172_860, "2 d"),
     ],
 )  # fmt: skip
-def test_a_duration_is_written_as_people_write_it(seconds: float, text: str) -> None:
+def test_a_duration_is_written_in_one_unit_or_two_adjacent_units(seconds: float, text: str) -> None:
     assert format_span(timedelta(seconds=seconds)) == text

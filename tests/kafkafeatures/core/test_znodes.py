@@ -18,19 +18,19 @@ from kafkafeatures.core.facts.readings import Failure, FailureKind
 from kafkafeatures.core.facts.znodes import FeatureZnodeStatus, Znode, parsed
 
 
-def node(data: object, *, ephemeral: bool = False, path: str = "/x") -> Znode:
+def znode(data: object, *, ephemeral: bool = False, path: str = "/x") -> Znode:
     raw = data if isinstance(data, bytes) else json.dumps(data).encode()
     return Znode(path, raw, version=3, czxid=34, is_ephemeral=ephemeral)
 
 
 def test_the_controller_znode_names_a_broker_or_the_leader_of_a_kraft_quorum() -> None:
     elected = {"version": 2, "brokerid": 1, "timestamp": "1795485991012", "kraftControllerEpoch": -1}
-    claim = znodes.controller(node(elected, ephemeral=True))
+    claim = znodes.controller(znode(elected, ephemeral=True))
     assert (claim.node_id, claim.is_kraft, claim.is_ephemeral, claim.czxid) == (1, False, True, 34)
     claimed = {"version": 2, "brokerid": 3003, "timestamp": "1795485991012", "kraftControllerEpoch": 3}
-    claim = znodes.controller(node(claimed))
+    claim = znodes.controller(znode(claimed))
     assert (claim.node_id, claim.is_kraft, claim.kraft_epoch) == (3003, True, 3)
-    assert not znodes.controller(node({"version": 1, "brokerid": 0, "timestamp": "1"})).is_kraft  # before Kafka 3.4
+    assert not znodes.controller(znode({"version": 1, "brokerid": 0, "timestamp": "1"})).is_kraft  # before Kafka 3.4
 
 
 def test_a_migration_znode_without_a_copy_has_the_offset_minus_one() -> None:
@@ -38,15 +38,15 @@ def test_a_migration_znode_without_a_copy_has_the_offset_minus_one() -> None:
         "version": 0, "kraft_metadata_offset": -1, "kraft_controller_id": -1, "kraft_metadata_epoch": -1,
         "kraft_controller_epoch": -1,
     }  # fmt: skip
-    assert znodes.migration(node(begun)).offset == -1
+    assert znodes.migration(znode(begun)).offset == -1
     copied = {**begun, "kraft_metadata_offset": 409, "kraft_controller_id": 3003, "kraft_controller_epoch": 3}
-    progress = znodes.migration(node(copied))
+    progress = znodes.migration(znode(copied))
     assert (progress.offset, progress.controller_id, progress.controller_epoch, progress.version) == (409, 3003, 3, 3)
     assert json.loads(progress.text) == copied
-    written = znodes.migration(replace(node(copied), mtime=1_795_485_991_012)).written_at
+    written = znodes.migration(replace(znode(copied), mtime=1_795_485_991_012)).written_at
     assert written.isoformat(timespec="milliseconds") == "2026-11-24T02:06:31.012+00:00"
     for damaged in (-1, 2**63 - 1):
-        unread = parsed(replace(node(copied), mtime=damaged), znodes.migration)
+        unread = parsed(replace(znode(copied), mtime=damaged), znodes.migration)
         assert isinstance(unread, Failure)
         assert str(damaged) in str(unread)
 
@@ -56,7 +56,7 @@ def test_broker_znodes_are_read_in_versions_4_and_5() -> None:
         "version": 4, "host": "h", "port": 9092, "jmx_port": -1, "timestamp": "1", "endpoints": ["PLAINTEXT://h:9092"],
         "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"}, "rack": "r",
     }  # fmt: skip
-    registration = znodes.broker(2, node(four))
+    registration = znodes.broker(2, znode(four))
     assert (registration.id, registration.epoch, registration.endpoints, registration.features) == (
         2,
         34,
@@ -64,7 +64,7 @@ def test_broker_znodes_are_read_in_versions_4_and_5() -> None:
         {},
     )
     five = {**four, "version": 5, "features": {"f": {"min_version": 1, "max_version": 3}}}
-    assert znodes.broker(2, node(five)).features == {"f": (1, 3)}
+    assert znodes.broker(2, znode(five)).features == {"f": (1, 3)}
 
 
 # --- /feature: FeatureZNodeTest.scala, Kafka 3.9 ---
@@ -78,7 +78,7 @@ V1 = {
 
 @pytest.mark.parametrize(("version", "features"), [(1, V1), (2, LEVELS)])
 def test_finalized_features_are_read_in_both_versions(version: int, features: Any) -> None:
-    finalized = znodes.feature(node({"version": version, "status": 1, "features": features}))
+    finalized = znodes.feature(znode({"version": version, "status": 1, "features": features}))
     assert (finalized.status, finalized.levels) == (FeatureZnodeStatus.ENABLED, LEVELS)
 
 
@@ -101,7 +101,7 @@ def test_finalized_features_are_read_in_both_versions(version: int, features: An
     ],
 )  # fmt: skip
 def test_finalized_features_that_kafka_would_not_read_are_a_failure(document: Any) -> None:
-    assert isinstance(parsed(node(document), znodes.feature), Failure)
+    assert isinstance(parsed(znode(document), znodes.feature), Failure)
 
 
 # --- any bytes ---
@@ -128,7 +128,7 @@ WRONG = {
 @pytest.mark.parametrize("path", READERS)
 @pytest.mark.parametrize("name", WRONG)
 def test_damaged_bytes_are_a_failure_that_names_the_path(path: str, name: str) -> None:
-    failure = parsed(node(WRONG[name], path=path), READERS[path])
+    failure = parsed(znode(WRONG[name], path=path), READERS[path])
     assert isinstance(failure, Failure)
     assert (failure.kind, failure.location) == (FailureKind.REJECTED, f"znode {path}")
     assert failure.remedy.endswith(f"get {path}")
@@ -137,7 +137,7 @@ def test_damaged_bytes_are_a_failure_that_names_the_path(path: str, name: str) -
 
 @given(st.binary(max_size=200), st.sampled_from(sorted(READERS)))
 def test_parsing_any_bytes_of_a_znode_raises_no_exception(data: bytes, path: str) -> None:
-    parsed(node(data, path=path), READERS[path])
+    parsed(znode(data, path=path), READERS[path])
 
 
 def test_an_absent_znode_is_parsed_to_none_and_a_failure_stays_a_failure() -> None:

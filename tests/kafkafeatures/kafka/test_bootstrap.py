@@ -21,6 +21,13 @@ def test_not_listening_is_reported_only_if_every_address_refuses_connections() -
         assert combined("controllers", order).kind is FailureKind.UNREACHABLE
 
 
-@pytest.mark.parametrize("others", [(SILENT,), (REFUSED, SILENT), (REFUSED,)])
-def test_a_combined_failure_has_the_kind_of_its_first_failure(others: tuple[Failure, ...]) -> None:
+@pytest.mark.parametrize(
+    "others",
+    [(SILENT,), (REFUSED, SILENT), (REFUSED,)],
+    ids=["silent", "connection refused and silent", "connection refused"],
+)
+def test_a_combined_failure_has_the_kind_of_its_first_failure_other_than_not_listening(
+    others: tuple[Failure, ...],
+) -> None:
     assert combined("controllers", [DENIED, *others]).kind is FailureKind.AUTHENTICATION
+    assert combined("controllers", [REFUSED, DENIED, *others]).kind is FailureKind.AUTHENTICATION

@@ -27,11 +27,14 @@ from tests.kraftlog.partitions import config
 
 APIS = {18: VersionRange(0, 4), 32: VersionRange(4, 4)}
 CONFIG_OF_BROKER = 4
+"""The type of the resource in a record of a broker's config; the name of the resource is "" for all brokers."""
 MIN = "min.insync.replicas"
 
 
 class Brokers:
-    """Brokers, each at the port of its id. `layers`: by broker, the values of the config by their source."""
+    """Brokers, each at the port of its id. `layers`: by broker ("b1" for broker 1), the values of the config by their
+    source.
+    """
 
     def __init__(self, **layers: Mapping[int, str]) -> None:
         self.layers = {int(name.removeprefix("b")): dict(of_one) for name, of_one in layers.items()}
@@ -52,7 +55,8 @@ class Brokers:
 
         return of_request
 
-    def asked(self) -> int:
+    def requests(self) -> int:
+        """How many requests the brokers have answered."""
         return sum(len(node.asked) for node in self.cluster.nodes.values())
 
     async def by_log(self, *values: bytes) -> int | Failure:
@@ -63,16 +67,16 @@ def image(*values: bytes) -> Image:
     replay = Replay(sections=Section)
     for offset, value in enumerate(values):
         replay.append(batch(offset, value), below=1 << 62)
-    found = replay.image()
-    assert found.unreadable == 0
-    return found
+    made = replay.image()
+    assert made.unreadable == 0
+    return made
 
 
 def running(id_: int, life: int = 1) -> bytes:
     return broker(id_, life, fenced=False)
 
 
-async def test_the_default_of_min_isr_is_the_highest_of_all_files() -> None:
+async def test_the_default_of_min_isr_is_the_highest_of_all_brokers() -> None:
     brokers = Brokers(
         b1={SettingSource.DEFAULT: "1"},
         b2={SettingSource.FILE: "3", SettingSource.DEFAULT: "1"},
@@ -92,7 +96,7 @@ async def test_a_config_of_a_broker_wins_over_the_cluster_default_and_that_over_
     assert await brokers.by_log(*nodes, config(CONFIG_OF_BROKER, "", "2")) == 2
     assert await brokers.by_log(*nodes, config(CONFIG_OF_BROKER, "", "2"), config(CONFIG_OF_BROKER, "2", "3")) == 3
     assert await brokers.by_log(*nodes) == 4
-    assert brokers.asked() == 2
+    assert brokers.requests() == 2
 
 
 async def test_defaults_read_from_brokers_are_the_values_in_effect() -> None:
@@ -104,10 +108,10 @@ async def test_a_broker_is_asked_once_per_process() -> None:
     brokers = Brokers(b1={SettingSource.FILE: "1"}, b2={SettingSource.FILE: "2"})
     for _ in range(3):
         assert await brokers.by_log(running(1), running(2)) == 2
-    assert brokers.asked() == 2
+    assert brokers.requests() == 2
     brokers.layers[2] = {SettingSource.FILE: "1"}
     assert await brokers.by_log(running(1), running(2, life=2)) == 1
-    assert brokers.asked() == 3
+    assert brokers.requests() == 3
 
 
 async def test_a_broker_with_known_defaults_need_not_answer_and_a_fenced_broker_does_not_count() -> None:
@@ -139,21 +143,22 @@ async def test_a_broker_with_known_defaults_need_not_answer_and_a_fenced_broker_
             "min.insync.replicas is not a number",
         ),
     ],
+    ids=["it is gone", "CLUSTER_AUTHORIZATION_FAILED", "INVALID_REQUEST", "no answer about it", "no value"],
 )
 async def test_a_broker_that_cannot_be_asked_makes_the_default_unknown(
     answer: Any, kind: FailureKind, words: str
 ) -> None:
     brokers = Brokers(b1={SettingSource.FILE: "1"}, b2={SettingSource.FILE: "2"})
     brokers.cluster.nodes[at(2)].answers = {DescribeConfigsRequest: answer}
-    for found in (await brokers.by_log(running(1), running(2)), await brokers.defaults.by_asking(brokers.addresses)):
-        assert isinstance(found, Failure)
-        assert found.kind is kind
-        assert words in found.message
+    for default in (await brokers.by_log(running(1), running(2)), await brokers.defaults.by_asking(brokers.addresses)):
+        assert isinstance(default, Failure)
+        assert default.kind is kind
+        assert words in default.message
 
 
-async def test_a_broker_without_an_address_is_unknown_and_so_is_a_cluster_without_brokers() -> None:
+async def test_the_default_is_unknown_if_a_broker_has_no_address_or_there_is_no_broker() -> None:
     brokers = Brokers(b1={SettingSource.FILE: "1"})
-    found = await brokers.by_log(running(1), running(2))
-    assert isinstance(found, Failure)
-    assert found.kind is FailureKind.NOT_ASKED
+    default = await brokers.by_log(running(1), running(2))
+    assert isinstance(default, Failure)
+    assert default.kind is FailureKind.NOT_ASKED
     assert isinstance(await brokers.by_log(), Failure)

@@ -43,31 +43,32 @@ async def test_a_reading_of_an_unchanged_cluster_costs_two_requests_and_no_threa
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An operator does such a reading continuously, for each of its resources."""
-    aside: list[Callable[[], Any]] = []
+    work_in_threads: list[Callable[[], Any]] = []
 
     async def counted(work: Callable[[], Any]) -> Any:
-        aside.append(work)
+        work_in_threads.append(work)
         return work()
 
     monkeypatch.setattr(module, "run_in_thread", counted)
     async with served(plan()) as server:
-        brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+        brokers = tuple(Address(node.host, node.port) for node in server.world.of_role(Role.BROKER))
         metrics = Metrics(environment=SYSTEM)
         async with Cluster(ClusterSettings(brokers), recorder=metrics, environment=SYSTEM) as cluster:
             await cluster.read()
             before = requests(metrics)
             assert await cluster.unchanged()
             assert requests(metrics) - before == {"Fetch": 1, "DescribeQuorum": 1}
-        assert aside == []
+        assert work_in_threads == []
 
 
 async def test_each_leader_is_asked_once_whether_its_log_has_a_position() -> None:
     async with served(plan()) as server:
-        brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+        brokers = tuple(Address(node.host, node.port) for node in server.world.of_role(Role.BROKER))
         metrics = Metrics(environment=SYSTEM)
         async with Cluster(ClusterSettings(brokers), recorder=metrics, environment=SYSTEM) as cluster:
             log = (await cluster.read()).log
             assert isinstance(log, LogReading)
+            # The log was never in epoch 77: a position in it is of another log, so this one was restored.
             for offset, epoch, restored in ((log.image.offset, log.leader_epoch, False), (log.image.offset, 77, True)):
                 for fetched in (1, 0):  # the second question is answered from memory
                     before = requests(metrics)
@@ -83,21 +84,21 @@ async def test_each_leader_is_asked_once_whether_its_log_has_a_position() -> Non
 async def test_level_changes_are_read_from_the_first_record_if_a_reading_begins_with_a_snapshot() -> None:
     async with served(plan()) as server:
         await server.act(lambda world: world.take_snapshot())
-        brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+        brokers = tuple(Address(node.host, node.port) for node in server.world.of_role(Role.BROKER))
         async with Cluster(ClusterSettings(brokers), environment=SYSTEM) as cluster:
             log = (await cluster.read()).log
             assert isinstance(log, LogReading)
             assert log.image.former_levels.since_offset > FIRST_OFFSET
             assert "metadata.version" not in log.image.former_levels.moves
-            found = await cluster.moves_since(FIRST_OFFSET, log.leader_epoch)
-    assert isinstance(found, EarlierMoves)
-    assert not found.restored
-    assert [level for _, level in found.moves["metadata.version"]] == [21]
+            earlier = await cluster.moves_since(FIRST_OFFSET, log.leader_epoch)
+    assert isinstance(earlier, EarlierMoves)
+    assert not earlier.restored
+    assert [level for _, level in earlier.moves["metadata.version"]] == [21]
 
 
 async def test_a_log_is_followed_only_of_its_own_cluster_and_only_over_an_open_connection() -> None:
     async with served(plan()) as server:
-        brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+        brokers = tuple(Address(node.host, node.port) for node in server.world.of_role(Role.BROKER))
         async with Cluster(ClusterSettings(brokers), environment=SYSTEM) as cluster:
             await cluster.read()
             assert cluster.followed(CLUSTER_ID) is not None
@@ -109,14 +110,14 @@ async def test_a_followed_log_is_recorded_byte_for_byte_over_the_open_connection
     tmp_path: Path,
 ) -> None:
     async with served(plan()) as server:
-        brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+        brokers = tuple(Address(node.host, node.port) for node in server.world.of_role(Role.BROKER))
         metrics = Metrics(environment=SYSTEM)
         recorder = LogRecorder(RecorderSettings(str(tmp_path)), metrics.of_recorder(), environment=SYSTEM)
         async with Cluster(ClusterSettings(brokers), recorder=metrics, environment=SYSTEM) as cluster:
             readings = await cluster.read()
             before = requests(metrics)
             recorder.saw(("kafka", "orders"), cluster, Status(cluster_id=CLUSTER_ID))
-            await asyncio.gather(*(one for one in asyncio.all_tasks() if one.get_name().startswith("record ")))
+            await asyncio.gather(*(task for task in asyncio.all_tasks() if task.get_name().startswith("record ")))
             assert (requests(metrics) - before).keys() == {"Fetch"}
         await recorder.close()
         assert isinstance(readings.log, LogReading)
@@ -127,15 +128,16 @@ async def test_a_followed_log_is_recorded_byte_for_byte_over_the_open_connection
 
 
 def requests(metrics: Metrics) -> Counter[str]:
-    samples = [one for family in metrics.registry.collect() for one in family.samples]
-    found = {one.labels["api"]: int(one.value) for one in samples if one.name == "kafkafeatures_kafka_requests_total"}
-    return Counter(found)
+    """How many requests were sent so far, by API."""
+    samples = [sample for family in metrics.registry.collect() for sample in family.samples]
+    total = "kafkafeatures_kafka_requests_total"
+    return Counter({sample.labels["api"]: int(sample.value) for sample in samples if sample.name == total})
 
 
 async def test_secrets_are_removed_from_readings_and_their_changes_are_still_detected() -> None:
     """Answers are compared as they came; secrets are removed from the readings that are made of them."""
     async with served(plan()) as server:
-        brokers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.BROKER))
+        brokers = tuple(Address(node.host, node.port) for node in server.world.of_role(Role.BROKER))
         security = Security()
         security.secrets.add("PLAINTEXT")  # as if it were a password
         async with Cluster(ClusterSettings(brokers, controllers=security), environment=SYSTEM) as cluster:

@@ -34,7 +34,9 @@ MIN = "min.insync.replicas"
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of one cluster. `page`: the number of partitions in one answer about topics."""
+    """The answers of one cluster. `moved`: reassignments, by topic and partition; `configs`: by topic; `disks`: by
+    broker; `page`: the number of partitions in one answer about topics.
+    """
 
     topics: tuple[TopicAnswer, ...]
     moved: dict[tuple[str, int], Reassignment] = field(default_factory=dict)
@@ -45,7 +47,7 @@ class Answers:
     def without(self, name: str) -> Answers:
         """The answers to a user who may not see a topic: disks and reassignments know no such right."""
         configs = {topic: answer for topic, answer in self.configs.items() if topic != name}
-        return replace(self, topics=tuple(one for one in self.topics if one.name != name), configs=configs)
+        return replace(self, topics=tuple(topic for topic in self.topics if topic.name != name), configs=configs)
 
     def pages(self) -> list[tuple[TopicAnswer, ...]]:
         parts = [
@@ -57,15 +59,15 @@ class Answers:
 
 
 def collected(answers: Answers) -> Partitions:
-    found = Collected()
+    collector = Collected()
     for page in answers.pages():
-        found.add(page)
-    found.close()
-    found.add_reassignments(ListPartitionReassignmentsResponse(0, None, answers.moved))
-    found.add_configs(found.names, answers.configs)
+        collector.add(page)
+    collector.close()
+    collector.add_reassignments(ListPartitionReassignmentsResponse(0, None, answers.moved))
+    collector.add_configs(collector.names, answers.configs)
     for broker, directories in answers.disks.items():
-        found.check(broker, f"b{broker}:9092", DescribeLogDirsResponse(0, directories))
-    return found.partitions()
+        collector.check(broker, f"b{broker}:9092", DescribeLogDirsResponse(0, directories))
+    return collector.partitions()
 
 
 def minimum(value: str, source: int) -> ConfigAnswer:
@@ -73,7 +75,7 @@ def minimum(value: str, source: int) -> ConfigAnswer:
 
 
 def rows(partitions: Partitions) -> dict[tuple[str, int], Partition]:
-    return {(name, at): one for name, at, one in partitions.rows()}
+    return {(name, number): partition for name, number, partition in partitions.rows()}
 
 
 @st.composite
@@ -87,16 +89,16 @@ def clusters(draw: st.DrawFn) -> tuple[Answers, dict[tuple[str, int], Partition]
         partitions = []
         for at in range(draw(st.integers(1, 5))):
             replicas = draw(st.permutations(BROKERS))[: draw(st.integers(1, 4))]
-            in_sync = [one for one in replicas if draw(st.booleans())]
-            eligible = [one for one in replicas if one not in in_sync and draw(st.booleans())]
+            in_sync = [id_ for id_ in replicas if draw(st.booleans())]
+            eligible = [id_ for id_ in replicas if id_ not in in_sync and draw(st.booleans())]
             adding: list[int] = []
             removing: list[int] = []
             if draw(st.booleans()):
-                adding = [one for one in replicas if draw(st.booleans())]
-                removing = [one for one in replicas if one not in adding and draw(st.booleans())]
+                adding = [id_ for id_ in replicas if draw(st.booleans())]
+                removing = [id_ for id_ in replicas if id_ not in adding and draw(st.booleans())]
                 moved[name, at] = Reassignment(tuple(reversed(replicas)), tuple(adding), tuple(removing))
             leader = in_sync[0] if in_sync else -1
-            code = 0 if in_sync else 5
+            code = 0 if in_sync else 5  # LEADER_NOT_AVAILABLE
             partitions.append(PartitionAnswer(code, at, leader, at, tuple(replicas), tuple(in_sync), tuple(eligible)))
             truth[name, at] = Partition(
                 tuple(replicas), frozenset(in_sync), frozenset(eligible), frozenset(adding), frozenset(removing),
@@ -108,7 +110,7 @@ def clusters(draw: st.DrawFn) -> tuple[Answers, dict[tuple[str, int], Partition]
         source = draw(st.sampled_from([SET_ON_TOPIC, SettingSource.DEFAULT]))
         configs[name] = minimum("2", source)
     disks: dict[int, tuple[LogDir, ...]] = {
-        broker: (LogDir(0, "/data", {name: frozenset(found) for name, found in of_broker.items()}),)
+        broker: (LogDir(0, "/data", {name: frozenset(numbers) for name, numbers in of_broker.items()}),)
         for broker, of_broker in hosted.items()
     }
     return Answers(tuple(topics), moved, configs, disks, draw(st.integers(1, 4))), truth
@@ -119,15 +121,15 @@ def test_collected_answers_give_the_partitions_of_the_cluster(
     cluster: tuple[Answers, dict[tuple[str, int], Partition]],
 ) -> None:
     answers, truth = cluster
-    found = collected(answers)
-    assert rows(found) == truth
-    assert found.min_insync_replicas.topics == {
+    partitions = collected(answers)
+    assert rows(partitions) == truth
+    assert partitions.min_insync_replicas.topics == {
         name: 2 for name, answer in answers.configs.items() if answer.entries[MIN].source == SET_ON_TOPIC
     }
 
 
 @given(clusters(), st.data())
-def test_partitions_are_unknown_if_the_answer_of_one_topic_is_missing(
+def test_partitions_are_unknown_if_the_answer_about_one_topic_is_missing(
     cluster: tuple[Answers, dict[tuple[str, int], Partition]], data: st.DataObject
 ) -> None:
     answers, _ = cluster
@@ -166,19 +168,20 @@ def topic_with(*partitions: PartitionAnswer, code: int = 0, id_: uuid.UUID | Non
     return replace(WHOLE, topics=(TopicAnswer(code, "orders", id_, partitions),))
 
 
+# By case: the answer about a partition with offline replicas, and the replicas that count as in sync.
 AWAY: dict[str, tuple[PartitionAnswer, set[int]]] = {
     "in sync, and about to be taken out": (PartitionAnswer(0, 0, 1, 0, (1, 2, 3), (1, 2), offline=(2,)), {1}),
     "the leader itself": (PartitionAnswer(5, 0, -1, 0, (1, 2, 3), (1, 2), offline=(1,)), {2}),
     "out of sync already": (PartitionAnswer(0, 0, 1, 0, (1, 2, 3), (1, 3), offline=(2,)), {1, 3}),
     "the last of an ISR": (PartitionAnswer(5, 0, -1, 0, (1, 2, 3), (2,), offline=(1, 2)), {2}),
-    "a leader that is away": (PartitionAnswer(0, 0, 1, 0, (1, 2, 3), (1,), offline=(1,)), set()),
+    "the leader, which is still named": (PartitionAnswer(0, 0, 1, 0, (1, 2, 3), (1,), offline=(1,)), set()),
 }
 
 
 @pytest.mark.parametrize("name", AWAY)
 def test_a_replica_that_is_offline_is_not_in_sync_unless_it_is_the_last_of_an_isr(name: str) -> None:
-    told, in_sync = AWAY[name]
-    answers = Answers((TopicAnswer(0, "orders", ID, (told,)),), configs={"orders": minimum("2", SET_ON_TOPIC)})
+    partition, in_sync = AWAY[name]
+    answers = Answers((TopicAnswer(0, "orders", ID, (partition,)),), configs={"orders": minimum("2", SET_ON_TOPIC)})
     assert rows(collected(answers))["orders", 0].in_sync == in_sync
 
 
@@ -202,7 +205,7 @@ WRONG: dict[str, tuple[Answers, FailureKind, str]] = {
     "a move of other replicas": (
         replace(WHOLE, moved={("orders", 0): Reassignment((1, 3), (3,), ())}), FailureKind.STALE, "changed while",
     ),
-    "a move of a partition that is not told": (
+    "a move of a partition that is not listed": (
         replace(WHOLE, moved={("orders", 9): Reassignment((1, 3), (3,), ())}), FailureKind.STALE, "changed while",
     ),
     "no configs": (replace(WHOLE, configs={}), FailureKind.STALE, "min.insync.replicas of the topic orders"),
@@ -217,14 +220,16 @@ WRONG: dict[str, tuple[Answers, FailureKind, str]] = {
         "expected a number",
     ),
     "a disk that is broken": (
-        replace(WHOLE, disks={1: (LogDir(56, "/data", {}),)}), FailureKind.REJECTED, "in /data is unknown: error 56",
+        replace(WHOLE, disks={1: (LogDir(56, "/data", {}),)}),  # KAFKA_STORAGE_ERROR
+        FailureKind.REJECTED,
+        "in /data is unknown: error 56",
     ),
-    "a partition on a disk that was not told": (
+    "a disk with a partition that is not listed": (
         replace(WHOLE, disks={1: (LogDir(0, "/data", {"orders": frozenset({0, 2})}),)}),
         FailureKind.AUTHORIZATION,
         "broker 1 hosts partitions that are not shown to this user: of orders",
     ),
-    "two topics on a disk that were not told": (
+    "a disk with two topics that are not listed": (
         replace(WHOLE, disks={1: (LogDir(0, "/data", {"b": frozenset({0}), "a": frozenset({0})}),)}),
         FailureKind.AUTHORIZATION,
         "not shown to this user: of a and 1 more",
@@ -239,22 +244,27 @@ def test_inconsistent_answers_give_no_partitions(what: str) -> None:
         collected(answers)
     assert caught.value.failure.kind is kind
     assert words in caught.value.failure.message
-    assert len(collected(WHOLE)) == 2
+    assert len(collected(WHOLE)) == 2  # so only this inconsistency is the cause
 
 
 @pytest.mark.parametrize(
-    "ask",
+    "add_answer",
     [
-        lambda found: found.add_reassignments(ListPartitionReassignmentsResponse(31, "needs DESCRIBE permission", {})),
-        lambda found: found.check(1, "b1:9092", DescribeLogDirsResponse(31, ())),
+        lambda collector: collector.add_reassignments(
+            ListPartitionReassignmentsResponse(31, "needs DESCRIBE permission", {})
+        ),
+        lambda collector: collector.check(1, "b1:9092", DescribeLogDirsResponse(31, ())),
     ],
+    ids=["reassignments", "disks"],
 )
-def test_a_missing_right_on_the_cluster_comes_with_the_line_that_grants_it(ask: Callable[[Collected], None]) -> None:
-    found = Collected()
-    found.add(WHOLE.topics)
-    found.close()
+def test_the_failure_of_a_missing_right_on_the_cluster_has_the_command_that_grants_it(
+    add_answer: Callable[[Collected], None],
+) -> None:
+    collector = Collected()
+    collector.add(WHOLE.topics)
+    collector.close()
     with pytest.raises(Incomplete) as caught:
-        ask(found)
+        add_answer(collector)
     assert caught.value.failure.remedy == (
         "kafka-acls.sh --add --allow-principal User:NAME --operation Describe --cluster"
     )

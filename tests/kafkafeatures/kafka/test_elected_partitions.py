@@ -1,6 +1,6 @@
 """Partitions in ZooKeeper mode: they are read from the broker that is the controller, and in dual write from the log.
 
-Before the copy, the metadata log has no partitions, and must not be taken for a cluster without any.
+Before the copy, the metadata log has no partitions. This must not be taken for a cluster without partitions.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def in_zookeeper_mode(controller: int = 1) -> AsyncIterator[SimulatorServe
 
 
 async def read(server: SimulatorServer, **options: Any) -> Readings:
-    controllers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.CONTROLLER))
+    controllers = tuple(Address(node.host, node.port) for node in server.world.of_role(Role.CONTROLLER))
     async with Cluster(ClusterSettings(addresses(server), controllers), environment=SYSTEM) as cluster:
         return await cluster.read(partitions=True, **options)
 
@@ -71,7 +71,9 @@ async def test_in_zookeeper_mode_partitions_are_read_from_the_controller_broker(
 
 
 def in_world(server: SimulatorServer) -> dict[tuple[str, int], Any]:
-    return {(name, at): replace(one, partition_epoch=0) for name, at, one in server.world.image.partitions.rows()}
+    """The partitions of the simulated cluster; no answer of a broker has their epochs."""
+    rows = server.world.image.partitions.rows()
+    return {(name, number): replace(partition, partition_epoch=0) for name, number, partition in rows}
 
 
 async def test_only_the_controller_broker_is_asked_for_topics_again_before_each_restart() -> None:
@@ -86,10 +88,11 @@ async def test_only_the_controller_broker_is_asked_for_topics_again_before_each_
         asked = requests(metrics) - before
     assert 2 in in_sync(first)["orders", 0]
     assert 2 not in in_sync(again)["orders", 0]
+    # Reassignments are asked for before and after the topics; disks of each of the three brokers.
     assert (asked["Metadata"], asked["ListPartitionReassignments"], asked["DescribeLogDirs"]) == (1, 2, 3)
 
 
-async def refused(host: str, port: int) -> None:
+async def until_closed(host: str, port: int) -> None:
     """Wait until a stopped node has closed its port."""
     async with asyncio.timeout(5):
         while True:
@@ -103,17 +106,17 @@ async def refused(host: str, port: int) -> None:
 
 async def test_the_reading_before_a_restart_does_not_wait_for_stopped_controllers() -> None:
     async with in_zookeeper_mode() as server:
-        controllers = tuple(Address(one.host, one.port) for one in server.world.of_role(Role.CONTROLLER))
-        for one in server.world.of_role(Role.CONTROLLER):
-            server.world.stop(Role.CONTROLLER, one.id)
-            await refused(one.host, one.port)
+        controllers = tuple(Address(node.host, node.port) for node in server.world.of_role(Role.CONTROLLER))
+        for node in server.world.of_role(Role.CONTROLLER):
+            server.world.stop(Role.CONTROLLER, node.id)
+            await until_closed(node.host, node.port)
         async with Cluster(ClusterSettings(addresses(server), controllers), environment=SYSTEM) as cluster:
             first = await cluster.read(partitions=True, claim=elected())
 
-            async def waits() -> LogReading:
-                raise AssertionError("a log that no node leads to is waited for")
+            async def catch_up() -> LogReading:
+                raise AssertionError("the log is read, though no controller runs")
 
-            cluster._log.catch_up = waits  # type: ignore[method-assign]
+            cluster._log.catch_up = catch_up  # type: ignore[method-assign]
             again = await cluster.look_again(claim=elected())
     assert isinstance(again.log, Failure)
     assert in_sync(first) == in_sync(again)
@@ -152,21 +155,23 @@ async def test_in_dual_write_partitions_are_read_from_the_log_of_the_claiming_le
         assert world.active is not None
         of_leader = claimed(world.active, epoch=world.epoch)
         of_another = claimed(world.active, epoch=world.epoch - 1)
-        found = []
+        with_claim_of = []
         for claim in (of_leader, of_another):
-            readings = await cluster.read(partitions=True, claim=claim)
-            found.append(await cluster.look_again(claim=claim) if again else readings)
-    assert isinstance(found[0].partitions, PartitionsReading)
-    assert found[0].partitions.claim == of_leader
-    assert found[0].partitions.offset >= 0
-    assert failure(found[1]).kind is FailureKind.STALE
+            first = await cluster.read(partitions=True, claim=claim)
+            with_claim_of.append(await cluster.look_again(claim=claim) if again else first)
+    leader, another = with_claim_of
+    assert isinstance(leader.partitions, PartitionsReading)
+    assert leader.partitions.claim == of_leader
+    assert leader.partitions.offset >= 0
+    assert failure(another).kind is FailureKind.STALE
 
 
 async def test_brokers_in_zookeeper_mode_are_not_asked_in_place_of_a_log_that_cannot_be_read() -> None:
     async with served(DURING) as server:
         server.world.elected = 1
-        async with Cluster(ClusterSettings(addresses(server)), environment=SYSTEM) as cluster:
+        controllers = tuple(Address(node.host, node.port) for node in server.world.of_role(Role.CONTROLLER))
+        async with Cluster(ClusterSettings(addresses(server), controllers), environment=SYSTEM) as cluster:
             cluster._log.catch_up = denied  # type: ignore[method-assign]
             readings = await cluster.read(partitions=True, claim=claimed())
-    assert failure(readings).kind in (FailureKind.AUTHORIZATION, FailureKind.NOT_ASKED)
+    assert failure(readings).kind is FailureKind.AUTHORIZATION
     assert "while a migration from ZooKeeper is open" in failure(readings).message

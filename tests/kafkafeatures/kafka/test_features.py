@@ -1,3 +1,5 @@
+"""UpdateFeatures: its route, its dry run, the request that changes a level, and what each reply to it means."""
+
 from __future__ import annotations
 
 import asyncio
@@ -45,7 +47,7 @@ DIRECT = AddressRoute(at(3002), (at(1),))
 
 
 def answering(reply: Any, through_broker: Any = OK) -> Cluster:
-    """A cluster whose controllers, and brokers, answer UpdateFeatures in this way."""
+    """A cluster whose controllers answer UpdateFeatures with `reply`, and its brokers with `through_broker`."""
     cluster = whole()
     for host in CONTROLLERS:
         cluster.nodes[at(host.id)].answers[UpdateFeaturesRequest] = reply
@@ -55,6 +57,7 @@ def answering(reply: Any, through_broker: Any = OK) -> Cluster:
 
 
 def updates(cluster: Cluster) -> dict[int, list[UpdateFeaturesRequest]]:
+    """The UpdateFeatures requests that were sent, dry runs too, by the port of the node."""
     sent = {a.port: [m for m in n.asked if isinstance(m, UpdateFeaturesRequest)] for a, n in cluster.nodes.items()}
     return {port: messages for port, messages in sent.items() if messages}
 
@@ -64,12 +67,12 @@ async def update_feature(pool: Pool, way: AddressRoute, change: UpdateFeature) -
         return request if isinstance(request, NotSent) else await request.send(lambda: None)
 
 
-async def sent(cluster: Cluster, way: AddressRoute = DIRECT, change: UpdateFeature = RAISE) -> Any:
+async def send(cluster: Cluster, way: AddressRoute = DIRECT, change: UpdateFeature = RAISE) -> Any:
     async with cluster.pool(settings()) as pool:
         return await update_feature(pool, way, change)
 
 
-async def asked(cluster: Cluster, way: AddressRoute = DIRECT, changes: tuple[UpdateFeature, ...] = (RAISE,)) -> Any:
+async def dry_run(cluster: Cluster, way: AddressRoute = DIRECT, changes: tuple[UpdateFeature, ...] = (RAISE,)) -> Any:
     async with cluster.pool(settings()) as pool:
         return await validate(pool, way, changes)
 
@@ -81,16 +84,18 @@ async def asked(cluster: Cluster, way: AddressRoute = DIRECT, changes: tuple[Upd
     "reply",
     [
         pytest.param(OK, id="no text"),
-        pytest.param(UpdateFeaturesResponse(0, "", {}), id="the top level of 3.9"),
-        pytest.param(UpdateFeaturesResponse(0, None, {"metadata.version": (0, "NONE")}), id="version 1 to 4.x"),
-        pytest.param(UpdateFeaturesResponse(0, "", {"metadata.version": (0, None)}), id="version 1 to 3.9"),
+        pytest.param(UpdateFeaturesResponse(0, "", {}), id="empty text, as of Kafka 3.9"),
+        pytest.param(
+            UpdateFeaturesResponse(0, None, {"metadata.version": (0, "NONE")}), id="response version 1 of Kafka 4"
+        ),
+        pytest.param(UpdateFeaturesResponse(0, "", {"metadata.version": (0, None)}), id="response version 1 of 3.9"),
     ],
 )
 def test_success_is_code_0_whatever_the_text_says(reply: UpdateFeaturesResponse) -> None:
     assert outcome(reply, RAISE, at(1)) == Applied()
 
 
-def test_a_top_level_0_of_3_9_does_not_hide_the_code_of_the_feature() -> None:
+def test_code_0_of_a_whole_response_of_kafka_3_9_does_not_hide_the_code_of_a_feature() -> None:
     text = "Invalid update version 27 for feature metadata.version. Local controller 1 only supports versions 1-21"
     reply = UpdateFeaturesResponse(0, "", {"metadata.version": (95, text)})
     assert outcome(reply, RAISE, at(1)) == Rejected(95, text)
@@ -102,8 +107,8 @@ def test_a_reply_about_other_features_leaves_the_outcome_unknown() -> None:
 
 
 def test_a_missing_right_is_reported_without_the_controllers_request_object() -> None:
-    said = "Request Request(processor=1, session=Session@32f440ed, envelope=None) needs ALTER permission."
-    result = outcome(UpdateFeaturesResponse(31, said, {}), RAISE, at(1))
+    message = "Request Request(processor=1, session=Session@32f440ed, envelope=None) needs ALTER permission."
+    result = outcome(UpdateFeaturesResponse(31, message, {}), RAISE, at(1))
     assert isinstance(result, Rejected)
     assert result.message == (
         "UpdateFeatures needs ALTER on the cluster, which this user does not have; "
@@ -117,11 +122,11 @@ def test_a_change_that_the_controller_refused_is_rejected(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [41, 7, -1, 96, 13, 999])
-@pytest.mark.parametrize("level", ["top", "feature"])
-def test_any_other_error_code_leaves_the_outcome_unknown(code: int, level: str) -> None:
+@pytest.mark.parametrize("code_of", ["response", "feature"])
+def test_any_other_error_code_leaves_the_outcome_unknown(code: int, code_of: str) -> None:
     reply = (
         UpdateFeaturesResponse(code, "text", {})
-        if level == "top"
+        if code_of == "response"
         else UpdateFeaturesResponse(0, None, {"metadata.version": (code, "text")})
     )
     result = outcome(reply, RAISE, at(1))
@@ -136,17 +141,17 @@ def test_a_refusal_without_a_message_is_named_by_its_error_code() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_UPDATE_VERSION, ErrorCode.REQUEST_TIMED_OUT])
 async def test_terminal_control_sequences_are_removed_from_messages_of_the_server(code: int) -> None:
-    evil, tame = "no\x1b]52;c;cm0=\x07\x9b2J\u202e\nall is well", "no�]52;c;cm0=��2J� all is well"
-    reply = UpdateFeaturesResponse(code, evil, {})
+    sent, shown = "no\x1b]52;c;cm0=\x07\x9b2J\u202e\nall is well", "no�]52;c;cm0=��2J� all is well"
+    reply = UpdateFeaturesResponse(code, sent, {})
     ended = outcome(reply, RAISE, at(1))
     assert isinstance(ended, Rejected | OutcomeUnknown)
-    assert (ended.message if isinstance(ended, Rejected) else ended.reason).endswith(tame)
-    verdict = await asked(answering(reply, through_broker=reply))
-    assert tame in (verdict.message if isinstance(verdict, DryRunRejected) else verdict.reason)
-    for answered in (code, ErrorCode.NOT_LEADER_OR_FOLLOWER):
-        assert tame in refused("DescribeQuorum", at(1), answered, evil).message
-    for error in (ServerError(code, evil), AuthenticationFailed(f"PLAIN: {evil}")):
-        assert tame in to_failure(error, "h:1").message
+    assert (ended.message if isinstance(ended, Rejected) else ended.reason).endswith(shown)
+    verdict = await dry_run(answering(reply, through_broker=reply))
+    assert shown in (verdict.message if isinstance(verdict, DryRunRejected) else verdict.reason)
+    for code_of_quorum in (code, ErrorCode.NOT_LEADER_OR_FOLLOWER):
+        assert shown in refused("DescribeQuorum", at(1), code_of_quorum, sent).message
+    for error in (ServerError(code, sent), AuthenticationFailed(f"PLAIN: {sent}")):
+        assert shown in to_failure(error, "h:1").message
 
 
 # --- what is sent ---
@@ -182,7 +187,7 @@ def test_a_request_that_must_not_be_sent_cannot_be_built(
 
 async def test_a_change_goes_to_the_active_controller() -> None:
     cluster = answering(OK)
-    assert await sent(cluster) == Applied()
+    assert await send(cluster) == Applied()
     assert updates(cluster) == {
         3002: [UpdateFeaturesRequest((("metadata.version", 27, UPGRADE),), validate_only=False)]
     }
@@ -192,16 +197,18 @@ async def test_a_change_that_failed_at_the_active_controller_is_not_sent_through
     """The route is recorded before a change is sent, as an unknown outcome is settled in another way for each route."""
     cluster = answering(OK)
     cluster.nodes[at(3002)].refuses = Disconnected
-    assert isinstance(await sent(cluster), NotSent)
+    assert isinstance(await send(cluster), NotSent)
     assert list(updates(cluster)) == []
 
 
 @pytest.mark.parametrize(
-    "reply", [HANG, Disconnected, UpdateFeaturesResponse(41, "No controller appears to be active.", {})]
+    "reply",
+    [HANG, Disconnected, UpdateFeaturesResponse(41, "No controller appears to be active.", {})],
+    ids=["no reply", "disconnected", "NOT_CONTROLLER"],
 )
 async def test_a_change_that_may_have_been_sent_is_never_sent_again(reply: Any) -> None:
     cluster = answering(reply)
-    assert isinstance(await sent(cluster), OutcomeUnknown)
+    assert isinstance(await send(cluster), OutcomeUnknown)
     assert {port: len(messages) for port, messages in updates(cluster).items()} == {3002: 1}
 
 
@@ -209,16 +216,16 @@ async def test_no_change_is_sent_to_a_node_without_the_api_update_features() -> 
     cluster = answering(OK)
     for node in cluster.nodes.values():
         node.apis = {key: versions for key, versions in CONTROLLER_APIS.items() if key != 57}
-    result = await sent(cluster)
+    result = await send(cluster)
     assert isinstance(result, NotSent)
     assert "node:3002" in result.reason
 
 
-async def test_no_change_is_sent_if_no_node_can_be_reached() -> None:
-    result = await sent(Cluster({}))
+async def test_no_change_is_sent_if_no_node_can_be_reached_or_no_address_is_known() -> None:
+    result = await send(Cluster({}))
     assert isinstance(result, NotSent)
-    assert isinstance(await asked(Cluster({})), DryRunUnavailable)
-    assert isinstance(await sent(whole(), AddressRoute(None)), NotSent)
+    assert isinstance(await dry_run(Cluster({})), DryRunUnavailable)
+    assert isinstance(await send(whole(), AddressRoute(None)), NotSent)
 
 
 async def test_no_change_is_sent_through_a_broker_while_no_controller_is_active() -> None:
@@ -283,37 +290,44 @@ async def test_the_route_goes_through_brokers_if_controllers_cannot_be_reached()
 async def test_one_dry_run_asks_about_all_changes_together() -> None:
     cluster = answering(OK)
     both = (RAISE, UpdateFeature("group.version", 0, 1))
-    assert await asked(cluster, changes=both) == DryRunAccepted()
+    assert await dry_run(cluster, changes=both) == DryRunAccepted()
     (request,) = updates(cluster)[3002]
     assert request.validate_only
     assert len(request.updates) == 2
 
 
 async def test_a_refusal_is_a_verdict_in_the_controllers_words() -> None:
-    assert await asked(answering(REFUSED)) == DryRunRejected(95, str(REFUSED.error_message))
+    assert await dry_run(answering(REFUSED)) == DryRunRejected(95, str(REFUSED.error_message))
 
 
 async def test_a_dry_run_on_3_9_reports_every_refused_feature() -> None:
     reply = UpdateFeaturesResponse(0, "", {"a": (95, "first"), "b": (0, None), "c": (95, "second")})
-    assert await asked(answering(reply)) == DryRunRejected(95, "first; second")
+    assert await dry_run(answering(reply)) == DryRunRejected(95, "first; second")
 
 
 async def test_a_missing_right_is_no_verdict() -> None:
-    verdict = await asked(answering(UpdateFeaturesResponse(31, "Cluster authorization failed.", {})))
+    verdict = await dry_run(answering(UpdateFeaturesResponse(31, "Cluster authorization failed.", {})))
     assert isinstance(verdict, DryRunUnavailable)
     assert verdict.rights
     assert "ALTER" in verdict.reason
 
 
-@pytest.mark.parametrize("reply", [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected])
+NO_VERDICTS = pytest.mark.parametrize(
+    "reply",
+    [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected],
+    ids=["NOT_CONTROLLER", "no reply", "disconnected"],
+)
+
+
+@NO_VERDICTS
 async def test_a_dry_run_without_a_verdict_is_repeated_at_a_broker(reply: Any) -> None:
     cluster = answering(reply)
-    assert await asked(cluster) == DryRunAccepted()
+    assert await dry_run(cluster) == DryRunAccepted()
     assert set(updates(cluster)) == {3002, 1}
 
 
-@pytest.mark.parametrize("reply", [UpdateFeaturesResponse(41, "moved", {}), HANG, Disconnected])
-async def test_a_direct_dry_run_is_answered_by_no_broker(reply: Any) -> None:
+@NO_VERDICTS
+async def test_a_direct_dry_run_without_a_verdict_is_not_repeated_at_a_broker(reply: Any) -> None:
     """A broker may forward to a former controller, which does not have the latest records."""
     cluster = answering(reply)
     async with cluster.pool(settings()) as pool:
@@ -329,7 +343,7 @@ async def test_even_a_direct_dry_run_asks_a_broker_if_no_address_of_the_active_c
 
 
 async def test_an_unavailable_dry_run_has_the_reason_of_each_node() -> None:
-    verdict = await asked(answering(UpdateFeaturesResponse(41, "moved", {}), Disconnected))
+    verdict = await dry_run(answering(UpdateFeaturesResponse(41, "moved", {}), Disconnected))
     assert isinstance(verdict, DryRunUnavailable)
     assert not verdict.rights
     assert "NOT_CONTROLLER (41): moved" in verdict.reason
@@ -356,10 +370,10 @@ async def test_a_dry_run_uses_an_open_connection_and_a_change_a_new_one() -> Non
         assert len(cluster.connects) == before + 1
 
 
-# --- read back ---
+# --- levels after a change ---
 
 
-async def test_levels_are_read_afresh_also_on_a_connection_that_was_idle() -> None:
+async def test_levels_are_read_again_also_on_a_connection_that_stayed_open() -> None:
     cluster = Cluster({at(1): Node(CONTROLLER_APIS, {DescribeQuorumRequest: standby()})})
     async with cluster.pool(settings()) as pool:
         for _ in range(3):

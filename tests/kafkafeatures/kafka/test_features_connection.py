@@ -1,4 +1,4 @@
-"""The connection that carries a change: what its node says of the level, and what is not sent over it."""
+"""The connection over which a change is sent: its node is asked for the level first, and some changes are not sent."""
 
 from typing import Any
 
@@ -25,13 +25,15 @@ from kafkafeatures.kafka.wire.messages import (
 )
 from tests.kafkafeatures.kafka.scripted import HANG, Cluster, at
 from tests.kafkafeatures.kafka.test_directory import settings
-from tests.kafkafeatures.kafka.test_features import DIRECT, OK, RAISE, REFUSED, answering, sent, update_feature, updates
+from tests.kafkafeatures.kafka.test_features import DIRECT, OK, RAISE, REFUSED, answering, send, update_feature, updates
 
 # --- the connection comes first ---
 
 
-def says(cluster: Cluster, level: int | None, *, epoch: int = 5, feature: str = "metadata.version") -> None:
-    """Make all nodes give this answer from now on."""
+def set_level(cluster: Cluster, level: int | None, *, epoch: int = 5, feature: str = "metadata.version") -> None:
+    """Make all nodes report this level from now on. `level`: None where they report no level of any feature; `epoch`:
+    -1 if they do not know the levels.
+    """
     for node in cluster.nodes.values():
         node.finalized, node.epoch = {} if level is None else {feature: level}, epoch
 
@@ -79,10 +81,10 @@ LOWER = UpdateFeature("share.version", 1, 0)
 
 @pytest.mark.parametrize("way", [DIRECT, AddressRoute(None, (at(1),))], ids=["controller", "broker"])
 async def test_a_change_that_starts_from_another_level_than_its_connection_says_is_not_sent(way: AddressRoute) -> None:
-    """A downgrade 2 -> 0 would go out under the consent 1 -> 0."""
+    """Otherwise a downgrade 2 -> 0 would be sent with the consent to 1 -> 0."""
     cluster = answering(OK)
-    says(cluster, 2, feature="share.version")
-    outcome = await sent(cluster, way, LOWER)
+    set_level(cluster, 2, feature="share.version")
+    outcome = await send(cluster, way, LOWER)
     assert isinstance(outcome, NotSent)
     assert "share.version is at 2 by now, not at 1" in outcome.reason
     assert updates(cluster) == {}
@@ -90,39 +92,45 @@ async def test_a_change_that_starts_from_another_level_than_its_connection_says_
 
 async def test_a_change_is_not_sent_if_the_level_moved_while_the_intent_was_written() -> None:
     cluster = answering(OK)
-    says(cluster, 1, feature="share.version")
+    set_level(cluster, 1, feature="share.version")
     async with cluster.pool(settings()) as pool, prepared(pool, DIRECT, LOWER) as request:
         assert not isinstance(request, NotSent)
-        says(cluster, 2, feature="share.version")
+        set_level(cluster, 2, feature="share.version")
         assert isinstance(await request.send(lambda: None), NotSent)
     assert updates(cluster) == {}
 
 
-async def test_a_level_that_its_node_does_not_show_yet_stops_a_downgrade_too() -> None:
-    """The controller knows what it has just written; what it says of its levels follows."""
+async def test_a_downgrade_is_not_sent_if_the_level_was_raised_but_its_node_does_not_report_it_yet() -> None:
+    """The controller reports a new level a moment after it has written it. A dry run that raises the feature to the
+    former level shows it: the controller refuses this at once.
+    """
     cluster = answering(lambda request: REFUSED if request.validate_only else OK)
-    says(cluster, 1, feature="share.version")
-    outcome = await sent(cluster, change=LOWER)
+    set_level(cluster, 1, feature="share.version")
+    outcome = await send(cluster, change=LOWER)
     assert isinstance(outcome, NotSent)
     assert "share.version may not be at 1 any more" in outcome.reason
-    (asked,) = updates(cluster)[3002]
-    assert asked == UpdateFeaturesRequest((("share.version", 1, UPGRADE),), validate_only=True)
+    (request,) = updates(cluster)[3002]
+    assert request == UpdateFeaturesRequest((("share.version", 1, UPGRADE),), validate_only=True)
 
 
-@pytest.mark.parametrize("reply", [HANG, Disconnected, UpdateFeaturesResponse(41, "moved", {})])
+@pytest.mark.parametrize(
+    "reply",
+    [HANG, Disconnected, UpdateFeaturesResponse(41, "moved", {})],
+    ids=["no reply", "disconnected", "NOT_CONTROLLER"],
+)
 async def test_a_downgrade_is_not_sent_if_the_current_level_is_unknown(reply: Any) -> None:
     cluster = answering(lambda request: reply)
-    says(cluster, 1, feature="share.version")
+    set_level(cluster, 1, feature="share.version")
     async with cluster.pool(settings(request_timeout=0.1)) as pool:
         assert isinstance(await update_feature(pool, DIRECT, LOWER), NotSent)
-    assert all(one.validate_only for one in updates(cluster)[3002])
+    assert all(request.validate_only for request in updates(cluster)[3002])
 
 
 async def test_a_feature_that_the_node_does_not_list_is_at_level_0() -> None:
     cluster = answering(OK)
-    says(cluster, None)
-    assert isinstance(await sent(cluster, change=LOWER), NotSent)
-    assert await sent(cluster, change=UpdateFeature("share.version", 0, 1)) == Applied()
+    set_level(cluster, None)
+    assert isinstance(await send(cluster, change=LOWER), NotSent)
+    assert await send(cluster, change=UpdateFeature("share.version", 0, 1)) == Applied()
 
 
 @pytest.mark.parametrize(
@@ -131,19 +139,20 @@ async def test_a_feature_that_the_node_does_not_list_is_at_level_0() -> None:
         (DIRECT, LOWER, -1),
         (AddressRoute(None, (at(1),)), UpdateFeature("kraft.version", 0, 1), 5),
     ],
-    ids=["a node that knows no levels yet", "kraft.version, of which brokers say what they like"],
+    ids=["a node that knows no levels yet", "kraft.version, of which brokers may report another level"],
 )
-async def test_a_change_is_sent_by_the_level_read_before_if_the_connection_shows_none(
+async def test_a_change_is_sent_if_the_node_of_its_connection_cannot_tell_the_level(
     way: AddressRoute, change: UpdateFeature, epoch: int
 ) -> None:
+    """The level 3 that the node reports does not count: the change starts from the level of the last reading."""
     cluster = answering(OK)
-    says(cluster, 3, epoch=epoch, feature=change.feature)
-    assert await sent(cluster, way, change) == Applied()
+    set_level(cluster, 3, epoch=epoch, feature=change.feature)
+    assert await send(cluster, way, change) == Applied()
 
 
 @pytest.mark.parametrize("role", Role)
 async def test_no_change_is_sent_to_an_address_that_now_belongs_to_another_node(role: Role) -> None:
-    """Asked by name in the request that asks for the level, and so at no cost."""
+    """The request for the level names the expected node, so this check needs no request of its own."""
     cluster = answering(OK)
     async with cluster.pool(settings(servers=(1,), controllers=(3002,))) as pool:
         way = route(await probe_cluster(pool))

@@ -43,8 +43,8 @@ async def test_uncommitted_records_are_not_applied_until_the_high_watermark_cove
     assert (await log.catch_up()).image.features["metadata.version"] == 20
     quorum.leader.high_watermark = 3
     assert (await log.catch_up()).image.features["metadata.version"] == 21
-    asked = [one.fetch_offset for one in quorum.leader.asked if isinstance(one, FetchRequest)]
-    assert asked[-1] == 3  # it was not fetched twice
+    offsets = [request.fetch_offset for request in quorum.leader.asked if isinstance(request, FetchRequest)]
+    assert offsets[-1] == 3  # the record was not fetched again
 
 
 async def test_truncated_uncommitted_records_are_dropped(quorum: Quorum) -> None:
@@ -116,10 +116,10 @@ async def test_the_amount_of_uncommitted_records_kept_is_bounded(
     log = quorum.log()
     for _ in range(10):
         assert (await log.catch_up()).image.features["metadata.version"] == 20
-    asked = [one for one in quorum.leader.asked if isinstance(one, FetchRequest)]
-    # The tail is full: later requests ask for one byte only, to learn the high watermark.
-    assert asked[-1].fetch_offset == asked[-2].fetch_offset < quorum.leader.end
-    assert asked[-1].max_bytes == 1
+    requests = [request for request in quorum.leader.asked if isinstance(request, FetchRequest)]
+    # No more records are kept: later requests ask for one byte only, to learn the high watermark.
+    assert requests[-1].fetch_offset == requests[-2].fetch_offset < quorum.leader.end
+    assert requests[-1].max_bytes == 1
     quorum.leader.high_watermark = quorum.leader.end
     assert (await log.catch_up()).image.features["metadata.version"] == 26
 
@@ -131,9 +131,9 @@ async def test_a_snapshot_is_fetched_in_parts_and_again_if_it_was_deleted_meanwh
     quorum.leader.vanish = 1
     reading = await quorum.log(part=64).catch_up()
     assert levels(reading.image)["metadata.version"] == 20
-    parts = [one for one in quorum.leader.asked if isinstance(one, FetchSnapshotRequest)]
-    assert [(one.snapshot_id.offset, one.position) for one in parts[:3]] == [(2, 0), (2, 64), (3, 0)]
-    assert [one.position for one in parts[2:]] == list(range(0, len(small), 64))
+    parts = [request for request in quorum.leader.asked if isinstance(request, FetchSnapshotRequest)]
+    assert [(part.snapshot_id.offset, part.position) for part in parts[:3]] == [(2, 0), (2, 64), (3, 0)]
+    assert [part.position for part in parts[2:]] == list(range(0, len(small), 64))
     assert quorum.connects == 3  # one to each controller, to find the leader
 
 
@@ -144,11 +144,11 @@ async def test_a_wrong_part_of_a_snapshot_is_not_used(quorum: Quorum, wrong: dic
     quorum.leader.snapshots = [(OffsetAndEpoch(2, 5), snapshot(level("metadata.version", 20)))]
     quorum.leader.spoil = lambda response: replace(response, **wrong)
     assert levels((await quorum.log(part=64).catch_up()).image) == {"metadata.version": 20}
-    parts = [one for one in quorum.leader.asked if isinstance(one, FetchSnapshotRequest)]
-    assert [one.position for one in parts].count(0) == 2
+    parts = [request for request in quorum.leader.asked if isinstance(request, FetchSnapshotRequest)]
+    assert [part.position for part in parts].count(0) == 2  # it was fetched again from the start
 
 
-async def test_a_snapshot_replaces_uncommitted_records(quorum: Quorum) -> None:
+async def test_a_snapshot_replaces_uncommitted_records_that_were_kept(quorum: Quorum) -> None:
     leader, log = quorum.leader, quorum.log()
     leader.append(level("metadata.version", 21), committed=False)
     await log.catch_up()
@@ -170,7 +170,8 @@ async def test_a_damaged_batch_is_not_applied_and_the_log_is_read_anew(quorum: Q
     quorum.leader.asked.clear()
     quorum.leader.log[-1] = (last, data)
     assert (await log.catch_up()).image.features["metadata.version"] == 21
-    assert 0 in [one.fetch_offset for one in quorum.leader.asked if isinstance(one, FetchRequest) and one.max_bytes > 1]
+    requests = [request for request in quorum.leader.asked if isinstance(request, FetchRequest)]
+    assert 0 in [request.fetch_offset for request in requests if request.max_bytes > 1]
 
 
 async def test_a_log_is_read_anew_if_the_fetch_offset_is_out_of_range(quorum: Quorum) -> None:
@@ -189,12 +190,12 @@ async def test_a_high_watermark_beyond_the_served_records_makes_the_reading_stal
         await quorum.log().catch_up()
 
 
-async def test_following_a_log_gives_each_image_until_the_majority_is_gone(quorum: Quorum) -> None:
+async def test_a_growing_log_is_read_until_no_majority_follows_the_leader(quorum: Quorum) -> None:
     quorum.leader.grows = True
     log = quorum.log()
     seen = [(await log.catch_up()).image.offset for _ in range(5)]
     quorum.leader.grows = False
-    quorum.leader.fetched = {1: 0, 2: 5000, 3: 5000}
+    quorum.leader.fetched = {1: 0, 2: 5000, 3: 5000}  # voters 2 and 3 fetched 5 s ago
     with pytest.raises(Stale):
         await log.catch_up()
     assert seen == sorted(set(seen))

@@ -69,33 +69,35 @@ async def test_the_snapshot_interval_is_read_from_an_identified_node(
 ) -> None:
     cluster = Cluster({at(1): node_with_interval(text)})
     async with cluster.pool(settings(servers=(1,))) as pool:
-        found = await Identities(pool).prove(asked(1), UNREAD, NAMES)
-    seen = next(one for one in observe(found, UNREAD).nodes if one.id == 1)
-    assert (seen.proved_at, interval_of(seen)) == ("10.0.0.1", interval)
+        found = await Identities(pool).prove(probed(1), UNREAD, NAMES)
+    observed = next(node for node in observe(found, UNREAD).nodes if node.id == 1)
+    assert (observed.proved_at, interval_of(observed)) == ("10.0.0.1", interval)
 
 
-def asked(*ports: int, keys: tuple[int, ...] = (18, 32)) -> ClusterProbe:
+def probed(*ports: int, keys: tuple[int, ...] = (18, 32)) -> ClusterProbe:
+    """Brokers that have answered; the id of each is its port. `keys`: the APIs that they know (32: DescribeConfigs)."""
     return probe(*(ProbedNode(port, Role.BROKER, "node", port, answer(keys=keys), NOW) for port in ports))
 
 
 async def proved(cluster: Cluster, found: ClusterProbe) -> list[str]:
+    """Where each node of the probe confirmed its id: all scripted nodes are at 10.0.0.1. Empty: it did not."""
     async with cluster.pool(settings(servers=(1,))) as pool:
-        return [one.proved_at for one in (await Identities(pool).prove(found, UNREAD, NAMES)).nodes]
+        return [node.proved_at for node in (await Identities(pool).prove(found, UNREAD, NAMES)).nodes]
 
 
 async def test_a_node_is_identified_by_the_node_id_in_its_own_config() -> None:
     cluster = Cluster({at(1): node(1), at(2): node(7)})
-    assert await proved(cluster, asked(1, 2)) == ["10.0.0.1", ""]
+    assert await proved(cluster, probed(1, 2)) == ["10.0.0.1", ""]
 
 
 async def test_a_node_that_refuses_or_does_not_answer_is_not_identified() -> None:
     """Nodes that do not know DescribeConfigs, were silent, or told no id are not asked at all."""
     denied, gone = node(1, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), Node(APIS, {DescribeConfigsRequest: HANG})
-    assert await proved(Cluster({at(1): denied}), asked(1)) == [""]
-    assert await proved(Cluster({at(1): gone}), asked(1)) == [""]
-    assert await proved(Cluster({}), asked(1)) == [""]
+    assert await proved(Cluster({at(1): denied}), probed(1)) == [""]
+    assert await proved(Cluster({at(1): gone}), probed(1)) == [""]
+    assert await proved(Cluster({}), probed(1)) == [""]
     cluster = Cluster({at(1): node(1)})
-    assert await proved(cluster, asked(1, keys=(18,))) == [""]
+    assert await proved(cluster, probed(1, keys=(18,))) == [""]
     silent = probe(ProbedNode(1, Role.BROKER, "node", 1, SILENT, NOW))
     unnamed = probe(ProbedNode(None, Role.CONTROLLER, "node", 1, answer(keys=(32,)), NOW))
     assert await proved(cluster, silent) == [""]
@@ -112,7 +114,7 @@ async def test_an_identification_is_kept_for_one_process_of_a_node() -> None:
     async with cluster.pool(settings(servers=(1,))) as pool:
         identities = Identities(pool)
         for log, expected in ((first, 1), (first, 1), (second, 2), (UNREAD, 3), (UNREAD, 4)):
-            assert [one.proved_at for one in (await identities.prove(asked(1), log, NAMES)).nodes] == ["10.0.0.1"]
+            assert [node.proved_at for node in (await identities.prove(probed(1), log, NAMES)).nodes] == ["10.0.0.1"]
             assert len(cluster.nodes[at(1)].asked) == expected
 
 
@@ -127,23 +129,23 @@ async def test_every_broker_is_identified_again_in_each_reading_during_a_migrati
     async with cluster.pool(settings(servers=(1,))) as pool:
         identities = Identities(pool)
         for expected in (1, 2):
-            await identities.prove(asked(1), log, NAMES)
+            await identities.prove(probed(1), log, NAMES)
             assert len(cluster.nodes[at(1)].asked) == expected
 
 
 async def test_dynamic_settings_are_read_each_time_and_static_ones_once() -> None:
-    told = {MIN_INSYNC_REPLICAS: ConfigEntry("2", SettingSource.ALL_BROKERS, {SettingSource.ALL_BROKERS: "2"})}
-    told[SNAPSHOT_INTERVAL] = ConfigEntry("0", SettingSource.FILE, {SettingSource.FILE: "0"}, is_read_only=True)
+    entries = {MIN_INSYNC_REPLICAS: ConfigEntry("2", SettingSource.ALL_BROKERS, {SettingSource.ALL_BROKERS: "2"})}
+    entries[SNAPSHOT_INTERVAL] = ConfigEntry("0", SettingSource.FILE, {SettingSource.FILE: "0"}, is_read_only=True)
 
     def configs(request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-        return DescribeConfigsResponse({"1": ConfigAnswer(0, None, {key: told[key] for key in request.keys})})
+        return DescribeConfigsResponse({"1": ConfigAnswer(0, None, {key: entries[key] for key in request.keys})})
 
     cluster = Cluster({at(1): Node(APIS, {DescribeConfigsRequest: configs})})
     log = LogReading(image(brokers={1: (NEW, False)}), 100, 3001, 4, NOW)
     async with cluster.pool(settings(servers=(1,))) as pool:
         identities = Identities(pool)
         for names, expected in ((NAMES | {MIN_INSYNC_REPLICAS}, 1), (NAMES, 1), (NAMES | {MIN_INSYNC_REPLICAS}, 2)):
-            (found,) = (await identities.prove(asked(1), log, names)).nodes
+            (found,) = (await identities.prove(probed(1), log, names)).nodes
             assert names <= found.settings.keys()
             assert len(cluster.nodes[at(1)].asked) == expected
 
@@ -158,7 +160,7 @@ async def test_only_the_source_of_a_secret_setting_is_kept() -> None:
 
     cluster = Cluster({at(1): Node(APIS, {DescribeConfigsRequest: configs})})
     async with cluster.pool(settings(servers=(1,))) as pool:
-        found = await Identities(pool).prove(asked(1), UNREAD, frozenset({"ssl.key.password"}))
-    (one,) = found.nodes
-    assert one.settings == {"ssl.key.password": Setting(SettingSource.FILE, None, is_secret=True, is_read_only=True)}
+        found = await Identities(pool).prove(probed(1), UNREAD, frozenset({"ssl.key.password"}))
+    (broker,) = found.nodes
+    assert broker.settings == {"ssl.key.password": Setting(SettingSource.FILE, None, is_secret=True, is_read_only=True)}
     assert "hunter2" not in repr(found)

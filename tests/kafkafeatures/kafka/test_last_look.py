@@ -23,8 +23,8 @@ from tests.kafkafeatures.kafka.test_partitions import CLUSTER, addresses
 from tests.kafkasim.clusters import served
 
 
-class Late:
-    """A clock that a test sets forward by `seconds`, as if it had waited for a silent node."""
+class LateClock:
+    """A clock that is ahead by `seconds`, which a test sets as if it had waited for a slow node."""
 
     seconds = 0.0
 
@@ -34,7 +34,8 @@ class Late:
 
 def in_sync(readings: Readings) -> dict[tuple[str, int], frozenset[int]]:
     assert isinstance(readings.partitions, PartitionsReading), readings.partitions
-    return {(name, at): frozenset(one.in_sync) for name, at, one in readings.partitions.partitions.rows()}
+    rows = readings.partitions.partitions.rows()
+    return {(name, number): frozenset(partition.in_sync) for name, number, partition in rows}
 
 
 async def fall_behind(server: SimulatorServer) -> None:
@@ -47,7 +48,9 @@ async def fall_behind(server: SimulatorServer) -> None:
 
 
 @contextmanager
-def silent(cluster: Cluster, late: Late, server: SimulatorServer, patch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def with_slow_node(
+    cluster: Cluster, clock: LateClock, server: SimulatorServer, patch: pytest.MonkeyPatch
+) -> Iterator[list[int]]:
     """Delay the first answer of a node to half a minute after the log was read; meanwhile broker 2 falls out of sync.
     Yields the offsets up to which the log was read.
     """
@@ -63,8 +66,8 @@ def silent(cluster: Cluster, late: Late, server: SimulatorServer, patch: pytest.
     async def probed(pool: Pool, address: Address, role: Role) -> NodeAnswer | Failure:
         answer = await ask(pool, address, role)
         await was_read.wait()
-        if not late.seconds:
-            late.seconds = 30.0
+        if not clock.seconds:
+            clock.seconds = 30.0
             await fall_behind(server)
         return answer
 
@@ -76,14 +79,14 @@ def silent(cluster: Cluster, late: Late, server: SimulatorServer, patch: pytest.
 async def test_partitions_are_from_the_end_of_a_reading_however_long_it_waits_for_a_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    late = Late()
+    clock = LateClock()
     async with (
         served(CLUSTER) as server,
-        Cluster(ClusterSettings(addresses(server)), environment=late.environment()) as cluster,
+        Cluster(ClusterSettings(addresses(server)), environment=clock.environment()) as cluster,
     ):
         before = in_sync(await cluster.read(partitions=True))
         assert 2 in before["orders", 0]
-        with silent(cluster, late, server, monkeypatch) as ends:
+        with with_slow_node(cluster, clock, server, monkeypatch) as ends:
             readings = await cluster.read(partitions=True)
         assert 2 not in in_sync(readings)["orders", 0]
         assert readings.log.image.offset == ends[-1]  # type: ignore[union-attr]
@@ -102,7 +105,7 @@ async def test_the_log_is_read_once_if_every_node_answers_at_once() -> None:
         cluster._log.catch_up = counted  # type: ignore[method-assign, assignment]
         began = time.monotonic()
         await cluster.read(partitions=True)
-        assert len(read) == 1 or time.monotonic() - began > AT_ONCE  # on a machine that is busy
+        assert len(read) == 1 or time.monotonic() - began > AT_ONCE  # a busy machine may be too slow for this test
 
 
 async def test_a_second_reading_asks_only_the_leader_and_is_up_to_date() -> None:

@@ -1,8 +1,8 @@
 """State of a migration in one reconciliation: its next step, and what prevents it.
 
 Pure. Made by `core/migration/stage.py`, whose docstring has the algorithm; this module puts its parts together. The
-position of the cluster comes from this reconciliation's readings (`core/migration/positions.py`), never from a status.
-Nodes are restarted by the code of rolls (`core/roll/`) with a permit. The operator changes no settings.
+position that steps rest on comes from this reconciliation's readings (`core/migration/positions.py`), never from a
+status. Nodes are restarted by the code of rolls (`core/roll/`) with a permit. The operator changes no settings.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ _REFUSE = "its own address (not that of a Service or a tunnel) must then refuse 
 
 
 def pods_left(progress: MigrationProgress) -> Iterator[Blocker]:
-    """Blockers for pods of controllers that exist or that Kubernetes is to create. A pod that is not ready, or is being
-    deleted, may still run a controller.
+    """Blockers for pods of controllers that exist or that Kubernetes is to create, or for pods that could not be read.
+    A pod that is not ready, or is being deleted, may still run a controller.
     """
     workloads = progress.observation.workloads
     if isinstance(workloads, Unknown):
@@ -112,8 +112,9 @@ def unproven(
 def unreachable(
     progress: MigrationProgress, memory: MigrationMemory, monotonic_time: float, passes_within: float
 ) -> Wait | Stalled | None:
-    """Decision if no controller answers on the way forward: they may be restarting, or run and be out of reach. None if
-    they are silent for longer, or the position is another one. `passes_within`: seconds for a restart.
+    """Decision if no controller answers on the way forward: a halt if one of them writes to ZooKeeper all the same;
+    else a wait of at most `passes_within` seconds, as they may be restarting. None after that, at positions that have
+    controllers, and where `/migration` does not exist.
     """
     if progress.position not in (Position.NO_CONTROLLER, Position.RELEASED):
         return None

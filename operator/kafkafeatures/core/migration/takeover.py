@@ -24,7 +24,7 @@ GIVE_UP = "to give up instead, set spec.migration.desired to RolledBack"
 
 
 def has_every_flag(progress: MigrationProgress) -> bool:
-    """Tell whether each broker has the flag, and the quorum has not taken over yet."""
+    """Tell whether, on the way forward, each broker has the flag and the quorum has not taken over yet."""
     return progress.position is Position.FLAGGING and progress.way is FLAG_BROKERS and not progress.differing
 
 

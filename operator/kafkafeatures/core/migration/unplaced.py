@@ -1,4 +1,7 @@
-"""Decisions while the position of the cluster is not known: a wait at first, since it may be a restart, then a halt.
+"""Decisions while the position of the cluster is not known.
+
+If readings contradict each other, the decision is a wait at first, as nodes may be restarting, then a halt. If a
+reading failed, it is a wait for as long as that lasts; but if another cluster answers, a halt at once.
 
 Pure. Called by `core/migration/state.py`.
 """
@@ -20,7 +23,8 @@ def unplaced(
     progress: Misplaced | Failure, blockers: tuple[Blocker, ...], *, unknown_for: float, goes_back: bool
 ) -> Wait | Stalled:
     """Wait or halt. `blockers`: for its report. `unknown_for`: seconds for which the position has not been known.
-    `goes_back`: the migration is rolled back, when the cluster may be without a controller, so each second counts.
+    `goes_back`: True if the migration is being rolled back. The cluster may then have no controller, so that the delays
+    of a wait do not grow.
     """
     if isinstance(progress, Misplaced):
         return _misplaced(progress, blockers, lasts=unknown_for >= CONTRADICTS_FOR)

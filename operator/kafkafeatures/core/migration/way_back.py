@@ -79,7 +79,7 @@ _ENDS_BY: Mapping[Position, Edge] = {
     Position.COPIED: FLAG_BROKERS,
     Position.DUAL_WRITE: MOVE_BROKERS,
 }
-"""By position, the way on which, or at whose end, the cluster then is. Positions without a way back are left out."""
+"""Positions from which a way leads back, each with the way on which, or at whose end, the cluster is there."""
 _COPIED = (Position.COPIED, Position.DUAL_WRITE)
 _ABOUT = timedelta(seconds=2)
 """Largest difference at which a time in the status is kept, although it is calculated anew in each reconciliation."""

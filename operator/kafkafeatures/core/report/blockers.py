@@ -15,7 +15,7 @@ MAX_WORDS = 512  # bytes of a blocker's message, and of its remedy
 
 
 def blocker_status(blocker: Blocker) -> BlockerStatus:
-    """The entry of a blocker. `inferred_release` is empty where its nodes run different releases."""
+    """The entry of a blocker. `inferred_release` is empty where its nodes run different releases, or none is known."""
     releases = {inferred_release(node) for node in blocker.nodes}
     return BlockerStatus(
         kind=blocker.kind.value,

@@ -37,8 +37,8 @@ intent, a consent, an entry of the history.
 """
 
 MAX_ROLLING = 31 * 1024
-"""Most bytes of a status together with its restarts in flight: more than `MAX_STATUS`, as beside up to 64 restarts in
-the status one further step adds little.
+"""Most bytes of a status together with its restarts in flight. It is more than `MAX_STATUS`: where up to 64 restarts
+are counted already, one further step adds little.
 """
 
 MAX_FOREIGN = 1024 * 1024

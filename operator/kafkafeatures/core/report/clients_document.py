@@ -71,7 +71,9 @@ def clients_unread(previous: Status) -> Conditions:
 
 
 def _section(target: str, verdict: ClientVerdict, standing: ClientsStanding, now: datetime) -> ClientsStatus:
-    """The section as it would be written now. Its times are whole days, so that they change once a day."""
+    """The section as it would be written now. Its times are made of whole days (UTC), so that they change once a day;
+    `valid_until` is one hour after the end of today.
+    """
     check = standing.check
     midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     section = ClientsStatus(

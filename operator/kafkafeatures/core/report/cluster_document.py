@@ -54,8 +54,8 @@ def source_shape(observation: Observation) -> Json:
 
 
 def feature_shape(observation: Observation, name: str) -> Json:
-    """One feature: its finalized level, the range that all nodes support, and under `unknownNodes` the ids of nodes
-    whose range could not be read, and does not count.
+    """One feature: its finalized level, and the range that all nodes support. `unknownNodes` has the ids of nodes whose
+    range could not be read; that range leaves these nodes out.
     """
     shape: Json = {"name": name}
     if isinstance(observation.finalized, Known):

@@ -18,16 +18,19 @@ _KNOWN = frozenset(Reason)
 """Reasons that this release of the operator knows."""
 
 
-def conditions_of(said: Conditions, *, generation: int, previous: Status, at: Stamp) -> tuple[StatusCondition, ...]:
-    """Conditions for the status, in the order of `said`.
+def conditions_of(
+    statements: Conditions, *, generation: int, previous: Status, at: Stamp
+) -> tuple[StatusCondition, ...]:
+    """Conditions for the status, in the order of `statements`.
 
-    said: status, reason and message of each condition now; None: the condition is left out.
+    statements: status, reason and message of each condition now; None: the condition is left out.
+    generation: generation of the document for which this is said.
     previous: status with the transition times of conditions whose status stays the same.
     at: transition time of conditions whose status changed.
     """
     previous_conditions = {condition.type: condition for condition in previous.conditions}
     conditions = []
-    for kind, statement in said.items():
+    for kind, statement in statements.items():
         if statement is None:
             continue
         status, reason, message = statement
@@ -47,9 +50,10 @@ def conditions_of(said: Conditions, *, generation: int, previous: Status, at: St
     return tuple(conditions)
 
 
-def still_said(previous: Status, generation: int) -> Conditions:
-    """Conditions of the previous status that stay while the cluster cannot be read: ApprovalRequired and DriftDetected.
-    A condition with a reason that this release does not know is left out; the release that wrote it adds it again.
+def lasting_conditions(previous: Status, generation: int) -> Conditions:
+    """Conditions of the previous status that stay while the cluster cannot be read: ApprovalRequired and DriftDetected,
+    if they are about this generation of the document. A condition with a reason that this release does not know is left
+    out; the release that wrote it adds it again.
     """
     kinds = (Condition.APPROVAL_REQUIRED, Condition.DRIFT_DETECTED)
     return {

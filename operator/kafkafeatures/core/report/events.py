@@ -87,7 +87,7 @@ def _migration(previous_status: Status, next_status: Status) -> Iterator[EventRe
 
 
 _ENDS = (Phase.FINALIZING, Phase.FINALIZED)
-"""Phases from which no way leads back."""
+"""Phases of a migration that is being finalized, or is finalized."""
 PHASE_CHANGED = "MigrationPhaseChanged"
 """Reason of the Event of a new phase."""
 

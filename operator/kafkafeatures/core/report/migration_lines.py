@@ -1,6 +1,6 @@
 """Progress of a migration in lines for people, made from a status alone, so that every command shows the same.
 
-Pure. Called by the texts of `status` and `plan`, and by the page of `report`.
+Pure. Called wherever people read a status: by commands, by reports and for Events.
 """
 
 from __future__ import annotations

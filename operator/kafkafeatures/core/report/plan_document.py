@@ -39,7 +39,7 @@ def plan_verdict(status: Status, generation: int, *, approved: bool = False, sen
     sends: False where the caller does not send the changes itself, so that a right which it lacks is no blocker.
     """
 
-    def true(kind: Condition) -> StatusCondition | None:
+    def true_condition(kind: Condition) -> StatusCondition | None:
         """The condition, if it is True for this generation; else None."""
         condition = status.condition(kind)
         return (
@@ -50,15 +50,15 @@ def plan_verdict(status: Status, generation: int, *, approved: bool = False, sen
 
     ready, levels = status.condition(Condition.READY), status.condition(Condition.FEATURES_FINALIZED)
     blocked = bool(status.blockers or status.blockers_total)
-    stalled = true(Condition.STALLED)
+    stalled = true_condition(Condition.STALLED)
     if stalled:
         only_a_right = stalled.reason == Reason.NOT_AUTHORIZED and not blocked
         return PlanVerdict.CHANGES if only_a_right and not sends else PlanVerdict.BLOCKED
     if not ready or ready.observed_generation != generation or not levels or levels.status == "Unknown":
         return PlanVerdict.UNKNOWN
-    if true(Condition.APPROVAL_REQUIRED) and not approved:
+    if true_condition(Condition.APPROVAL_REQUIRED) and not approved:
         return PlanVerdict.APPROVAL_REQUIRED
-    reconciling = true(Condition.RECONCILING)
+    reconciling = true_condition(Condition.RECONCILING)
     if reconciling and not status.plan:
         # Levels could not be confirmed: the operator still waits, although nothing is left to do.
         return PlanVerdict.UNKNOWN
@@ -90,11 +90,11 @@ def document_of_status(status: Status, *, name: str, generation: int, approved: 
         "features": [with_level_names(feature.as_json()) for feature in status.features],
         "steps": [step.as_json() for step in plan.steps] if plan else [],
         "blockers": [blocker.as_json() for blocker in status.blockers],
-        **soak_shape(status),
+        **optional_fields(status),
     }
 
 
-def soak_shape(status: Status) -> Json:
+def optional_fields(status: Status) -> Json:
     """Fields that a document has only if a soak runs, a level has a way back, or a migration is desired."""
     fields = {
         "soakStartedAt": status.soak_started_at,
@@ -143,7 +143,7 @@ def plan_document(
         "steps": [] if proposal.plan.is_over else [step.as_json() for step in steps_of(proposal.plan)],
         "blockers": [blocker_status(blocker).as_json() for blocker in decision.blockers],
         "notRead": not_read(observation),
-        **soak_shape(status),
+        **optional_fields(status),
     }
     if server is not None:
         document["serverVerdict"] = verdict_shape(server)

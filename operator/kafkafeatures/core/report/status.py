@@ -1,8 +1,8 @@
 """Status of a resource, made from a decision and an observation.
 
-Pure. Called by the modules of `reconcile/`. A status says what was read, never what is intended: `finalized`, for
-example, was read from a node or the log. What belongs to one kind of stage is added by that stage
-(`StageState.reported`).
+Pure. Called by the modules of `reconcile/`. What a status says of the cluster was read, and is never what is only
+intended: `finalized`, for example, was read from a node or the log. What belongs to one kind of stage is added by that
+stage (`StageState.reported`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from kafkafeatures.core.report.blockers import MAX_WORDS, blocker_status
 from kafkafeatures.core.report.bounds import bounded
 from kafkafeatures.core.report.clients_document import clients_reported, clients_unread
 from kafkafeatures.core.report.cluster_document import or_none
-from kafkafeatures.core.report.conditions import conditions_of, still_said
+from kafkafeatures.core.report.conditions import conditions_of, lasting_conditions
 from kafkafeatures.core.words import cut
 
 MAX_BLOCKERS = 20
@@ -144,7 +144,9 @@ def steps_of(plan: Plan) -> Iterator[StepStatus]:
 
 
 def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: Status, at: datetime) -> Status:
-    """Status where another cluster answers, or one whose id is not known: only conditions change, and a soak ends."""
+    """Status where another cluster answers, or one whose id is not known: the previous one with other conditions. A
+    soak ends.
+    """
     stalled = _stalled(decision)
     previous = with_soak(previous, None)  # its own cluster was not read
     return _with_other_conditions(
@@ -155,7 +157,7 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: St
             Condition.REACHABLE: ("True", Reason.PARTIALLY_CONNECTED, _ready(decision)[2]),
             Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
             **clients_unread(previous),
-            **({} if stalled else still_said(previous, generation)),
+            **({} if stalled else lasting_conditions(previous, generation)),
         },
         generation=generation,
         previous=previous,
@@ -165,7 +167,7 @@ def status_of_wrong_cluster(decision: Decision, *, generation: int, previous: St
 
 
 def status_of_unreachable(failure: Failure, *, generation: int, previous: Status, at: datetime) -> Status:
-    """Status where nothing could be read: only conditions change, and a soak ends."""
+    """Status where nothing could be read: the previous one with other conditions. A soak ends."""
     message, previous = str(failure), with_soak(previous, None)
     reason = _UNREACHABLE.get(failure.kind, Reason.BOOTSTRAP_UNREACHABLE)
     return _with_other_conditions(
@@ -174,7 +176,7 @@ def status_of_unreachable(failure: Failure, *, generation: int, previous: Status
             Condition.REACHABLE: ("False", reason, message),
             Condition.FEATURES_FINALIZED: ("Unknown", Reason.UNKNOWN, "the cluster could not be read"),
             **clients_unread(previous),
-            **still_said(previous, generation),
+            **lasting_conditions(previous, generation),
         },
         generation=generation,
         previous=previous,
@@ -189,11 +191,11 @@ def status_of_pending(*, generation: int, at: datetime) -> Status:
 
 
 def status_of_invalid(reason: Reason, message: str, *, generation: int, previous: Status, at: datetime) -> Status:
-    """Status of an invalid document, for which no cluster was read: only conditions change."""
+    """Status of an invalid document, for which no cluster was read: the previous one with other conditions."""
     statements = {
         Condition.READY: ("False", reason, message),
         Condition.STALLED: ("True", reason, message),
-        **still_said(previous, generation),
+        **lasting_conditions(previous, generation),
     }
     return _with_other_conditions(statements, generation=generation, previous=previous, at=at)
 
@@ -203,17 +205,17 @@ def status_of_failed_reconciliation(message: str, *, generation: int, previous: 
     statements = {
         Condition.READY: ("False", Reason.INTERNAL_ERROR, message),
         Condition.RECONCILING: ("True", Reason.INTERNAL_ERROR, message),
-        **still_said(previous, generation),
+        **lasting_conditions(previous, generation),
     }
     return _with_other_conditions(statements, generation=generation, previous=previous, at=at)
 
 
 def _with_other_conditions(
-    said: Conditions, *, generation: int, previous: Status, at: datetime, subject: str = ""
+    statements: Conditions, *, generation: int, previous: Status, at: datetime, subject: str = ""
 ) -> Status:
     """The previous status with other conditions. `subject`: what the condition Ready waits for; empty for nothing."""
-    conditions = conditions_of(said, generation=generation, previous=previous, at=stamp(at))
-    ready = said[Condition.READY]
+    conditions = conditions_of(statements, generation=generation, previous=previous, at=stamp(at))
+    ready = statements[Condition.READY]
     since = since_of(ready[1], subject, previous, stamp(at)) if ready else None
     status = replace(previous, observed_generation=generation, conditions=conditions, ready_reason=since)
     return bounded(keeping_unknown(status, previous), len(previous.features))

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def zookeeper_document(zookeeper_reading: ZooKeeperReading, observation: Observation | None = None) -> Json:
-    """Reading of ZooKeeper as a document. A field is null if the znode is absent or could not be read, and `notRead`
-    has the cause. `phase` is there only with an observation of the nodes.
+    """Reading of ZooKeeper as a document. A field is null, and `brokers` empty, if the znode is absent or could not be
+    read; `notRead` has the znodes that could not be read. `phase` is there only with an observation of the nodes.
     """
     phase = _phase(zookeeper_reading, observation)
     controller, migration, epoch = (

@@ -18,19 +18,21 @@ from kafkafeatures.core.facts.readings import Role
 from kafkafeatures.core.facts.replication import Admission, Forbidding, InadmissibleReason, format_partitions
 from kafkafeatures.core.roll.check_input import RestartCheckInput
 from kafkafeatures.core.roll.lagging import cause_among
-from kafkafeatures.core.roll.returned import counted_as_away, others_are_stable
+from kafkafeatures.core.roll.returned import counted_as_away, refused_by_unstable_nodes
 from kafkafeatures.core.roll.small_quorums import is_only_voter, refused_by_small_quorum
-from kafkafeatures.core.roll.voters import voters_allow
+from kafkafeatures.core.roll.voters import refused_by_voters
 from kafkafeatures.core.roll.waits import REFUSED_POLL, why_not_running
 
 
 def stuck_may_go(inputs: RestartCheckInput, id_: int) -> bool:
     """Tell whether a stuck node may be restarted because that makes nothing worse.
 
-    A stuck broker may go if it is in no ISR, or is alone in the ISR of a partition without a leader; its other
-    partitions do without it. If no partition has a leader, every stuck node may go. Otherwise `maxParallel` holds for
-    stuck nodes as for any: their data may be lost with the pod, and a person may be repairing them. Other stuck nodes
-    count as away only once they were restarted; otherwise none of them could be the first.
+    While there is a quorum, a controller waits for other controllers in flight. Apart from that, a controller that is
+    no broker may go, and so may a combined node if there is no quorum, and each stuck node if no partition has a
+    leader. Other brokers may go if they are in no ISR, or alone in the ISR of a partition without a leader; their other
+    partitions do without them. For these brokers `maxParallel` holds: their data may be lost with the pod, and a person
+    may be repairing them. Other stuck nodes count as away only once they were restarted; otherwise none of them could
+    be the first.
     """
     node, is_controller = inputs.node(id_), inputs.is_controller(id_)
     no_quorum = inputs.observation.no_quorum is not None or isinstance(inputs.observation.quorum, Unknown)
@@ -58,7 +60,7 @@ def refusal_of(inputs: RestartCheckInput, id_: int, used_consent: str = "") -> W
     too_small = refused_by_small_quorum(inputs, id_, used_consent)
     if too_small is not None:
         return too_small
-    why_not = others_are_stable(inputs, id_) or voters_allow(inputs, id_)
+    why_not = refused_by_unstable_nodes(inputs, id_) or refused_by_voters(inputs, id_)
     if why_not is not None:
         return why_not
     unstable_ids, counts = counted_as_away(inputs, id_)
@@ -75,7 +77,7 @@ def refusal_of(inputs: RestartCheckInput, id_: int, used_consent: str = "") -> W
         return refused_as_unavailable(inputs, id_)
     admission = inputs.admission(excluded=frozenset({id_}) & inputs.flying, beside=unstable_ids)
     if not is_broker or admission is None or admission.allows(id_):
-        return budget_allows(inputs, id_)
+        return refused_by_budget(inputs, id_)
     return forbidden_by(inputs, id_, admission.forbidding(id_))
 
 
@@ -142,7 +144,7 @@ def forbidden_by(inputs: RestartCheckInput, id_: int, forbidding: Forbidding | N
     return waits_on(blocker, Reason.ROLLING_NODES, message=message)
 
 
-def budget_allows(inputs: RestartCheckInput, id_: int) -> Wait | None:
+def refused_by_budget(inputs: RestartCheckInput, id_: int) -> Wait | None:
     """Wait for a PodDisruptionBudget that refuses the eviction now, or for another pod that must be ready first; else
     None. The API server decides at the eviction itself, but one that it is sure to refuse is not sent.
     """

@@ -88,8 +88,8 @@ def targets_of(inputs: RestartCheckInput, ids: Iterable[int]) -> frozenset[Targe
 
 
 def _usable(inputs: RestartCheckInput, targets: frozenset[Target]) -> set[str]:
-    """Consents of the document that no restart has used, or only restarts to all of these targets. None on the way of a
-    migration: it never leads to a release that removed versions.
+    """Consents of the document that no restart has used yet, or that restarts to each of these targets have used. None
+    on the way of a migration: it never leads to a release that removed versions.
     """
     spent, usable = inputs.remembered.status.spent_consents, set[str]()
     if inputs.permit.is_granted:
@@ -132,20 +132,21 @@ def _runs_release(inputs: RestartCheckInput, id_: int, release: str) -> bool:
 
 
 def next_release(inputs: RestartCheckInput, id_: int) -> str:
-    """Release of the image that the node is restarted to, such as "4.1"; empty where it is not known: also where the
-    template says another one than a pod of the same revision reports, or if there is none, than the tag of the image.
+    """Release of the image that the node is restarted to, such as "4.1"; empty where it is not known. It counts as not
+    known where the template's annotation names another release than a pod of the same revision reports, and where no
+    such pod reports any and the annotation is older than the tag of the image (`_has_old_annotation`).
     """
     owner = inputs.fleet.sets.get(id_)
     if owner is None:
         required = inputs.desired.clients
         return required.release if required is not None and inputs.driver.asks_people else ""
-    if _is_outdated(owner) and inputs.reported_by(owner.name) is None:
+    if _has_old_annotation(owner) and inputs.reported_by(owner.name) is None:
         return ""
     releases = releases_with(inputs.ranges_of_binaries.get(owner.name, {}))
     return releases[0] if len(releases) == 1 and owner.release in ("", *releases) else ""
 
 
-def _is_outdated(owner: StatefulSet) -> bool:
+def _has_old_annotation(owner: StatefulSet) -> bool:
     """Tell whether the tag of the image names a release that removed versions, and the annotation of the template an
     older one: people may have changed the image and left the annotation.
     """

@@ -81,7 +81,7 @@ def blockers(reading: WorkloadsReading) -> Iterator[Blocker]:
 
 
 def notes(reading: WorkloadsReading, max_parallel: MaxParallel, brokers: int) -> Iterator[str]:
-    """Notes on what makes a roll slower, or a drain less safe, than it has to be."""
+    """Notes on what makes a roll slower, or a drain less safe, than it has to be. `brokers`: how many there are."""
     for stateful_set in reading.stateful_sets:
         if stateful_set.pods and not any(
             pod.name in budget.pods for budget in reading.budgets for pod in stateful_set.pods

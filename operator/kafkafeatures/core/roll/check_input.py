@@ -32,7 +32,7 @@ from kafkafeatures.core.roll.disks import NodeDisks
 from kafkafeatures.core.roll.drivers import Driver, driver_of
 from kafkafeatures.core.roll.excuses import not_covered
 from kafkafeatures.core.roll.permit import NO_PERMIT, Permit
-from kafkafeatures.core.roll.pods import Fleet, cannot_run, hangs, while_stopping
+from kafkafeatures.core.roll.pods import Fleet, cannot_run, hangs, remedy_while_stopping
 from kafkafeatures.core.roll.proposal import lacking
 from kafkafeatures.core.roll.remembered import RollContext
 from kafkafeatures.core.roll.restart_node import RestartInFlight, RestartNode
@@ -244,8 +244,8 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
 
     @cached_property
     def gone(self) -> tuple[int, ...]:
-        """Brokers that are away for any reason but a restart by the operator. Not counted: a live broker of which only
-        the pod is uncertain, and a ghost that hosts no partition.
+        """Brokers that are away for any reason but a restart by the operator. Not counted: a combined node, a live
+        broker of which only the pod is uncertain, and a ghost that hosts no partition.
         """
         serving = (id_ for id_ in self.unconfirmed for node in self.nodes(id_) if node.state is NodeState.LIVE)
         away = self.unavailable - {*serving} - self._ghosts
@@ -333,7 +333,7 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
             yield from (node.id for node in nodes)
 
     @property
-    def are_levels_known(self) -> bool:
+    def are_outdated_nodes_known(self) -> bool:
         """Tell whether it is known which nodes a person has to restart."""
         return not self.permit.unknown if self.permit.is_granted else isinstance(self.observation.finalized, Known)
 
@@ -380,10 +380,10 @@ class RestartCheckInput(Struct, frozen=True, dict=True):
         """Tell whether the pod is still stopping, long after it should have stopped."""
         return hangs(pod, self.pods_read_at, self.desired.rollout.node_timeout)
 
-    def while_stopping(self, pod: Pod) -> str:
+    def remedy_while_stopping(self, pod: Pod) -> str:
         """Remedy for a pod that is stopping."""
         namespace = self.observation.workloads.value.namespace if isinstance(self.observation.workloads, Known) else ""
-        return while_stopping(pod, namespace, self.pods_read_at, self.desired.rollout.node_timeout)
+        return remedy_while_stopping(pod, namespace, self.pods_read_at, self.desired.rollout.node_timeout)
 
     def nodes(self, id_: int) -> tuple[Node, ...]:
         """The node of that id, as a tuple of one; empty if there is none."""

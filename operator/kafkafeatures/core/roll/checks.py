@@ -193,7 +193,7 @@ def _remedy_of_unavailable(inputs: RestartCheckInput, id_: int) -> str:
     """Remedy for a broker that is away; empty where its pod is not known, or has time to stop."""
     pod = inputs.fleet.pods.get(id_)
     if pod is None or pod.terminating:
-        return inputs.while_stopping(pod) if pod is not None and inputs.hangs(pod) else ""
+        return inputs.remedy_while_stopping(pod) if pod is not None and inputs.hangs(pod) else ""
     if pod.waiting:
         return (
             f"pod {pod.name} does not run ({why_not_running(pod)}): delete the pod if it does not start again by itself"

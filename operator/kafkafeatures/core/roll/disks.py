@@ -11,8 +11,9 @@ The earlier directories are noted in the first reconciliation of a roll, or in t
 `status.rollout.disks`; this process keeps them as well. If both are lost, the directories that are read next count as
 the earlier ones.
 
-A node that still has one of its earlier directories kept its disk, or one of its disks: Kafka copies the data of the
-others. The directories of an unregistered node are forgotten: whatever registers with its id later is another node.
+A broker that still has one of its earlier log directories kept its disk, or one of its disks: Kafka copies the data of
+the others. A controller must still have its earlier metadata directory, too. The directories of an unregistered node
+are forgotten: whatever registers with its id later is another node.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class NodeDisks(Struct, frozen=True):
     """Directories of the nodes of a roll, after a reconciliation.
 
     earlier: directories to compare with in the next reconciliation, by node id.
-    lost: nodes that have none of their earlier directories, without a consent to that.
+    lost: nodes that are on a new disk (`is_on_new_disk`) without a consent to that.
     used: consents that were used up in this reconciliation.
     """
 
@@ -133,7 +134,9 @@ def disks_of(node: Node) -> frozenset[str]:
 
 
 def is_on_new_disk(earlier_directories: frozenset[str], node: Node) -> bool:
-    """Tell whether a node has none of its earlier directories, as far as both are known."""
+    """Tell whether a node has none of its earlier directories of one kind: log directories or, for a controller,
+    metadata directories. A kind counts only if its earlier and its present directories are known.
+    """
     if not earlier_directories:
         return False
     present = disks_of(node)

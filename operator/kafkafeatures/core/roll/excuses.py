@@ -43,7 +43,8 @@ def excused_now(
     changes: tuple[UpdateFeature, ...],
     unavailable: Mapping[str, int] | None,
 ) -> tuple[ExcusedPartitions | None, bool]:
-    """Return the topics that the consent covers (None: none), and whether that is known.
+    """Return the topics that the consent covers (None: none), and whether that is known; False too where no target is
+    due.
 
     The consent stays with the targets of the roll that it was given for until they are reached. Other targets get it
     only if no restart has used it yet.

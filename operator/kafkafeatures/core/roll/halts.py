@@ -35,13 +35,13 @@ class Halt(Struct, frozen=True):
     """Failure that stops a roll.
 
     cause: the message, with the node and the remedy.
-    failed: StatefulSet of the node that has failed; None: not known, so no node may be restarted.
+    owner: StatefulSet of the node that has failed; None: not known, so no node may be restarted.
     revision: the revision that has failed.
     since: when the crashing pod was made; None if the halt is no crash.
     """
 
     cause: Stalled
-    failed: StatefulSet | None
+    owner: StatefulSet | None
     revision: str
     since: datetime | None = None
 
@@ -52,11 +52,11 @@ class Halt(Struct, frozen=True):
         than the node's present pod does not stop the restart, so that a node which is stuck on a newer revision gets
         the working one back. Both pods are dated by the API server's clock.
         """
-        if self.failed is None:
+        if self.owner is None:
             return True
         owner, pod = inputs.fleet.sets[id_], inputs.fleet.pods[id_]
-        is_the_same = owner.name == self.failed.name or owner.image == self.failed.image
-        if not is_the_same or self.revision != self.failed.update_revision:
+        is_the_same = owner.name == self.owner.name or owner.image == self.owner.image
+        if not is_the_same or self.revision != self.owner.update_revision:
             return False
         revision = inputs.revisions.get(target_of(owner))
         if revision is None or not revision.reached or self.since is None or pod.created_at is None:
@@ -121,8 +121,8 @@ def not_back_in_time(inputs: RestartCheckInput) -> Iterator[Halt]:
             cause = _halted(inputs, restart.step.node_id, text, remedy)
             pod = inputs.pod_of(restart.step.pod)
             # The old pod may be the one that hangs, which says nothing against the new image.
-            failed = pod.revision if pod is not None else restart.step.next_revision
-            yield Halt(cause, inputs.owner_of(restart.step.pod), failed)
+            failed_revision = pod.revision if pod is not None else restart.step.next_revision
+            yield Halt(cause, inputs.owner_of(restart.step.pod), failed_revision)
 
 
 def restarted_in_vain(inputs: RestartCheckInput) -> Iterator[Halt]:
@@ -140,7 +140,7 @@ def restarted_in_vain(inputs: RestartCheckInput) -> Iterator[Halt]:
             yield Halt(cause, owner, owner.update_revision if owner is not None else "")
 
 
-def crashed_on_it(inputs: RestartCheckInput) -> Iterator[Halt]:
+def crashed_on_new_revision(inputs: RestartCheckInput) -> Iterator[Halt]:
     """Halts by nodes that crash on the revision that is rolled out."""
     for crash in inputs.crashes:
         yield Halt(_crashed(crash), crash.owner, crash.pod.revision, crash.pod.created_at)
@@ -150,7 +150,7 @@ HALTS: tuple[Callable[[RestartCheckInput], Iterator[Halt]], ...] = (
     back_on_new_disk,
     not_back_in_time,
     restarted_in_vain,
-    crashed_on_it,
+    crashed_on_new_revision,
 )
 """Kinds of halts, in the order in which they are looked for; the first halt is reported."""
 
@@ -178,7 +178,7 @@ def _remedy(inputs: RestartCheckInput, step: RestartNode) -> str:
     if step.pod and isinstance(workloads, Known) and pod is None:
         return inputs.driver.remedy_of_missing(workloads.value, step.pod, step.title)
     if pod is not None and pod.terminating:
-        return inputs.while_stopping(pod)
+        return inputs.remedy_while_stopping(pod)
     if inputs.is_left_behind(step):
         return f"{look_at(step.pod)}; delete the pod: its next one is of the current revision"
     repair = "repair the node, or revert the image"

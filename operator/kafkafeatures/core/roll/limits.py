@@ -1,6 +1,6 @@
 """Number of rounds that a roll takes, what limits how many nodes are restarted at once, and what would change that.
 
-Pure. Called by `core/roll/roll.py`; worked out once, when a roll begins.
+Pure. Called by `core/roll/roll.py`; worked out when a roll begins or gets another target, and kept in the status.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_NOTES, MAX_NOTE = 8, 512
 class RollLimits(Struct, frozen=True):
     """Length of a roll and what limits it.
 
-    rounds: number of restarts one after the other.
+    rounds: number of rounds one after the other, each of one node or of several that restart together; 0: not known.
     notes: what limits how many nodes are restarted at once.
     """
 

@@ -11,7 +11,8 @@ ordinal in the name of the pod is not one of them: nothing makes it the node id.
    does not show the id of any node. A pod whose container does not run needs no second fact: no other process can run
    in it.
 
-If a node or a pod does not match, a blocker or a wait names it, and no pod at all is restarted.
+If a node or a pod does not match, a blocker or a wait names it, and no pod is restarted. But for a broker that has not
+confirmed its id yet, only brokers that share a partition with it wait. Nodes on which nothing depends may lack a pod.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from kafkafeatures.core.roll.pods import (
     PodWithoutNode,
     is_away,
     is_running,
-    while_stopping,
+    remedy_while_stopping,
     why_restarted,
 )
 
@@ -199,7 +200,7 @@ class _Matching:
                 "node hangs, delete the pod: the operator does not evict one that may run another node"
             )
             if pod.terminating:
-                remedy = while_stopping(pod, self._reading.namespace, self._reading.at, self._node_timeout)
+                remedy = remedy_while_stopping(pod, self._reading.namespace, self._reading.at, self._node_timeout)
             self.waits.append(PodObstacle(text, remedy, node, Role.CONTROLLER not in node.roles))
 
     def _is_confirmed(self, node: Node, pod: Pod) -> bool:

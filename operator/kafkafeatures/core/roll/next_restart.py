@@ -17,10 +17,10 @@ from kafkafeatures.core.facts.observation import NodeState, Unknown
 from kafkafeatures.core.facts.quorum import next_controller
 from kafkafeatures.core.roll import planner
 from kafkafeatures.core.roll.admission import (
-    budget_allows,
     forbidden_by,
     refusal_of,
     refused_as_unavailable,
+    refused_by_budget,
     stuck_may_go,
 )
 from kafkafeatures.core.roll.check_input import Refusal, RestartCheckInput, Restarting
@@ -29,10 +29,10 @@ from kafkafeatures.core.roll.coming_back import MOST_LAGGING, mark_of, supported
 from kafkafeatures.core.roll.halts import is_halted_for
 from kafkafeatures.core.roll.lagging import brokers_behind
 from kafkafeatures.core.roll.restart_node import RestartNode
-from kafkafeatures.core.roll.returned import others_are_stable, unstable
+from kafkafeatures.core.roll.returned import refused_by_unstable_nodes, unstable
 from kafkafeatures.core.roll.small_quorums import is_only_voter
 from kafkafeatures.core.roll.targets import revision_of
-from kafkafeatures.core.roll.voters import voters_allow
+from kafkafeatures.core.roll.voters import refused_by_voters
 from kafkafeatures.core.roll.waits import unconfirmed, unread, waiting
 
 Next = Act | Wait | Stalled
@@ -75,7 +75,7 @@ def _chosen(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     budget_wait: Wait | None = None
     for id_ in to_free(inputs, needing):
         if stuck_may_go(inputs, id_):
-            why_not = budget_allows(inputs, id_)
+            why_not = refused_by_budget(inputs, id_)
             if why_not is None:
                 return Act(unsent[id_].step if id_ in unsent else _restart(inputs, id_))
             budget_wait = budget_wait or why_not
@@ -107,10 +107,10 @@ def to_free(inputs: RestartCheckInput, needing: frozenset[int]) -> tuple[int, ..
 def _send_again(inputs: RestartCheckInput, restart: Restarting) -> Next:
     """Next action for a restart whose intent was written and whose old pod still runs: send it once more, or wait.
 
-    The eviction may be on its way, so no other node is restarted until that is known. To send it again is safe, because
-    it names the uid of the pod. All checks are made again, as a template may have been changed since. A restart that is
-    no longer wanted is not sent again; it ends once it can no longer be on its way. A pod that does not run the node of
-    the intent is not evicted either: a status can be edited.
+    The eviction may be on its way, so no other node, unless it is stuck, is restarted until that is known. To send it
+    again is safe, because it names the uid of the pod. All checks are made again, as a template may have been changed
+    since. A restart that is no longer wanted is not sent again; it ends once it can no longer be on its way. A pod that
+    does not run the node of the intent is not evicted either: a status can be edited.
     """
     id_ = restart.step.node_id
     pod = inputs.fleet.pods.get(id_)
@@ -162,7 +162,7 @@ def _next_broker(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     if replication is None or admission is None:  # `partitions_are_known` has refused already
         remedy = "make the brokers reachable, and grant DESCRIBE on the cluster and on all topics"
         return Wait(Reason.PREFLIGHT, "the partitions are not known", subject="partitions", remedy=remedy)
-    too_few = voters_allow(inputs)
+    too_few = refused_by_voters(inputs)
     if too_few is not None:
         return too_few
     availability = inputs.desired.rollout.availability
@@ -171,12 +171,12 @@ def _next_broker(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     order = planner.order(replication, needing, inputs.stuck, most=inputs.cap, availability=availability)
     recent = unstable(inputs)
     if recent:  # no other node may go, but a node that does not stay up may need just this restart
-        allowed = (id_ for id_ in order if id_ in recent and others_are_stable(inputs, id_) is None)
+        allowed = (id_ for id_ in order if id_ in recent and refused_by_unstable_nodes(inputs, id_) is None)
         order = tuple(islice(allowed, MOST_CANDIDATES))
     if recent and not order:
-        return others_are_stable(inputs) or waiting(inputs)
+        return refused_by_unstable_nodes(inputs) or waiting(inputs)
     # An unstable candidate is judged as if the other unstable nodes were away.
-    beside = {id_: inputs.admission(beside=frozenset(recent) - {id_}) or admission for id_ in order if recent}
+    of_unstable = {id_: inputs.admission(beside=frozenset(recent) - {id_}) or admission for id_ in order if recent}
     behind_since = brokers_behind(inputs)
     order = tuple(sorted(order, key=lambda id_: id_ not in behind_since))  # a restart may help those that are behind
     unknown = [id_ for id_ in order if inputs.is_of_unknown_binary(id_)]
@@ -185,8 +185,8 @@ def _next_broker(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     # One node on an unknown image goes first and alone, to learn what its binary supports. Where that has to wait,
     # nodes on known images go.
     for id_ in (*(unknown if is_alone else ()), *(known_id for known_id in order if known_id not in set(unknown))):
-        if id_ not in inputs.unavailable and beside.get(id_, admission).allows(id_):
-            why_not = budget_allows(inputs, id_)
+        if id_ not in inputs.unavailable and of_unstable.get(id_, admission).allows(id_):
+            why_not = refused_by_budget(inputs, id_)
             if why_not is None:
                 return Act(_restart(inputs, id_))
             budget_wait = budget_wait or why_not
@@ -197,11 +197,11 @@ def _next_broker(inputs: RestartCheckInput, needing: frozenset[int]) -> Next:
     first = next((id_ for id_ in order if id_ not in inputs.unavailable), None)
     if first is None:
         return refused_as_unavailable(inputs, order[0])
-    if beside.get(first, admission).allows(first):  # so its image is unknown, and other nodes are away
+    if of_unstable.get(first, admission).allows(first):  # so its image is unknown, and other nodes are away
         text = f"{inputs.title(first)} is restarted alone, as the Kafka version of its new image is not known"
         remedy = f"bring {inputs.titles(inputs.gone)} back, or set the template's annotation {KAFKA_VERSION}"
         return Wait(Reason.ROLLING_NODES, f"{text}; {remedy}", subject=inputs.title(first), remedy=remedy)
-    return forbidden_by(inputs, first, beside.get(first, admission).forbidding(first))
+    return forbidden_by(inputs, first, of_unstable.get(first, admission).forbidding(first))
 
 
 def _restart(inputs: RestartCheckInput, id_: int) -> RestartNode:

@@ -2,8 +2,9 @@
 has to move to its next position, or brokers that need another inter.broker.protocol.version.
 
 Pure. Made by `core/migration/restarts.py` and `core/ibp/restarts.py` in each reconciliation. Without a permit
-(`NO_PERMIT`), nothing is restarted in ZooKeeper mode or while a migration is open (`core/roll/migrations.py`). A permit
-lifts that rule alone: nearly all other checks of a roll hold as for any restart.
+(`NO_PERMIT`), nothing is restarted in ZooKeeper mode or while a migration is open (`core/roll/migrations.py`). With a
+permit, the other checks of a roll hold as for any restart, except where a field below says otherwise, and for the
+levels that the next binary must support (`core/roll/held_levels.py`).
 """
 
 from __future__ import annotations

@@ -138,17 +138,17 @@ def hangs(pod: Pod, current_time: datetime, timeout: timedelta) -> bool:
     return pod.stops_by is not None and current_time - pod.stops_by > timeout
 
 
-def while_stopping(pod: Pod, namespace: str, current_time: datetime, timeout: timedelta) -> str:
+def remedy_while_stopping(pod: Pod, namespace: str, current_time: datetime, timeout: timedelta) -> str:
     """Remedy for a pod that is stopping. If it were deleted by force within its grace period, its node could run
     twice.
     """
     if hangs(pod, current_time, timeout):
-        return if_lost(pod, namespace)
+        return remedy_if_lost(pod, namespace)
     until = f"to stop by {pod.stops_by.astimezone(UTC):%H:%M:%S} UTC" if pod.stops_by is not None else "stopping"
     return f"wait: pod {pod.name} is {until}"
 
 
-def if_lost(pod: Pod, namespace: str) -> str:
+def remedy_if_lost(pod: Pod, namespace: str) -> str:
     """Remedy for a pod that does not finish stopping, such as on a lost Kubernetes node, whose kubelet cannot confirm
     it.
     """

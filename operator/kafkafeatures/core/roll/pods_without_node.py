@@ -17,8 +17,8 @@ from kafkafeatures.core.words import format_span
 
 
 def every_pod_runs_a_node(inputs: RestartCheckInput) -> Refusal | None:
-    """Every pod runs a registered node. One of a StatefulSet that was scaled up has no partitions, but it may be the
-    first to fail on the new image; and if it cannot be scheduled, it takes the resources of the next pod that is
+    """Every pod runs a registered node. A new pod of a StatefulSet that was scaled up has no partitions, but it may be
+    the first to fail on the new image; and if it cannot be scheduled, it takes the resources of the next pod that is
     evicted.
     """
     if not inputs.fleet.without_node:
@@ -55,7 +55,7 @@ def never_registered(inputs: RestartCheckInput, late: PodWithoutNode) -> Stalled
     """Halt of the roll for a pod whose node never registered, with its remedy."""
     text = _unregistered_since(late, f"after {format_span(inputs.desired.rollout.node_timeout)}")
     if late.pod.terminating:
-        return stalled(text, inputs.while_stopping(late.pod), subject=f"pod {late.pod.name}")
+        return stalled(text, inputs.remedy_while_stopping(late.pod), subject=f"pod {late.pod.name}")
     anew = ", delete it to have it of the current revision" if late.is_outdated else ""
     remedy = f"{look_at(late.pod.name)}; repair it{anew}, or scale {late.owner.name} back"
     return stalled(text, remedy, subject=f"pod {late.pod.name}")

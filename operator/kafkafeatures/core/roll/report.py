@@ -57,7 +57,7 @@ def rollout_status(
     current_stamp: Stamp,
     excused: ExcusedTopics | None = None,
 ) -> RolloutStatus | None:
-    """The roll in progress, or the last one; None where there was none.
+    """The roll in progress, or the last one; None where there was none, and where no driver restarts nodes.
 
     previous: `status.rollout` as this reconciliation found it.
     excused: topics that the roll may make unavailable, by a consent.

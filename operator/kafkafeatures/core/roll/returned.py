@@ -48,7 +48,7 @@ class ReturnedNode(NamedTuple):
     remaining: timedelta
 
 
-def others_are_stable(inputs: RestartCheckInput, id_: int | None = None) -> Wait | None:
+def refused_by_unstable_nodes(inputs: RestartCheckInput, id_: int | None = None) -> Wait | None:
     """Wait for nodes other than this one (None: any node) that have not been up for `stableFor`; None if there are
     none. An unstable broker may go although other brokers are unstable too, but not while a controller is, which may be
     a voter.

@@ -1,9 +1,8 @@
 """What is remembered of each target that nodes are rolled to, in `status.rollout.revisions`.
 
-Pure. Called by `core/roll/roll.py` at the end of each reconciliation. The facts about one target are: which nodes were
-restarted for it, since when nodes may be restarted for it, whether all pods once ran it, and whether a consent was
-given for it. They stay as they are when another StatefulSet changes, and while a StatefulSet cannot be read for a
-moment.
+Pure. Called by `core/roll/roll.py`. The facts about one target are: how many nodes are left, which nodes were restarted
+for it, since when nodes may be restarted for it, whether all pods once ran it, and which consents were given for it.
+These facts stay as they are when another StatefulSet changes, and while the StatefulSets cannot be read.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def _updated_status(
     is_excused = remaining > 0 and inputs.excused is not None and target in inputs.excused.targets
     nodes = _without_reached(inputs, target, entry.nodes)
     if not target.name:  # a level or a way of a migration; one that is over says nothing about the next one
-        is_over = not remaining and inputs.are_levels_known
+        is_over = not remaining and inputs.are_outdated_nodes_known
         return None if is_over else replace(entry, left=remaining or entry.left, excused=is_excused, nodes=nodes)
     if owner is not None:
         is_there = len(owner.pods) >= owner.replicas and not any(pod.terminating for pod in owner.pods)

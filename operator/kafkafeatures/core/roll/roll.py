@@ -1,7 +1,7 @@
 """The roll: which nodes need a restart, which are in flight, and what comes next.
 
-Pure. Called by `core/roll/stage.py` in every reconciliation of a resource with a workload driver, with readings of
-that moment; nothing of it is kept but `status.intents` and `status.rollout`. The algorithm:
+Pure. Called by `core/roll/stage.py`, with readings of that moment. What is kept for the next reconciliation is in
+`status.intents`, in `status.rollout` and in the memory of the process (`core/roll/remembered.py`). The algorithm:
 
  1. List the nodes that need a restart, by their pods or by their levels: `Driver.fleet`; on the way of a migration
     those that it permits, and no others: `Permit.applied`.
@@ -23,12 +23,13 @@ The rules that it keeps, whatever the order:
 
 P1. Every partition keeps as many replicas in sync as min.insync.replicas asks for, and by default is not
     under-replicated before, unless a consent excuses it: `Replication.judge`, `promises_can_be_kept`.
-P2. A majority of the voters stays caught up, and no other voter is missing: `why_not_restart`, `voters_allow`.
+P2. A majority of the voters stays caught up, and no other voter is missing: `why_not_restart`, `refused_by_voters`.
 P3. The active controller goes last, and who that is was read just now: `next_controller`.
 P4. No more nodes are away than may be, whatever for: `cap_is_kept`.
 P5. Nothing begins while something is wrong, or not known: `nothing_is_unavailable`, `nothing_is_reassigned`,
     `nothing_is_halted`, `quorum_is_known`, `partitions_are_known`, `pods_are_known`.
-P6. A node is away until its next process is in sync, and has stayed so: `AwayNode.state_in`, `others_are_stable`.
+P6. A node is away until its next process is in sync, and has stayed so: `AwayNode.state_in`,
+    `refused_by_unstable_nodes`.
 P7. No node gets a binary that cannot hold a finalized level: `binary_holds_levels`, `snapshots_are_newer`.
 P8. No node gets a release that breaks clients in use, where the document asks for that: `clients_survive`.
 """
@@ -234,11 +235,11 @@ def _decision(inputs: RestartCheckInput, needing: frozenset[int], *, levels_firs
     if not inputs.permit.restarts:
         return (nothing_is_halted(inputs) or waiting(inputs)) if inputs.in_flight else None
     has_waits = bool(fleet.blockers or fleet.waits or fleet.without_node)
-    is_due = needing or inputs.in_flight or lost or has_waits or _keeps_levels(inputs)
+    is_due = needing or inputs.in_flight or lost or has_waits or _holds_back_levels(inputs)
     return next_restart(inputs, needing) if is_due and not levels_first else None
 
 
-def _keeps_levels(inputs: RestartCheckInput) -> bool:
+def _holds_back_levels(inputs: RestartCheckInput) -> bool:
     """Tell whether a crashing node holds back the raise of a level. A downgrade is not held back, as it may be the
     cure.
     """

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 NO_RESTART_CURES = frozenset({BlockerKind.GHOST_REGISTRATION, BlockerKind.DEPENDENCY, BlockerKind.CONSENT})
-"""Blockers of levels that stay, however many nodes are restarted."""
+"""Kinds of blockers of levels that stay, however many nodes are restarted."""
 
 
 class RollState(StageState, frozen=True):
@@ -334,7 +334,7 @@ def _needs_partitions(read_context: ReadContext) -> bool:
     desired, status = read_context.desired, read_context.status
     if any(intent.kind == RestartNode.kind for intent in status.intents):
         return True
-    if _waits_for_people(read_context):
+    if _is_held_by_people(read_context):
         return False
     if driver_of(desired.rollout).asks_people:
         if status.rollout is not None and status.rollout.is_in_progress:
@@ -355,10 +355,10 @@ def _asks_people(desired: DesiredState, observation: Observation) -> bool:
     return driver_of(desired.rollout).targets(observation, changes) != frozenset()
 
 
-def _waits_for_people(read_context: ReadContext) -> bool:
+def _is_held_by_people(read_context: ReadContext) -> bool:
     """Tell whether the roll waits for an approval, a window or the end of a suspension, and the status already has its
-    notes, which are worked out from the partitions. Memory has room for the partitions of few clusters at a time: one
-    that waits for hours must not keep them from the others.
+    notes, which are worked out from the partitions. Memory has room for the partitions of few clusters at a time: a
+    roll that waits for hours must not take that room from other clusters.
     """
     desired, rollout = read_context.desired, read_context.status.rollout
     if rollout is None or not rollout.is_in_progress or not rollout.notes:

@@ -1,4 +1,4 @@
-"""Check that every voter of the quorum is there: while one is missing, no other node is restarted.
+"""Check that every voter of the quorum is there: while one is missing, no other node is restarted, unless it is stuck.
 
 Pure. Called by `core/roll/admission.py` and `core/roll/next_restart.py` for each node that may be next. With one of
 three voters away, the next failure takes the quorum, and a node that restarts then, broker or controller, may find no
@@ -11,7 +11,7 @@ quorum, so for its brokers a majority is enough. `core/migration/led.py` has che
 
 A voter is missing if it does not answer while another controller does, if the leader does not report it as caught up,
 if its pod stops or does not run, or if its container ended by itself moments ago. Where no controller answers at all,
-as only brokers can be reached, the leader's report alone counts.
+as only brokers can be reached, the leader's report and the pods count.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CRASHES_WITHIN = timedelta(minutes=10)
 """Time after which a container no longer counts as crashing: kubelet, too, forgets earlier crashes then."""
 
 
-def voters_allow(inputs: RestartCheckInput, id_: int | None = None) -> Wait | None:
+def refused_by_voters(inputs: RestartCheckInput, id_: int | None = None) -> Wait | None:
     """Wait that keeps this node (None: any broker) from being restarted now; None if it may be. A voter that is the
     only one missing may be restarted itself. If several crash, each of them may, or they would wait for each other;
     `why_not_restart` makes sure that a majority remains.

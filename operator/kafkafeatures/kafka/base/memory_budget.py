@@ -23,7 +23,7 @@ COPIES = 3
 """Copies of a reply in memory: as it arrives, as a whole, and decoded."""
 
 CHECK = "a real cluster needs far less: check its addresses"
-"""Remedy of each of these errors."""
+"""Remedy for a cluster that needs too much memory."""
 
 GiveUp = Callable[[], None]
 

@@ -23,7 +23,7 @@ class KafkaResource(StrEnum):
 
     @property
     def flag(self) -> str:
-        """Names it to `kafka-acls.sh`."""
+        """Flags with which `kafka-acls.sh` names the resource."""
         return "--cluster" if self is KafkaResource.CLUSTER else "--topic '*'"
 
 

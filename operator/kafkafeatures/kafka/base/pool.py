@@ -1,8 +1,8 @@
 """Connection pool of one cluster: connections are opened when first needed, reused, and closed together.
 
-Called by `directory.py`, `prober.py` and `features.py`. It chooses the security settings of a connection (by the
-listener's role, since brokers and controllers may differ), and limits how many conversations run at once. It repeats a
-request in one case only: the request changes nothing, and was sent on an idle connection that turned out to be closed.
+It chooses the security settings of a connection (by the listener's role, since brokers and controllers may differ), and
+limits how many conversations run at once. It repeats a request in one case only: the request changes nothing, and was
+sent on an idle connection that turned out to be closed.
 
 Only one conversation uses a connection at a time. A node answers the requests of one connection in their order, and a
 request that it cannot answer yet (DescribeQuorum without a leader) blocks those behind it. So a second conversation

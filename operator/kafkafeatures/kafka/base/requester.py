@@ -84,7 +84,9 @@ class Requester:
         return replace(reading, message=message, remedy=self.filled_in(reading.remedy, role))
 
     def of_readings(self, readings: Readings) -> Readings:
-        """The readings, with `named` applied to each failure in them."""
+        """The readings, with `named` applied to failures of the quorum, of the lists of nodes, of the log and of the
+        partitions. Where no controller answers, its failure may also get the remedy for a listener of its own.
+        """
         probe, log, partitions = readings
         controllers = {f"{node.host}:{node.port}" for node in probe.nodes if node.role is Role.CONTROLLER}
         quorum = probe.quorum

@@ -1,8 +1,8 @@
 """Runs work in a thread that would otherwise block the event loop, and with it all other clusters.
 
-Called for key derivation, for TLS contexts and for walks over a whole metadata log. It has its own two threads, since
-asyncio's default ones may all be waiting for slow DNS. The work must end by itself within seconds: it cannot be
-cancelled.
+Such work is a key derivation, the making of a TLS context, or a walk over a whole metadata log. It has its own two
+threads, since asyncio's default ones may all be waiting for slow DNS. The work must end by itself within seconds: it
+cannot be cancelled.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class PartitionImages:
     ) -> None:
         self._most, self._remedy, self._monotonic = most, remedy, monotonic
         self._holders: dict[object, float] = {}  # by cluster: the monotonic time since when it holds an image
-        self._waiting: dict[object, float] = {}  # the same of when it asked last; in the order of their turns
+        self._waiting: dict[object, float] = {}  # by cluster: when it last asked for one; in the order of their turns
 
     def take(self, cluster: object) -> Failure | None:
         """Take an image for the cluster, or keep the one that it holds. A Failure if too many clusters hold one."""

@@ -1,6 +1,6 @@
 """The partitions of a reading: from the metadata log if it has them, else by requests to brokers.
 
-Called by `cluster.py`, while a roll is planned or running. `core/facts/partition_source.py` decides what they are read
+Called by `cluster.py` for readings that need partitions. `core/facts/partition_source.py` decides what they are read
 from; two sources are never mixed.
 """
 

@@ -1,4 +1,4 @@
-"""The default of `min.insync.replicas` for topics that do not set it: the highest that any broker has.
+"""The default of `min.insync.replicas` for topics that do not set it: the highest of the brokers that count.
 
 Called by `kafka/cluster.py` and `kafka/partitions/asked.py`. A broker takes the value from its properties file, unless
 a dynamic config (of the broker, or of all brokers) replaces it. Dynamic configs are in the metadata log. So with the

@@ -86,7 +86,7 @@ class Directory(Struct, frozen=True):
         return tuple({host.id: host for host in (*self.voters, *listed)}.values())
 
     def active_controller(self) -> Address | None:
-        """The address of the leader, if both are known."""
+        """The address of the leader; None if the leader or its address is not known."""
         if isinstance(self.quorum, QuorumAnswer):
             leader: int | None = self.quorum.leader_id
         else:
@@ -163,7 +163,7 @@ class Discovery:
         return Directory(self._cluster_id(controllers), brokers, controllers, quorum, voters)
 
     def bootstrap_failures(self) -> Mapping[Address, Failure]:
-        """Addresses that have not answered until now, although another address of the same role did."""
+        """Addresses that failed, or have not answered until now, although another address of the same role did."""
         return {address: failure for race in self._answered for address, failure in race.failures().items()}
 
     def answer_of(self, role: Role, address: Address) -> ApiVersionsResponse | None:

@@ -1,7 +1,8 @@
 """Asks former addresses of controllers whether a controller still answers there. Called by `cluster.py`.
 
 Used when a migration goes back to ZooKeeper, to make sure that no controller of the quorum runs any more. The addresses
-come from earlier readings: the document may name others by now, and no node lists them any more.
+come from earlier readings and from settings of brokers: the document may name others by now, and no node lists them any
+more.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Detects another node at the address of a broker, by naming the expected node in ApiVersions (KIP-1242).
 
-Called by `prober.py` for each broker. "Name" is here the cluster id together with the node id. ApiVersions needs no
-right. Brokers of Kafka 4.4 refuse a request that names another node; controllers do not check it, and no listener does
-before SASL is complete (`KafkaApis`, `ControllerApis`, `SaslServerAuthenticator`). So a refusal proves that another
-node answers, but acceptance proves nothing: the node may not check names.
+Called by `prober.py` for brokers that check names, or may. A "name" is here the cluster id together with the node id.
+ApiVersions needs no right. Brokers of Kafka 4.4 refuse a request that names another node; controllers do not check the
+name, and no listener does before SASL is complete (`KafkaApis`, `ControllerApis`, `SaslServerAuthenticator`). So a
+refusal proves that another node answers, but acceptance proves nothing: the node may not check names.
 """
 
 from __future__ import annotations

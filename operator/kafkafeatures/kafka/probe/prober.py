@@ -121,7 +121,7 @@ class NodeProber:
         self.discovered = asyncio.Event()  # set once `Discovery` is done, and its connections are idle
 
     def begin(self, role: Role, hosts: Sequence[Host]) -> None:
-        """Start asking those that are not being asked yet."""
+        """Start asking the hosts that are not being asked yet."""
         for host in hosts:
             key = (role, host.id)
             if key not in self._tasks:
@@ -129,13 +129,13 @@ class NodeProber:
                 self._tasks[key] = asyncio.create_task(self._ask(role, host))
 
     async def finish(self) -> tuple[ProbedNode, ...]:
-        """All answers, brokers first, by id. Those still waiting after two request timeouts are given up."""
+        """All answers, brokers first, by id. Nodes that have not answered after two request timeouts are given up."""
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=2 * self._pool.settings.request_timeout)
         return tuple(self._outcome(key) for key in sorted(self._tasks))
 
     async def cancel(self) -> None:
-        """End what still runs."""
+        """Cancel the tasks that still run."""
         running = [task for task in self._tasks.values() if not task.done()]
         for task in running:
             task.cancel()

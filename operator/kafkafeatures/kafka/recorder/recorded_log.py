@@ -7,7 +7,7 @@ Called by `recorder.py`, in its single thread; the calls block. It sends no requ
 `recordings.py`.
 
     <folder>/meta.properties                      whose log it is
-    <folder>/lock                                 held while something is changed: two writers take turns
+    <folder>/lock                                 held while something is changed: a second writer gets `Busy`
     <folder>/__cluster_metadata-0/<20 digits>.log closed segments, and `<offset>-<epoch>.checkpoint`: snapshots
                        .../<20 digits>.log.open-<seconds since 1970>   the open segment, and when it was begun
 

@@ -112,13 +112,13 @@ class _Recording:
 class LogRecorder:
     """Records the logs of all clusters of this process."""
 
-    def __init__(self, settings: RecorderSettings, watcher: RecordingListener, environment: Environment) -> None:
-        self._watcher, self._environment, self._monotonic = watcher, environment, environment.monotonic
+    def __init__(self, settings: RecorderSettings, listener: RecordingListener, environment: Environment) -> None:
+        self._listener, self._environment, self._monotonic = listener, environment, environment.monotonic
         self._recordings = Recordings(
             settings,
             clock=lambda: environment.clock().timestamp(),
             monotonic=environment.monotonic,
-            removed=watcher.removed,
+            removed=listener.removed,
         )
         self._known: dict[Resource, _Recording] = {}
         self._turns = asyncio.Semaphore(AT_ONCE)
@@ -132,7 +132,7 @@ class LogRecorder:
         if not cluster_id:
             return  # the cluster was never read
         if status.metadata_mode == MetadataMode.ZOOKEEPER:
-            self._watcher.recorded(resource)  # there is no metadata log, so nothing of it is missing
+            self._listener.recorded(resource)  # there is no metadata log, so nothing of it is missing
             return
         recording = self._known.setdefault(resource, _Recording(resource))
         monotonic_time = self._monotonic()
@@ -157,7 +157,7 @@ class LogRecorder:
         recording = self._known.pop(resource, None)
         if recording is not None and recording.turn is not None:
             recording.turn.cancel()
-        self._watcher.forgot(resource)
+        self._listener.forgot(resource)
 
     async def close(self) -> None:
         """End all turns. What is on disk is whole, and the next process continues with it."""
@@ -176,20 +176,20 @@ class LogRecorder:
                 complete = await self._record(recording, source)
                 if recording.log is not None:
                     room = await self._with_files(partial(self._recordings.room, recording.log))
-                    self._watcher.note_room(recording.resource, room)
+                    self._listener.note_room(recording.resource, room)
                 if complete:
-                    self._watcher.recorded(recording.resource)
+                    self._listener.recorded(recording.resource)
             self._say(recording, "", "")
         except Exception as error:  # no failure of the recording may end the operator
             reason, text = _reason_of(error)
             if isinstance(error, OSError):
                 recording.log = None  # the folder may be gone: look for it again next time, or create it
-            self._watcher.failed(reason)
+            self._listener.failed(reason)
             self._say(recording, reason, text)
         finally:
             recording.turn = None
             self._begun.pop(recording.resource, None)
-            self._watcher.note_size(self._recordings.held)
+            self._listener.note_size(self._recordings.held)
 
     async def _record(self, recording: _Recording, source: LogSource) -> bool:
         if recording.log is None:
@@ -200,7 +200,7 @@ class LogRecorder:
             return await self._write_committed(recording.resource, recording.log, source)
         except Contradicts as error:
             recording.log = await self._with_files(partial(self._recordings.successor_of, recording.log))
-            self._watcher.gap(recording.resource)
+            self._listener.gap(recording.resource)
             text = "the metadata log contradicts what was recorded, and is recorded anew beside it: %s"
             logger.warning(text, error, extra=recording.labels)
             return await self._write_committed(recording.resource, recording.log, source)
@@ -231,9 +231,9 @@ class LogRecorder:
                     raise
                 relieved = True  # with a new snapshot, older segments can be removed
                 continue
-            self._watcher.wrote(done.size)
+            self._listener.wrote(done.size)
             if done.gap:
-                self._watcher.gap(resource)
+                self._listener.gap(resource)
             if done.began and await self._with_files(log.wants_snapshot):
                 await self._record_newest_snapshot(log, source)
             if not done.size or done.end.offset >= source.until or self._monotonic() >= turn_ends:
@@ -293,7 +293,7 @@ class LogRecorder:
                 return False
             await self._with_files(new_snapshots[0].finish)
             await self._with_files(partial(self._recordings.wrote, log, size))
-            self._watcher.wrote(size)
+            self._listener.wrote(size)
             return True
         finally:
             # Not awaited, since the task may be cancelled. `make` has ended by then: both run in the same single

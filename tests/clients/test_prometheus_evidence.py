@@ -243,7 +243,7 @@ def test_a_selector_picks_one_of_several_clusters() -> None:
     assert checked_by(prometheus, (1, 2), selector='namespace=~"we.*"').verdict is ClientVerdict.BLOCKED
 
 
-def test_a_prometheus_without_brokers_says_so() -> None:
+def test_a_prometheus_without_brokers_is_refused() -> None:
     with pytest.raises(PrometheusFailed, match="has no brokers with request counters"):
         check()
 
@@ -263,12 +263,12 @@ def test_too_many_processes_of_a_crashing_broker_are_refused() -> None:
 @settings(max_examples=share(60), deadline=None)
 @given(st.data())
 def test_answers_with_arbitrary_changes_give_a_verdict_or_a_known_error(data: st.DataObject) -> None:
-    class Lying(FakePrometheus):
+    class Changing(FakePrometheus):
         def __call__(self, path: str, form: bytes) -> HttpAnswer:
             answer = super().__call__(path, form)
-            return replace(answer, body=lied(data, answer.body))
+            return replace(answer, body=with_random_changes(data, answer.body))
 
-    prometheus = Lying(targets())
+    prometheus = Changing(targets())
     try:
         result = checked_by(prometheus, (1, 2), days=1)
     except (PrometheusFailed, SeveralClusters, BrokersNotNamed):
@@ -276,7 +276,7 @@ def test_answers_with_arbitrary_changes_give_a_verdict_or_a_known_error(data: st
     assert result.verdict in ClientVerdict
 
 
-def lied(data: st.DataObject, body: bytes) -> bytes:
+def with_random_changes(data: st.DataObject, body: bytes) -> bytes:
     """An answer in which series are missing, there twice, or have other values, times and labels."""
     document = json.loads(body)
     series = document["data"]["result"]
@@ -365,7 +365,7 @@ def test_the_id_that_kafka_exposes_takes_the_place_of_a_missing_label_and_contra
 
 
 @pytest.mark.parametrize(
-    ("text", "is_one"),
+    ("text", "is_valid"),
     [
         ("", True),
         ('namespace="kafka"', True),
@@ -379,5 +379,5 @@ def test_the_id_that_kafka_exposes_takes_the_place_of_a_missing_label_and_contra
         ('namespace="a",', False),
     ],
 )
-def test_a_selector_consists_of_matchers_of_labels_of_targets_only(text: str, is_one: bool) -> None:
-    assert is_selector(text) is is_one
+def test_a_selector_consists_of_matchers_of_labels_of_targets_only(text: str, is_valid: bool) -> None:
+    assert is_selector(text) is is_valid

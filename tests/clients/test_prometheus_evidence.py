@@ -263,12 +263,12 @@ def test_too_many_processes_of_a_crashing_broker_are_refused() -> None:
 @settings(max_examples=share(60), deadline=None)
 @given(st.data())
 def test_answers_with_arbitrary_changes_give_a_verdict_or_a_known_error(data: st.DataObject) -> None:
-    class Changing(FakePrometheus):
+    class Lying(FakePrometheus):
         def __call__(self, path: str, form: bytes) -> HttpAnswer:
             answer = super().__call__(path, form)
-            return replace(answer, body=with_random_changes(data, answer.body))
+            return replace(answer, body=lied(data, answer.body))
 
-    prometheus = Changing(targets())
+    prometheus = Lying(targets())
     try:
         result = checked_by(prometheus, (1, 2), days=1)
     except (PrometheusFailed, SeveralClusters, BrokersNotNamed):
@@ -276,7 +276,7 @@ def test_answers_with_arbitrary_changes_give_a_verdict_or_a_known_error(data: st
     assert result.verdict in ClientVerdict
 
 
-def with_random_changes(data: st.DataObject, body: bytes) -> bytes:
+def lied(data: st.DataObject, body: bytes) -> bytes:
     """An answer in which series are missing, there twice, or have other values, times and labels."""
     document = json.loads(body)
     series = document["data"]["result"]

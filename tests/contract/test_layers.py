@@ -183,7 +183,7 @@ def test_every_use_of_a_library_that_the_list_allows_exists(library: str) -> Non
 
 
 def test_a_package_of_core_imports_only_packages_above_it_in_the_list() -> None:
-    """So no two packages import each other."""
+    """This order also excludes that two packages import each other."""
     order = [one for one in ROOMS if one == "api" or one.startswith("core.")]
     for place, one in enumerate(order):
         assert {each for each in ROOMS[one].split() if each in order} <= set(order[:place])

@@ -86,7 +86,7 @@ def test_a_roll_by_hand_restarts_controllers_with_the_leader_last_then_brokers_a
 def test_a_soak_restarts_when_a_node_was_killed_and_started_between_two_reconciliations(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    """It uses the nodes of the test before: all have the newest release, and the level is an older one."""
+    """This test uses the nodes of the test before: all have the newest release, and the level is an older one."""
     addresses = {"bootstrapServers": cluster.bootstrap_servers, "bootstrapControllers": cluster.bootstrap_controllers}
     document = write_document(tmp_path / "soak.yaml", {"metadata.version": 33}, **addresses)
     content = yaml.safe_load(document.read_text())

@@ -141,7 +141,7 @@ def _config(record: Decoded) -> str:
 
 
 def test_kafkas_own_tool_makes_a_static_quorum_dynamic_and_lowers_min_insync_replicas(tmp_path: Path) -> None:
-    """As README and the comparison say about `kafka-features.sh upgrade --release-version` (KAFKA-21426)."""
+    """README and the comparison describe this effect of `kafka-features.sh upgrade --release-version` (KAFKA-21426)."""
     cluster = Cluster(tmp_path / "kafka", NEWEST, controllers=1, brokers=1, release_version=FORMATTED)
     cluster.nodes[1].extra[MIN_ISR] = "2"  # the controller's file has no value
     with cluster:

@@ -163,7 +163,7 @@ def test_partitions_of_the_log_and_of_api_requests_are_those_that_an_independent
 def test_a_broker_without_describe_topic_partitions_is_asked_for_metadata(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a broker before Kafka 3.8, which has no eligible leader replicas (ELR) either."""
+    """Such a broker is older than Kafka 3.8, and has no eligible leader replicas (ELR) either."""
 
     class Older(Pool):
         async def ask(self, address: Address, role: Role, message: Request[Any], **options: Any) -> Any:

@@ -144,7 +144,8 @@ def test_a_migration_by_hand_is_rolled_back_from_half_way_after_apply_was_killed
 
 @only_in_soak
 def test_a_migration_by_hand_is_abandoned_before_the_quorum_has_taken_over(person: Person) -> None:
-    """The migration is abandoned while brokers get the flag, and again before any has it. No znode of the controllers remains.
+    """A migration is abandoned while brokers get the flag, and another one before any has it. No znode of the
+    controllers remains.
 
     Nothing is deleted while the controllers may still run. If only one of them still runs, the plan says to stop it.
     """
